@@ -1,0 +1,263 @@
+//! The lock: every file, image and package of a bundle with source, version, size and digest.
+//!
+//! It is written beside the bundle (`<bundle>.lock.yaml`), lies inside it, and is all that the
+//! disconnected side knows about what it was given.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::spec::{Arch, Digest, ImageRef, Version};
+
+/// Everything in a bundle. All lists are sorted, so that equal content is equal text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lock {
+    /// Format of this document; this program writes and reads 1.
+    pub lock_version: u32,
+    /// The manifest's `metadata.name`.
+    pub name: String,
+    /// Kubernetes versions that can be installed from the bundle.
+    pub kubernetes: Vec<Version>,
+    /// Architectures that are complete in the bundle.
+    pub architectures: Vec<Arch>,
+    /// Binaries and archives, by (component, version, arch).
+    pub files: Vec<LockedFile>,
+    /// Images, by name.
+    pub images: Vec<LockedImage>,
+    /// OS package sets, by (distribution, release, arch).
+    pub packages: Vec<LockedPackages>,
+    /// What the bundled kubeadm said of itself, by version.
+    pub kubeadm: Vec<KubeadmFacts>,
+}
+
+/// One downloaded file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedFile {
+    /// Catalog name: `kubeadm`, `containerd`, `cni-plugins`…
+    pub component: String,
+    /// Its version.
+    pub version: Version,
+    /// Its architecture.
+    pub arch: Arch,
+    /// The file's name at its source.
+    pub file_name: String,
+    /// Public address (never a mirror's).
+    pub url: Url,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the file as published.
+    pub digest: Digest,
+    /// Where the expected digest came from.
+    pub checksum: ChecksumSource,
+    /// What kind of file it is.
+    pub format: FileFormat,
+    /// For archives: the files that an install takes out, with what they must be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
+}
+
+/// Who says what a file's digest is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum ChecksumSource {
+    /// A checksum file that the publisher serves.
+    Published(Url),
+    /// A digest written in the catalog.
+    Pinned,
+    /// Nobody: seen at the first build and fixed in the lock since.
+    FirstSeen,
+}
+
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileFormat {
+    /// An executable as it is.
+    Binary,
+    /// A gzip-compressed tar.
+    TarGz,
+}
+
+/// A regular file inside an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Member {
+    /// Path inside the archive, without a leading `./`.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content.
+    pub digest: Digest,
+}
+
+/// An image with everything below its top manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedImage {
+    /// The name by which clusters ask for it, with tag.
+    pub name: ImageRef,
+    /// The top manifest (an index or a single manifest), byte for byte as published.
+    pub manifest: Descriptor,
+    /// The manifests of the carried platforms; the top one itself where it is no index.
+    pub platforms: Vec<PlatformManifest>,
+}
+
+/// One platform of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlatformManifest {
+    /// The platform (always linux).
+    pub arch: Arch,
+    /// Its manifest.
+    pub manifest: Descriptor,
+    /// Its configuration and layers, in the manifest's order.
+    pub blobs: Vec<Descriptor>,
+}
+
+/// A blob as OCI describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Descriptor {
+    /// Media type.
+    pub media_type: String,
+    /// SHA-256 of the content.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// OS packages for one release of one distribution, complete with what they depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedPackages {
+    /// `ID` of os-release: `debian`.
+    pub distribution: String,
+    /// `VERSION_CODENAME` of os-release: `trixie`.
+    pub release: String,
+    /// Architecture.
+    pub arch: Arch,
+    /// The names that were asked for.
+    pub requested: Vec<String>,
+    /// A Debian `Packages` index over exactly these packages, `Filename: ./<file name>`.
+    pub index: Descriptor,
+    /// The packages, sorted by name.
+    pub packages: Vec<LockedPackage>,
+}
+
+/// One OS package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedPackage {
+    /// Package name.
+    pub name: String,
+    /// The distribution's version string.
+    pub version: String,
+    /// File name, as in `conntrack_1.4.8-2_amd64.deb`.
+    pub file_name: String,
+    /// Public address.
+    pub url: Url,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256.
+    pub digest: Digest,
+}
+
+/// What a version of kubeadm answers about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmFacts {
+    /// The kubeadm that was asked.
+    pub version: Version,
+    /// `kubeadm config images list`, in its order.
+    pub images: Vec<ImageRef>,
+    /// The least etcd version that it takes as external etcd.
+    pub minimum_etcd: Option<Version>,
+}
+
+impl Lock {
+    /// The one format this program writes.
+    pub const VERSION: u32 = 1;
+
+    /// The file of a component; the newest where the bundle has several versions of it.
+    pub fn file(&self, component: &str, arch: Arch) -> Option<&LockedFile> {
+        self.files
+            .iter()
+            .filter(|file| file.component == component && file.arch == arch)
+            .max_by(|a, b| a.version.cmp(&b.version))
+    }
+
+    /// The file of a component in just this version.
+    pub fn file_version(
+        &self,
+        component: &str,
+        version: &Version,
+        arch: Arch,
+    ) -> Option<&LockedFile> {
+        self.files.iter().find(|file| {
+            file.component == component && file.arch == arch && file.version == *version
+        })
+    }
+
+    /// The image of this name.
+    pub fn image(&self, name: &ImageRef) -> Option<&LockedImage> {
+        self.images.iter().find(|image| image.name == *name)
+    }
+
+    /// The package set for a host.
+    pub fn package_set(
+        &self,
+        distribution: &str,
+        release: &str,
+        arch: Arch,
+    ) -> Option<&LockedPackages> {
+        self.packages.iter().find(|set| {
+            set.distribution == distribution && set.release == release && set.arch == arch
+        })
+    }
+
+    /// What the kubeadm of this version said.
+    pub fn kubeadm(&self, version: &Version) -> Option<&KubeadmFacts> {
+        self.kubeadm.iter().find(|facts| facts.version == *version)
+    }
+
+    /// Every blob of the bundle, each digest once, with what a person would call it.
+    pub fn blobs(&self) -> std::collections::BTreeMap<Digest, (u64, String)> {
+        let mut blobs = std::collections::BTreeMap::new();
+        let mut add = |digest: Digest, size: u64, label: String| {
+            blobs.entry(digest).or_insert((size, label));
+        };
+        for file in &self.files {
+            add(file.digest, file.size, file.file_name.clone());
+        }
+        for image in &self.images {
+            add(
+                image.manifest.digest,
+                image.manifest.size,
+                image.name.to_string(),
+            );
+            for platform in &image.platforms {
+                let below = std::iter::once(&platform.manifest).chain(&platform.blobs);
+                for blob in below {
+                    add(
+                        blob.digest,
+                        blob.size,
+                        format!("{} ({})", image.name, platform.arch),
+                    );
+                }
+            }
+        }
+        for set in &self.packages {
+            let place = format!("{} {} {}", set.distribution, set.release, set.arch);
+            add(
+                set.index.digest,
+                set.index.size,
+                format!("package index of {place}"),
+            );
+            for package in &set.packages {
+                add(package.digest, package.size, package.file_name.clone());
+            }
+        }
+        blobs
+    }
+}

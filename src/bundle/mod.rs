@@ -1,0 +1,53 @@
+//! The bundle: one file that crosses the gap. Knows no network.
+//!
+//! A tar in zstd, in it an OCI image layout whose index and lock stand first. Every blob begins a
+//! zstd frame of its own and a seek table ends the file, so that any tool can unpack it whole and
+//! kubexm can take one blob out without reading the rest.
+
+pub mod lock;
+
+use crate::spec::Digest;
+
+/// Why a bundle cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The file system failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The file is no bundle of ours, is cut off, or was changed.
+    #[error("{path}: {reason}")]
+    Damaged {
+        /// The bundle.
+        path: String,
+        /// What is wrong, where, and what to do.
+        reason: String,
+    },
+    /// A blob is not what its digest says.
+    #[error("{path}: {label} is damaged: expected {expected}, got {got}; copy the bundle again")]
+    Digest {
+        /// The bundle.
+        path: String,
+        /// What the blob is.
+        label: String,
+        /// Digest by the lock.
+        expected: Digest,
+        /// Digest of what was read.
+        got: Digest,
+    },
+    /// The bundle lacks something.
+    #[error("the bundle has no {0}")]
+    Missing(String),
+}
+
+/// Somewhere blobs can be had by digest: a bundle, or the cache that a bundle is packed from.
+pub trait Blobs: Send + Sync {
+    /// Opens a blob for reading from its start. The reader checks the digest as it goes and fails
+    /// at the end with [`std::io::ErrorKind::InvalidData`] where it does not match: until then
+    /// nothing that was read may be used.
+    fn open(&self, digest: &Digest) -> Result<Box<dyn std::io::Read + Send>, BundleError>;
+}

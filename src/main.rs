@@ -1,0 +1,3 @@
+//! The `kubexm` command.
+
+fn main() {}

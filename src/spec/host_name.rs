@@ -1,0 +1,69 @@
+//! Host names as Kubernetes node names want them.
+
+use std::fmt;
+
+use super::{InvalidValue, string_value};
+
+/// An RFC 1123 subdomain in lower case: what a node may be called
+/// (<https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names>).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Reads a name of up to 253 characters made of labels of `a-z`, `0-9` and inner `-`.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if text.len() <= 253 && text.split('.').all(label) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidValue::new(
+            "host name",
+            text,
+            "wants lower-case letters, digits, '-' and '.', as in node-1.example",
+        ))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+string_value!(HostName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_node_names_and_refuses_what_dns_refuses() {
+        for good in ["node1", "node-1.bank.example", "1"] {
+            assert!(HostName::parse(good).is_ok(), "{good}");
+        }
+        for wrong in [
+            "",
+            "Node1",
+            "-a",
+            "a-",
+            "a..b",
+            "a b",
+            "a;reboot",
+            &"a".repeat(64),
+        ] {
+            assert!(HostName::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Paths on a host of the cluster (not on this machine: that is [`std::path::Path`]).
+
+use std::fmt;
+
+use super::{InvalidValue, string_value};
+
+/// An absolute, normal path on a host: no `..`, no `.`, no empty part, no control characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPath(String);
+
+impl HostPath {
+    /// Reads an absolute path.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let wrong = |reason: &str| Err(InvalidValue::new("path on a host", text, reason));
+        let Some(rest) = text.strip_prefix('/') else {
+            return wrong("wants an absolute path, as in /etc/kubernetes");
+        };
+        if text.chars().any(char::is_control) {
+            return wrong("has a control character");
+        }
+        if rest.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return wrong("has an empty part, '.' or '..'");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The folder that holds it; `/` for a path of one part.
+    pub fn parent(&self) -> &str {
+        match self.0.rfind('/') {
+            Some(0) | None => "/",
+            Some(at) => &self.0[..at],
+        }
+    }
+
+    /// This folder's entry `name`; refuses a name that would lead elsewhere.
+    pub fn join(&self, name: &str) -> Result<Self, InvalidValue> {
+        Self::parse(&format!("{}/{name}", self.0))
+    }
+}
+
+impl fmt::Display for HostPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+string_value!(HostPath);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_leads_elsewhere() {
+        assert!(HostPath::parse("/etc/kubernetes/admin.conf").is_ok());
+        for wrong in ["", "/", "etc", "/a/../b", "/a//b", "/a/./b", "/a\n", "/a/"] {
+            assert!(HostPath::parse(wrong).is_err(), "{wrong:?}");
+        }
+        let base = HostPath::parse("/opt").unwrap();
+        assert!(base.join("../etc/passwd").is_err());
+        assert_eq!(base.join("cni").unwrap().parent(), "/opt");
+    }
+}

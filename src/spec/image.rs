@@ -1,0 +1,162 @@
+//! Image references: `registry/repository:tag@digest`.
+
+use std::fmt;
+
+use super::{Digest, InvalidValue, string_value};
+
+/// A full image reference. Short names are spelled out as Docker does: `busybox:1` is
+/// `docker.io/library/busybox:1`. A reference without tag and digest is refused, since `latest`
+/// means another image every day.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageRef {
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<Digest>,
+}
+
+impl ImageRef {
+    /// Reads a reference by the grammar of the distribution project
+    /// (<https://github.com/distribution/reference>).
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let wrong = |reason: &str| InvalidValue::new("image", text, reason);
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, Some(Digest::parse(digest)?)),
+            None => (text, None),
+        };
+        let (path, tag) = match rest.rsplit_once(':') {
+            Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
+            _ => (rest, None),
+        };
+        if tag.is_none() && digest.is_none() {
+            return Err(wrong(
+                "wants a tag or a digest, as in registry.k8s.io/pause:3.10",
+            ));
+        }
+        if !tag.is_none_or(valid_tag) {
+            return Err(wrong("has a tag with characters that no registry takes"));
+        }
+        let (registry, repository) = split_registry(path);
+        if !valid_registry(&registry) || !valid_repository(&repository) {
+            return Err(wrong("wants registry/repository:tag in lower case"));
+        }
+        Ok(Self {
+            registry,
+            repository,
+            tag: tag.map(str::to_owned),
+            digest,
+        })
+    }
+
+    /// Host (and port) of the registry, `docker.io` for Docker Hub.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Repository within the registry, `library/` spelled out for Docker Hub.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// The tag, if one was given.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The digest, if one was given.
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+}
+
+fn split_registry(path: &str) -> (String, String) {
+    let hub = |repository: &str| ("docker.io".to_owned(), repository.to_owned());
+    match path.split_once('/') {
+        Some(("docker.io" | "index.docker.io", rest)) if !rest.contains('/') => {
+            hub(&format!("library/{rest}"))
+        }
+        Some(("index.docker.io", rest)) => hub(rest),
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
+            (first.to_owned(), rest.to_owned())
+        }
+        Some(_) => hub(path),
+        None => hub(&format!("library/{path}")),
+    }
+}
+
+fn valid_tag(tag: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    (1..=128).contains(&tag.len())
+        && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+        && tag.bytes().next().is_some_and(word)
+}
+
+fn valid_registry(registry: &str) -> bool {
+    let (host, port) = registry.split_once(':').unwrap_or((registry, "443"));
+    !host.is_empty()
+        && host
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
+        && port.parse::<u16>().is_ok()
+}
+
+fn valid_repository(repository: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    repository.len() <= 255
+        && repository.split('/').all(|part| {
+            part.bytes()
+                .all(|b| inner(b) || matches!(b, b'.' | b'_' | b'-'))
+                && part.bytes().next().is_some_and(inner)
+                && part.bytes().last().is_some_and(inner)
+        })
+}
+
+impl fmt::Display for ImageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.registry, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+string_value!(ImageRef);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spells_short_names_out_and_leaves_full_names_alone() {
+        for (given, full) in [
+            ("busybox:1", "docker.io/library/busybox:1"),
+            ("grafana/grafana:11.0.0", "docker.io/grafana/grafana:11.0.0"),
+            ("docker.io/nginx:1", "docker.io/library/nginx:1"),
+            (
+                "registry.k8s.io/coredns/coredns:v1.14.2",
+                "registry.k8s.io/coredns/coredns:v1.14.2",
+            ),
+            ("localhost:5000/a:b", "localhost:5000/a:b"),
+        ] {
+            assert_eq!(ImageRef::parse(given).unwrap().to_string(), full);
+        }
+    }
+
+    #[test]
+    fn refuses_what_moves_or_misleads() {
+        for wrong in [
+            "busybox",
+            "a/../b:1",
+            "A/b:1",
+            "x.io/a:",
+            "x.io/a@sha256:12",
+            "x.io:9x/a:1",
+        ] {
+            assert!(ImageRef::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
