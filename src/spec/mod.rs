@@ -5,18 +5,29 @@
 
 pub mod arch;
 pub mod cluster;
+pub mod cluster_document;
 pub mod digest;
 pub mod host_name;
 pub mod host_path;
+pub mod host_range;
 pub mod image;
 pub mod manifest;
+pub mod manifest_document;
+pub mod problem;
+mod reader;
 pub mod version;
+#[cfg(test)]
+mod tests;
+mod yaml;
 
 pub use arch::Arch;
+pub use cluster_document::{load_cluster, parse_cluster};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
 pub use host_path::HostPath;
 pub use image::ImageRef;
+pub use manifest_document::{load_manifest, load_mirrors, parse_manifest};
+pub use problem::{Problem, Problems};
 pub use version::Version;
 
 /// A value that does not have the form its type wants; the text says which form.
@@ -41,6 +52,37 @@ impl InvalidValue {
             reason: reason.into(),
         }
     }
+}
+
+/// The only API version of kubexm's documents.
+const API_VERSION: &str = "kubexm.io/v1alpha1";
+
+/// Checks `apiVersion` and `kind` of a document.
+fn check_kind(top: &reader::Fields<'_>, kind: &'static str) {
+    if top.required("apiVersion").is_some() {
+        top.choice("apiVersion", &[API_VERSION], &[]);
+    }
+    if top.required("kind").is_some() {
+        top.choice("kind", &[kind], &[]);
+    }
+}
+
+/// Reads a configuration file that must be text.
+fn read_text(path: &std::path::Path) -> Result<String, Problems> {
+    use std::io::Read;
+    let file = path.display().to_string();
+    let fail = |error: std::io::Error| {
+        Problems::whole_file(&file, format!("cannot be read: {error}"), None)
+    };
+    let mut bytes = Vec::new();
+    // One byte more than is taken, so that the parser can say that the file is too large.
+    let limit = 16 * 1024 * 1024;
+    std::fs::File::open(path)
+        .map_err(fail)?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
+    String::from_utf8(bytes).map_err(|_| Problems::whole_file(&file, "is no text in UTF-8", None))
 }
 
 /// Implements the conversions that make a string-backed value type usable with serde and `{}`.

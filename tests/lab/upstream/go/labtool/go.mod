@@ -1,0 +1,3 @@
+module kubexm.io/lab/labtool
+
+go 1.26.0
