@@ -1,3 +1,7 @@
 //! The `kubexm` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kubexm::cli::main()
+}

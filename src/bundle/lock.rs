@@ -179,6 +179,27 @@ impl Lock {
     /// The one format this program writes.
     pub const VERSION: u32 = 1;
 
+    /// Reads a lock's text.
+    ///
+    /// # Errors
+    /// The text is no lock, or one of a later kubexm.
+    pub fn from_yaml(text: &str) -> Result<Self, String> {
+        // A lock has a few thousand entries; its depth is fixed.
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
+            with_snippet: false,
+        };
+        let lock: Self = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| format!("its lock cannot be read: {error}"))?;
+        if lock.lock_version != Self::VERSION {
+            let (got, own) = (lock.lock_version, Self::VERSION);
+            return Err(format!(
+                "its lock has format {got}; this kubexm reads {own}: use a newer one"
+            ));
+        }
+        Ok(lock)
+    }
+
     /// The file of a component; the newest where the bundle has several versions of it.
     pub fn file(&self, component: &str, arch: Arch) -> Option<&LockedFile> {
         self.files

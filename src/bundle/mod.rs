@@ -4,7 +4,16 @@
 //! zstd frame of its own and a seek table ends the file, so that any tool can unpack it whole and
 //! kubexm can take one blob out without reading the rest.
 
+pub mod archive;
+mod frames;
+mod layout;
 pub mod lock;
+mod read;
+mod write;
+
+pub use lock::Lock;
+pub use read::Bundle;
+pub use write::{PackOptions, Written, write};
 
 use crate::spec::Digest;
 

@@ -1,1 +1,331 @@
-//! (being built)
+//! What a version of a component consists of: from `manifests/`, built into the program.
+
+use std::collections::BTreeMap;
+
+use include_dir::{Dir, include_dir};
+use serde::Deserialize;
+
+use crate::bundle::lock::{FileFormat, Lock};
+use crate::spec::{Arch, ImageRef, Version};
+
+static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
+
+/// All components that kubexm knows.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    components: Vec<Component>,
+    compatibility: Vec<Compatibility>,
+}
+
+/// One component of the catalog.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Component {
+    /// Its name in manifests and locks.
+    pub name: String,
+    /// Address of the file, with `{version}` and `{arch}`.
+    url: Option<String>,
+    /// How the file is packed.
+    format: Option<FileFormat>,
+    /// Where its digest is published.
+    checksum: Option<Checksum>,
+    /// Files to take out of an archive.
+    #[serde(default)]
+    members: Vec<String>,
+    /// Images that every version has.
+    #[serde(default)]
+    images: Vec<String>,
+    /// Images whose tags follow no rule, by version.
+    #[serde(default)]
+    images_by_version: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checksum {
+    url: String,
+    form: ChecksumForm,
+}
+
+/// How a publisher writes checksums down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChecksumForm {
+    /// The file holds the digits only.
+    Bare,
+    /// Lines of digits and a file name, as `sha256sum` prints them.
+    Sums,
+}
+
+/// A file of a component in a version.
+#[derive(Debug, Clone)]
+pub struct Download {
+    /// Component.
+    pub component: String,
+    /// Version.
+    pub version: Version,
+    /// Architecture.
+    pub arch: Arch,
+    /// Address.
+    pub url: url::Url,
+    /// Last part of the address.
+    pub file_name: String,
+    /// How it is packed.
+    pub format: FileFormat,
+    /// Where its digest is published.
+    pub checksum: Option<(url::Url, ChecksumForm)>,
+    /// Files to take out of it.
+    pub members: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compatibility {
+    kubernetes: String,
+    containerd: semver::VersionReq,
+}
+
+/// The catalog cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// A file of the catalog is wrong.
+    #[error("catalog {file}: {reason}")]
+    Broken {
+        /// The file under `manifests/`.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no such component.
+    #[error("the catalog has no component '{name}'; it has: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The component exists, not in this version.
+    #[error("the catalog does not know {name} {version}; it knows: {known}")]
+    UnknownVersion {
+        /// Component.
+        name: String,
+        /// Version that was asked for.
+        version: Version,
+        /// What there is.
+        known: String,
+    },
+}
+
+impl Catalog {
+    /// The catalog that is built into this program.
+    pub fn embedded() -> Result<Self, CatalogError> {
+        let mut components = Vec::new();
+        for file in MANIFESTS
+            .get_dir("catalog")
+            .into_iter()
+            .flat_map(Dir::files)
+        {
+            let mut more: Vec<Component> = read(file.path(), file.contents_utf8())?;
+            components.append(&mut more);
+        }
+        let file = MANIFESTS.get_file("compatibility.yaml");
+        let text = file.and_then(include_dir::File::contents_utf8);
+        let compatibility = read(std::path::Path::new("compatibility.yaml"), text)?;
+        Ok(Self {
+            components,
+            compatibility,
+        })
+    }
+
+    fn component(&self, name: &str) -> Result<&Component, CatalogError> {
+        self.components
+            .iter()
+            .find(|component| component.name == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = self.components.iter().map(|c| c.name.as_str()).collect();
+                CatalogError::Unknown {
+                    name: name.to_owned(),
+                    known: known.join(", "),
+                }
+            })
+    }
+
+    /// The file of a component; `None` where it consists of images only.
+    pub fn download(
+        &self,
+        name: &str,
+        version: &Version,
+        arch: Arch,
+    ) -> Result<Option<Download>, CatalogError> {
+        let component = self.component(name)?;
+        let (Some(url), Some(format)) = (&component.url, component.format) else {
+            return Ok(None);
+        };
+        let broken = |reason: String| CatalogError::Broken {
+            file: name.to_owned(),
+            reason,
+        };
+        let fill = |template: &str| fill(template, version, arch);
+        let parse = |template: &str| {
+            url::Url::parse(&fill(template)).map_err(|error| broken(error.to_string()))
+        };
+        let url = parse(url)?;
+        let file_name = url
+            .path_segments()
+            .and_then(|mut parts| parts.next_back())
+            .unwrap_or(name);
+        let checksum = match &component.checksum {
+            Some(checksum) => Some((parse(&checksum.url)?, checksum.form)),
+            None => None,
+        };
+        Ok(Some(Download {
+            component: name.to_owned(),
+            version: version.clone(),
+            arch,
+            file_name: file_name.to_owned(),
+            format,
+            checksum,
+            members: component
+                .members
+                .iter()
+                .map(|member| fill(member))
+                .collect(),
+            url,
+        }))
+    }
+
+    /// The images of a component in a version.
+    pub fn images(&self, name: &str, version: &Version) -> Result<Vec<ImageRef>, CatalogError> {
+        let component = self.component(name)?;
+        let by_version = &component.images_by_version;
+        let special = by_version.get(&version.to_string());
+        if special.is_none() && !by_version.is_empty() {
+            let known: Vec<&str> = by_version.keys().map(String::as_str).collect();
+            return Err(CatalogError::UnknownVersion {
+                name: name.to_owned(),
+                version: version.clone(),
+                known: known.join(", "),
+            });
+        }
+        let texts = component.images.iter().chain(special.into_iter().flatten());
+        texts
+            .map(|text| {
+                ImageRef::parse(&fill(text, version, Arch::Amd64)).map_err(|error| {
+                    CatalogError::Broken {
+                        file: name.to_owned(),
+                        reason: error.to_string(),
+                    }
+                })
+            })
+            .collect()
+    }
+
+    /// What in a lock does not fit together, in sentences; empty where all is well.
+    pub fn incompatibilities(&self, lock: &Lock) -> Vec<String> {
+        let mut findings = Vec::new();
+        for version in &lock.kubernetes {
+            let minor = format!("{}.{}", version.major(), version.minor());
+            let Some(known) = self
+                .compatibility
+                .iter()
+                .find(|entry| entry.kubernetes == minor)
+            else {
+                let kept: Vec<&str> = self
+                    .compatibility
+                    .iter()
+                    .map(|e| e.kubernetes.as_str())
+                    .collect();
+                findings.push(format!(
+                    "Kubernetes {version}: kubexm knows the minors {}",
+                    kept.join(", ")
+                ));
+                continue;
+            };
+            for file in lock
+                .files
+                .iter()
+                .filter(|file| file.component == "containerd")
+            {
+                if !known.containerd.matches(file.version.semver()) {
+                    findings.push(format!(
+                        "containerd {} does not go with Kubernetes {version}: it wants {}",
+                        file.version, known.containerd
+                    ));
+                }
+            }
+            let minimum = lock
+                .kubeadm(version)
+                .and_then(|facts| facts.minimum_etcd.as_ref());
+            for file in lock.files.iter().filter(|file| file.component == "etcd") {
+                if minimum.is_some_and(|minimum| file.version < *minimum) {
+                    let minimum = minimum.map(ToString::to_string).unwrap_or_default();
+                    findings.push(format!(
+                        "etcd {} is too old: kubeadm {version} wants at least {minimum}",
+                        file.version
+                    ));
+                }
+            }
+        }
+        findings.sort();
+        findings.dedup();
+        findings
+    }
+}
+
+fn fill(template: &str, version: &Version, arch: Arch) -> String {
+    template
+        .replace("{version}", &version.to_string())
+        .replace("{arch}", arch.name())
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    path: &std::path::Path,
+    text: Option<&str>,
+) -> Result<T, CatalogError> {
+    let file = path.display().to_string();
+    let text = text.ok_or_else(|| CatalogError::Broken {
+        file: file.clone(),
+        reason: "is missing".into(),
+    })?;
+    serde_saphyr::from_str(text).map_err(|error| CatalogError::Broken {
+        file,
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_the_public_ones() {
+        let catalog = Catalog::embedded().unwrap();
+        let etcd = catalog
+            .download("etcd", &Version::new(3, 6, 8), Arch::Arm64)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            etcd.url.as_str(),
+            "https://github.com/etcd-io/etcd/releases/download/v3.6.8/etcd-v3.6.8-linux-arm64.tar.gz"
+        );
+        assert_eq!(etcd.file_name, "etcd-v3.6.8-linux-arm64.tar.gz");
+        assert!(
+            etcd.members
+                .contains(&"etcd-v3.6.8-linux-arm64/etcdctl".to_owned())
+        );
+    }
+
+    #[test]
+    fn unknown_things_are_named() {
+        let catalog = Catalog::embedded().unwrap();
+        let error = catalog
+            .images("flannel", &Version::new(0, 1, 0))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("flannel 0.1.0") && error.contains("0.28.4"),
+            "{error}"
+        );
+        assert!(catalog.images("calico", &Version::new(3, 0, 0)).is_err());
+    }
+}

@@ -1,1 +1,88 @@
-//! (being built)
+//! The connected side: files, images and OS packages from their public places into the cache, and
+//! a lock that says what they are.
+
+pub mod apt;
+pub mod cache;
+pub mod http;
+pub mod kubeadm;
+pub mod oci;
+pub mod resolve;
+
+pub use cache::Cache;
+pub use http::Http;
+
+use crate::spec::Digest;
+
+/// Why something could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The server could not be reached or the line dropped, again and again.
+    #[error("{what}: cannot reach {url}: {reason}")]
+    Unreachable {
+        /// What was wanted.
+        what: String,
+        /// The address that was tried.
+        url: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// The server said no.
+    #[error("{what}: {url} answered {status}: {hint}")]
+    Refused {
+        /// What was wanted.
+        what: String,
+        /// The address that was tried.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// What it means and what to do.
+        hint: String,
+    },
+    /// The bytes are not what they should be.
+    #[error(
+        "{what}: {url} gave other bytes than published\n  expected {expected}\n  got      {got}\nNothing of it was kept. A mirror or proxy may be serving a damaged copy."
+    )]
+    Checksum {
+        /// What was wanted.
+        what: String,
+        /// The address that was tried.
+        url: String,
+        /// The published or locked digest.
+        expected: Digest,
+        /// The digest of what came.
+        got: Digest,
+    },
+    /// The cache cannot be written or read.
+    #[error("the cache at {path}: {source}")]
+    Cache {
+        /// File or folder.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// What came cannot be understood.
+    #[error("{what}: {reason}")]
+    Content {
+        /// What was read.
+        what: String,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
+    /// The manifest wants something that does not exist or does not fit.
+    #[error("{0}")]
+    Resolve(String),
+    /// Several things went wrong at once.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<FetchError>),
+}
+
+impl FetchError {
+    /// One error out of many; `Ok` where there is none.
+    pub fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+}

@@ -1,1 +1,47 @@
-//! (being built)
+//! Tells people and programs what happens: listens to events, decides nothing.
+
+mod json;
+mod plain;
+mod terminal;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use crate::event::{Events, StepState};
+
+/// How to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// Bars on a terminal, plain lines elsewhere.
+    Auto,
+    /// One line for each thing that happened.
+    Plain,
+    /// One JSON object a line, on standard output.
+    Json,
+}
+
+/// A listener of the chosen kind.
+pub fn events(output: Output) -> Events {
+    match output {
+        Output::Json => Events::new(Arc::new(json::Json)),
+        Output::Auto if std::io::stderr().is_terminal() => {
+            Events::new(Arc::new(terminal::Terminal::new()))
+        }
+        Output::Auto | Output::Plain => Events::new(Arc::new(plain::Plain::default())),
+    }
+}
+
+/// A finished step's word; `None` for what deserves no line.
+fn word(state: &StepState) -> Option<&'static str> {
+    match state {
+        StepState::Started | StepState::Unchanged => None,
+        StepState::Changed => Some("done"),
+        StepState::Reverted => Some("undone"),
+        StepState::Failed(_) => Some("FAILED"),
+    }
+}
+
+/// Bytes as people read them.
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}

@@ -15,12 +15,13 @@ pub mod manifest;
 pub mod manifest_document;
 pub mod problem;
 mod reader;
-pub mod version;
 #[cfg(test)]
 mod tests;
+pub mod version;
 mod yaml;
 
 pub use arch::Arch;
+pub use cluster::Cluster;
 pub use cluster_document::{load_cluster, parse_cluster};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;

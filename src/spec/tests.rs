@@ -25,37 +25,111 @@ fn a_short_file_gets_working_defaults() {
     assert_eq!(cluster.network.dns_address.to_string(), "10.96.0.10");
     assert_eq!(cluster.roles.worker.len(), 2);
     assert_eq!(cluster.roles.registry, cluster.roles.control_plane);
-    assert_eq!((cluster.hosts[1].user.as_str(), cluster.hosts[1].port), ("root", 2222));
-    assert_eq!((cluster.hosts[0].user.as_str(), cluster.hosts[0].port), ("ops", 22));
-    assert!(!format!("{cluster:?}").contains("sesame"), "a password must never be printed");
+    assert_eq!(
+        (cluster.hosts[1].user.as_str(), cluster.hosts[1].port),
+        ("root", 2222)
+    );
+    assert_eq!(
+        (cluster.hosts[0].user.as_str(), cluster.hosts[0].port),
+        ("ops", 22)
+    );
+    assert!(
+        !format!("{cluster:?}").contains("sesame"),
+        "a password must never be printed"
+    );
 }
 
 /// The messages for a text made by replacing something in the good file.
 fn problems(from: &str, to: &str) -> Vec<String> {
     assert!(GOOD.contains(from), "{from}");
     let error = parse_cluster("cluster.yaml", &GOOD.replace(from, to)).unwrap_err();
-    error.list.iter().map(|p| format!("{}:{} {} {} [{}]", p.line, p.column, p.path, p.message, p.hint.clone().unwrap_or_default())).collect()
+    error
+        .list
+        .iter()
+        .map(|p| {
+            format!(
+                "{}:{} {} {} [{}]",
+                p.line,
+                p.column,
+                p.path,
+                p.message,
+                p.hint.clone().unwrap_or_default()
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn every_fault_is_named_with_its_place_and_a_hint() {
     for (from, to, wanted) in [
-        ("kind: Cluster", "kind: Bundle", vec!["2:7 kind", "kubexm 0.1.0 takes: Cluster"]),
-        ("port: 2222", "prot: 2222", vec!["8:", "spec.hosts[1].prot", "did you mean 'port'?"]),
-        ("port: 2222", "port: high", vec!["spec.hosts[1].port wants a whole number"]),
+        (
+            "kind: Cluster",
+            "kind: Bundle",
+            vec!["2:7 kind", "kubexm 0.1.0 takes: Cluster"],
+        ),
+        (
+            "port: 2222",
+            "prot: 2222",
+            vec!["8:", "spec.hosts[1].prot", "did you mean 'port'?"],
+        ),
+        (
+            "port: 2222",
+            "port: high",
+            vec!["spec.hosts[1].port wants a whole number"],
+        ),
         ("node[2:3]", "node[2:4]", vec!["there is no host 'node4'"]),
-        ("v1.36.3", "1.36", vec!["wants text, not a number", "quotes"]),
-        ("v1.36.3}", "v1.36.3, type: kubexm}", vec!["'kubexm' is not supported yet", "takes: kubeadm"]),
+        (
+            "v1.36.3",
+            "1.36",
+            vec!["wants text, not a number", "quotes"],
+        ),
+        (
+            "v1.36.3}",
+            "v1.36.3, type: kubexm}",
+            vec!["'kubexm' is not supported yet", "takes: kubeadm"],
+        ),
         ("name: node3", "name: node2", vec!["'node2' is used twice"]),
-        ("kubernetes:", "network: {podCIDR: 10.96.0.0/16}\n  kubernetes:", vec!["overlap"]),
-        ("kubernetes:", "network: {podCIDR: 10.0.0.0/16}\n  kubernetes:", vec!["contains 10.0.0.11 of host node1"]),
-        ("master: [node1]", "master: []", vec!["control-plane names no host"]),
-        ("master: [node1]", "master: [node1, node3]", vec!["several control planes need one address"]),
-        ("kubernetes:", "etcd: {type: external}\n  kubernetes:", vec!["spec.etcd.external is missing"]),
-        ("kubernetes:", "highAvailability: {type: kube-vip}\n  kubernetes:", vec!["'kube-vip' is not supported yet"]),
+        (
+            "kubernetes:",
+            "network: {podCIDR: 10.96.0.0/16}\n  kubernetes:",
+            vec!["overlap"],
+        ),
+        (
+            "kubernetes:",
+            "network: {podCIDR: 10.0.0.0/16}\n  kubernetes:",
+            vec!["contains 10.0.0.11 of host node1"],
+        ),
+        (
+            "master: [node1]",
+            "master: []",
+            vec!["control-plane names no host"],
+        ),
+        (
+            "master: [node1]",
+            "master: [node1, node3]",
+            vec!["several control planes need one address"],
+        ),
+        (
+            "kubernetes:",
+            "etcd: {type: external}\n  kubernetes:",
+            vec!["spec.etcd.external is missing"],
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kube-vip}\n  kubernetes:",
+            vec!["'kube-vip' is not supported yet"],
+        ),
         ("spec:\n", "spec:\n\t- a\n", vec!["5:1", "never with tabs"]),
-        ("metadata: {name: demo}", "metadata: &a {name: demo}", vec!["is no valid YAML", "anchors"]),
-        ("metadata: {name: demo}", "metadata: {name: demo, name: demo}", vec!["is no valid YAML"]),
+        (
+            "metadata: {name: demo}",
+            "metadata: &a {name: demo}",
+            vec!["is no valid YAML", "anchors"],
+        ),
+        (
+            "metadata: {name: demo}",
+            "metadata: {name: demo, name: demo}",
+            vec!["is no valid YAML"],
+        ),
     ] {
         let all = problems(from, to).join("\n");
         for part in wanted {
@@ -66,7 +140,10 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
 
 #[test]
 fn all_faults_come_in_one_run() {
-    let text = GOOD.replace("port: 2222", "port: 0").replace("v1.36.3", "newest").replace("worker:", "wroker:");
+    let text = GOOD
+        .replace("port: 2222", "port: 0")
+        .replace("v1.36.3", "newest")
+        .replace("worker:", "wroker:");
     let error = parse_cluster("cluster.yaml", &text).unwrap_err();
     assert!(error.list.len() >= 3, "{error}");
     assert!(error.list.is_sorted(), "{error}");
@@ -75,8 +152,18 @@ fn all_faults_come_in_one_run() {
 #[test]
 fn huge_empty_and_deep_files_end_in_a_message() {
     let huge = "a: b\n".repeat(2_100_000);
-    assert!(parse_cluster("c", &huge).unwrap_err().to_string().contains("1 MiB"));
-    assert!(parse_cluster("c", " \n").unwrap_err().to_string().contains("is empty"));
+    assert!(
+        parse_cluster("c", &huge)
+            .unwrap_err()
+            .to_string()
+            .contains("1 MiB")
+    );
+    assert!(
+        parse_cluster("c", " \n")
+            .unwrap_err()
+            .to_string()
+            .contains("is empty")
+    );
     let deep = "[".repeat(100_000);
     assert!(parse_cluster("c", &deep).is_err());
     let bomb = "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n";

@@ -26,6 +26,11 @@ impl Version {
         Self(semver::Version::new(major, minor, patch))
     }
 
+    /// For comparing with version requirements.
+    pub fn semver(&self) -> &semver::Version {
+        &self.0
+    }
+
     /// The first number.
     pub fn major(&self) -> u64 {
         self.0.major

@@ -1,0 +1,53 @@
+//! Files inside downloaded `.tar.gz` archives.
+
+use std::io::{self, Read};
+
+use flate2::read::MultiGzDecoder;
+
+use super::lock::Member;
+use crate::spec::DigestReader;
+
+/// Regular files of a `.tar.gz` that `wanted` names, with sizes and digests, sorted by path.
+///
+/// # Errors
+/// The archive cannot be read.
+pub fn list_members(archive: impl Read, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Member>> {
+    let mut members = Vec::new();
+    each_member(archive, |path, entry| {
+        if wanted(path) {
+            let mut hashed = DigestReader::new(entry);
+            io::copy(&mut hashed, &mut io::sink())?;
+            let (digest, size) = hashed.finish();
+            members.push(Member {
+                path: path.to_owned(),
+                size,
+                digest,
+            });
+        }
+        Ok(())
+    })?;
+    members.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(members)
+}
+
+/// Hands every regular file of a `.tar.gz` to `take`, in the archive's order.
+///
+/// # Errors
+/// The archive cannot be read, or `take` fails.
+pub fn each_member(
+    archive: impl Read,
+    mut take: impl FnMut(&str, &mut dyn Read) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut archive = tar::Archive::new(MultiGzDecoder::new(archive));
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        take(path.trim_start_matches("./"), &mut entry)?;
+    }
+    // What follows the tar's end belongs to the blob too: reading it checks the blob's digest.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! Packing: from a lock and a store of blobs to one file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use super::frames::{self, Frame};
+use super::lock::Lock;
+use super::{Blobs, BundleError, layout};
+use crate::event::{Events, Transfer};
+use crate::spec::{Digest, DigestReader, DigestWriter};
+
+/// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
+pub(super) const LARGEST_FRAME: u64 = 1 << 30;
+/// The unit of a tar file in bytes.
+pub(super) const TAR_BLOCK: u64 = 512;
+
+/// How to pack.
+#[derive(Debug, Clone, Copy)]
+pub struct PackOptions {
+    /// zstd level for what is not compressed already, 1 to 19.
+    pub level: i32,
+    /// Threads that compress; the result does not depend on it.
+    pub threads: u32,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// Bytes of the file.
+    pub size: u64,
+    /// SHA-256 of the file.
+    pub digest: Digest,
+}
+
+/// Writes a bundle: under a temporary name beside `path` first, so that nothing half done ever
+/// has the final name.
+///
+/// # Errors
+/// A blob that is missing or not what the lock says, or a file system that fails.
+pub fn write(
+    path: &Path,
+    lock: &Lock,
+    blobs: &dyn Blobs,
+    options: PackOptions,
+    events: &Events,
+) -> Result<Written, BundleError> {
+    let io_error = |source| BundleError::Io {
+        path: path.display().to_string(),
+        source,
+    };
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(io_error)?;
+    let partial = tempfile::Builder::new()
+        .prefix(".kubexm-bundle-")
+        .suffix(".partial")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(io_error)?;
+    let file = partial.as_file().try_clone().map_err(io_error)?;
+    let mut packer = Packer {
+        out: Counted {
+            inner: DigestWriter::new(BufWriter::with_capacity(1 << 20, file)),
+            bytes: 0,
+        },
+        frames: Vec::new(),
+        options,
+        path: path.display().to_string(),
+    };
+    packer.pack(lock, blobs, events)?;
+    let written = packer.finish()?;
+    partial.as_file().sync_all().map_err(io_error)?;
+    partial
+        .persist(path)
+        .map_err(|error| io_error(error.error))?;
+    Ok(written)
+}
+
+struct Packer {
+    out: Counted<DigestWriter<BufWriter<File>>>,
+    frames: Vec<Frame>,
+    options: PackOptions,
+    path: String,
+}
+
+impl Packer {
+    fn pack(&mut self, lock: &Lock, blobs: &dyn Blobs, events: &Events) -> Result<(), BundleError> {
+        let head = layout::head(lock).map_err(|reason| self.damaged(&reason))?;
+        let mut first = Vec::new();
+        for (name, content) in [
+            ("oci-layout".to_owned(), layout::LAYOUT.as_bytes()),
+            ("index.json".to_owned(), &head.index),
+            (
+                layout::blob_path(&Digest::of(&head.manifest)),
+                &head.manifest,
+            ),
+            (layout::blob_path(&Digest::of(&head.lock)), &head.lock),
+            (
+                layout::blob_path(&Digest::of(layout::EMPTY_CONFIG)),
+                layout::EMPTY_CONFIG,
+            ),
+        ] {
+            first.extend_from_slice(&entry_header(&name, content.len() as u64));
+            first.extend_from_slice(content);
+            first.resize(first.len().next_multiple_of(TAR_BLOCK as usize), 0);
+        }
+        self.frame(&mut &first[..], first.len() as u64, self.options.level)?;
+
+        let all = lock.blobs();
+        let total = all.values().map(|(size, _)| size).sum();
+        let transfer = events.transfer("pack", self.path.clone(), Some(total));
+        for (digest, (size, label)) in &all {
+            self.blob(blobs, digest, *size, label, &transfer)?;
+        }
+        transfer.done();
+        let trailer = [0u8; 2 * TAR_BLOCK as usize];
+        self.frame(&mut &trailer[..], trailer.len() as u64, 1)
+    }
+
+    fn blob(
+        &mut self,
+        blobs: &dyn Blobs,
+        digest: &Digest,
+        size: u64,
+        label: &str,
+        transfer: &Transfer,
+    ) -> Result<(), BundleError> {
+        let mut source = blobs.open(digest)?;
+        let mut start = [0u8; 6];
+        let known = source.read(&mut start).map_err(|error| self.io(error))?;
+        let level = if is_compressed(&start[..known]) {
+            1
+        } else {
+            self.options.level
+        };
+        let content = start[..known].chain(source).take(size + 1);
+        let mut hashed = DigestReader::new(Advancing {
+            inner: content,
+            transfer,
+        });
+        let header = entry_header(&layout::blob_path(digest), size);
+        let padding = vec![0u8; (size.next_multiple_of(TAR_BLOCK) - size) as usize];
+        let mut body = header.chain((&mut hashed).take(size)).chain(&padding[..]);
+        let mut left = TAR_BLOCK + size + padding.len() as u64;
+        while left > 0 {
+            let plain = left.min(LARGEST_FRAME);
+            self.frame(&mut body, plain, level)?;
+            left -= plain;
+        }
+        io::copy(&mut hashed, &mut io::sink()).map_err(|error| self.io(error))?;
+        let (got, read) = hashed.finish();
+        if got != *digest || read != size {
+            return Err(BundleError::Digest {
+                path: self.path.clone(),
+                label: label.to_owned(),
+                expected: *digest,
+                got,
+            });
+        }
+        Ok(())
+    }
+
+    /// One zstd frame of exactly `plain` bytes from `source`.
+    fn frame(&mut self, source: &mut dyn Read, plain: u64, level: i32) -> Result<(), BundleError> {
+        let before = self.out.bytes;
+        let copied = compress(source, plain, &mut self.out, level, self.options.threads)
+            .map_err(|error| self.io(error))?;
+        if copied != plain {
+            return Err(self.damaged("a blob is shorter than the lock says"));
+        }
+        let packed = u32::try_from(self.out.bytes - before)
+            .map_err(|_| self.damaged("a frame grew beyond 4 GiB"))?;
+        self.frames.push(Frame {
+            packed,
+            plain: plain as u32,
+        });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Written, BundleError> {
+        let table = frames::encode(&self.frames);
+        self.out
+            .write_all(&table)
+            .and_then(|()| self.out.flush())
+            .map_err(|error| BundleError::Io {
+                path: self.path.clone(),
+                source: error,
+            })?;
+        let (_, digest, size) = self.out.inner.finish();
+        Ok(Written { size, digest })
+    }
+
+    fn io(&self, source: io::Error) -> BundleError {
+        BundleError::Io {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    fn damaged(&self, reason: &str) -> BundleError {
+        BundleError::Damaged {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Compresses `plain` bytes as one frame. There is always at least one worker thread: zstd's
+/// threaded output differs from its single-threaded one, but not with the number of threads.
+fn compress(
+    source: &mut dyn Read,
+    plain: u64,
+    out: &mut dyn Write,
+    level: i32,
+    threads: u32,
+) -> io::Result<u64> {
+    let mut encoder = zstd::Encoder::new(out, level)?;
+    encoder.multithread(threads.max(1))?;
+    encoder.include_checksum(true)?;
+    encoder.set_pledged_src_size(Some(plain))?;
+    let copied = io::copy(&mut source.take(plain), &mut encoder)?;
+    if copied != plain {
+        return Ok(copied);
+    }
+    encoder.finish()?;
+    Ok(copied)
+}
+
+/// Whether the first bytes are those of gzip, zstd, xz or a Debian package.
+fn is_compressed(start: &[u8]) -> bool {
+    [
+        &[0x1f, 0x8b][..],
+        &[0x28, 0xb5, 0x2f, 0xfd],
+        b"\xfd7zXZ",
+        b"!<arch",
+    ]
+    .iter()
+    .any(|magic| start.starts_with(magic))
+}
+
+/// A tar header with nothing of this machine in it.
+pub(super) fn entry_header(name: &str, size: u64) -> [u8; TAR_BLOCK as usize] {
+    let mut header = tar::Header::new_gnu();
+    // Names are `oci-layout`, `index.json` and `blobs/sha256/…`: always valid, always short.
+    let _ = header.set_path(name);
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_cksum();
+    *header.as_bytes()
+}
+
+struct Counted<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(buffer)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Tells a transfer what is read.
+struct Advancing<'a, R> {
+    inner: R,
+    transfer: &'a Transfer,
+}
+
+impl<R: Read> Read for Advancing<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        if count > 0 {
+            self.transfer.advance(count as u64);
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,224 @@
+//! `kubexm bundle`: make and look into bundles.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+use crate::bundle::{self, Bundle, Lock, PackOptions};
+use crate::catalog::Catalog;
+use crate::event::Events;
+use crate::fetch::resolve::Resolver;
+use crate::fetch::{Cache, Http};
+use crate::report::{self, Output};
+use crate::spec::manifest::Mirrors;
+use crate::spec::{self, Cluster};
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Download, verify and pack everything that a manifest names
+    Build(Build),
+    /// Say what a bundle is and whether its index fits
+    Inspect(File),
+    /// Read every byte of a bundle and compare all digests
+    Verify(File),
+    /// List every file, image and package of a bundle
+    List(File),
+}
+
+#[derive(Debug, Args)]
+pub struct Build {
+    /// The bundle manifest
+    #[arg(short, long, value_name = "MANIFEST")]
+    file: PathBuf,
+    /// Where the bundle is written; its lock goes beside it
+    #[arg(short, long, value_name = "BUNDLE")]
+    out: PathBuf,
+    /// Prove the bundle complete for this cluster, instead of the default shape
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<PathBuf>,
+    /// Mirrors to ask instead of the public addresses
+    #[arg(long, value_name = "MIRRORS")]
+    mirrors: Option<PathBuf>,
+    /// Where downloads are kept between builds
+    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
+    cache: Option<PathBuf>,
+    /// Compression level, 1 (fast) to 19 (small)
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+}
+
+#[derive(Debug, Args)]
+pub struct File {
+    /// The bundle
+    bundle: PathBuf,
+}
+
+/// Runs one of the commands.
+pub async fn run(command: Command, output: Output) -> Result<(), Failure> {
+    let events = report::events(output);
+    match command {
+        Command::Build(arguments) => build(arguments, &events).await,
+        Command::Inspect(File { bundle }) => inspect(&bundle),
+        Command::List(File { bundle }) => list(&bundle),
+        Command::Verify(File { bundle }) => {
+            let opened = Bundle::open(&bundle)?;
+            opened.verify(threads(), &events)?;
+            println!("{}: every blob is what its digest says", bundle.display());
+            Ok(())
+        }
+    }
+}
+
+/// One thread a core.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
+    let manifest = spec::load_manifest(&arguments.file)?;
+    let cluster = arguments
+        .cluster
+        .as_deref()
+        .map(spec::load_cluster)
+        .transpose()?;
+    let mirrors = match &arguments.mirrors {
+        Some(path) => spec::load_mirrors(path)?,
+        None => Mirrors::default(),
+    };
+    let catalog = Catalog::embedded()?;
+    let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
+    let lock_path = lock_path(&arguments.out);
+    let previous = read_lock(&lock_path)?;
+    let http = Http::new(mirrors, cache.clone(), events.clone())?;
+    let resolver = Resolver {
+        http: &http,
+        catalog: &catalog,
+        previous: previous.as_ref(),
+    };
+    let lock = resolver.build(&manifest).await?;
+    prove(&resolver, &lock, cluster.as_ref(), events).await?;
+    events.phase("pack");
+    let options = PackOptions {
+        level: arguments.level,
+        threads: threads() as u32,
+    };
+    let (path, packed, listener) = (arguments.out.clone(), lock.clone(), events.clone());
+    let written = tokio::task::spawn_blocking(move || {
+        bundle::write(&path, &packed, &cache, options, &listener)
+    })
+    .await
+    .map_err(Failure::bundle)??;
+    write_lock(&lock_path, &lock)?;
+    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    println!("{}", arguments.out.display());
+    println!(
+        "  size     {} ({} of content)",
+        report::bytes(written.size),
+        report::bytes(content)
+    );
+    println!("  sha256   {}", written.digest.hex());
+    println!("  lock     {}", lock_path.display());
+    Ok(())
+}
+
+async fn prove(
+    _resolver: &Resolver<'_>,
+    _lock: &Lock,
+    _cluster: Option<&Cluster>,
+    _events: &Events,
+) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn lock_path(out: &Path) -> PathBuf {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".tar.zst").unwrap_or(&name);
+    out.with_file_name(format!("{stem}.lock.yaml"))
+}
+
+fn read_lock(path: &Path) -> Result<Option<Lock>, Failure> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Lock::from_yaml(&text)
+            .map(Some)
+            .map_err(|reason| Failure::configuration(format!("{}: {reason}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::configuration(format!(
+            "{}: {error}",
+            path.display()
+        ))),
+    }
+}
+
+fn write_lock(path: &Path, lock: &Lock) -> Result<(), Failure> {
+    let fail =
+        |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
+    let text = serde_saphyr::to_string(lock).map_err(|error| fail(&error))?;
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, text)
+        .and_then(|()| std::fs::rename(&partial, path))
+        .map_err(|error| fail(&error))
+}
+
+fn inspect(path: &Path) -> Result<(), Failure> {
+    let bundle = Bundle::open(path)?;
+    let lock = bundle.lock();
+    let join = |items: Vec<String>| items.join(", ");
+    println!("{} ({})", lock.name, path.display());
+    println!("  size           {}", report::bytes(bundle.size()));
+    println!("  lock           {}", bundle.lock_digest());
+    println!(
+        "  kubernetes     {}",
+        join(lock.kubernetes.iter().map(ToString::to_string).collect())
+    );
+    println!(
+        "  architectures  {}",
+        join(lock.architectures.iter().map(ToString::to_string).collect())
+    );
+    println!("  files          {}", lock.files.len());
+    println!("  images         {}", lock.images.len());
+    for set in &lock.packages {
+        let (count, place) = (
+            set.packages.len(),
+            format!("{} {}", set.distribution, set.release),
+        );
+        println!("  packages       {count} for {place} {}", set.arch);
+    }
+    Ok(())
+}
+
+fn list(path: &Path) -> Result<(), Failure> {
+    let bundle = Bundle::open(path)?;
+    let line = |kind: &str, name: &str, size: u64, digest: &spec::Digest| {
+        println!(
+            "{kind:8} {:>11} {} {name}",
+            report::bytes(size),
+            &digest.hex()[..12]
+        );
+    };
+    for file in &bundle.lock().files {
+        let name = format!("{} {} {}", file.component, file.version, file.arch);
+        line("file", &name, file.size, &file.digest);
+    }
+    for image in &bundle.lock().images {
+        let size = image
+            .platforms
+            .iter()
+            .flat_map(|p| &p.blobs)
+            .map(|blob| blob.size)
+            .sum();
+        line(
+            "image",
+            &image.name.to_string(),
+            size,
+            &image.manifest.digest,
+        );
+    }
+    for set in &bundle.lock().packages {
+        for package in &set.packages {
+            let name = format!("{} {} ({})", package.name, package.version, set.release);
+            line("package", &name, package.size, &package.digest);
+        }
+    }
+    Ok(())
+}

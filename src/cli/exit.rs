@@ -1,0 +1,103 @@
+//! Exit codes by kind of failure.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::bundle::BundleError;
+use crate::catalog::CatalogError;
+use crate::fetch::FetchError;
+use crate::host::HostError;
+use crate::spec::Problems;
+
+/// What `--help` says of exit codes.
+pub const HELP: &str = "Exit codes: 0 all well, 1 interrupted or unexpected, 2 usage or configuration, \
+3 bundle (building, downloading or reading it), 4 a host cannot be reached, 5 a step failed on a host";
+
+/// Why a command failed, in one message, and with which exit code.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Wrong usage or configuration.
+    pub fn configuration(message: impl fmt::Display) -> Self {
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
+    }
+
+    /// A bundle that cannot be built or read.
+    pub fn bundle(message: impl fmt::Display) -> Self {
+        Self {
+            code: 3,
+            message: message.to_string(),
+        }
+    }
+
+    /// A host that cannot be reached.
+    pub fn host(message: impl fmt::Display) -> Self {
+        Self {
+            code: 4,
+            message: message.to_string(),
+        }
+    }
+
+    /// A step that failed.
+    pub fn step(message: impl fmt::Display) -> Self {
+        Self {
+            code: 5,
+            message: message.to_string(),
+        }
+    }
+
+    /// Stopped by the user.
+    pub fn interrupted(message: impl fmt::Display) -> Self {
+        Self {
+            code: 1,
+            message: message.to_string(),
+        }
+    }
+
+    /// The process's exit code.
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        Self::configuration(problems)
+    }
+}
+impl From<CatalogError> for Failure {
+    fn from(error: CatalogError) -> Self {
+        Self::configuration(error)
+    }
+}
+impl From<BundleError> for Failure {
+    fn from(error: BundleError) -> Self {
+        Self::bundle(error)
+    }
+}
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Resolve(message) => Self::configuration(message),
+            other => Self::bundle(other),
+        }
+    }
+}
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::host(error)
+    }
+}

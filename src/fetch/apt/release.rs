@@ -1,0 +1,109 @@
+//! `InRelease`: who signed it, and which lists it names.
+
+use std::path::Path;
+
+use pgp::composed::{CleartextSignedMessage, SignedPublicKey};
+
+use crate::spec::Digest;
+
+/// The text of a clear-signed file, once one of the keyring's keys is found to have signed it.
+///
+/// # Errors
+/// A sentence that says why the text cannot be trusted.
+pub fn verified(signed: &str, keyring: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(keyring).map_err(|error| {
+        format!(
+            "the keyring {}: {error} (apt-get install debian-archive-keyring)",
+            keyring.display()
+        )
+    })?;
+    let keys =
+        keys(&bytes).map_err(|error| format!("the keyring {}: {error}", keyring.display()))?;
+    let (message, _) = CleartextSignedMessage::from_string(signed).map_err(|error| {
+        format!("it is not clear-signed ({error}): is a mirror serving another page?")
+    })?;
+    let good = keys.iter().any(|key| {
+        message.verify(&key.primary_key).is_ok()
+            || key
+                .public_subkeys
+                .iter()
+                .any(|subkey| message.verify(&subkey.key).is_ok())
+    });
+    if !good {
+        return Err(format!("no key of {} has signed it", keyring.display()));
+    }
+    let text = message.signed_text().replace("\r\n", "\n");
+    check_validity(&text)?;
+    Ok(text)
+}
+
+fn keys(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
+    use pgp::composed::Deserializable;
+    let (keys, _) = SignedPublicKey::from_reader_many(bytes).map_err(|error| error.to_string())?;
+    let keys: Vec<SignedPublicKey> = keys.filter_map(Result::ok).collect();
+    if keys.is_empty() {
+        Err("it holds no key".to_owned())
+    } else {
+        Ok(keys)
+    }
+}
+
+/// Refuses a release whose `Valid-Until` has passed: somebody may be holding updates back.
+fn check_validity(text: &str) -> Result<(), String> {
+    use time::OffsetDateTime;
+    use time::format_description::well_known::Rfc2822;
+    let Some(until) = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Valid-Until: "))
+    else {
+        return Ok(());
+    };
+    let rfc2822 = until.trim().replace("UTC", "+0000");
+    let date = OffsetDateTime::parse(&rfc2822, &Rfc2822)
+        .map_err(|_| format!("its Valid-Until '{until}' is no date"))?;
+    if date < OffsetDateTime::now_utc() {
+        return Err(format!(
+            "it was valid until {until}: the mirror is stale, or this clock is wrong"
+        ));
+    }
+    Ok(())
+}
+
+/// Digest and size of a file that a release lists under `SHA256:`.
+pub fn entry(text: &str, path: &str) -> Option<(Digest, u64)> {
+    let lists = text
+        .lines()
+        .skip_while(|line| line.trim_end() != "SHA256:")
+        .skip(1);
+    lists
+        .take_while(|line| line.starts_with(' '))
+        .find_map(|line| {
+            let mut words = line.split_whitespace();
+            let (digest, size, name) = (words.next()?, words.next()?, words.next()?);
+            (name == path).then(|| Some((digest.parse().ok()?, size.parse().ok()?)))?
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_a_list_under_the_right_heading() {
+        let hex = Digest::of(b"").hex();
+        let text = format!(
+            "Suite: x\nMD5Sum:\n d41d 0 main/a\nSHA256:\n {hex} 12 main/a\nSHA512:\n ff 12 main/b\n"
+        );
+        assert_eq!(entry(&text, "main/a"), Some((Digest::of(b""), 12)));
+        assert_eq!(entry(&text, "main/b"), None);
+    }
+
+    #[test]
+    fn unsigned_text_and_stale_releases_are_refused() {
+        let keyring = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(keyring.path(), b"no key").unwrap();
+        assert!(verified("Suite: x\n", keyring.path()).is_err());
+        assert!(check_validity("Valid-Until: Sat, 01 Jan 2022 00:00:00 UTC\n").is_err());
+        assert!(check_validity("Valid-Until: Sat, 01 Jan 2222 00:00:00 UTC\n").is_err() == false);
+    }
+}

@@ -1,0 +1,335 @@
+//! From a manifest to a lock, with everything that the lock names in the cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt};
+
+use super::http::Wanted;
+use super::kubeadm::Kubeadm;
+use super::oci::Puller;
+use super::{FetchError, Http, apt};
+use crate::bundle::archive;
+use crate::bundle::lock::{
+    ChecksumSource, Descriptor, FileFormat, KubeadmFacts, Lock, LockedFile, LockedImage,
+    LockedPackages,
+};
+use crate::catalog::{Catalog, CatalogError, ChecksumForm, Download};
+use crate::spec::manifest::Manifest;
+use crate::spec::{Arch, Digest, ImageRef, Version};
+
+/// Files and blobs on their way at once.
+const PARALLEL: usize = 8;
+/// A checksum file is never larger.
+const LARGEST_SUMS: usize = 1024 * 1024;
+
+impl From<CatalogError> for FetchError {
+    fn from(error: CatalogError) -> Self {
+        Self::Resolve(error.to_string())
+    }
+}
+
+/// What a build works with.
+pub struct Resolver<'a> {
+    /// HTTP, cache and mirrors.
+    pub http: &'a Http,
+    /// The catalog.
+    pub catalog: &'a Catalog,
+    /// The lock of an earlier build: its digests hold.
+    pub previous: Option<&'a Lock>,
+}
+
+impl Resolver<'_> {
+    /// Resolves and fetches everything that the manifest wants.
+    ///
+    /// # Errors
+    /// All that is missing or wrong, at once where it can be known at once.
+    pub async fn build(&self, manifest: &Manifest) -> Result<Lock, FetchError> {
+        self.http.events().phase("download");
+        let (files, packages) = tokio::try_join!(self.files(manifest), self.packages(manifest))?;
+        let kubeadm = self.ask_kubeadm(manifest, &files).await?;
+        let images = self.images(manifest, &kubeadm).await?;
+        let mut lock = Lock {
+            lock_version: Lock::VERSION,
+            name: manifest.name.clone(),
+            kubernetes: manifest.kubernetes.clone(),
+            architectures: manifest.architectures.clone(),
+            files,
+            images,
+            packages,
+            kubeadm,
+        };
+        lock.kubernetes.sort();
+        lock.architectures.sort();
+        lock.files.sort_by(|a, b| {
+            (&a.component, &a.version, a.arch).cmp(&(&b.component, &b.version, b.arch))
+        });
+        lock.images.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(lock)
+    }
+
+    fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
+        let kubernetes = ["kubeadm", "kubelet", "kubectl"]
+            .into_iter()
+            .flat_map(|name| {
+                manifest
+                    .kubernetes
+                    .iter()
+                    .map(move |version| (name, version))
+            });
+        let others = manifest.components.iter().flat_map(|(name, versions)| {
+            versions.iter().map(move |version| (name.as_str(), version))
+        });
+        let mut files = Vec::new();
+        let mut errors = Vec::new();
+        for (name, version) in kubernetes.chain(others) {
+            for arch in &manifest.architectures {
+                match self.catalog.download(name, version, *arch) {
+                    Ok(Some(file)) => files.push(file),
+                    Ok(None) => {}
+                    Err(error) => errors.push(error.into()),
+                }
+            }
+        }
+        FetchError::all(errors)?;
+        Ok(files)
+    }
+
+    async fn files(&self, manifest: &Manifest) -> Result<Vec<LockedFile>, FetchError> {
+        let wanted = self.wanted_files(manifest)?;
+        let results: Vec<_> = stream::iter(wanted)
+            .map(|file| async move { self.file(&file).await })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        partition(results)
+    }
+
+    async fn file(&self, file: &Download) -> Result<LockedFile, FetchError> {
+        let locked = self
+            .previous
+            .and_then(|lock| lock.file_version(&file.component, &file.version, file.arch))
+            .filter(|locked| locked.url == file.url);
+        let (expected, checksum) = match locked {
+            Some(locked) => (Some(locked.digest), locked.checksum.clone()),
+            None => match &file.checksum {
+                Some((url, form)) => {
+                    let digest = self.published(file, url, *form).await?;
+                    (Some(digest), ChecksumSource::Published(url.clone()))
+                }
+                None => (None, ChecksumSource::FirstSeen),
+            },
+        };
+        let label = file.file_name.clone();
+        let wanted = Wanted {
+            label,
+            url: file.url.clone(),
+            expected,
+        };
+        let (digest, size) = self.http.download(&wanted).await?;
+        let members = match (locked, file.format) {
+            (Some(locked), _) => locked.members.clone(),
+            (None, FileFormat::Binary) => Vec::new(),
+            (None, FileFormat::TarGz) => self.members(file, &digest).await?,
+        };
+        Ok(LockedFile {
+            component: file.component.clone(),
+            version: file.version.clone(),
+            arch: file.arch,
+            file_name: file.file_name.clone(),
+            url: file.url.clone(),
+            size,
+            digest,
+            checksum,
+            format: file.format,
+            members,
+        })
+    }
+
+    async fn published(
+        &self,
+        file: &Download,
+        url: &url::Url,
+        form: ChecksumForm,
+    ) -> Result<Digest, FetchError> {
+        let label = format!("checksum of {}", file.file_name);
+        let text = self.http.text(&label, url, LARGEST_SUMS).await?;
+        find_checksum(&text, &file.file_name, form).ok_or_else(|| FetchError::Content {
+            what: label,
+            reason: format!("{url} has no SHA-256 for it (is a mirror serving another page?)"),
+        })
+    }
+
+    async fn members(
+        &self,
+        file: &Download,
+        digest: &Digest,
+    ) -> Result<Vec<crate::bundle::lock::Member>, FetchError> {
+        let path = self.http.cache().path(digest);
+        let names = file.members.clone();
+        let wrong = |reason: String| FetchError::Content {
+            what: file.file_name.clone(),
+            reason,
+        };
+        let listed = tokio::task::spawn_blocking(move || {
+            let archive = std::io::BufReader::new(std::fs::File::open(path)?);
+            archive::list_members(archive, |path| names.iter().any(|name| name == path))
+        });
+        let members = listed
+            .await
+            .map_err(|error| wrong(error.to_string()))?
+            .map_err(|error| wrong(format!("the archive cannot be read: {error}")))?;
+        let missing: Vec<&str> = file
+            .members
+            .iter()
+            .filter(|name| !members.iter().any(|member| member.path == **name))
+            .map(String::as_str)
+            .collect();
+        if missing.is_empty() {
+            return Ok(members);
+        }
+        Err(wrong(format!("the archive lacks {}", missing.join(", "))))
+    }
+
+    async fn packages(&self, manifest: &Manifest) -> Result<Vec<LockedPackages>, FetchError> {
+        let mut sets = Vec::new();
+        for source in &manifest.packages {
+            for arch in &manifest.architectures {
+                sets.push(apt::resolve(self.http, source, *arch, self.previous).await?);
+            }
+        }
+        sets.sort_by(|a, b| {
+            (&a.distribution, &a.release, a.arch).cmp(&(&b.distribution, &b.release, b.arch))
+        });
+        Ok(sets)
+    }
+
+    async fn ask_kubeadm(
+        &self,
+        manifest: &Manifest,
+        files: &[LockedFile],
+    ) -> Result<Vec<KubeadmFacts>, FetchError> {
+        let mut facts = Vec::new();
+        for version in &manifest.kubernetes {
+            facts.push(self.kubeadm(version, files).await?.facts().await?);
+        }
+        facts.sort_by(|a, b| a.version.cmp(&b.version));
+        Ok(facts)
+    }
+
+    /// The kubeadm of a version that runs on this machine, fetched where the bundle is for others.
+    pub async fn kubeadm(
+        &self,
+        version: &Version,
+        files: &[LockedFile],
+    ) -> Result<Kubeadm, FetchError> {
+        let here =
+            Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let bundled = files
+            .iter()
+            .find(|f| f.component == "kubeadm" && f.version == *version && f.arch == here);
+        let digest = match bundled {
+            Some(file) => file.digest,
+            None => {
+                let file = self.catalog.download("kubeadm", version, here)?;
+                let file =
+                    file.ok_or_else(|| FetchError::Resolve("the catalog has no kubeadm".into()))?;
+                self.file(&file).await?.digest
+            }
+        };
+        Kubeadm::unpack(&self.http.cache().path(&digest), version)
+    }
+
+    async fn images(
+        &self,
+        manifest: &Manifest,
+        kubeadm: &[KubeadmFacts],
+    ) -> Result<Vec<LockedImage>, FetchError> {
+        let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
+        names.extend(
+            kubeadm
+                .iter()
+                .flat_map(|facts| facts.images.iter().cloned()),
+        );
+        for (plugin, version) in &manifest.network {
+            names.extend(self.catalog.images(plugin, version)?);
+        }
+        let puller = Puller::new(self.http.clone())?;
+        let arches = &manifest.architectures;
+        let results: Vec<_> = stream::iter(names)
+            .map(|name| {
+                let puller = &puller;
+                let pinned = self
+                    .previous
+                    .and_then(|lock| lock.image(&name))
+                    .map(|i| i.manifest.digest);
+                async move { puller.resolve(&name, arches, pinned).await }
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let images = partition(results)?;
+        self.blobs(&puller, &images).await?;
+        Ok(images)
+    }
+
+    /// Fetches the blobs of all images, each once, the largest first.
+    async fn blobs(&self, puller: &Puller, images: &[LockedImage]) -> Result<(), FetchError> {
+        let mut wanted: BTreeMap<Digest, (ImageRef, Descriptor)> = BTreeMap::new();
+        for image in images {
+            for blob in image.platforms.iter().flat_map(|platform| &platform.blobs) {
+                wanted
+                    .entry(blob.digest)
+                    .or_insert_with(|| (image.name.clone(), blob.clone()));
+            }
+        }
+        let mut wanted: Vec<_> = wanted.into_values().collect();
+        wanted.sort_by_key(|(_, blob)| std::cmp::Reverse(blob.size));
+        let results: Vec<_> = stream::iter(wanted)
+            .map(|(name, blob)| async move { puller.blob(&name, &blob).await })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        partition(results).map(|_| ())
+    }
+}
+
+/// All values, or all errors.
+fn partition<T>(results: Vec<Result<T, FetchError>>) -> Result<Vec<T>, FetchError> {
+    let (values, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    FetchError::all(errors.into_iter().filter_map(Result::err).collect())?;
+    Ok(values.into_iter().filter_map(Result::ok).collect())
+}
+
+/// The digest of a file in a checksum file's text.
+fn find_checksum(text: &str, file_name: &str, form: ChecksumForm) -> Option<Digest> {
+    match form {
+        ChecksumForm::Bare => text.split_whitespace().next()?.parse().ok(),
+        ChecksumForm::Sums => text.lines().find_map(|line| {
+            let (digits, name) = line.split_once(char::is_whitespace)?;
+            let name = name
+                .trim()
+                .trim_start_matches(['*'])
+                .trim_start_matches("./");
+            (name == file_name).then(|| digits.parse().ok())?
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_found_in_every_form_that_publishers_use() {
+        let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let empty = Some(Digest::of(b""));
+        assert_eq!(find_checksum(hex, "kubeadm", ChecksumForm::Bare), empty);
+        let sums = format!("{}  runc.arm64\n{hex} *runc.amd64\n", "0".repeat(64));
+        assert_eq!(
+            find_checksum(&sums, "runc.amd64", ChecksumForm::Sums),
+            empty
+        );
+        assert_eq!(find_checksum(&sums, "runc.riscv", ChecksumForm::Sums), None);
+        assert_eq!(find_checksum("<html>", "kubeadm", ChecksumForm::Bare), None);
+    }
+}

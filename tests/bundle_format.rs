@@ -1,0 +1,202 @@
+//! What a bundle promises: what goes in comes out, the same lock gives the same bytes, and damage
+//! is always seen.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
+use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write};
+use kubexm::event::Events;
+use kubexm::spec::{Arch, Digest, Version};
+
+struct InMemory(BTreeMap<Digest, Vec<u8>>);
+
+impl Blobs for InMemory {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        let bytes = self.0.get(digest).cloned();
+        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+}
+
+fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
+    let file = |(at, content): (usize, &Vec<u8>)| LockedFile {
+        component: format!("part{at:03}"),
+        version: Version::new(1, 0, 0),
+        arch: Arch::Amd64,
+        file_name: format!("part{at:03}"),
+        url: "https://dl.example/part".parse().unwrap(),
+        size: content.len() as u64,
+        digest: Digest::of(content),
+        checksum: ChecksumSource::Pinned,
+        format: FileFormat::Binary,
+        members: Vec::new(),
+    };
+    let lock = Lock {
+        lock_version: Lock::VERSION,
+        name: "example".into(),
+        kubernetes: vec![Version::new(1, 36, 3)],
+        architectures: vec![Arch::Amd64],
+        files: contents.iter().enumerate().map(file).collect(),
+        images: Vec::new(),
+        packages: Vec::new(),
+        kubeadm: Vec::new(),
+    };
+    let blobs = contents
+        .iter()
+        .map(|content| (Digest::of(content), content.clone()))
+        .collect();
+    (lock, InMemory(blobs))
+}
+
+fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
+    let (lock, blobs) = example(contents);
+    let path = folder.join(format!("b{threads}.tar.zst"));
+    write(
+        &path,
+        &lock,
+        &blobs,
+        PackOptions { level: 3, threads },
+        &Events::silent(),
+    )
+    .unwrap();
+    path
+}
+
+fn some_contents() -> Vec<Vec<u8>> {
+    let noise: Vec<u8> = (0..300_000u64)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    vec![
+        Vec::new(),
+        b"kubexm".to_vec(),
+        vec![7; 100_000],
+        noise,
+        vec![1; 512],
+    ]
+}
+
+/// Everything a reader can see: the lock and all blobs, or the first error.
+fn read_all(path: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let bundle = Bundle::open(path).map_err(|error| error.to_string())?;
+    bundle
+        .verify(2, &Events::silent())
+        .map_err(|error| error.to_string())?;
+    let read = |file: &LockedFile| {
+        let mut content = Vec::new();
+        bundle
+            .open(&file.digest)
+            .unwrap()
+            .read_to_end(&mut content)
+            .unwrap();
+        content
+    };
+    Ok(bundle.lock().files.iter().map(read).collect())
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    #[test]
+    fn what_goes_in_comes_out(contents in proptest::collection::vec(
+        proptest::collection::vec(proptest::prelude::any::<u8>(), 0..3000), 0..12)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pack(folder.path(), &contents, 2);
+        proptest::prop_assert_eq!(read_all(&path).unwrap(), contents);
+    }
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = std::fs::read(pack(folder.path(), &some_contents(), 1)).unwrap();
+    let four = std::fs::read(pack(folder.path(), &some_contents(), 4)).unwrap();
+    assert_eq!(Digest::of(&one), Digest::of(&four));
+}
+
+#[test]
+fn a_cut_off_bundle_is_refused_wherever_it_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(pack(folder.path(), &some_contents(), 1)).unwrap();
+    let cut = folder.path().join("cut");
+    for length in (0..whole.len())
+        .step_by(whole.len() / 60 + 1)
+        .chain([whole.len() - 1])
+    {
+        std::fs::write(&cut, &whole[..length]).unwrap();
+        let error = Bundle::open(&cut).unwrap_err().to_string();
+        assert!(error.contains("cut off"), "{length}: {error}");
+    }
+}
+
+#[test]
+fn no_flipped_bit_goes_unseen() {
+    let folder = tempfile::tempdir().unwrap();
+    let contents = some_contents();
+    let whole = std::fs::read(pack(folder.path(), &contents, 1)).unwrap();
+    let flipped = folder.path().join("flipped");
+    for at in (0..whole.len()).step_by(whole.len() / 150 + 1) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&flipped, &bytes).unwrap();
+        // A flip that decoding ignores (a reserved bit) must at least change nothing.
+        if let Ok(read) = read_all(&flipped) {
+            assert_eq!(read, contents, "byte {at} was changed and nobody saw it");
+        }
+    }
+}
+
+#[test]
+fn foreign_files_are_named_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foreign");
+    let tar_zst = zstd::encode_all(&vec![0u8; 4096][..], 1).unwrap();
+    for (content, wanted) in [
+        (vec![0u8; 10_000], "not compressed by zstd"),
+        (
+            b"PK\x03\x04 something else".repeat(20),
+            "not compressed by zstd",
+        ),
+        (tar_zst.repeat(9), "cut off or no kubexm bundle"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let error = Bundle::open(&path).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_lying_store_leaves_no_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, mut blobs) = example(&some_contents());
+    if let Some(content) = blobs.0.values_mut().find(|content| content.len() == 6) {
+        *content = b"KUBEXM".to_vec();
+    }
+    let path = folder.path().join("never.tar.zst");
+    let options = PackOptions {
+        level: 3,
+        threads: 1,
+    };
+    let error = write(&path, &lock, &blobs, options, &Events::silent()).unwrap_err();
+    assert!(matches!(error, BundleError::Digest { .. }), "{error}");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "something was left behind"
+    );
+}
+
+#[test]
+fn the_worlds_tools_list_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = pack(folder.path(), &some_contents(), 2);
+    let plain = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
+    let mut archive = tar::Archive::new(&plain[..]);
+    let names: Vec<String> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+        .collect();
+    assert_eq!(names[..2], ["oci-layout", "index.json"]);
+    assert_eq!(names.len(), 5 + some_contents().len());
+}
