@@ -103,7 +103,7 @@ impl Kubeadm {
             "v1beta4"
         };
         let config = format!(
-            "apiVersion: kubeadm.k8s.io/{api}\nkind: InitConfiguration\nlocalAPIEndpoint:\n  advertiseAddress: 127.0.0.2\n---\napiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\nkubernetesVersion: v{}\netcd:\n  external:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    caFile: \"\"\n    certFile: \"\"\n    keyFile: \"\"\n",
+            "apiVersion: kubeadm.k8s.io/{api}\nkind: InitConfiguration\nlocalAPIEndpoint:\n  advertiseAddress: 192.0.2.1\n---\napiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\nkubernetesVersion: v{}\netcd:\n  external:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    caFile: \"\"\n    certFile: \"\"\n    keyFile: \"\"\n",
             self.version
         );
         let path = self.folder.path().join("preflight.yaml");

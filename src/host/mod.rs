@@ -1,8 +1,18 @@
 //! A machine of the cluster: connect to it, run commands as root, learn its facts.
 
+mod authenticate;
 pub mod command;
+pub mod facts;
+pub mod known_hosts;
+pub mod local;
+pub mod preflight;
+pub mod ssh;
+pub mod tar_stream;
+pub mod upload;
 
 pub use command::{Command, Input, Output};
+pub use facts::Facts;
+pub use ssh::{SshHost, SshOptions};
 
 use async_trait::async_trait;
 

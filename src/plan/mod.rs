@@ -4,10 +4,19 @@
 //! [`Task`] is a list of steps on one host; tasks form a graph by `after` and by the typed values
 //! ([`Slot`]) that some give and others need. A module is a group of tasks with a name.
 
+pub mod executor;
+pub mod graph;
+pub mod journal;
+pub mod receipt;
+pub mod show;
 pub mod slot;
 pub mod step;
 pub mod task;
 
+pub use executor::{Outcome, Stop, execute};
+pub use graph::BrokenPlan;
+pub use journal::Journal;
+pub use receipt::Receipt;
 pub use slot::Slot;
 pub use step::{Check, RenderedFile, Step, StepContext, StepError, UndoLog};
 pub use task::{Plan, Task, TaskId};

@@ -1,0 +1,153 @@
+//! What a host is, gathered by one script.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Command, Host, HostError};
+use crate::spec::Arch;
+
+/// Prints `key=value` lines; a key may come several times.
+const SCRIPT: &str = include_str!("facts.sh");
+
+/// What a host is.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    values: BTreeMap<String, Vec<String>>,
+    /// Seconds by which its clock is ahead of ours, as far as can be told.
+    pub clock_ahead: f64,
+}
+
+impl Facts {
+    /// Asks a host.
+    pub async fn gather(host: &dyn Host) -> Result<Self, HostError> {
+        let before = now();
+        let command = Command::script(SCRIPT, [""; 0])
+            .describe("gather facts")
+            .timeout(Duration::from_secs(60));
+        let output = host.run(command).await?;
+        let after = now();
+        if !output.success() {
+            return Err(HostError::Command {
+                host: host.name().clone(),
+                command: "gather facts".to_owned(),
+                reason: output.complaint(),
+            });
+        }
+        let mut facts = Self::parse(&output.text());
+        if let Some(clock) = facts.one("clock").and_then(|text| text.parse::<f64>().ok()) {
+            // The script reads its clock at its end: all of the round trip is uncertainty.
+            let nearest = clock.clamp(before, after);
+            facts.clock_ahead = clock - nearest;
+        }
+        Ok(facts)
+    }
+
+    /// Reads what the script printed.
+    pub fn parse(text: &str) -> Self {
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            values
+                .entry(key.to_owned())
+                .or_default()
+                .push(value.trim_matches('"').to_owned());
+        }
+        Self {
+            values,
+            clock_ahead: 0.0,
+        }
+    }
+
+    /// The first value of a key, where it is not empty.
+    pub fn one(&self, key: &str) -> Option<&str> {
+        self.values
+            .get(key)?
+            .first()
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// All values of a key.
+    pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.values
+            .get(key)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+    }
+
+    /// A number.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.one(key)?.parse().ok()
+    }
+
+    /// Whether a key has the value `yes`.
+    pub fn is(&self, key: &str) -> bool {
+        self.one(key) == Some("yes")
+    }
+
+    /// Architecture.
+    pub fn arch(&self) -> Option<Arch> {
+        self.one("arch")?.parse().ok()
+    }
+
+    /// Distribution and release, as os-release names them.
+    pub fn release(&self) -> (&str, &str) {
+        (
+            self.one("os_id").unwrap_or(""),
+            self.one("os_codename").unwrap_or(""),
+        )
+    }
+
+    /// All addresses of all interfaces.
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        let addresses = self
+            .all("address")
+            .filter_map(|text| text.split('/').next()?.parse().ok());
+        addresses.collect()
+    }
+
+    /// TCP ports that something listens on.
+    pub fn listening(&self) -> BTreeSet<u16> {
+        self.all("listen")
+            .filter_map(|hex| u16::from_str_radix(hex, 16).ok())
+            .collect()
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_a_host_prints() {
+        let facts = Facts::parse(
+            "arch=x86_64\nos_id=debian\nos_codename=\"trixie\"\naddress=10.0.0.1/24\naddress=fe80::1/64\n\
+             listen=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\n",
+        );
+        assert_eq!(facts.arch(), Some(Arch::Amd64));
+        assert_eq!(facts.release(), ("debian", "trixie"));
+        assert_eq!(facts.addresses().len(), 2);
+        assert_eq!(facts.listening().into_iter().collect::<Vec<_>>(), [6443]);
+        assert!(facts.is("swap") && facts.number("memory") == Some(2048));
+    }
+
+    #[tokio::test]
+    async fn the_script_runs_on_a_real_system() {
+        let name = "here".parse().unwrap();
+        let facts = Facts::gather(&crate::host::local::LocalHost::new(name))
+            .await
+            .unwrap();
+        assert!(
+            facts.arch().is_some() && facts.number("cpus") > Some(0),
+            "{facts:?}"
+        );
+        assert!(facts.clock_ahead.abs() < 2.0, "{}", facts.clock_ahead);
+    }
+}

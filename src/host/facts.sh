@@ -1,0 +1,41 @@
+yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
+echo "arch=$(uname -m)"
+echo "kernel=$(uname -r)"
+echo "hostname=$(cat /proc/sys/kernel/hostname)"
+(
+  . /etc/os-release 2>/dev/null
+  echo "os_id=${ID:-}"
+  echo "os_codename=${VERSION_CODENAME:-${VERSION_ID:-}}"
+  echo "os_name=${PRETTY_NAME:-}"
+)
+echo "machine_id=$(cat /etc/machine-id 2>/dev/null)"
+echo "cpus=$(grep -c '^processor' /proc/cpuinfo)"
+echo "memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
+sed 1d /proc/swaps | while read -r name rest; do echo "swap=$name"; done
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo cgroup=v2; else echo cgroup=v1; fi
+for file in /proc/net/fib_trie; do
+  # Every local address of the host, without depending on a program.
+  awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' "$file" | sort -u
+done
+awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
+  sed 's/\(....\)/\1:/g; s/:$//; s/^/address=/'
+echo "default_route=$(yes awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route)"
+awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
+echo "systemd=$(yes test -d /run/systemd/system)"
+for tool in tar gzip sha256sum flock systemctl apt-get iptables nft conntrack socat ebtables ipset ethtool; do
+  echo "tool_$tool=$(yes command -v "$tool")"
+done
+echo "firewalld=$(yes systemctl is-active firewalld)"
+echo "ufw=$(yes systemctl is-active ufw)"
+echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
+for path in / /var /usr/local /etc /opt; do
+  df -Pk "$path" 2>/dev/null | awk -v path="$path" 'NR == 2 { print "free_" path "=" $4 }'
+done
+echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
+echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"
+echo "containerd=$(yes test -S /run/containerd/containerd.sock)"
+echo "docker=$(yes test -S /run/docker.sock)"
+echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
+echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join)"
+echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
+echo "clock=$(date +%s.%N)"

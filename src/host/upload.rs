@@ -1,0 +1,36 @@
+//! Files onto a host: whole, checked, and under their final name only then.
+
+use super::{Command, Host, HostError, Input, Output};
+use crate::spec::{Digest, HostPath};
+
+/// Writes to a temporary name beside the target, compares the digest, then renames.
+const SCRIPT: &str = r#"
+path=$1 mode=$2 digest=$3
+mkdir -p "$(dirname "$path")"
+umask 077
+partial=$(mktemp "$(dirname "$path")/.kubexm-XXXXXX")
+trap 'rm -f "$partial"' EXIT
+cat >"$partial"
+got=$(sha256sum "$partial" | cut -d' ' -f1)
+if [ "$got" != "$digest" ]; then
+  echo "what arrived for $path has the digest $got, not $digest" >&2
+  exit 1
+fi
+chmod "$mode" "$partial"
+mv -f "$partial" "$path"
+trap - EXIT
+if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
+"#;
+
+/// Puts a file onto a host. The output's status says whether it is there.
+pub async fn upload(
+    host: &dyn Host,
+    path: &HostPath,
+    mode: u32,
+    digest: &Digest,
+    content: Input,
+) -> Result<Output, HostError> {
+    let arguments = [path.to_string(), format!("{mode:o}"), digest.hex()];
+    let command = Command::script(SCRIPT, arguments).input(content);
+    host.run(command.describe(format!("write {path}"))).await
+}

@@ -1,0 +1,110 @@
+//! The controller's memory of a cluster: what was done when, and a lock against doing it twice at
+//! once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use fs4::fs_std::FileExt;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::event::{Event, Listener};
+
+/// The folder of a cluster on this machine, held by one run at a time.
+pub struct Journal {
+    folder: PathBuf,
+    file: Mutex<File>,
+    // Held until the run ends.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the folder of a cluster and holds it.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or another run holds it.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let open = |name: &str| {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .open(folder.join(name))
+        };
+        let lock = open("lock")?;
+        if !FileExt::try_lock_exclusive(&lock)? {
+            let words = format!(
+                "another kubexm works on this cluster (it holds {})",
+                folder.join("lock").display()
+            );
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, words));
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            file: Mutex::new(open("journal.jsonl")?),
+            _lock: lock,
+        })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes a secret file beside the journal, whole or not at all.
+    pub fn save(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        let partial = self.folder.join(format!(".{name}.partial"));
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&partial, &path)?;
+        Ok(path)
+    }
+
+    /// Adds a line that says that a run began.
+    pub fn begin(&self, command: &str, bundle: &str) {
+        self.append(
+            &json!({"event": "run", "command": command, "bundle": bundle,
+            "kubexm": env!("CARGO_PKG_VERSION")}),
+        );
+    }
+
+    fn append(&self, line: &serde_json::Value) {
+        let mut line = line.clone();
+        if let Some(fields) = line.as_object_mut() {
+            let time = OffsetDateTime::now_utc()
+                .format(&Rfc3339)
+                .unwrap_or_default();
+            fields.insert("time".to_owned(), time.into());
+        }
+        if let Ok(mut file) = self.file.lock() {
+            // The journal is for people; an install must not fail for want of it.
+            let _ = writeln!(file, "{line}");
+        }
+    }
+}
+
+impl Listener for Journal {
+    fn on(&self, event: &Event) {
+        if matches!(event, Event::TransferAdvanced { .. }) {
+            return;
+        }
+        if let Ok(line) = serde_json::to_value(event) {
+            self.append(&line);
+        }
+    }
+}

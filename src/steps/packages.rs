@@ -1,0 +1,153 @@
+//! Install OS packages of the bundle with the host's own apt.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Undo, must};
+use crate::bundle::Blobs;
+use crate::bundle::lock::{LockedPackage, LockedPackages};
+use crate::host::{Command, Input, tar_stream};
+use crate::plan::{Check, Step, StepContext, StepError};
+
+/// Installs the requested packages of a set; apt decides which of the set the host lacks.
+pub struct InstallPackages {
+    /// The set for the host's release.
+    pub set: LockedPackages,
+    /// The bundle.
+    pub blobs: Arc<dyn Blobs>,
+}
+
+/// Ends with 0 where all requested packages are installed; prints those that are not.
+const CHECK: &str = r#"
+missing=
+for name in "$@"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing="$missing $name"
+done
+[ -z "$missing" ] || { echo "lacks$missing"; exit 1; }
+"#;
+
+/// apt with a source of its own: the host's lists, sources and caches stay untouched.
+const APT: &str = r#"
+export DEBIAN_FRONTEND=noninteractive
+base=/var/lib/kubexm/packages
+apt() {
+  apt-get -q -y --no-install-recommends -o Dir::Etc::sourcelist="$base/sources.list" \
+    -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$base/lists" \
+    -o Dir::Cache="$base/cache" -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold \
+    -o APT::Sandbox::User=root "$@"
+}
+"#;
+
+/// Reads the index from standard input and prints what apt would install, name and version.
+const SIMULATE: &str = r#"
+mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
+cat >"$base/Packages"
+echo "deb [trusted=yes] file:$base ./" >"$base/sources.list"
+apt update >/dev/null
+apt -s install "$@" | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1 \2/p'
+"#;
+
+/// Reads the packages from standard input, checks them against apt's index and installs them. No
+/// service of theirs may start meanwhile: Kubernetes brings its own rules.
+const INSTALL: &str = r#"
+tar -x --no-same-owner -C "$base"
+policy=/usr/sbin/policy-rc.d
+made=
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  made=yes
+fi
+trap '[ -z "$made" ] || rm -f "$policy"; rm -rf "$base"' EXIT
+apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }
+"#;
+
+const UNDO: &str = r#"
+present=
+for name in "$@"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || :)
+  case $status in '' | not-installed) ;; *) present="$present $name" ;; esac
+done
+[ -z "$present" ] || DEBIAN_FRONTEND=noninteractive dpkg --purge $present >/dev/null
+"#;
+
+impl InstallPackages {
+    /// What apt would install, out of the set.
+    async fn simulate(&self, context: &StepContext<'_>) -> Result<Vec<LockedPackage>, StepError> {
+        let script = format!("{APT}{SIMULATE}");
+        let index = self.blobs.open(&self.set.index.digest)?;
+        let command =
+            Command::script(script, self.set.requested.clone()).input(Input::Stream(index));
+        let printed = must(context, "ask apt what it would install", command)
+            .await?
+            .text();
+        let chosen: BTreeSet<(&str, &str)> = printed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .collect();
+        let packages = self.set.packages.iter();
+        Ok(packages
+            .filter(|p| chosen.contains(&(p.name.as_str(), p.version.as_str())))
+            .cloned()
+            .collect())
+    }
+}
+
+#[async_trait]
+impl Step for InstallPackages {
+    fn id(&self) -> String {
+        "packages".to_owned()
+    }
+
+    fn describe(&self) -> String {
+        format!("Install packages {}", self.set.requested.join(", "))
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let command = Command::script(CHECK, self.set.requested.clone());
+        let output = context
+            .host
+            .run(command.describe("look for packages"))
+            .await?;
+        Ok(match output.success() {
+            true => Check::Satisfied,
+            false => Check::Needed(output.text().trim().to_owned()),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let packages = self.simulate(context).await?;
+        let names = packages
+            .iter()
+            .map(|package| package.name.clone())
+            .collect();
+        let undo = Undo::Script {
+            title: format!("Remove {} packages", packages.len()),
+            script: UNDO.to_owned(),
+            arguments: names,
+        };
+        context.undo.record(&self.id(), undo.to_value()?).await?;
+        let total = packages.iter().map(|package| package.size).sum();
+        let label = format!("{} packages → {}", packages.len(), context.host.name());
+        let transfer = context.events.transfer("push", label, Some(total));
+        let blobs = Arc::clone(&self.blobs);
+        let stream = tar_stream::stream(move |tar| {
+            for package in &packages {
+                let content = blobs.open(&package.digest).map_err(io::Error::other)?;
+                tar_stream::add(tar, &package.file_name, package.size, 0o644, content)?;
+            }
+            Ok(())
+        })
+        .map_err(|error| StepError::Other(format!("packages: {error}")))?;
+        let script = format!("{APT}{INSTALL}");
+        let command =
+            Command::script(script, self.set.requested.clone()).input(Input::Stream(stream));
+        must(context, &self.describe(), command).await?;
+        transfer.advance(total);
+        transfer.done();
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! Ask a host for a value that other tasks need.
+
+use async_trait::async_trait;
+
+use super::must;
+use super::script::LateInput;
+use crate::host::{Command, Input};
+use crate::plan::{Check, Slot, Step, StepContext, StepError};
+
+/// Turns what a script printed into a value.
+pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
+
+/// Runs a script in every run and gives what it printed, parsed, to a slot. It counts as no change:
+/// what it makes is short-lived.
+pub struct Produce<T> {
+    /// What it does, in words.
+    pub title: String,
+    /// POSIX shell.
+    pub script: String,
+    /// What it reads; may be secret.
+    pub input: Option<LateInput>,
+    /// Reads its output; the output itself is never shown.
+    pub parse: Parse<T>,
+    /// Where the value goes.
+    pub slot: Slot<T>,
+}
+
+#[async_trait]
+impl<T: Send + Sync + 'static> Step for Produce<T> {
+    fn id(&self) -> String {
+        format!("produce {}", self.slot.name())
+    }
+
+    fn describe(&self) -> String {
+        self.title.clone()
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let mut command = Command::script(&self.script, [""; 0]);
+        if let Some(input) = &self.input {
+            command = command.input(Input::Bytes(input()?));
+        }
+        let output = must(context, &self.title, command).await?;
+        let value = (self.parse)(&output.text())
+            .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;
+        self.slot.give(value);
+        Ok(Check::Satisfied)
+    }
+
+    async fn apply(&self, _: &StepContext<'_>) -> Result<(), StepError> {
+        Ok(())
+    }
+}

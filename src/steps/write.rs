@@ -1,0 +1,172 @@
+//! Write a file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Undo, must};
+use crate::host::{Command, Input};
+use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
+use crate::spec::{Digest, HostPath};
+
+/// A file's text.
+#[derive(Clone)]
+pub enum Content {
+    /// Known when planning.
+    Text(String),
+    /// Known only when other tasks have run; `preview` stands for it in plans.
+    Later {
+        /// What `render` shows.
+        preview: String,
+        /// Makes the text.
+        produce: Arc<dyn Fn() -> Result<String, StepError> + Send + Sync>,
+    },
+}
+
+/// Puts a file on the host with just this content and mode.
+pub struct WriteFile {
+    /// Where.
+    pub path: HostPath,
+    /// Permission bits.
+    pub mode: u32,
+    /// What.
+    pub content: Content,
+    /// Whether `render` may show the text.
+    pub secret: bool,
+}
+
+impl WriteFile {
+    /// A file that everybody may read.
+    pub fn new(path: HostPath, text: impl Into<String>) -> Self {
+        Self {
+            path,
+            mode: 0o644,
+            content: Content::Text(text.into()),
+            secret: false,
+        }
+    }
+
+    /// A file that only root may read, and that is never shown.
+    pub fn secret(path: HostPath, text: impl Into<String>) -> Self {
+        Self {
+            path,
+            mode: 0o600,
+            content: Content::Text(text.into()),
+            secret: true,
+        }
+    }
+
+    fn text(&self) -> Result<String, StepError> {
+        match &self.content {
+            Content::Text(text) => Ok(text.clone()),
+            Content::Later { produce, .. } => produce(),
+        }
+    }
+}
+
+/// Prints the digest and mode of a file, or `absent`.
+const LOOK: &str = r#"
+if [ -f "$1" ]; then echo "$(sha256sum "$1" | cut -d' ' -f1) $(stat -c %a "$1")"; else echo absent; fi
+"#;
+
+/// Says what must be recorded before a file is written: a copy of it, or the folders to make.
+pub(super) const PREPARE: &str = r#"
+path=$1
+if [ -e "$path" ]; then
+  umask 077
+  mkdir -p /var/lib/kubexm/backup
+  backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
+  [ -e "$backup" ] || cp -p "$path" "$backup"
+  echo "backup $backup"
+else
+  folder=$(dirname "$path")
+  while [ ! -d "$folder" ]; do echo "folder $folder"; folder=$(dirname "$folder"); done
+fi
+"#;
+
+/// The undo record for a path that is about to be written, from what [`PREPARE`] printed.
+pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Undo, StepError> {
+    let other = |error: crate::spec::InvalidValue| StepError::Other(error.to_string());
+    let mut folders = Vec::new();
+    for line in printed.lines() {
+        if let Some(backup) = line.strip_prefix("backup ") {
+            let backup = HostPath::parse(backup).map_err(other)?;
+            return Ok(Undo::RestoreFile {
+                path: path.clone(),
+                backup,
+            });
+        }
+        if let Some(folder) = line.strip_prefix("folder ") {
+            folders.push(HostPath::parse(folder).map_err(other)?);
+        }
+    }
+    Ok(Undo::RemoveFile {
+        path: path.clone(),
+        folders,
+    })
+}
+
+#[async_trait]
+impl Step for WriteFile {
+    fn id(&self) -> String {
+        format!("file {}", self.path)
+    }
+
+    fn describe(&self) -> String {
+        format!("Write {}", self.path)
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        let content = match &self.content {
+            _ if self.secret => "<secret>\n".to_owned(),
+            Content::Text(text) => text.clone(),
+            Content::Later { preview, .. } => preview.clone(),
+        };
+        vec![RenderedFile {
+            path: self.path.clone(),
+            mode: self.mode,
+            content,
+        }]
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let wanted = format!(
+            "{} {:o}",
+            Digest::of(self.text()?.as_bytes()).hex(),
+            self.mode
+        );
+        let look = Command::script(LOOK, [self.path.to_string()]);
+        let output = must(context, &format!("look at {}", self.path), look).await?;
+        let found = output.text();
+        Ok(match found.trim() {
+            found if found == wanted => Check::Satisfied,
+            "absent" => Check::Needed("is not there".to_owned()),
+            _ => Check::Needed("differs".to_owned()),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let text = self.text()?;
+        let prepare = Command::script(PREPARE, [self.path.to_string()]);
+        let printed = must(context, &format!("look at {}", self.path), prepare)
+            .await?
+            .text();
+        // The first record of a path tells its original state; a later one would tell ours.
+        let undo = undo_of(&self.path, &printed)?;
+        context.undo.record(&self.id(), undo.to_value()?).await?;
+        let digest = Digest::of(text.as_bytes());
+        let input = Input::Bytes(text.into_bytes());
+        let output =
+            crate::host::upload::upload(context.host, &self.path, self.mode, &digest, input)
+                .await?;
+        if output.success() {
+            return Ok(());
+        }
+        let (status, complaint) = (output.status, output.complaint());
+        Err(StepError::Command {
+            action: self.describe(),
+            status,
+            complaint,
+        })
+    }
+}
