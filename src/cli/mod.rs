@@ -1,7 +1,12 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
 mod bundle;
+mod config;
 mod exit;
+mod install;
+mod render;
+mod reset;
+mod session;
 
 use std::process::ExitCode;
 
@@ -27,6 +32,17 @@ enum Command {
     /// Make and look into bundles
     #[command(subcommand)]
     Bundle(bundle::Command),
+    /// Bring up the cluster on its hosts, or go on with an install that was stopped
+    Install(install::Install),
+    /// Print what a first install would do, task by task; needs no host
+    Plan(install::Plan),
+    /// Write every file that would be put on every host into a folder; needs no host
+    Render(render::Render),
+    /// Take back everything that kubexm did on the cluster's hosts
+    Reset(reset::Reset),
+    /// Start, check and describe cluster files
+    #[command(subcommand)]
+    Config(config::Command),
 }
 
 /// Runs the program.
@@ -43,6 +59,11 @@ pub fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, arguments.output)),
+        Command::Install(install) => runtime.block_on(install::run(&install, arguments.output)),
+        Command::Plan(plan) => install::show(&plan),
+        Command::Render(render) => render::run(&render),
+        Command::Reset(reset) => runtime.block_on(reset::run(&reset, arguments.output)),
+        Command::Config(command) => config::run(command),
     };
     runtime.shutdown_background();
     match result {

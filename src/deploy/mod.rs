@@ -1,1 +1,287 @@
-//! (being built)
+//! The modules of a cluster: each turns spec, facts and bundle into tasks. None opens a connection.
+
+mod containerd;
+mod dns;
+mod finish;
+mod images;
+mod kubeadm;
+mod network;
+mod os;
+mod registry;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::bundle::lock::{KubeadmFacts, LockedFile};
+use crate::bundle::{Blobs, Lock};
+use crate::pki::Pair;
+use crate::plan::{Plan, RenderedFile, Slot, Task, TaskId};
+use crate::render::RenderError;
+use crate::spec::cluster::{Cluster, HostSpec};
+use crate::spec::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
+use crate::steps::{Payload, Source};
+
+/// What is known of a machine when planning.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Architecture.
+    pub arch: Arch,
+    /// Distribution and release.
+    pub release: Option<(String, String)>,
+    /// Whether its resolv.conf names a server.
+    pub has_name_server: bool,
+    /// Whether it is a node already.
+    pub is_node: bool,
+}
+
+/// What kubexm's own CA made for the cluster.
+#[derive(Clone)]
+pub struct Certificates {
+    /// The CA, PEM.
+    pub ca: String,
+    /// The registry's server certificate.
+    pub registry: Pair,
+}
+
+/// Everything a plan is made from.
+pub struct Inputs<'a> {
+    /// What the user wants.
+    pub cluster: &'a Cluster,
+    /// What the bundle has.
+    pub lock: &'a Lock,
+    /// The bundle.
+    pub blobs: Arc<dyn Blobs>,
+    /// What the machines are.
+    pub machines: BTreeMap<HostName, Machine>,
+    /// kubexm's certificates.
+    pub certificates: Certificates,
+}
+
+/// A plan and what it will have given when it is through.
+pub struct Deployment {
+    /// The plan.
+    pub plan: Plan,
+    /// The cluster administrator's kubeconfig. Secret.
+    pub kubeconfig: Slot<String>,
+}
+
+/// Why there can be no plan. All reasons are told at once.
+#[derive(Debug, thiserror::Error)]
+pub enum DeployError {
+    /// The bundle lacks what the cluster needs.
+    #[error("the bundle lacks what this cluster needs:\n  {}", .0.join("\n  "))]
+    Incomplete(Vec<String>),
+    /// A template failed.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A path or name that kubexm makes is wrong.
+    #[error(transparent)]
+    Value(#[from] InvalidValue),
+    /// A file of this machine that shall go to the hosts cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// Folder of kubexm's own files on hosts.
+const ETC: &str = "/etc/kubexm";
+const BIN: &str = "/usr/local/bin";
+const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+/// Plans the whole installation.
+///
+/// # Errors
+/// All that the bundle lacks, by name.
+pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
+    let lacking = lacking(inputs);
+    if !lacking.is_empty() {
+        return Err(DeployError::Incomplete(lacking));
+    }
+    let kubeconfig = Slot::new("control_plane.kubeconfig");
+    let mut plan = Plan::default();
+    for host in &inputs.cluster.hosts {
+        plan.tasks.push(os::prepare(inputs, host)?);
+    }
+    for name in &inputs.cluster.roles.registry {
+        plan.tasks.push(registry::serve(inputs, name)?);
+    }
+    for host in inputs.cluster.nodes() {
+        plan.tasks.push(containerd::install(inputs, host)?);
+        plan.tasks.push(images::pull(inputs, host)?);
+        plan.tasks.push(kubeadm::programs(inputs, host)?);
+    }
+    plan.tasks
+        .extend(kubeadm::control_plane_and_workers(inputs)?);
+    plan.tasks.extend(dns::configure(inputs)?);
+    plan.tasks.extend(network::apply(inputs)?);
+    plan.tasks.extend(finish::tasks(inputs, &kubeconfig)?);
+    Ok(Deployment { plan, kubeconfig })
+}
+
+/// Every file that the plan would put on hosts.
+pub fn rendered(plan: &Plan) -> BTreeMap<HostName, Vec<RenderedFile>> {
+    let mut files: BTreeMap<HostName, Vec<RenderedFile>> = BTreeMap::new();
+    for task in &plan.tasks {
+        let of_task = task.steps.iter().flat_map(|step| step.files());
+        files.entry(task.host.clone()).or_default().extend(of_task);
+    }
+    files
+}
+
+/// What the cluster needs and the bundle has not, in words.
+fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
+    let lock = inputs.lock;
+    let version = &inputs.cluster.kubernetes.version;
+    let mut lacking = BTreeSet::new();
+    if !lock.kubernetes.contains(version) {
+        let has: Vec<String> = lock.kubernetes.iter().map(ToString::to_string).collect();
+        lacking.insert(format!("Kubernetes {version} (it has {})", has.join(", ")));
+        return lacking.into_iter().collect();
+    }
+    let arches: BTreeSet<Arch> = inputs
+        .machines
+        .values()
+        .map(|machine| machine.arch)
+        .collect();
+    for arch in arches {
+        for component in ["kubeadm", "kubelet", "kubectl"] {
+            if lock.file_version(component, version, arch).is_none() {
+                lacking.insert(format!("{component} {version} for {arch}"));
+            }
+        }
+        for component in ["containerd", "runc", "cni-plugins", "crictl", "registry"] {
+            if lock.file(component, arch).is_none() {
+                lacking.insert(format!("{component} for {arch}"));
+            }
+        }
+        for image in images::of_cluster(inputs) {
+            let has = lock
+                .image(&image)
+                .is_some_and(|i| i.platforms.iter().any(|p| p.arch == arch));
+            if !has {
+                lacking.insert(format!("image {image} for {arch}"));
+            }
+        }
+    }
+    match lock.kubeadm(version) {
+        None => {
+            lacking.insert(format!("the image list of kubeadm {version}"));
+        }
+        Some(facts) if pause_image(facts).is_none() => {
+            lacking.insert(format!("a pause image in the list of kubeadm {version}"));
+        }
+        Some(_) => {}
+    }
+    lacking.extend(network::lacking(inputs));
+    lacking.into_iter().collect()
+}
+
+/// The sandbox image that kubeadm expects.
+fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
+    facts
+        .images
+        .iter()
+        .find(|image| image.repository().ends_with("pause"))
+}
+
+impl Inputs<'_> {
+    fn machine(&self, host: &HostName) -> Machine {
+        // Hosts that nobody has looked at are taken for the bundle's first architecture.
+        let arch = self
+            .lock
+            .architectures
+            .first()
+            .copied()
+            .unwrap_or(Arch::Amd64);
+        let unseen = Machine {
+            arch,
+            release: None,
+            has_name_server: true,
+            is_node: false,
+        };
+        self.machines.get(host).cloned().unwrap_or(unseen)
+    }
+
+    fn file(&self, component: &str, host: &HostName) -> Result<&LockedFile, DeployError> {
+        let arch = self.machine(host).arch;
+        let file = self.lock.file(component, arch);
+        file.ok_or_else(|| DeployError::Incomplete(vec![format!("{component} for {arch}")]))
+    }
+
+    fn kubernetes_file(
+        &self,
+        component: &str,
+        host: &HostName,
+    ) -> Result<&LockedFile, DeployError> {
+        let (arch, version) = (self.machine(host).arch, &self.cluster.kubernetes.version);
+        let file = self.lock.file_version(component, version, arch);
+        file.ok_or_else(|| {
+            DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
+        })
+    }
+
+    /// `host:port` of the local registry.
+    fn registry_address(&self) -> String {
+        format!(
+            "{}:{}",
+            self.cluster.registry.host_name, self.cluster.registry.port
+        )
+    }
+
+    /// The first control plane: it runs `kubeadm init`, and kubectl.
+    fn first(&self) -> Option<&HostSpec> {
+        self.cluster
+            .roles
+            .control_plane
+            .first()
+            .and_then(|name| self.cluster.host(name))
+    }
+}
+
+/// A whole file of the bundle, as it shall be on a host.
+fn binary(file: &LockedFile, path: &str) -> Result<Payload, DeployError> {
+    let path = HostPath::parse(path)?;
+    Ok(Payload {
+        source: Source::Blob,
+        digest: file.digest,
+        size: file.size,
+        path,
+        mode: 0o755,
+    })
+}
+
+/// The files of an archive of the bundle, in one folder of a host.
+fn members(
+    file: &LockedFile,
+    folder: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Payload>, DeployError> {
+    let mut payloads = Vec::new();
+    for member in &file.members {
+        let name = member.path.rsplit('/').next().unwrap_or(&member.path);
+        if wanted(name) {
+            let source = Source::Member {
+                archive: file.digest,
+                path: member.path.clone(),
+            };
+            let path = HostPath::parse(&format!("{folder}/{name}"))?;
+            let (digest, size): (Digest, u64) = (member.digest, member.size);
+            payloads.push(Payload {
+                source,
+                digest,
+                size,
+                path,
+                mode: 0o755,
+            });
+        }
+    }
+    Ok(payloads)
+}
+
+fn id(module: &str, name: &str, host: &HostName) -> TaskId {
+    Task::new(module, name, host).id()
+}

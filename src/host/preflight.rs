@@ -258,7 +258,7 @@ impl Checker<'_> {
         if self.facts.one("nameserver").is_none() {
             self.warning(
                 "/etc/resolv.conf names no server",
-                "CoreDNS cannot forward names outside the cluster",
+                "names outside the cluster will not resolve in pods",
             );
         }
         for (service, is_on) in [

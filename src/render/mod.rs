@@ -1,1 +1,44 @@
-//! (being built)
+//! Every file that kubexm writes: one small context a template, and no logic in templates beyond
+//! loops and presence.
+
+pub mod containerd;
+pub mod filters;
+pub mod kubeadm;
+pub mod kubelet;
+pub mod merge;
+pub mod network;
+pub mod os;
+pub mod registry;
+
+/// A template could not be rendered, or settings could not be merged into it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot render {what}: {reason}")]
+pub struct RenderError {
+    /// The template.
+    pub what: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl RenderError {
+    pub(crate) fn new(what: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self {
+            what,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Renders a template.
+pub(crate) fn text(
+    what: &'static str,
+    template: &impl askama::Template,
+) -> Result<String, RenderError> {
+    let mut text = template
+        .render()
+        .map_err(|error| RenderError::new(what, error))?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}

@@ -1,1 +1,286 @@
-//! (being built)
+//! Images into the local registry.
+//!
+//! The registry serves read-only; images are laid into its storage over SSH, in the layout that
+//! CNCF distribution has had since its version 2
+//! (<https://github.com/distribution/distribution/blob/main/registry/storage/paths.go>). That
+//! needs no second listener, no credentials and no forwarding, and it keeps an index whole that
+//! names platforms which the bundle does not carry, which the API would refuse.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use crate::bundle::lock::{Lock, LockedImage};
+use crate::bundle::{Blobs, BundleError};
+use crate::event::{Events, Transfer};
+use crate::host::{Command, Host, HostError, Input, tar_stream};
+use crate::spec::{Digest, HostPath, ImageRef};
+
+/// A batch is about this many bytes: what is in place is not sent again after a break.
+const BATCH: u64 = 256 * 1024 * 1024;
+
+/// Why seeding failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SeedError {
+    /// The host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The bundle.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The host could not take what was sent.
+    #[error("cannot put images onto {host} (status {status}):\n{complaint}")]
+    Refused {
+        /// Host.
+        host: String,
+        /// Exit status.
+        status: i32,
+        /// Its words.
+        complaint: String,
+    },
+    /// The stream could not be made.
+    #[error("cannot send images: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What the storage must contain.
+#[derive(Debug, Clone)]
+pub struct Content {
+    blobs: BTreeMap<Digest, u64>,
+    /// Path below the registry's root → the digest that the file there names.
+    links: BTreeMap<String, Digest>,
+}
+
+/// What of it a host lacks.
+#[derive(Debug, Clone, Default)]
+pub struct Missing {
+    blobs: Vec<(Digest, u64)>,
+    links: Vec<(String, Digest)>,
+}
+
+impl Missing {
+    /// Whether all is there.
+    pub fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.links.is_empty()
+    }
+
+    /// Bytes to send.
+    pub fn bytes(&self) -> u64 {
+        self.blobs.iter().map(|(_, size)| size).sum()
+    }
+
+    /// Blobs to send.
+    pub fn blobs(&self) -> usize {
+        self.blobs.len()
+    }
+}
+
+/// The repository prefix that stands for a registry in the local one.
+pub fn prefix(registry: &str) -> String {
+    registry.replace(':', "_")
+}
+
+/// The repository that an image has in the local registry: its registry's host stands first, so
+/// that two registries' repositories never meet.
+pub fn repository(image: &ImageRef) -> String {
+    format!(
+        "{}/{}",
+        image.registry().replace(':', "_"),
+        image.repository()
+    )
+}
+
+impl Content {
+    /// Every image of a lock.
+    pub fn of(lock: &Lock) -> Self {
+        let mut content = Self {
+            blobs: BTreeMap::new(),
+            links: BTreeMap::new(),
+        };
+        for image in &lock.images {
+            content.add(image);
+        }
+        content
+    }
+
+    fn add(&mut self, image: &LockedImage) {
+        let root = format!("repositories/{}", repository(&image.name));
+        let manifests =
+            std::iter::once(&image.manifest).chain(image.platforms.iter().map(|p| &p.manifest));
+        for manifest in manifests {
+            self.blobs.insert(manifest.digest, manifest.size);
+            let hex = manifest.digest.hex();
+            self.links.insert(
+                format!("{root}/_manifests/revisions/sha256/{hex}/link"),
+                manifest.digest,
+            );
+        }
+        for blob in image.platforms.iter().flat_map(|platform| &platform.blobs) {
+            self.blobs.insert(blob.digest, blob.size);
+            self.links.insert(
+                format!("{root}/_layers/sha256/{}/link", blob.digest.hex()),
+                blob.digest,
+            );
+        }
+        if let Some(tag) = image.name.tag() {
+            let (digest, hex) = (image.manifest.digest, image.manifest.digest.hex());
+            let tag = format!("{root}/_manifests/tags/{tag}");
+            self.links
+                .insert(format!("{tag}/index/sha256/{hex}/link"), digest);
+            self.links.insert(format!("{tag}/current/link"), digest);
+        }
+    }
+}
+
+/// Lists blobs as `digest size` and links as `path digest`.
+const LIST: &str = r#"
+cd "$1/docker/registry/v2" 2>/dev/null || exit 0
+find blobs -type f -name data -printf 'blob %h %s\n' 2>/dev/null | sed 's,blobs/sha256/../,,'
+find repositories -type f -name link 2>/dev/null | while read -r path; do
+  read -r digest <"$path" || :
+  echo "link $path $digest"
+done
+"#;
+
+/// What a host lacks, by name and size; contents were compared when they were put in place.
+pub async fn missing(
+    host: &dyn Host,
+    data_dir: &HostPath,
+    content: &Content,
+) -> Result<Missing, SeedError> {
+    let command =
+        Command::script(LIST, [data_dir.to_string()]).describe("list the registry's images");
+    let text = host.run(command).await?.text();
+    let found: BTreeSet<&str> = text.lines().collect();
+    let blobs = content.blobs.iter();
+    let blobs = blobs
+        .filter(|(digest, size)| !found.contains(format!("blob {} {size}", digest.hex()).as_str()));
+    let links = content.links.iter();
+    let links =
+        links.filter(|(path, digest)| !found.contains(format!("link {path} {digest}").as_str()));
+    Ok(Missing {
+        blobs: blobs.map(|(digest, size)| (*digest, *size)).collect(),
+        links: links
+            .map(|(path, digest)| (path.clone(), *digest))
+            .collect(),
+    })
+}
+
+/// Unpacks blobs named by their digests, compares each, and moves them into place.
+const RECEIVE: &str = r#"
+umask 022
+root=$1/docker/registry/v2
+staging=$1/.kubexm-staging
+rm -rf "$staging"
+mkdir -p "$staging" "$root/blobs/sha256"
+trap 'rm -rf "$staging"' EXIT
+tar -x --no-same-owner -C "$staging"
+cd "$staging"
+for name in *; do echo "$name  $name"; done | sha256sum -c --quiet - >&2
+for name in *; do
+  folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
+  mkdir -p "$folder"
+  mv -f "$name" "$folder/data"
+done
+"#;
+
+/// Writes links from lines of path and digest; tags stand last.
+const LINK: &str = r#"
+umask 022
+cd "$1/docker/registry/v2"
+while read -r path digest; do
+  mkdir -p "${path%/*}"
+  printf %s "$digest" >"$path.partial"
+  mv -f "$path.partial" "$path"
+done
+"#;
+
+/// Sends what is missing. Tags appear when all below them is in place.
+pub async fn seed(
+    host: &dyn Host,
+    data_dir: &HostPath,
+    missing: Missing,
+    source: Arc<dyn Blobs>,
+    events: &Events,
+) -> Result<(), SeedError> {
+    let label = format!("images → {}", host.name());
+    let transfer = Arc::new(events.transfer("seed", label, Some(missing.bytes())));
+    for batch in batches(missing.blobs) {
+        let (source, moved) = (Arc::clone(&source), Arc::clone(&transfer));
+        let stream = tar_stream::stream(move |tar| pack(tar, &batch, source.as_ref(), &moved))?;
+        let command = Command::script(RECEIVE, [data_dir.to_string()]);
+        must(
+            host,
+            command
+                .input(Input::Stream(stream))
+                .describe("put images onto the registry"),
+        )
+        .await?;
+    }
+    let (tags, others): (Vec<_>, Vec<_>) = missing
+        .links
+        .into_iter()
+        .partition(|(path, _)| path.ends_with("/current/link"));
+    let lines: String = others
+        .iter()
+        .chain(&tags)
+        .map(|(path, digest)| format!("{path} {digest}\n"))
+        .collect();
+    let command = Command::script(LINK, [data_dir.to_string()]);
+    must(
+        host,
+        command
+            .input(Input::Bytes(lines.into_bytes()))
+            .describe("tag the registry's images"),
+    )
+    .await?;
+    if let Some(transfer) = Arc::into_inner(transfer) {
+        transfer.done();
+    }
+    Ok(())
+}
+
+async fn must(host: &dyn Host, command: Command) -> Result<(), SeedError> {
+    let output = host.run(command).await?;
+    if output.success() {
+        return Ok(());
+    }
+    let (host, status, complaint) = (host.name().to_string(), output.status, output.complaint());
+    Err(SeedError::Refused {
+        host,
+        status,
+        complaint,
+    })
+}
+
+fn batches(blobs: Vec<(Digest, u64)>) -> Vec<Vec<(Digest, u64)>> {
+    let mut batches: Vec<Vec<(Digest, u64)>> = Vec::new();
+    let mut room = 0;
+    for (digest, size) in blobs {
+        match batches.last_mut() {
+            Some(batch) if size <= room => {
+                room -= size;
+                batch.push((digest, size));
+            }
+            _ => {
+                room = BATCH.saturating_sub(size);
+                batches.push(vec![(digest, size)]);
+            }
+        }
+    }
+    batches
+}
+
+fn pack(
+    tar: &mut tar_stream::Builder,
+    batch: &[(Digest, u64)],
+    source: &dyn Blobs,
+    transfer: &Transfer,
+) -> io::Result<()> {
+    for (digest, size) in batch {
+        let content = source.open(digest).map_err(io::Error::other)?;
+        tar_stream::add(tar, &digest.hex(), *size, 0o644, content)?;
+        transfer.advance(*size);
+    }
+    Ok(())
+}

@@ -15,6 +15,7 @@ pub mod manifest;
 pub mod manifest_document;
 pub mod problem;
 mod reader;
+pub mod schema;
 #[cfg(test)]
 mod tests;
 pub mod version;

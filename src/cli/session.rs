@@ -1,0 +1,228 @@
+//! What install, plan, reset and render have in common: hosts, facts, inputs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use futures_util::stream::{self, StreamExt};
+
+use super::Failure;
+use crate::bundle::Bundle;
+use crate::deploy::{Certificates, Inputs, Machine};
+use crate::host::known_hosts::HostKeys;
+use crate::host::preflight::{self, Finding, Offer};
+use crate::host::{Facts, Host, HostError, SshHost, SshOptions};
+use crate::pki::{Ca, Pair};
+use crate::spec::{Cluster, HostName};
+
+/// Connections that are made at once.
+const PARALLEL: usize = 20;
+
+/// How hosts are reached.
+#[derive(Debug, Args)]
+pub struct Connection {
+    /// File with the hosts' SSH keys, beside ~/.ssh/known_hosts
+    #[arg(long, value_name = "FILE")]
+    known_hosts: Option<PathBuf>,
+    /// Take and record the SSH key of a host that is seen for the first time
+    #[arg(long)]
+    accept_new_host_keys: bool,
+    /// Where the cluster's journal, CA and kubeconfig are kept [default: .kubexm/<cluster>]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl Connection {
+    /// The folder of a cluster on this machine.
+    pub fn state_folder(&self, cluster: &Cluster) -> PathBuf {
+        self.state
+            .clone()
+            .unwrap_or_else(|| Path::new(".kubexm").join(&cluster.name))
+    }
+
+    fn host_keys(&self, cluster: &Cluster) -> HostKeys {
+        let own = self.state_folder(cluster).join("known_hosts");
+        let home =
+            std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".ssh/known_hosts"));
+        let files = home
+            .into_iter()
+            .chain(self.known_hosts.clone())
+            .chain([own.clone()])
+            .collect();
+        HostKeys {
+            files,
+            accept_new: self.accept_new_host_keys.then_some(own),
+        }
+    }
+
+    /// Connects to every host, or says of all that cannot be reached why.
+    pub async fn connect(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<BTreeMap<HostName, Arc<dyn Host>>, Failure> {
+        let host_keys = self.host_keys(cluster);
+        let options = cluster.hosts.iter().map(|host| SshOptions {
+            name: host.name.clone(),
+            address: host.address.clone(),
+            port: host.port,
+            user: host.user.clone(),
+            password: host.password.clone(),
+            private_key: host.private_key_path.clone(),
+            host_keys: host_keys.clone(),
+        });
+        let results: Vec<Result<SshHost, HostError>> = stream::iter(options)
+            .map(SshHost::connect)
+            .buffered(PARALLEL)
+            .collect()
+            .await;
+        let mut hosts: BTreeMap<HostName, Arc<dyn Host>> = BTreeMap::new();
+        let mut errors = Vec::new();
+        for result in results {
+            match result {
+                Ok(host) => {
+                    hosts.insert(host.name().clone(), Arc::new(host));
+                }
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        if errors.is_empty() {
+            Ok(hosts)
+        } else {
+            Err(Failure::host(errors.join("\n")))
+        }
+    }
+}
+
+/// The facts of all hosts.
+pub async fn gather(
+    hosts: &BTreeMap<HostName, Arc<dyn Host>>,
+) -> Result<BTreeMap<HostName, Facts>, Failure> {
+    let results: Vec<_> = stream::iter(hosts)
+        .map(|(name, host)| async move { (name.clone(), Facts::gather(host.as_ref()).await) })
+        .buffered(PARALLEL)
+        .collect()
+        .await;
+    let mut facts = BTreeMap::new();
+    for (name, result) in results {
+        facts.insert(name, result?);
+    }
+    Ok(facts)
+}
+
+/// Preflight: all findings on all hosts.
+pub fn preflight(
+    cluster: &Cluster,
+    facts: &BTreeMap<HostName, Facts>,
+    bundle: &Bundle,
+) -> Vec<Finding> {
+    let lock = bundle.lock();
+    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    let offer = Offer {
+        arches: lock.architectures.clone(),
+        releases: lock
+            .packages
+            .iter()
+            .map(|set| (set.distribution.clone(), set.release.clone()))
+            .collect(),
+        // Images once in the registry and once unpacked on the node that has everything.
+        disk_kib: content * 3 / 1024,
+    };
+    preflight::check(cluster, facts, &offer)
+}
+
+/// What a plan is made from. The certificates are made where there are none yet.
+pub fn inputs<'a>(
+    cluster: &'a Cluster,
+    bundle: &'a Arc<Bundle>,
+    facts: &BTreeMap<HostName, Facts>,
+    state: &Path,
+) -> Result<Inputs<'a>, Failure> {
+    let mut machines = BTreeMap::new();
+    for (name, facts) in facts {
+        let Some(arch) = facts.arch() else { continue };
+        let (distribution, release) = facts.release();
+        let release = Some((distribution.to_owned(), release.to_owned()));
+        let is_node = facts.is("initialized") || facts.is("joined");
+        machines.insert(
+            name.clone(),
+            Machine {
+                arch,
+                release,
+                has_name_server: facts.one("nameserver").is_some(),
+                is_node,
+            },
+        );
+    }
+    let certificates = certificates(cluster, state)?;
+    Ok(Inputs {
+        cluster,
+        lock: bundle.lock(),
+        blobs: Arc::clone(bundle) as _,
+        machines,
+        certificates,
+    })
+}
+
+fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure> {
+    let folder = state.join("pki");
+    let ca = Ca::load_or_create(&folder, &format!("kubexm-{}", cluster.name))
+        .map_err(Failure::configuration)?;
+    let mut names = vec![
+        cluster.registry.host_name.to_string(),
+        "127.0.0.1".to_owned(),
+    ];
+    for host in cluster
+        .roles
+        .registry
+        .iter()
+        .filter_map(|name| cluster.host(name))
+    {
+        names.push(host.name.to_string());
+        names.push(host.internal_address.to_string());
+    }
+    let registry = ca
+        .server(&folder, "registry", &names)
+        .map_err(Failure::configuration)?;
+    Ok(Certificates {
+        ca: ca.certificate().to_owned(),
+        registry,
+    })
+}
+
+/// Inputs for a look without hosts: nothing is made, certificates are words.
+pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Bundle>) -> Inputs<'a> {
+    let pair = Pair {
+        certificate: "<certificate>\n".to_owned(),
+        key: "<key>\n".to_owned(),
+    };
+    let certificates = Certificates {
+        ca: "<kubexm's CA>\n".to_owned(),
+        registry: pair,
+    };
+    let machines = cluster
+        .hosts
+        .iter()
+        .filter_map(|host| {
+            let arch = host
+                .arch
+                .or_else(|| bundle.lock().architectures.first().copied())?;
+            Some((
+                host.name.clone(),
+                Machine {
+                    arch,
+                    release: None,
+                    has_name_server: true,
+                    is_node: false,
+                },
+            ))
+        })
+        .collect();
+    Inputs {
+        cluster,
+        lock: bundle.lock(),
+        blobs: Arc::clone(bundle) as _,
+        machines,
+        certificates,
+    }
+}

@@ -1,0 +1,125 @@
+//! The end of an install: everything answers, nothing secret is left, the kubeconfig comes home.
+
+use std::time::Duration;
+
+use super::{BIN, DeployError, Inputs, id};
+use crate::plan::{Slot, Task, TaskId};
+use crate::spec::cluster::NetworkPlugin;
+use crate::steps::{Produce, RunScript, WaitFor};
+
+const READY: &str = r#"
+nodes=$($KUBECTL get nodes --no-headers 2>&1) || { echo "$nodes"; exit 1; }
+for name in "$@"; do
+  printf '%s\n' "$nodes" | awk -v name="$name" '$1 == name && $2 == "Ready" { found = 1 } END { exit !found }' ||
+    { echo "$name is not Ready"; exit 1; }
+done
+"#;
+
+/// Asks CoreDNS over TCP for the API server's name: a query of fixed bytes, since hosts have no
+/// resolver of their own that could be pointed at it.
+const DNS: &str = r#"
+[ "$($KUBECTL -n kube-system get deployment coredns -o jsonpath='{.status.readyReplicas}' 2>/dev/null)" -ge 1 ] 2>/dev/null ||
+  { echo "no CoreDNS pod is ready"; exit 1; }
+address=$1 domain=$2
+query='\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00'
+length=12
+for label in kubernetes default svc $(echo "$domain" | tr . ' '); do
+  query="$query\\x$(printf %02x ${#label})$label"
+  length=$((length + 1 + ${#label}))
+done
+query="$query\\x00\\x00\\x01\\x00\\x01"
+length=$((length + 5))
+size="\\x$(printf %02x $((length / 256)))\\x$(printf %02x $((length % 256)))"
+answer=$(timeout 5 bash -c '
+  exec 3<>"/dev/tcp/$1/53" || exit 1
+  printf "$2$3" >&3
+  head -c 8 <&3 | od -An -tx1
+' dns "$address" "$size" "$query" 2>/dev/null) || { echo "CoreDNS does not answer at $address"; exit 1; }
+# The answer's flags: a response (8), and no error in the last digit.
+set -- $answer
+case ${5:-}${6:-} in 8??0) ;; *) echo "CoreDNS answers with an error at $address"; exit 1 ;; esac
+"#;
+
+/// Tokens that kubexm minted, in this run or in one that was killed; and the uploaded certificates.
+const TOKENS: &str = r#"
+tokens() {
+  $KUBECTL -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token \
+    -o jsonpath='{range .items[*]}{.metadata.name} {.data.description}{"\n"}{end}' |
+    awk -v mark="$(printf 'kubexm install' | base64)" '$2 == mark { print $1 }'
+  $KUBECTL -n kube-system get secret kubeadm-certs --ignore-not-found -o jsonpath='{.metadata.name}'
+}
+"#;
+
+/// The last tasks, on the first control plane.
+pub(super) fn tasks(
+    inputs: &Inputs<'_>,
+    kubeconfig: &Slot<String>,
+) -> Result<Vec<Task>, DeployError> {
+    let Some(first) = inputs.first() else {
+        return Ok(Vec::new());
+    };
+    let kubectl = format!("KUBECTL='{BIN}/kubectl --kubeconfig /etc/kubernetes/admin.conf'\n");
+    let nodes: Vec<String> = inputs
+        .cluster
+        .nodes()
+        .iter()
+        .map(|host| host.name.to_string())
+        .collect();
+    let mut task = Task::new("cluster", "ready", &first.name)
+        .after(all_nodes(inputs))
+        .after([id("dns", "configure", &first.name)]);
+    if inputs.cluster.network.plugin != NetworkPlugin::None {
+        task = task.after([id("network", "flannel", &first.name)]);
+        task = task.step(WaitFor {
+            title: "Wait until every node is Ready".to_owned(),
+            script: format!("{kubectl}{READY}"),
+            arguments: nodes,
+            at_most: Duration::from_secs(300),
+            diagnosis: format!("{kubectl}$KUBECTL get nodes,pods -A -o wide; journalctl -u kubelet -n 20 --no-pager -o cat"),
+        });
+        task = task.step(WaitFor {
+            title: "Wait until CoreDNS answers".to_owned(),
+            script: format!("{kubectl}{DNS}"),
+            arguments: vec![
+                inputs.cluster.network.dns_address.to_string(),
+                inputs.cluster.kubernetes.dns_domain.clone(),
+            ],
+            at_most: Duration::from_secs(180),
+            diagnosis: format!(
+                "{kubectl}$KUBECTL -n kube-system describe pods -l k8s-app=kube-dns | tail -n 30"
+            ),
+        });
+    }
+    let clean = RunScript::new(
+        "join secrets",
+        "Remove join tokens",
+        &format!("{kubectl}{TOKENS}[ -z \"$(tokens)\" ]"),
+        &format!("{kubectl}{TOKENS}$KUBECTL -n kube-system delete secret $(tokens) >/dev/null"),
+    );
+    let fetch = Produce {
+        title: "Fetch the administrator's kubeconfig".to_owned(),
+        script: "cat /etc/kubernetes/admin.conf".to_owned(),
+        input: None,
+        parse: Box::new(|text| Ok(text.to_owned())),
+        slot: kubeconfig.clone(),
+    };
+    let mut task = task.step(clean).step(fetch);
+    task.gives.push(kubeconfig.name());
+    Ok(vec![task])
+}
+
+fn all_nodes(inputs: &Inputs<'_>) -> Vec<TaskId> {
+    let Some(first) = inputs.first() else {
+        return Vec::new();
+    };
+    let nodes = inputs.cluster.nodes().into_iter();
+    nodes
+        .map(|host| match () {
+            () if host.name == first.name => id("control-plane", "init", &host.name),
+            () if inputs.cluster.is_control_plane(&host.name) => {
+                id("control-plane", "join", &host.name)
+            }
+            () => id("worker", "join", &host.name),
+        })
+        .collect()
+}

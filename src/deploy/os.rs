@@ -1,0 +1,176 @@
+//! The operating system: packages, kernel, swap, names.
+
+use std::sync::Arc;
+
+use super::{DeployError, ETC, Inputs};
+use crate::plan::Task;
+use crate::render::{self, os};
+use crate::spec::cluster::HostSpec;
+use crate::spec::{HostName, HostPath};
+use crate::steps::{InstallPackages, ManagedBlock, RunScript, Undo, WriteFile};
+
+/// What containers and the pod network need of the kernel
+/// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
+const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+const SETTINGS: [(&str, &str); 3] = [
+    ("net.bridge.bridge-nf-call-iptables", "1"),
+    ("net.bridge.bridge-nf-call-ip6tables", "1"),
+    ("net.ipv4.ip_forward", "1"),
+];
+
+/// Ends with 0 where the kernel has every module, built in or loaded.
+const HAS_MODULES: &str = r#"
+for name in "$@"; do
+  [ -d "/sys/module/$name" ] || grep -qw "$name" /proc/filesystems && continue
+  [ "$name" = br_netfilter ] && [ -d /proc/sys/net/bridge ] && continue
+  grep -qs "/$name\.ko" "/lib/modules/$(uname -r)/modules.builtin" && continue
+  echo "$name is not loaded"
+  exit 1
+done
+"#;
+const LOAD_MODULES: &str = r#"for name in "$@"; do modprobe "$name"; done"#;
+
+/// Arguments: key and value in turn. Compares what runs.
+const SAME_SETTINGS: &str = r#"
+while [ $# -gt 0 ]; do
+  path=/proc/sys/$(echo "$1" | tr . /)
+  [ "$(cat "$path" 2>/dev/null)" = "$2" ] || { echo "$1 is $(cat "$path" 2>/dev/null)"; exit 1; }
+  shift 2
+done
+"#;
+/// Sets what differs and keeps the former values beside the receipt.
+const APPLY_SETTINGS: &str = r#"
+umask 077
+mkdir -p /var/lib/kubexm/backup
+former=/var/lib/kubexm/backup/sysctl
+while [ $# -gt 0 ]; do
+  path=/proc/sys/$(echo "$1" | tr . /)
+  [ -e "$path" ] || { echo "the kernel has no setting $1" >&2; exit 1; }
+  grep -qs "^$path " "$former" || echo "$path $(cat "$path")" >>"$former"
+  echo "$2" >"$path"
+  shift 2
+done
+"#;
+const RESTORE_SETTINGS: &str = r#"
+[ -e /var/lib/kubexm/backup/sysctl ] || exit 0
+while read -r path value; do echo "$value" >"$path" || :; done </var/lib/kubexm/backup/sysctl
+"#;
+
+const SWAP_IS_OFF: &str = r#"
+[ "$(wc -l </proc/swaps)" -le 1 ] || { echo "swap is on"; exit 1; }
+! grep -Eqs '^[^#]\S*\s+\S+\s+swap\s' /etc/fstab || { echo "/etc/fstab turns swap on"; exit 1; }
+"#;
+const SWAP_OFF: &str = r#"
+umask 077
+mkdir -p /var/lib/kubexm/backup
+sed 1d /proc/swaps | awk '{ print $1 }' >>/var/lib/kubexm/backup/swaps
+swapoff -a
+[ ! -e /etc/fstab ] || sed -i -E 's,^([^#]\S*\s+\S+\s+swap\s.*),#kubexm \1,' /etc/fstab
+"#;
+const SWAP_ON: &str = r#"
+[ ! -e /etc/fstab ] || sed -i 's,^#kubexm ,,' /etc/fstab
+[ -e /var/lib/kubexm/backup/swaps ] || exit 0
+while read -r name; do swapon "$name" || :; done </var/lib/kubexm/backup/swaps
+"#;
+
+/// Prepares a host.
+pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    let mut task = Task::new("os", "prepare", &host.name);
+    let system = &inputs.cluster.system;
+    // Made first and so removed last: later steps keep their files in it.
+    let own = RunScript::new(
+        "own folder",
+        format!("Make {ETC}"),
+        "test -d \"$1\"",
+        "mkdir -p \"$1\"",
+    );
+    task = task.step(own.arguments([ETC]).undo(Undo::RemoveTree {
+        path: HostPath::parse(ETC)?,
+    }));
+    if system.install_packages
+        && let Some((distribution, release)) = &inputs.machine(&host.name).release
+        && let Some(set) =
+            inputs
+                .lock
+                .package_set(distribution, release, inputs.machine(&host.name).arch)
+    {
+        task = task.step(InstallPackages {
+            set: set.clone(),
+            blobs: Arc::clone(&inputs.blobs),
+        });
+    }
+    if system.disable_swap {
+        let swap = RunScript::new("swap", "Turn swap off", SWAP_IS_OFF, SWAP_OFF);
+        task = task.step(swap.undo_script("Turn swap on again", SWAP_ON));
+    }
+    let modules = render::text(
+        "modules",
+        &os::Modules {
+            modules: MODULES.to_vec(),
+        },
+    )?;
+    task = task
+        .step(WriteFile::new(
+            HostPath::parse("/etc/modules-load.d/kubexm.conf")?,
+            modules,
+        ))
+        .step(
+            RunScript::new("modules", "Load kernel modules", HAS_MODULES, LOAD_MODULES)
+                .arguments(MODULES),
+        );
+    let mut settings: Vec<(String, String)> = SETTINGS
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    settings.extend(system.sysctl.clone());
+    let arguments: Vec<String> = settings
+        .iter()
+        .flat_map(|(key, value)| [key.clone(), value.clone()])
+        .collect();
+    let text = render::text("sysctl", &os::Sysctl { settings })?;
+    task = task
+        .step(WriteFile::new(
+            HostPath::parse("/etc/sysctl.d/90-kubexm.conf")?,
+            text,
+        ))
+        .step(
+            RunScript::new(
+                "sysctl",
+                "Set kernel settings",
+                SAME_SETTINGS,
+                APPLY_SETTINGS,
+            )
+            .arguments(arguments)
+            .undo_script("Restore kernel settings", RESTORE_SETTINGS),
+        );
+    if system.manage_hosts_file {
+        let path = HostPath::parse("/etc/hosts")?;
+        task = task.step(ManagedBlock {
+            path,
+            lines: names(inputs),
+        });
+    }
+    Ok(task)
+}
+
+/// Lines of `/etc/hosts`: every host, the registry, and the control plane's endpoint.
+fn names(inputs: &Inputs<'_>) -> Vec<String> {
+    let cluster = inputs.cluster;
+    let mut lines: Vec<String> = cluster
+        .hosts
+        .iter()
+        .map(|host| format!("{} {}", host.internal_address, host.name))
+        .collect();
+    let address = |name: &HostName| cluster.host(name).map(|host| host.internal_address);
+    for address in cluster.roles.registry.iter().filter_map(address) {
+        lines.push(format!("{address} {}", cluster.registry.host_name));
+    }
+    let endpoint = &cluster.control_plane_endpoint;
+    if let Some(address) = endpoint
+        .address
+        .filter(|address| address.to_string() != endpoint.host)
+    {
+        lines.push(format!("{address} {}", endpoint.host));
+    }
+    lines
+}

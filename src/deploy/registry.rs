@@ -1,0 +1,139 @@
+//! The local registry: CNCF distribution, read-only, with a certificate of kubexm's CA.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{BIN, DeployError, ETC, Inputs, id, members};
+use crate::bundle::Blobs;
+use crate::plan::{Check, Step, StepContext, StepError, Task};
+use crate::render::{self, registry};
+use crate::seed::{self, Content, SeedError};
+use crate::spec::{HostName, HostPath};
+use crate::steps::{InstallFiles, ManageUnit, RunScript, Undo, WaitFor, WriteFile};
+
+const UNIT: &str = "kubexm-registry.service";
+
+/// Starts the registry and fills it.
+pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
+    let cluster = inputs.cluster;
+    let data_dir = cluster.registry.data_dir.clone();
+    let path = |text: String| HostPath::parse(&text);
+    let config = path(format!("{ETC}/registry/config.yml"))?;
+    let certificate = path(format!("{ETC}/registry/tls.crt"))?;
+    let key = path(format!("{ETC}/registry/tls.key"))?;
+    let unit = path(format!("/etc/systemd/system/{UNIT}"))?;
+    let binary = format!("{BIN}/kubexm-registry");
+    let file = inputs.file("registry", name)?;
+    let mut payloads = members(file, BIN, |name| name == "registry")?;
+    for payload in &mut payloads {
+        payload.path = HostPath::parse(&binary)?;
+    }
+    let config_text = render::text(
+        "registry configuration",
+        &registry::Config {
+            data_dir: data_dir.to_string(),
+            listen: format!(":{}", cluster.registry.port),
+            certificate: certificate.to_string(),
+            key: key.to_string(),
+        },
+    )?;
+    let service = registry::Service {
+        binary: binary.clone(),
+        config: config.to_string(),
+    };
+    let unit_text = render::text("registry unit", &service)?;
+    let pair = &inputs.certificates.registry;
+    let data = RunScript::new(
+        "registry data",
+        format!("Make {data_dir}"),
+        "test -d \"$1/docker/registry/v2/repositories\"",
+        "umask 022; mkdir -p \"$1/docker/registry/v2/repositories\"",
+    );
+    let data = data.arguments([data_dir.as_str()]).undo(Undo::RemoveTree {
+        path: data_dir.clone(),
+    });
+    let binary_path = HostPath::parse(&binary)?;
+    let files = vec![
+        binary_path,
+        config.clone(),
+        certificate.clone(),
+        key.clone(),
+        unit.clone(),
+    ];
+    let wait = WaitFor {
+        title: "Wait until the registry listens".to_owned(),
+        script: "bash -c \"exec 3<>/dev/tcp/127.0.0.1/$1\" 2>/dev/null".to_owned(),
+        arguments: vec![cluster.registry.port.to_string()],
+        at_most: std::time::Duration::from_secs(30),
+        diagnosis: format!("journalctl -u {UNIT} -n 20 --no-pager -o cat"),
+    };
+    Ok(Task::new("registry", "serve", name)
+        .after([id("os", "prepare", name)])
+        .step(data)
+        .step(InstallFiles {
+            title: format!("registry {}", file.version),
+            payloads,
+            blobs: Arc::clone(&inputs.blobs),
+        })
+        .step(WriteFile::new(config, config_text))
+        .step(WriteFile::new(certificate, pair.certificate.clone()))
+        .step(WriteFile::secret(key, pair.key.clone()))
+        .step(WriteFile::new(unit, unit_text))
+        .step(SeedImages {
+            content: Content::of(inputs.lock),
+            count: inputs.lock.images.len(),
+            data_dir,
+            blobs: Arc::clone(&inputs.blobs),
+        })
+        .step(ManageUnit {
+            name: UNIT.to_owned(),
+            files,
+            start: true,
+        })
+        .step(wait))
+}
+
+/// Puts every image of the bundle into the registry's storage.
+struct SeedImages {
+    content: Content,
+    count: usize,
+    data_dir: HostPath,
+    blobs: Arc<dyn Blobs>,
+}
+
+impl From<SeedError> for StepError {
+    fn from(error: SeedError) -> Self {
+        match error {
+            SeedError::Host(error) => Self::Host(error),
+            SeedError::Bundle(error) => Self::Bundle(error),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl Step for SeedImages {
+    fn id(&self) -> String {
+        "registry images".to_owned()
+    }
+
+    fn describe(&self) -> String {
+        format!("Put {} images into the registry", self.count)
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let missing = seed::missing(context.host, &self.data_dir, &self.content).await?;
+        Ok(match missing.is_empty() {
+            true => Check::Satisfied,
+            false => Check::Needed(format!("{} blobs are missing", missing.blobs())),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let missing = seed::missing(context.host, &self.data_dir, &self.content).await?;
+        let blobs = Arc::clone(&self.blobs);
+        seed::seed(context.host, &self.data_dir, missing, blobs, context.events).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! The kubelet's unit.
+
+use askama::Template;
+
+/// `/etc/systemd/system/kubelet.service`.
+#[derive(Template)]
+#[template(path = "kubelet/kubelet.service")]
+pub struct Service {
+    /// The program.
+    pub binary: String,
+}
+
+/// `/etc/systemd/system/kubelet.service.d/10-kubeadm.conf`.
+#[derive(Template)]
+#[template(path = "kubelet/10-kubeadm.conf")]
+pub struct DropIn {
+    /// The program.
+    pub binary: String,
+}

@@ -1,0 +1,81 @@
+//! Merges a user's settings over what kubexm renders.
+
+use serde_json::Value;
+
+use super::RenderError;
+
+/// Objects are merged field by field; everything else is replaced. A null takes a field away.
+pub fn merge(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (name, value) in over {
+                if value.is_null() {
+                    base.shift_remove(name);
+                } else {
+                    merge(base.entry(name.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+fn is_empty(settings: &Value) -> bool {
+    settings.as_object().is_none_or(serde_json::Map::is_empty)
+}
+
+/// A YAML document with settings merged over it; the very same text where there are none.
+pub fn yaml(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
+    if is_empty(over) {
+        return Ok(text);
+    }
+    let mut value: Value =
+        serde_saphyr::from_str(&text).map_err(|error| RenderError::new(what, error))?;
+    merge(&mut value, over);
+    serde_saphyr::to_string(&value).map_err(|error| RenderError::new(what, error))
+}
+
+/// A TOML file with settings merged over it; the very same text where there are none.
+pub fn toml(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
+    if is_empty(over) {
+        return Ok(text);
+    }
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error| RenderError::new(what, error))?;
+    let mut value = serde_json::to_value(table).map_err(|error| RenderError::new(what, error))?;
+    merge(&mut value, over);
+    let merged = toml::to_string_pretty(&value).map_err(|error| RenderError::new(what, error))?;
+    let comment: String = text
+        .lines()
+        .take_while(|line| line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    Ok(comment + &merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_are_merged_replaced_and_taken_away() {
+        let mut base = json!({"a": {"b": 1, "c": [1]}, "d": true});
+        merge(
+            &mut base,
+            &json!({"a": {"c": [2], "e": null}, "d": null, "f": "g"}),
+        );
+        assert_eq!(base, json!({"a": {"b": 1, "c": [2]}, "f": "g"}));
+    }
+
+    #[test]
+    fn toml_keeps_its_meaning() {
+        let text = "# note\nversion = 3\n[plugins.'a.b']\nx = true\n".to_owned();
+        let merged = toml("t", text, &json!({"plugins": {"a.b": {"y": 1}}})).unwrap();
+        let table: toml::Table = merged.parse().unwrap();
+        assert_eq!(table["plugins"]["a.b"]["x"].as_bool(), Some(true));
+        assert_eq!(table["plugins"]["a.b"]["y"].as_integer(), Some(1));
+        assert!(merged.starts_with("# note\n"));
+    }
+}
