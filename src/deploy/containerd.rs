@@ -9,7 +9,7 @@ use crate::render::{self, containerd, merge};
 use crate::seed;
 use crate::spec::cluster::HostSpec;
 use crate::spec::{HostPath, ImageRef};
-use crate::steps::{InstallFiles, ManageUnit, RunScript, Undo, WaitFor, WriteFile};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WaitFor, WriteFile};
 
 const CONFIG: &str = "/etc/containerd/config.toml";
 const CERTS_D: &str = "/etc/containerd/certs.d";
@@ -49,7 +49,11 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     };
     let mut task = Task::new("containerd", "install", name)
         .after([id("os", "prepare", name)])
-        .step(data_folders()?)
+        .step(OwnFolders::new(
+            "containerd-folders",
+            "containerd's folders",
+            &FOLDERS,
+        )?)
         .step(InstallFiles {
             title: format!("containerd {}", runtime.version),
             payloads,
@@ -90,37 +94,19 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         }))
 }
 
-/// Where containerd and its plugins keep data: not there before, and gone after a reset.
-fn data_folders() -> Result<RunScript, DeployError> {
-    let mut step = RunScript::new(
-        "containerd data",
-        "Make containerd's folders",
-        "test -d /var/lib/containerd",
-        "mkdir -p /var/lib/containerd",
-    );
-    for path in [
-        "/opt/cni",
-        "/etc/cni",
-        "/var/lib/cni",
-        "/run/containerd",
-        "/etc/containerd",
-        "/var/lib/containerd",
-    ] {
-        step = step.undo(Undo::RemoveTree {
-            path: HostPath::parse(path)?,
-        });
-    }
-    Ok(step.undo_script(
-        "Stop containers",
-        // Shims live on when containerd stops: their pods must end before their files go.
-        r#"
-for pod in $(/usr/local/bin/crictl pods -q 2>/dev/null); do
-  /usr/local/bin/crictl stopp "$pod" >/dev/null 2>&1 || :
-done
-/usr/local/bin/crictl rmp -fa >/dev/null 2>&1 || :
-"#,
-    ))
-}
+/// Where containerd and its plugins keep data.
+const FOLDERS: [&str; 10] = [
+    "/opt/cni",
+    "/etc/cni",
+    "/etc/containerd",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/run/containerd",
+    "/run/netns",
+    "/run/nri",
+    "/run/xtables.lock",
+    "/run/kubexm",
+];
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);

@@ -29,6 +29,14 @@ for image in "$@"; do
 done
 "#;
 
+/// Shims live on when containerd stops: pods must end before their files go.
+const STOP_PODS: &str = r#"
+export PATH=/usr/local/bin:$PATH
+command -v crictl >/dev/null || exit 0
+pods=$(crictl pods -q 2>/dev/null || :)
+[ -z "$pods" ] || crictl rmp -f $pods >/dev/null 2>&1 || :
+"#;
+
 /// All images that the cluster needs.
 pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
@@ -76,5 +84,5 @@ pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployE
     );
     Ok(Task::new("images", "pull", &host.name)
         .after(registries.chain([id("containerd", "install", &host.name)]))
-        .step(step.arguments(images)))
+        .step(step.undo_script("Stop pods", STOP_PODS).arguments(images)))
 }

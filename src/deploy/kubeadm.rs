@@ -12,7 +12,7 @@ use crate::render::kubeadm::{
 use crate::render::{self, RenderError, kubelet, merge};
 use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Etcd, HostSpec};
-use crate::steps::{InstallFiles, ManageUnit, Produce, RunOnce, RunScript, Undo, WriteFile};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, Produce, RunOnce, Undo, WriteFile};
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 const BIND_PORT: u16 = 6443;
@@ -54,6 +54,17 @@ rm -f /var/lib/kubexm/done/kubeadm-*
 const CLEANUP: &str =
     "kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null";
 
+/// Where the kubelet, etcd and pods keep data.
+const FOLDERS: [&str; 7] = [
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/log/pods",
+    "/var/log/containers",
+    "/usr/libexec/kubernetes",
+    "/run/flannel",
+];
+
 /// Puts kubeadm, kubelet and kubectl onto a node.
 pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut payloads = Vec::new();
@@ -77,28 +88,13 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
             binary: KUBELET.to_owned(),
         },
     )?;
-    let mut data = RunScript::new(
-        "kubelet data",
-        "Make the kubelet's folders",
-        "test -d /etc/kubernetes",
-        "mkdir -p /etc/kubernetes",
-    );
-    for path in [
-        "/var/log/containers",
-        "/var/log/pods",
-        "/usr/libexec/kubernetes",
-        "/run/flannel",
-        "/var/lib/etcd",
-        "/etc/kubernetes",
-        "/var/lib/kubelet",
-    ] {
-        data = data.undo(Undo::RemoveTree {
-            path: HostPath::parse(path)?,
-        });
-    }
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
-        .step(data)
+        .step(OwnFolders::new(
+            "kubernetes-folders",
+            "the kubelet's and etcd's folders",
+            &FOLDERS,
+        )?)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),
             payloads,

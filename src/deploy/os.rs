@@ -7,7 +7,7 @@ use crate::plan::Task;
 use crate::render::{self, os};
 use crate::spec::cluster::HostSpec;
 use crate::spec::{HostName, HostPath};
-use crate::steps::{InstallPackages, ManagedBlock, RunScript, Undo, WriteFile};
+use crate::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
 
 /// What containers and the pod network need of the kernel
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
@@ -78,15 +78,11 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     let mut task = Task::new("os", "prepare", &host.name);
     let system = &inputs.cluster.system;
     // Made first and so removed last: later steps keep their files in it.
-    let own = RunScript::new(
-        "own folder",
-        format!("Make {ETC}"),
-        "test -d \"$1\"",
-        "mkdir -p \"$1\"",
-    );
-    task = task.step(own.arguments([ETC]).undo(Undo::RemoveTree {
-        path: HostPath::parse(ETC)?,
-    }));
+    task = task.step(OwnFolders::new(
+        "own-folder",
+        "kubexm's own folder",
+        &[ETC],
+    )?);
     if system.install_packages
         && let Some((distribution, release)) = &inputs.machine(&host.name).release
         && let Some(set) =

@@ -10,7 +10,7 @@ use crate::plan::{Check, Step, StepContext, StepError, Task};
 use crate::render::{self, registry};
 use crate::seed::{self, Content, SeedError};
 use crate::spec::{HostName, HostPath};
-use crate::steps::{InstallFiles, ManageUnit, RunScript, Undo, WaitFor, WriteFile};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
 
 const UNIT: &str = "kubexm-registry.service";
 
@@ -44,15 +44,18 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     };
     let unit_text = render::text("registry unit", &service)?;
     let pair = &inputs.certificates.registry;
+    let folders = OwnFolders::new(
+        "registry-folder",
+        "the registry's data folder",
+        &[data_dir.as_str()],
+    )?;
     let data = RunScript::new(
         "registry data",
         format!("Make {data_dir}"),
         "test -d \"$1/docker/registry/v2/repositories\"",
         "umask 022; mkdir -p \"$1/docker/registry/v2/repositories\"",
     );
-    let data = data.arguments([data_dir.as_str()]).undo(Undo::RemoveTree {
-        path: data_dir.clone(),
-    });
+    let data = data.arguments([data_dir.as_str()]);
     let binary_path = HostPath::parse(&binary)?;
     let files = vec![
         binary_path,
@@ -70,6 +73,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     };
     Ok(Task::new("registry", "serve", name)
         .after([id("os", "prepare", name)])
+        .step(folders)
         .step(data)
         .step(InstallFiles {
             title: format!("registry {}", file.version),

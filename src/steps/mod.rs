@@ -1,6 +1,7 @@
 //! The atoms of a deployment, one file a verb. They know nothing of Kubernetes.
 
 mod block;
+mod folders;
 mod install;
 mod once;
 mod packages;
@@ -12,6 +13,7 @@ mod wait;
 mod write;
 
 pub use block::ManagedBlock;
+pub use folders::OwnFolders;
 pub use install::{InstallFiles, Payload, Source};
 pub use once::RunOnce;
 pub use packages::InstallPackages;

@@ -1,0 +1,80 @@
+//! Remember which folders are not there yet, so that a reset may remove them with all in them.
+
+use async_trait::async_trait;
+
+use super::{Undo, must};
+use crate::host::Command;
+use crate::plan::{Check, Step, StepContext, StepError};
+use crate::spec::{HostPath, InvalidValue};
+
+/// Folders that programs of the cluster will make and fill. Those that a host has already are its
+/// own: a reset leaves them, and empties them only of what was recorded file by file.
+pub struct OwnFolders {
+    /// Name of its mark.
+    pub id: String,
+    /// Whose folders they are, in words.
+    pub title: String,
+    /// The folders, or single files.
+    pub paths: Vec<HostPath>,
+}
+
+impl OwnFolders {
+    /// Folders by their paths.
+    pub fn new(id: &str, title: &str, paths: &[&str]) -> Result<Self, InvalidValue> {
+        let paths = paths
+            .iter()
+            .map(|path| HostPath::parse(path))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            paths,
+        })
+    }
+}
+
+const MISSING: &str = r#"for path in "$@"; do [ -e "$path" ] || echo "$path"; done"#;
+const MARK: &str = r#"umask 077; mkdir -p /var/lib/kubexm/done; : >"/var/lib/kubexm/done/$1""#;
+
+#[async_trait]
+impl Step for OwnFolders {
+    fn id(&self) -> String {
+        format!("folders {}", self.id)
+    }
+
+    fn describe(&self) -> String {
+        format!("Take note of {}", self.title)
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let look = Command::script("test -e \"/var/lib/kubexm/done/$1\"", [self.id.clone()]);
+        let output = context.host.run(look.describe(self.describe())).await?;
+        Ok(match output.success() {
+            true => Check::Satisfied,
+            false => Check::Needed("has not been done".to_owned()),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let paths = self.paths.iter().map(ToString::to_string);
+        let missing = must(context, &self.describe(), Command::script(MISSING, paths))
+            .await?
+            .text();
+        for path in &self.paths {
+            if missing.lines().any(|line| line == path.as_str()) {
+                let undo = Undo::RemoveTree { path: path.clone() };
+                context
+                    .undo
+                    .record(&Step::id(self), undo.to_value()?)
+                    .await?;
+            }
+        }
+        must(
+            context,
+            &self.describe(),
+            Command::script(MARK, [self.id.clone()]),
+        )
+        .await
+        .map(|_| ())
+    }
+}
