@@ -1,6 +1,9 @@
 //! What a bundle promises: what goes in comes out, the same lock gives the same bytes, and damage
 //! is always seen.
 
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,14 @@
 //! `kubexm bundle`: make and look into bundles.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::Failure;
-use crate::bundle::{self, Bundle, Lock, PackOptions};
+use crate::bundle::{self, Blobs, Bundle, Lock, PackOptions};
 use crate::catalog::Catalog;
+use crate::deploy::proof;
 use crate::event::Events;
 use crate::fetch::resolve::Resolver;
 use crate::fetch::{Cache, Http};
@@ -97,7 +99,7 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         previous: previous.as_ref(),
     };
     let lock = resolver.build(&manifest).await?;
-    prove(&resolver, &lock, cluster.as_ref(), events).await?;
+    prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
     events.phase("pack");
     let options = PackOptions {
         level: arguments.level,
@@ -122,13 +124,57 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Proves that every cluster in question can be installed from what the lock names.
 async fn prove(
-    _resolver: &Resolver<'_>,
-    _lock: &Lock,
-    _cluster: Option<&Cluster>,
-    _events: &Events,
+    resolver: &Resolver<'_>,
+    catalog: &Catalog,
+    lock: &Lock,
+    cluster: Option<&Cluster>,
+    events: &Events,
 ) -> Result<(), Failure> {
-    Ok(())
+    events.phase("prove");
+    let clusters = match cluster {
+        Some(cluster) => vec![cluster.clone()],
+        None => lock
+            .kubernetes
+            .iter()
+            .map(spec::default_cluster)
+            .collect::<Result<_, _>>()?,
+    };
+    let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
+    let mut findings = catalog.incompatibilities(lock);
+    for cluster in &clusters {
+        let (lacking, configs) = proof::prove(cluster, lock, &blobs)?;
+        findings.extend(lacking);
+        let version = &cluster.kubernetes.version;
+        if !lock.kubernetes.contains(version) {
+            continue;
+        }
+        let kubeadm = resolver.kubeadm(version, &lock.files).await?;
+        for config in configs {
+            if let Err(words) = kubeadm.validate(&config.text).await? {
+                findings.push(format!(
+                    "{}: kubeadm {version} refuses its configuration: {words}",
+                    config.title
+                ));
+            }
+        }
+    }
+    for facts in &lock.kubeadm {
+        if facts.minimum_etcd.is_none() {
+            events.note(format!(
+                "kubeadm {} did not say which external etcd it takes",
+                facts.version
+            ));
+        }
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    let list = findings.join("\n  ");
+    Err(Failure::bundle(format!(
+        "the bundle would not be complete; nothing was written\n  {list}"
+    )))
 }
 
 fn lock_path(out: &Path) -> PathBuf {

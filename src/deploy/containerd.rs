@@ -95,8 +95,9 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
 }
 
 /// Where containerd and its plugins keep data.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "/opt/cni",
+    "/opt/containerd",
     "/etc/cni",
     "/etc/containerd",
     "/var/lib/cni",

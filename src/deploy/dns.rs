@@ -1,6 +1,6 @@
 //! CoreDNS on hosts without a name server, and its replicas.
 
-use super::{BIN, DeployError, Inputs, id};
+use super::{DeployError, Inputs, KUBECTL, id};
 use crate::plan::Task;
 use crate::steps::RunScript;
 
@@ -26,7 +26,7 @@ pub(super) fn configure(inputs: &Inputs<'_>) -> Result<Option<Task>, DeployError
     let Some(first) = inputs.first() else {
         return Ok(None);
     };
-    let kubectl = format!("KUBECTL='{BIN}/kubectl --kubeconfig /etc/kubernetes/admin.conf'\n");
+    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
     let mut task = Task::new("dns", "configure", &first.name).after([id(
         "control-plane",
         "init",

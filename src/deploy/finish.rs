@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BIN, DeployError, Inputs, id};
+use super::{DeployError, Inputs, KUBECTL, id};
 use crate::plan::{Slot, Task, TaskId};
 use crate::spec::cluster::NetworkPlugin;
 use crate::steps::{Produce, RunScript, WaitFor};
@@ -58,7 +58,7 @@ pub(super) fn tasks(
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
-    let kubectl = format!("KUBECTL='{BIN}/kubectl --kubeconfig /etc/kubernetes/admin.conf'\n");
+    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
     let nodes: Vec<String> = inputs
         .cluster
         .nodes()

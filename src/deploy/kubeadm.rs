@@ -32,6 +32,7 @@ systemctl stop kubelet 2>/dev/null || :
 if command -v kubeadm >/dev/null; then
   kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
 fi
+systemctl stop kubepods.slice 2>/dev/null || :
 for link in cni0 flannel.1 flannel-v6.1 kube-ipvs0; do ip link del "$link" 2>/dev/null || :; done
 for save in iptables ip6tables; do
   command -v $save-save >/dev/null || continue
@@ -55,7 +56,7 @@ const CLEANUP: &str =
     "kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null";
 
 /// Where the kubelet, etcd and pods keep data.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/var/lib/etcd",
@@ -63,6 +64,8 @@ const FOLDERS: [&str; 7] = [
     "/var/log/containers",
     "/usr/libexec/kubernetes",
     "/run/flannel",
+    // kube-proxy mounts it and has it made where it is not there.
+    "/lib/modules",
 ];
 
 /// Puts kubeadm, kubelet and kubectl onto a node.

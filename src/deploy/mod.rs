@@ -7,6 +7,7 @@ mod images;
 mod kubeadm;
 mod network;
 mod os;
+pub mod proof;
 mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +91,8 @@ pub enum DeployError {
 /// Folder of kubexm's own files on hosts.
 const ETC: &str = "/etc/kubexm";
 const BIN: &str = "/usr/local/bin";
+/// kubectl as the administrator; its cache goes with the other traces.
+const KUBECTL: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl";
 const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// Plans the whole installation.

@@ -1,6 +1,6 @@
 //! The pod network.
 
-use super::{BIN, DeployError, ETC, Inputs, id};
+use super::{DeployError, ETC, Inputs, KUBECTL, id};
 use crate::plan::Task;
 use crate::render::{self, network};
 use crate::spec::cluster::NetworkPlugin;
@@ -60,7 +60,7 @@ pub(super) fn apply(inputs: &Inputs<'_>) -> Result<Option<Task>, DeployError> {
         backend: backend.name().to_owned(),
     };
     let path = HostPath::parse(&format!("{ETC}/flannel.yaml"))?;
-    let kubectl = format!("{BIN}/kubectl --kubeconfig /etc/kubernetes/admin.conf");
+    let kubectl = KUBECTL;
     let step = RunScript::new(
         "flannel",
         "Apply the pod network flannel",

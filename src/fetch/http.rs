@@ -41,8 +41,14 @@ pub struct Wanted {
 
 /// Why one try failed: worth another, or final.
 enum Failure {
-    Again(FetchError, Option<Duration>),
-    Final(FetchError),
+    Again(Box<FetchError>, Option<Duration>),
+    Final(Box<FetchError>),
+}
+
+impl Failure {
+    fn last(error: FetchError) -> Self {
+        Self::Final(Box::new(error))
+    }
 }
 
 impl Http {
@@ -96,7 +102,7 @@ impl Http {
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk.map_err(|error| broken(label, &address, &error))?;
                 if bytes.len() + chunk.len() > limit {
-                    return Err(Failure::Final(FetchError::Content {
+                    return Err(Failure::last(FetchError::Content {
                         what: label.to_owned(),
                         reason: format!("{} is larger than {limit} bytes", shown(&address)),
                     }));
@@ -127,20 +133,20 @@ impl Http {
             Some(digest) => digest.hex(),
             None => Digest::of(wanted.url.as_str().as_bytes()).hex(),
         };
-        let mut partial = self.cache.partial(&key).map_err(Failure::Final)?;
+        let mut partial = self.cache.partial(&key).map_err(Failure::last)?;
         let resume = match partial.tag() {
             Some(tag) if partial.length() > 0 => Some((partial.length(), tag)),
             _ => None,
         };
         let response = self.get(&wanted.label, address, resume).await?;
         if response.status() != StatusCode::PARTIAL_CONTENT {
-            partial.restart().map_err(Failure::Final)?;
+            partial.restart().map_err(Failure::last)?;
         }
         let tag = response
             .headers()
             .get(ETAG)
             .and_then(|tag| tag.to_str().ok());
-        partial.set_tag(tag).map_err(Failure::Final)?;
+        partial.set_tag(tag).map_err(Failure::last)?;
         let total = response
             .content_length()
             .map(|rest| rest + partial.length());
@@ -151,11 +157,14 @@ impl Http {
         let mut stream = response.bytes_stream();
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| broken(&wanted.label, address, &error))?;
-            partial.append(&chunk).map_err(Failure::Final)?;
+            partial.append(&chunk).map_err(Failure::last)?;
             transfer.advance(chunk.len() as u64);
         }
         if total.is_some_and(|total| partial.length() < total) {
-            return Err(Failure::Again(cut_off(&wanted.label, address), None));
+            return Err(Failure::Again(
+                Box::new(cut_off(&wanted.label, address)),
+                None,
+            ));
         }
         publish(partial, wanted, address, transfer)
     }
@@ -182,7 +191,7 @@ impl Http {
             return Ok(response);
         }
         let wait = retry_after(&response);
-        let refused = refused(label, url, status);
+        let refused = Box::new(refused(label, url, status));
         match status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 Err(Failure::Again(refused, wait))
@@ -201,8 +210,8 @@ impl Http {
         for left in (0..TRIES).rev() {
             match attempt().await {
                 Ok(value) => return Ok(value),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Again(error, _)) if left == 0 => return Err(error),
+                Err(Failure::Final(error)) => return Err(*error),
+                Err(Failure::Again(error, _)) if left == 0 => return Err(*error),
                 Err(Failure::Again(_, asked)) => {
                     tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_WAIT)).await;
                     pause *= 2;
@@ -247,13 +256,13 @@ fn publish(
 ) -> Result<(Digest, u64), Failure> {
     match partial
         .publish(wanted.expected.as_ref())
-        .map_err(Failure::Final)?
+        .map_err(Failure::last)?
     {
         Ok(done) => {
             transfer.done();
             Ok(done)
         }
-        Err(got) => Err(Failure::Final(FetchError::Checksum {
+        Err(got) => Err(Failure::last(FetchError::Checksum {
             what: wanted.label.clone(),
             url: shown(address),
             expected: wanted.expected.unwrap_or(got),
@@ -279,12 +288,9 @@ fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
         reason = inner.to_string();
         cause = inner.source();
     }
+    let (what, url) = (label.to_owned(), shown(url));
     Failure::Again(
-        FetchError::Unreachable {
-            what: label.to_owned(),
-            url: shown(url),
-            reason,
-        },
+        Box::new(FetchError::Unreachable { what, url, reason }),
         None,
     )
 }

@@ -2,7 +2,7 @@
 //! loops and presence.
 
 pub mod containerd;
-pub mod filters;
+mod filters;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod merge;

@@ -31,6 +31,12 @@ pub fn parse_cluster(file: &str, text: &str) -> Result<Cluster, Problems> {
     reader.finish(file, cluster)
 }
 
+/// The shape that a bundle is proved for where no cluster is given: the example's.
+pub fn default_cluster(version: &Version) -> Result<Cluster, Problems> {
+    let text = super::schema::TEMPLATE.replace("version: v1.36.3", &format!("version: v{version}"));
+    parse_cluster("the default cluster", &text)
+}
+
 fn read_document(reader: &Reader, root: &Node) -> Option<Cluster> {
     let top = reader.fields(root, "");
     super::check_kind(&top, "Cluster");

@@ -23,7 +23,7 @@ mod yaml;
 
 pub use arch::Arch;
 pub use cluster::Cluster;
-pub use cluster_document::{load_cluster, parse_cluster};
+pub use cluster_document::{default_cluster, load_cluster, parse_cluster};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
 pub use host_path::HostPath;

@@ -1,0 +1,196 @@
+//! Proofs at build time: what a cluster would render is held against the bundle, so that nothing
+//! is found missing behind the gap.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{DeployError, Inputs, Machine, kubeadm, plan, rendered};
+use crate::bundle::{Blobs, Lock};
+use crate::pki::Pair;
+use crate::plan::RenderedFile;
+use crate::spec::{Cluster, ImageRef};
+
+/// A text that kubeadm shall judge.
+pub struct KubeadmConfig {
+    /// What it is, in words.
+    pub title: String,
+    /// The configuration.
+    pub text: String,
+}
+
+/// What is wrong with installing `cluster` from a bundle with this lock, in sentences, and the
+/// configurations that the bundled kubeadm must still judge.
+pub fn prove(
+    cluster: &Cluster,
+    lock: &Lock,
+    blobs: &Arc<dyn Blobs>,
+) -> Result<(Vec<String>, Vec<KubeadmConfig>), DeployError> {
+    let mut findings = BTreeSet::new();
+    let mut configs = Vec::new();
+    for arch in &lock.architectures {
+        let machines = cluster.hosts.iter().map(|host| {
+            let machine = Machine {
+                arch: *arch,
+                release: None,
+                has_name_server: true,
+                is_node: false,
+            };
+            (host.name.clone(), machine)
+        });
+        let pair = Pair {
+            certificate: String::new(),
+            key: String::new(),
+        };
+        let inputs = Inputs {
+            cluster,
+            lock,
+            blobs: Arc::clone(blobs),
+            machines: machines.collect(),
+            certificates: super::Certificates {
+                ca: String::new(),
+                registry: pair,
+            },
+        };
+        match plan(&inputs) {
+            Ok(deployment) => {
+                for files in rendered(&deployment.plan).values() {
+                    findings.extend(files.iter().flat_map(|file| judge(file, cluster, lock)));
+                }
+            }
+            Err(DeployError::Incomplete(lacking)) => {
+                findings.extend(lacking.into_iter().map(|what| format!("lacks {what}")));
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if let Some(first) = cluster.nodes().first() {
+        let text = kubeadm::init_config(cluster, first)?;
+        configs.push(KubeadmConfig {
+            title: format!("kubeadm init on {}", first.name),
+            text,
+        });
+    }
+    for host in cluster.nodes().into_iter().skip(1) {
+        let text = kubeadm::join_preview(cluster, host)?;
+        configs.push(KubeadmConfig {
+            title: format!("kubeadm join on {}", host.name),
+            text,
+        });
+    }
+    Ok((findings.into_iter().collect(), configs))
+}
+
+/// What is wrong with one rendered file.
+fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
+    let mut findings = Vec::new();
+    for line in file.content.lines().map(str::trim) {
+        // Comments and a unit's documentation may name the world outside.
+        if line.starts_with('#') || line.starts_with("Documentation=") {
+            continue;
+        }
+        let field = line.trim_start_matches("- ");
+        if let Some(image) = field.strip_prefix("image:") {
+            let name = image.trim().trim_matches(['"', '\'']);
+            let known = name
+                .parse::<ImageRef>()
+                .is_ok_and(|name| lock.image(&name).is_some());
+            if !known {
+                findings.push(format!(
+                    "{}: the image {name} is not in the bundle",
+                    file.path
+                ));
+            }
+        }
+        if field.starts_with("imagePullPolicy:") && field.ends_with("Always") {
+            findings.push(format!(
+                "{}: imagePullPolicy Always asks the registry at every start",
+                file.path
+            ));
+        }
+        for host in addresses(line).filter(|host| !belongs(host, cluster)) {
+            findings.push(format!(
+                "{}: leads outside the cluster, to {host}",
+                file.path
+            ));
+        }
+    }
+    findings
+}
+
+/// Hosts of the web addresses in a line.
+fn addresses(line: &str) -> impl Iterator<Item = &str> {
+    let parts = ["http://", "https://"]
+        .into_iter()
+        .flat_map(move |scheme| line.split(scheme).skip(1));
+    parts.map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')));
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}
+
+fn belongs(host: &str, cluster: &Cluster) -> bool {
+    let own = [
+        cluster.registry.host_name.as_str(),
+        cluster.control_plane_endpoint.host.as_str(),
+        "127.0.0.1",
+        "localhost",
+    ];
+    let of_host = |spec: &crate::spec::cluster::HostSpec| {
+        host == spec.name.as_str()
+            || host == spec.address
+            || host == spec.internal_address.to_string()
+    };
+    let etcd = match &cluster.etcd {
+        crate::spec::cluster::Etcd::External { endpoints, .. } => {
+            endpoints.iter().any(|endpoint| endpoint.contains(host))
+        }
+        crate::spec::cluster::Etcd::Kubeadm { .. } => false,
+    };
+    own.contains(&host) || etcd || cluster.hosts.iter().any(of_host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::HostPath;
+
+    fn findings(content: &str) -> Vec<String> {
+        let cluster = crate::spec::parse_cluster("example", crate::spec::schema::TEMPLATE).unwrap();
+        let lock = Lock {
+            lock_version: Lock::VERSION,
+            name: "empty".into(),
+            kubernetes: Vec::new(),
+            architectures: Vec::new(),
+            files: Vec::new(),
+            images: Vec::new(),
+            packages: Vec::new(),
+            kubeadm: Vec::new(),
+        };
+        let path = HostPath::parse("/etc/x.yaml").unwrap();
+        judge(
+            &RenderedFile {
+                path,
+                mode: 0o644,
+                content: content.to_owned(),
+            },
+            &cluster,
+            &lock,
+        )
+    }
+
+    #[test]
+    fn what_would_fail_behind_the_gap_is_found() {
+        for (content, wanted) in [
+            (
+                "  - image: docker.io/library/nginx:1\n",
+                "is not in the bundle",
+            ),
+            ("  imagePullPolicy: Always\n", "imagePullPolicy Always"),
+            ("url = \"https://dl.k8s.io/x\"\n", "to dl.k8s.io"),
+        ] {
+            assert!(findings(content)[0].contains(wanted), "{content}");
+        }
+        let fine = "# https://kubernetes.io\nDocumentation=https://x.io\nserver: https://192.0.2.11:6443\n";
+        assert_eq!(findings(fine), Vec::<String>::new());
+    }
+}
