@@ -1,0 +1,277 @@
+//! What happens when servers misbehave: each ends in one clear error, and nothing wrong is kept.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used)]
+
+use kubexm::event::Events;
+use kubexm::fetch::http::Wanted;
+use kubexm::fetch::oci::Puller;
+use kubexm::fetch::{Cache, FetchError, Http};
+use kubexm::spec::manifest::Mirrors;
+use kubexm::spec::{Arch, Digest, ImageRef};
+use wiremock::matchers::{header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const CONTENT: &[u8] = b"what the publisher published";
+
+struct Site {
+    server: MockServer,
+    http: Http,
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let server = MockServer::start().await;
+        let folder = tempfile::tempdir().unwrap();
+        let mut mirrors = Mirrors::default();
+        mirrors
+            .downloads
+            .insert("https://dl.example".into(), server.uri());
+        mirrors
+            .registries
+            .insert("registry.example".into(), server.uri());
+        let cache = Cache::open(folder.path()).unwrap();
+        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+        Self {
+            server,
+            http,
+            folder,
+        }
+    }
+
+    async fn answers(&self, place: &str, response: ResponseTemplate) {
+        Mock::given(method("GET"))
+            .and(path(place))
+            .respond_with(response)
+            .mount(&self.server)
+            .await;
+    }
+
+    async fn download(&self, expected: Option<Digest>) -> Result<(Digest, u64), FetchError> {
+        let url = "https://dl.example/file".parse().unwrap();
+        self.http
+            .download(&Wanted {
+                label: "file".into(),
+                url,
+                expected,
+            })
+            .await
+    }
+
+    async fn resolve(
+        &self,
+        digest: Option<Digest>,
+    ) -> Result<kubexm::bundle::lock::LockedImage, FetchError> {
+        let puller = Puller::new(self.http.clone()).unwrap();
+        puller.resolve(&image(), &[Arch::Amd64], digest).await
+    }
+
+    /// Files under their final names.
+    fn blobs(&self) -> usize {
+        std::fs::read_dir(self.folder.path().join("blobs/sha256"))
+            .unwrap()
+            .count()
+    }
+}
+
+fn image() -> ImageRef {
+    "registry.example/team/app:1".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_mirror_is_asked_and_the_file_is_kept_by_its_digest() {
+    let site = Site::start().await;
+    site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
+        .await;
+    let (digest, size) = site.download(Some(Digest::of(CONTENT))).await.unwrap();
+    assert_eq!((digest, size), (Digest::of(CONTENT), CONTENT.len() as u64));
+    assert_eq!(site.http.cache().read(&digest).unwrap(), CONTENT);
+}
+
+#[tokio::test]
+async fn a_lying_checksum_names_everything_and_keeps_nothing() {
+    let site = Site::start().await;
+    site.answers(
+        "/file",
+        ResponseTemplate::new(200).set_body_bytes(&b"an error page"[..]),
+    )
+    .await;
+    let error = site.download(Some(Digest::of(CONTENT))).await.unwrap_err();
+    let words = error.to_string();
+    for part in [
+        "file",
+        &site.server.uri(),
+        &Digest::of(CONTENT).hex(),
+        &Digest::of(b"an error page").hex(),
+    ] {
+        assert!(words.contains(part), "{part} in {words}");
+    }
+    assert_eq!(site.blobs(), 0);
+    assert_eq!(
+        std::fs::read_dir(site.folder.path().join("partial"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    let mut partial = site.http.cache().partial(&digest.hex()).unwrap();
+    partial.append(&CONTENT[..10]).unwrap();
+    partial.set_tag(Some("\"v1\"")).unwrap();
+    drop(partial);
+    Mock::given(method("GET"))
+        .and(path("/file"))
+        .and(header("range", "bytes=10-"))
+        .and(header("if-range", "\"v1\""))
+        .respond_with(
+            ResponseTemplate::new(206)
+                .insert_header("etag", "\"v1\"")
+                .set_body_bytes(&CONTENT[10..]),
+        )
+        .expect(1)
+        .mount(&site.server)
+        .await;
+    assert_eq!(site.download(Some(digest)).await.unwrap().0, digest);
+}
+
+#[tokio::test]
+async fn a_server_without_range_starts_anew() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    let mut partial = site.http.cache().partial(&digest.hex()).unwrap();
+    partial.append(b"an older version").unwrap();
+    partial.set_tag(Some("\"v0\"")).unwrap();
+    drop(partial);
+    site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
+        .await;
+    assert_eq!(site.download(Some(digest)).await.unwrap().0, digest);
+}
+
+#[tokio::test]
+async fn refusals_say_what_they_mean() {
+    for (status, wanted) in [
+        (404, "does this version exist"),
+        (403, "credentials"),
+        (401, "credentials"),
+    ] {
+        let site = Site::start().await;
+        site.answers("/file", ResponseTemplate::new(status)).await;
+        let words = site.download(None).await.unwrap_err().to_string();
+        assert!(
+            words.contains(wanted) && words.contains(&status.to_string()),
+            "{words}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_after_its_own_time() {
+    let site = Site::start().await;
+    Mock::given(path("/file"))
+        .respond_with(ResponseTemplate::new(429).insert_header("retry-after", "0"))
+        .up_to_n_times(2)
+        .mount(&site.server)
+        .await;
+    site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
+        .await;
+    assert!(site.download(Some(Digest::of(CONTENT))).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_ends_in_one_message() {
+    let site = Site::start().await;
+    let url = "http://no-such-host.invalid/file".parse().unwrap();
+    let wanted = Wanted {
+        label: "file".into(),
+        url,
+        expected: None,
+    };
+    let words = site.http.download(&wanted).await.unwrap_err().to_string();
+    assert!(
+        words.contains("cannot reach") && words.contains("no-such-host.invalid"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn a_registry_that_gives_other_bytes_is_refused() {
+    let site = Site::start().await;
+    let manifest = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
+    let wrong = Digest::of(b"another manifest");
+    let place = format!("/v2/team/app/manifests/{wrong}");
+    site.answers(
+        &place,
+        ResponseTemplate::new(200)
+            .set_body_raw(manifest, "application/vnd.oci.image.index.v1+json"),
+    )
+    .await;
+    let error = site.resolve(Some(wrong)).await.unwrap_err();
+    assert!(
+        error.to_string().contains("registry.example/team/app:1"),
+        "{error}"
+    );
+    assert_eq!(site.blobs(), 0);
+}
+
+#[tokio::test]
+async fn an_image_without_the_platform_says_what_it_has() {
+    let site = Site::start().await;
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"{}","size":2,"platform":{{"os":"linux","architecture":"s390x"}}}}]}}"#,
+        Digest::of(b"{}")
+    );
+    let kind = "application/vnd.oci.image.index.v1+json";
+    site.answers(
+        "/v2/team/app/manifests/1",
+        ResponseTemplate::new(200).set_body_raw(manifest, kind),
+    )
+    .await;
+    let words = site.resolve(None).await.unwrap_err().to_string();
+    assert!(
+        words.contains("no linux/amd64") && words.contains("linux/s390x"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_image_and_a_failing_registry_are_told_apart() {
+    for (status, wanted) in [(404, "404"), (500, "500"), (401, "401")] {
+        let site = Site::start().await;
+        let body = r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}"#;
+        site.answers(
+            "/v2/team/app/manifests/1",
+            ResponseTemplate::new(status).set_body_string(body),
+        )
+        .await;
+        let words = site.resolve(None).await.unwrap_err().to_string();
+        assert!(
+            words.contains("registry.example/team/app:1") && words.contains(wanted),
+            "{status}: {words}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn half_a_blob_is_kept_for_later_and_never_published() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    site.answers(
+        &format!("/v2/team/app/blobs/{digest}"),
+        ResponseTemplate::new(200).set_body_bytes(&CONTENT[..9]),
+    )
+    .await;
+    let blob = kubexm::bundle::lock::Descriptor {
+        media_type: "application/vnd.oci.image.layer.v1.tar+gzip".into(),
+        digest,
+        size: CONTENT.len() as u64,
+    };
+    let puller = Puller::new(site.http.clone()).unwrap();
+    assert!(puller.blob(&image(), &blob).await.is_err());
+    assert_eq!(site.blobs(), 0);
+}
