@@ -170,9 +170,9 @@ pub async fn missing(
 const RECEIVE: &str = r#"
 umask 022
 root=$1/docker/registry/v2
-staging=$1/.kubexm-staging
-rm -rf "$staging"
-mkdir -p "$staging" "$root/blobs/sha256"
+mkdir -p "$root/blobs/sha256"
+# Its own folder: a killed run's receiver may still be cleaning up after itself.
+staging=$(mktemp -d "$1/.kubexm-staging-XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 tar -x --no-same-owner -C "$staging"
 cd "$staging"

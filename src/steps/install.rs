@@ -66,10 +66,9 @@ done
 /// Unpacks numbered files into a staging folder, compares digests, then moves each into place.
 const RECEIVE: &str = r#"
 umask 077
-staging=/var/lib/kubexm/staging/$1
-shift
-rm -rf "$staging"
-mkdir -p "$staging"
+mkdir -p /var/lib/kubexm/staging
+# Its own folder: a killed run's receiver may still be cleaning up after itself.
+staging=$(mktemp -d /var/lib/kubexm/staging/XXXXXX)
 trap 'rm -rf "$staging"; rmdir /var/lib/kubexm/staging 2>/dev/null || :' EXIT
 tar -x --no-same-owner -C "$staging"
 while [ $# -gt 0 ]; do
@@ -149,8 +148,7 @@ impl Step for InstallFiles {
                 mode,
             ]
         });
-        let name = Digest::of(self.title.as_bytes()).hex()[..16].to_owned();
-        let arguments: Vec<String> = std::iter::once(name).chain(arguments).collect();
+        let arguments: Vec<String> = arguments.collect();
         let blobs = Arc::clone(&self.blobs);
         let moved = Arc::new(transfer);
         let counted = Arc::clone(&moved);

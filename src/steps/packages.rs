@@ -33,6 +33,10 @@ done
 const APT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive
 base=/var/lib/kubexm/packages
+mkdir -p /run/kubexm
+# A killed install leaves its apt running on the host: it is waited for, never raced.
+exec 9>/run/kubexm/packages.lock
+flock -w 600 9 || { echo "an earlier run's apt is still going on after 10 minutes" >&2; exit 1; }
 apt() {
   apt-get -q -y --no-install-recommends -o Dir::Etc::sourcelist="$base/sources.list" \
     -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$base/lists" \
@@ -53,6 +57,7 @@ apt -s install "$@" | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1 \2/p'
 /// Reads the packages from standard input, checks them against apt's index and installs them. No
 /// service of theirs may start meanwhile: Kubernetes brings its own rules.
 const INSTALL: &str = r#"
+mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
 tar -x --no-same-owner -C "$base"
 policy=/usr/sbin/policy-rc.d
 made=
