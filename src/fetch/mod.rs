@@ -3,6 +3,7 @@
 
 pub mod apt;
 pub mod cache;
+mod credentials;
 pub mod http;
 pub mod kubeadm;
 pub mod oci;

@@ -1,0 +1,209 @@
+//! `spec.kubernetes` and `spec.etcd`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::hosts::expand_home;
+use crate::spec::cluster::{Component, Etcd, Kubernetes};
+use crate::spec::reader::Fields;
+use crate::spec::yaml::Value;
+use crate::spec::{HostName, Version};
+
+pub(super) fn read_kubernetes(spec: &Fields<'_>) -> Option<Kubernetes> {
+    let node = spec.required("kubernetes")?;
+    let fields = spec.reader().fields(node, "spec.kubernetes");
+    let version: Option<Version> = fields
+        .required("version")
+        .and_then(|_| fields.value("version"));
+    fields.choice("type", &["kubeadm"], &["kubexm"]);
+    let cluster_name = fields
+        .text("clusterName")
+        .unwrap_or_else(|| "kubernetes".to_owned());
+    let dns_domain = fields
+        .value::<HostName>("dnsDomain")
+        .map(|name| name.to_string());
+    let (api_server, cert_sans) = read_api_server(&fields);
+    let controller_manager = read_component(&fields, "controllerManager");
+    let scheduler = read_component(&fields, "scheduler");
+    let kubelet = read_component(&fields, "kubelet");
+    let (kube_proxy, proxy_mode) = read_kube_proxy(&fields);
+    let ignore_preflight_errors = fields.section("kubeadm").map_or_else(Vec::new, |kubeadm| {
+        let names = kubeadm.values("ignorePreflightErrors");
+        kubeadm.finish();
+        names
+    });
+    fields.finish();
+    Some(Kubernetes {
+        version: version?,
+        cluster_name,
+        dns_domain: dns_domain.unwrap_or_else(|| "cluster.local".to_owned()),
+        api_server,
+        controller_manager,
+        scheduler,
+        kubelet,
+        kube_proxy,
+        proxy_mode,
+        cert_sans,
+        ignore_preflight_errors,
+    })
+}
+
+pub(super) fn empty_component() -> Component {
+    Component {
+        extra_args: BTreeMap::new(),
+        feature_gates: BTreeMap::new(),
+        extra_config: serde_json::json!({}),
+    }
+}
+
+pub(super) fn component_fields(fields: &Fields<'_>) -> Component {
+    let reader = fields.reader();
+    let extra_args = fields.text_map("extraArgs");
+    if let (Some(node), Some(name)) = (
+        fields.get("extraArgs"),
+        extra_args.keys().find(|name| name.starts_with('-')),
+    ) {
+        let message = format!("write '{}' without dashes", name.trim_start_matches('-'));
+        reader.problem(node, &fields.path("extraArgs"), message, None);
+    }
+    let mut feature_gates = BTreeMap::new();
+    if let Some(gates) = fields.section("featureGates") {
+        for (name, node) in gates.entries() {
+            match node.value {
+                Value::Bool(on) => {
+                    feature_gates.insert(name.to_owned(), on);
+                }
+                _ => reader.problem(node, &gates.path(name), "wants true or false", None),
+            }
+        }
+    }
+    Component {
+        extra_args,
+        feature_gates,
+        extra_config: fields.json_object("extraConfig"),
+    }
+}
+
+pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Component {
+    kubernetes
+        .section(name)
+        .map_or_else(empty_component, |fields| {
+            let component = component_fields(&fields);
+            refuse_extra_config(&fields, name, &component);
+            fields.finish();
+            component
+        })
+}
+
+/// Only the kubelet and kube-proxy have a configuration file to merge into.
+pub(super) fn refuse_extra_config(fields: &Fields<'_>, name: &str, component: &Component) {
+    let empty = component
+        .extra_config
+        .as_object()
+        .is_none_or(serde_json::Map::is_empty);
+    if name == "kubelet" || empty {
+        return;
+    }
+    if let Some(node) = fields.get("extraConfig") {
+        let hint = "use extraArgs: this program is configured by flags";
+        fields.reader().problem(
+            node,
+            &fields.path("extraConfig"),
+            "is not taken here",
+            Some(hint),
+        );
+    }
+}
+
+pub(super) fn read_api_server(kubernetes: &Fields<'_>) -> (Component, Vec<String>) {
+    kubernetes.section("apiServer").map_or_else(
+        || (empty_component(), Vec::new()),
+        |fields| {
+            let component = component_fields(&fields);
+            refuse_extra_config(&fields, "apiServer", &component);
+            let sans = fields.values("certSANs");
+            fields.finish();
+            (component, sans)
+        },
+    )
+}
+
+pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> (Component, String) {
+    let default = "iptables".to_owned();
+    kubernetes.section("kubeProxy").map_or_else(
+        || (empty_component(), default.clone()),
+        |fields| {
+            let component = component_fields(&fields);
+            let mode = fields.choice("mode", &["iptables", "nftables"], &["ipvs"]);
+            fields.finish();
+            (
+                component,
+                mode.map_or_else(|| default.clone(), str::to_owned),
+            )
+        },
+    )
+}
+
+pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
+    let Some(fields) = spec.section("etcd") else {
+        return Some(Etcd::Kubeadm {
+            extra_args: BTreeMap::new(),
+        });
+    };
+    let kind = match fields.get("type") {
+        Some(_) => fields.choice("type", &["kubeadm", "external"], &["kubexm"]),
+        None => Some("kubeadm"),
+    };
+    let extra_args = fields.text_map("extraArgs");
+    let external = fields.section("external");
+    let etcd = match (kind, external) {
+        (Some("external"), Some(external)) => {
+            let etcd = read_external_etcd(&external);
+            external.finish();
+            etcd
+        }
+        (Some("external"), None) => {
+            let hint = "give endpoints, caFile, certFile and keyFile";
+            let path = fields.path("external");
+            fields
+                .reader()
+                .problem(fields.node(), &path, "is missing", Some(hint));
+            None
+        }
+        (Some(_), _) => Some(Etcd::Kubeadm { extra_args }),
+        (None, _) => None,
+    };
+    fields.finish();
+    etcd
+}
+
+pub(super) fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
+    let reader = fields.reader();
+    let endpoints: Vec<String> = fields.values("endpoints");
+    let node = fields.required("endpoints");
+    if let (Some(node), true) = (node, endpoints.iter().any(|e| !e.starts_with("https://"))) {
+        let path = fields.path("endpoints");
+        reader.problem(
+            node,
+            &path,
+            "wants https://host:port",
+            Some("etcd must use TLS"),
+        );
+    }
+    let file = |name: &'static str| -> Option<PathBuf> {
+        let node = fields.required(name)?;
+        let path = expand_home(&fields.text(name)?);
+        if !path.is_file() {
+            let message = format!("there is no file {}", path.display());
+            reader.problem(node, &fields.path(name), message, None);
+        }
+        Some(path)
+    };
+    let (ca, cert, key) = (file("caFile"), file("certFile"), file("keyFile"));
+    Some(Etcd::External {
+        endpoints,
+        ca_file: ca?,
+        cert_file: cert?,
+        key_file: key?,
+    })
+}

@@ -1,0 +1,164 @@
+//! From `cluster.yaml` to a checked [`Cluster`].
+
+mod hosts;
+mod kubernetes;
+mod network;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hosts::{read_hosts, read_roles};
+use kubernetes::{read_etcd, read_kubernetes};
+use network::{read_endpoint, read_network};
+
+use super::cluster::{Cluster, Dns, Registry, System};
+use super::problem::Problems;
+use super::reader::{Fields, Reader};
+use super::yaml::{self, Node};
+use super::{HostName, HostPath, Version};
+
+/// Reads and checks a cluster file.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
+    let file = path.display().to_string();
+    let text = super::read_text(path)?;
+    parse_cluster(&file, &text)
+}
+
+/// Reads and checks the text of a cluster file; `file` is its name in messages.
+pub fn parse_cluster(file: &str, text: &str) -> Result<Cluster, Problems> {
+    let root = yaml::parse(file, text)?;
+    let reader = Reader::default();
+    let cluster = read_document(&reader, &root);
+    reader.finish(file, cluster)
+}
+
+/// The shape that a bundle is proved for where no cluster is given: the example's.
+pub fn default_cluster(version: &Version) -> Result<Cluster, Problems> {
+    let text = super::schema::TEMPLATE.replace("version: v1.36.3", &format!("version: v{version}"));
+    parse_cluster("the default cluster", &text)
+}
+
+fn read_document(reader: &Reader, root: &Node) -> Option<Cluster> {
+    let top = reader.fields(root, "");
+    super::check_kind(&top, "Cluster");
+    let metadata = top.section("metadata");
+    let name = metadata.as_ref().and_then(|m| m.value::<HostName>("name"));
+    if let Some(metadata) = metadata {
+        metadata.required("name");
+        metadata.finish();
+    } else {
+        top.required("metadata");
+    }
+    let spec_node = top.required("spec");
+    top.finish();
+    let spec = reader.fields(spec_node?, "spec");
+    let cluster = read_spec(&spec, name.map(|name| name.to_string()));
+    spec.finish();
+    cluster
+}
+
+fn read_spec(spec: &Fields<'_>, name: Option<String>) -> Option<Cluster> {
+    let hosts = read_hosts(spec);
+    let roles = read_roles(spec, &hosts);
+    let kubernetes = read_kubernetes(spec);
+    let etcd = read_etcd(spec);
+    let containerd_config = read_runtime(spec);
+    refuse_load_balancer(spec);
+    let endpoint = read_endpoint(spec, &hosts, &roles);
+    let network = read_network(spec, &hosts);
+    let dns = read_dns(spec);
+    let registry = read_registry(spec);
+    let system = read_system(spec);
+    Some(Cluster {
+        name: name?,
+        hosts,
+        roles,
+        kubernetes: kubernetes?,
+        etcd: etcd?,
+        containerd_config,
+        control_plane_endpoint: endpoint?,
+        network: network?,
+        dns,
+        registry: registry?,
+        system,
+    })
+}
+
+fn read_runtime(spec: &Fields<'_>) -> serde_json::Value {
+    spec.section("containerRuntime").map_or_else(
+        || serde_json::json!({}),
+        |fields| {
+            fields.choice("type", &["containerd"], &["docker", "cri-o", "isula"]);
+            let config = fields.json_object("extraConfig");
+            fields.finish();
+            config
+        },
+    )
+}
+
+fn refuse_load_balancer(spec: &Fields<'_>) {
+    if let Some(fields) = spec.section("highAvailability") {
+        let later = ["kubexm-ah", "kubexm-an", "haproxy", "nginx", "kube-vip"];
+        fields.choice("type", &["none", "external"], &later);
+        fields.finish();
+    }
+}
+
+fn read_dns(spec: &Fields<'_>) -> Dns {
+    let replicas = spec.section("dns").and_then(|fields| {
+        let replicas = fields.number("replicas", 1, 100);
+        if let Some(node) = fields.get("nodeLocal") {
+            fields
+                .reader()
+                .problem(node, "spec.dns.nodeLocal", "is not supported yet", None);
+        }
+        fields.finish();
+        replicas.and_then(|replicas| u32::try_from(replicas).ok())
+    });
+    Dns { replicas }
+}
+
+fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
+    let fields = spec.section("registry");
+    let mut host_name = None;
+    let mut port = None;
+    let mut data_dir = None;
+    if let Some(fields) = &fields {
+        fields.choice("type", &["local"], &["harbor", "external"]);
+        host_name = fields.value::<HostName>("hostName");
+        port = fields.number("port", 1, 65535);
+        data_dir = fields.value::<HostPath>("dataDir");
+    }
+    if let Some(fields) = fields {
+        fields.finish();
+    }
+    Some(Registry {
+        host_name: host_name.or_else(|| HostName::parse("registry.kubexm.internal").ok())?,
+        port: u16::try_from(port.unwrap_or(5000)).ok()?,
+        data_dir: data_dir.or_else(|| HostPath::parse("/var/lib/kubexm/registry").ok())?,
+    })
+}
+
+fn read_system(spec: &Fields<'_>) -> System {
+    let mut system = System {
+        disable_swap: true,
+        manage_hosts_file: true,
+        install_packages: true,
+        max_clock_skew_seconds: 5,
+        sysctl: BTreeMap::new(),
+    };
+    if let Some(fields) = spec.section("system") {
+        system.disable_swap = fields.flag("disableSwap", true);
+        system.manage_hosts_file = fields.flag("manageHostsFile", true);
+        system.install_packages = fields.flag("installPackages", true);
+        if let Some(seconds) = fields.number("maxClockSkewSeconds", 1, 3600) {
+            system.max_clock_skew_seconds = seconds.unsigned_abs();
+        }
+        system.sysctl = fields.text_map("sysctl");
+        fields.finish();
+    }
+    system
+}
