@@ -95,7 +95,7 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
 }
 
 /// Where containerd and its plugins keep data.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 10] = [
     "/opt/cni",
     "/opt/containerd",
     "/etc/cni",
@@ -106,7 +106,6 @@ const FOLDERS: [&str; 11] = [
     "/run/netns",
     "/run/nri",
     "/run/xtables.lock",
-    "/run/kubexm",
 ];
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {

@@ -81,7 +81,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     task = task.step(OwnFolders::new(
         "own-folder",
         "kubexm's own folder",
-        &[ETC],
+        &[ETC, "/run/kubexm"],
     )?);
     if system.install_packages
         && let Some((distribution, release)) = &inputs.machine(&host.name).release
