@@ -71,6 +71,10 @@ apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }
 "#;
 
 const UNDO: &str = r#"
+mkdir -p /run/kubexm
+# A killed install leaves its apt running on the host: it is waited for.
+exec 9>/run/kubexm/packages.lock
+flock -w 600 9
 present=
 for name in "$@"; do
   status=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || :)
