@@ -41,6 +41,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     let service = registry::Service {
         binary: binary.clone(),
         config: config.to_string(),
+        privileged_port: cluster.registry.port < 1024,
     };
     let unit_text = render::text("registry unit", &service)?;
     let pair = &inputs.certificates.registry;

@@ -26,4 +26,6 @@ pub struct Service {
     pub binary: String,
     /// Its configuration file.
     pub config: String,
+    /// Whether its port is one that only root, or a capability, may open (below 1024).
+    pub privileged_port: bool,
 }
