@@ -2,7 +2,7 @@
 //!
 //! Each module is a room with one concern, and imports only go down this list:
 //! `cli` → `report` → `deploy` → `steps` → `plan` → `render` → `pki` → `seed` → `host` → `fetch` →
-//! `bundle` → `catalog` → `spec` → `event`. `fetch` (the connected side) and `deploy` (the
+//! `bundle` → `catalog` → `spec` → `event`, and `gzip`, which imports nothing. `fetch` (the connected side) and `deploy` (the
 //! disconnected side) never meet: they only know `bundle`.
 
 pub mod bundle;
@@ -11,6 +11,7 @@ pub mod cli;
 pub mod deploy;
 pub mod event;
 pub mod fetch;
+pub mod gzip;
 pub mod host;
 pub mod pki;
 pub mod plan;

@@ -1,0 +1,76 @@
+//! Bits in the order of RFC 1951, section 3.1.1: the first goes to a byte's lowest place.
+
+use std::io::{self, Write};
+
+/// Bytes gathered before they are passed on.
+const BUFFER: usize = 1 << 16;
+
+/// Writes codes of up to 16 bits and whole bytes.
+pub(super) struct BitWriter<W> {
+    out: W,
+    buffer: Vec<u8>,
+    bits: u64,
+    count: u32,
+}
+
+impl<W: Write> BitWriter<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self {
+            out,
+            buffer: Vec::with_capacity(BUFFER + 8),
+            bits: 0,
+            count: 0,
+        }
+    }
+
+    /// Adds the lowest `count` bits of `value`; the others must be zero.
+    #[inline]
+    pub(super) fn put(&mut self, value: u32, count: u32) {
+        self.bits |= u64::from(value) << self.count;
+        self.count += count;
+        if self.count >= 32 {
+            self.buffer
+                .extend_from_slice(&(self.bits as u32).to_le_bytes());
+            self.bits >>= 32;
+            self.count -= 32;
+        }
+    }
+
+    /// Where bytes go.
+    pub(super) fn out(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Fills the last byte with zeros.
+    pub(super) fn align(&mut self) {
+        while self.count > 0 {
+            self.buffer.push(self.bits as u8);
+            self.bits >>= 8;
+            self.count = self.count.saturating_sub(8);
+        }
+        self.bits = 0;
+    }
+
+    /// Adds whole bytes behind a filled last byte.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.align();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Passes on what has gathered, if it is worth it.
+    pub(super) fn drain(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER {
+            self.out.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Passes on everything, the last byte filled.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        self.align();
+        self.out.write_all(&self.buffer)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}

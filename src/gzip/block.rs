@@ -1,0 +1,422 @@
+//! Blocks (RFC 1951, section 3.2), with the choices that Go's `compress/flate` makes: which of
+//! stored, fixed and dynamic is written, and how a dynamic block's header is run-length encoded.
+
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use super::bits::BitWriter;
+use super::huffman::{self, Code, LONGEST};
+
+/// The largest stored block in bytes.
+pub(super) const LARGEST_STORED: usize = 65535;
+
+const LITERALS: usize = 286;
+const DISTANCES: usize = 30;
+const END_OF_BLOCK: usize = 256;
+const FIRST_LENGTH: usize = 257;
+/// The order in which a dynamic header lists the lengths of its own code.
+const HEADER_ORDER: [usize; 19] = [
+    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
+];
+
+/// A literal byte or a match.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token(u32);
+
+const MATCH: u32 = 1 << 31;
+
+impl Token {
+    pub(super) fn literal(byte: u8) -> Self {
+        Self(byte.into())
+    }
+
+    /// A match of 3 to 258 bytes, 1 to 32768 bytes back.
+    pub(super) fn matched(length: usize, distance: usize) -> Self {
+        Self(MATCH | ((length as u32 - 3) << 16) | (distance as u32 - 1))
+    }
+
+    /// The literal, or a match's length less 3 and distance less 1.
+    #[inline]
+    fn split(self) -> Result<usize, (u32, u32)> {
+        if self.0 & MATCH == 0 {
+            Ok(self.0 as usize)
+        } else {
+            Err(((self.0 >> 16) & 0xff, self.0 & 0xffff))
+        }
+    }
+}
+
+/// Number of a length's code behind [`FIRST_LENGTH`], and its extra bits.
+#[inline]
+fn length_code(less_3: u32) -> (usize, u32) {
+    match less_3 {
+        0..=7 => (less_3 as usize, 0),
+        255 => (28, 0),
+        _ => {
+            let extra = less_3.ilog2() - 2;
+            ((4 * extra + (less_3 >> extra)) as usize, extra)
+        }
+    }
+}
+
+/// Number of a distance's code, and its extra bits.
+#[inline]
+fn distance_code(less_1: u32) -> (usize, u32) {
+    if less_1 < 4 {
+        return (less_1 as usize, 0);
+    }
+    let extra = less_1.ilog2() - 1;
+    ((2 * extra + (less_1 >> extra)) as usize, extra)
+}
+
+/// The codes of fixed blocks (RFC 1951, section 3.2.6).
+static FIXED: LazyLock<(Vec<Code>, Vec<Code>)> = LazyLock::new(|| {
+    let literal = |symbol: u16| {
+        let (bits, length) = match symbol {
+            0..=143 => (symbol + 0x30, 8),
+            144..=255 => (symbol - 144 + 0x190, 9),
+            256..=279 => (symbol - 256, 7),
+            _ => (symbol - 280 + 0xc0, 8),
+        };
+        let bits = huffman::reversed(bits, length);
+        Code { bits, length }
+    };
+    let distance = |symbol: u16| Code {
+        bits: huffman::reversed(symbol, 5),
+        length: 5,
+    };
+    (
+        (0..LITERALS as u16).map(literal).collect(),
+        (0..DISTANCES as u16).map(distance).collect(),
+    )
+});
+
+/// Writes blocks.
+pub(super) struct BlockWriter<W> {
+    bits: BitWriter<W>,
+    literals: [u32; LITERALS],
+    distances: [u32; DISTANCES],
+}
+
+/// The run-length encoded lengths of a dynamic block's codes, and the code that they are in.
+struct Header {
+    /// Symbol, and value and number of its extra bits.
+    symbols: Vec<(u8, u32, u32)>,
+    codes: Vec<Code>,
+    /// How many of [`HEADER_ORDER`] are listed.
+    listed: usize,
+    /// Bits of the whole header, the block's own three included.
+    cost: u64,
+    literals: usize,
+    distances: usize,
+}
+
+impl Header {
+    fn new(literals: &[Code], distances: &[Code]) -> Self {
+        let lengths: Vec<u8> = literals
+            .iter()
+            .chain(distances)
+            .map(|code| code.length)
+            .collect();
+        let symbols = run_lengths(&lengths);
+        let mut frequencies = [0u32; 19];
+        for (symbol, ..) in &symbols {
+            frequencies[usize::from(*symbol)] += 1;
+        }
+        let codes = huffman::codes(&frequencies, 7);
+        let used = |place: &usize| frequencies[HEADER_ORDER[*place]] != 0;
+        let listed = (4..19).rev().find(used).map_or(4, |last| last + 1);
+        let extra: u64 = symbols.iter().map(|(_, _, bits)| u64::from(*bits)).sum();
+        let cost = 3 + 5 + 5 + 4 + 3 * listed as u64 + huffman::cost(&codes, &frequencies) + extra;
+        Self {
+            symbols,
+            codes,
+            listed,
+            cost,
+            literals: literals.len(),
+            distances: distances.len(),
+        }
+    }
+}
+
+/// Run-length encodes code lengths as section 3.2.7 has it, the longest runs first.
+fn run_lengths(lengths: &[u8]) -> Vec<(u8, u32, u32)> {
+    let mut symbols = Vec::new();
+    for run in lengths.chunk_by(|a, b| a == b) {
+        let mut left = run.len();
+        if run[0] == 0 {
+            while left >= 11 {
+                let count = left.min(138);
+                symbols.push((18, count as u32 - 11, 7));
+                left -= count;
+            }
+            if left >= 3 {
+                symbols.push((17, left as u32 - 3, 3));
+                left = 0;
+            }
+        } else {
+            symbols.push((run[0], 0, 0));
+            left -= 1;
+            while left >= 3 {
+                let count = left.min(6);
+                symbols.push((16, count as u32 - 3, 2));
+                left -= count;
+            }
+        }
+        symbols.extend(std::iter::repeat_n((run[0], 0, 0), left));
+    }
+    symbols
+}
+
+/// Whether storing the input is worth it for blocks that are dynamic or stored.
+fn hardly_smaller(input: &[u8], size: u64) -> bool {
+    (input.len() as u64 + 5) * 8 < size + (size >> 4)
+}
+
+impl<W: Write> BlockWriter<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self {
+            bits: BitWriter::new(out),
+            literals: [0; LITERALS],
+            distances: [0; DISTANCES],
+        }
+    }
+
+    /// Where bytes go.
+    pub(super) fn out(&mut self) -> &mut W {
+        self.bits.out()
+    }
+
+    /// Writes tokens in the smallest way. `input` is what they stand for; without it the block is
+    /// never stored.
+    pub(super) fn smallest(&mut self, tokens: &[Token], input: Option<&[u8]>) -> io::Result<()> {
+        let input = input.filter(|input| input.len() <= LARGEST_STORED);
+        let (literals, distances) = self.count(tokens);
+        let literal_codes = huffman::codes(&self.literals, LONGEST);
+        let distance_codes = huffman::codes(&self.distances, LONGEST);
+        let header = Header::new(&literal_codes[..literals], &distance_codes[..distances]);
+        // The extra bits of lengths and distances cost the same in either code: they only matter
+        // against a stored block.
+        let extra = if input.is_some() {
+            self.extra_bits()
+        } else {
+            0
+        };
+        let tokens_cost = |literals: &[Code], distances: &[Code]| {
+            huffman::cost(literals, &self.literals) + huffman::cost(distances, &self.distances)
+        };
+        let fixed = 3 + tokens_cost(&FIXED.0, &FIXED.1) + extra;
+        let dynamic = header.cost + tokens_cost(&literal_codes, &distance_codes) + extra;
+        match input {
+            Some(input) if (input.len() as u64 + 5) * 8 < fixed.min(dynamic) => {
+                return self.stored(input);
+            }
+            _ if dynamic < fixed => {
+                self.header(&header);
+                self.tokens(tokens, &literal_codes, &distance_codes);
+            }
+            _ => {
+                self.bits.put(0b010, 3);
+                self.tokens(tokens, &FIXED.0, &FIXED.1);
+            }
+        }
+        self.bits.drain()
+    }
+
+    /// Writes tokens in codes of their own, unless that hardly makes the input smaller.
+    pub(super) fn dynamic(&mut self, tokens: &[Token], input: &[u8]) -> io::Result<()> {
+        let (literals, distances) = self.count(tokens);
+        let literal_codes = huffman::codes(&self.literals, LONGEST);
+        let distance_codes = huffman::codes(&self.distances, LONGEST);
+        let header = Header::new(&literal_codes[..literals], &distance_codes[..distances]);
+        let size = header.cost
+            + huffman::cost(&literal_codes, &self.literals)
+            + huffman::cost(&distance_codes, &self.distances);
+        if hardly_smaller(input, size) {
+            return self.stored(input);
+        }
+        self.header(&header);
+        self.tokens(tokens, &literal_codes, &distance_codes);
+        self.bits.drain()
+    }
+
+    /// Writes bytes as literals only, unless that hardly makes them smaller.
+    pub(super) fn literals_only(&mut self, input: &[u8]) -> io::Result<()> {
+        self.literals.fill(0);
+        for byte in input {
+            self.literals[usize::from(*byte)] += 1;
+        }
+        self.literals[END_OF_BLOCK] = 1;
+        let codes = huffman::codes(&self.literals, LONGEST);
+        let no_distance = [Code { bits: 0, length: 1 }];
+        let header = Header::new(&codes[..=END_OF_BLOCK], &no_distance);
+        // One bit more than is written: the one distance that a header must have counts as used.
+        let size = header.cost + huffman::cost(&codes, &self.literals) + 1;
+        if hardly_smaller(input, size) {
+            return self.stored(input);
+        }
+        self.header(&header);
+        for byte in input {
+            let code = codes[usize::from(*byte)];
+            self.bits.put(code.bits.into(), code.length.into());
+        }
+        let end = codes[END_OF_BLOCK];
+        self.bits.put(end.bits.into(), end.length.into());
+        self.bits.drain()
+    }
+
+    /// Writes bytes as they are: at most [`LARGEST_STORED`].
+    pub(super) fn stored(&mut self, input: &[u8]) -> io::Result<()> {
+        self.stored_header(input.len() as u16, false);
+        self.bits.bytes(input);
+        self.bits.drain()
+    }
+
+    /// Ends the stream with an empty stored block.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        self.stored_header(0, true);
+        self.bits.finish()
+    }
+
+    fn stored_header(&mut self, length: u16, last: bool) {
+        self.bits.put(last.into(), 3);
+        self.bits.align();
+        self.bits.put(length.into(), 16);
+        self.bits.put((!length).into(), 16);
+    }
+
+    /// Counts symbols, and tells how many codes of either kind a header must list.
+    fn count(&mut self, tokens: &[Token]) -> (usize, usize) {
+        self.literals.fill(0);
+        self.distances.fill(0);
+        for token in tokens {
+            match token.split() {
+                Ok(literal) => self.literals[literal] += 1,
+                Err((length, distance)) => {
+                    self.literals[FIRST_LENGTH + length_code(length).0] += 1;
+                    self.distances[distance_code(distance).0] += 1;
+                }
+            }
+        }
+        self.literals[END_OF_BLOCK] = 1;
+        let used = |frequencies: &[u32]| frequencies.iter().rposition(|f| *f > 0).map(|p| p + 1);
+        let distances = used(&self.distances).unwrap_or_else(|| {
+            // A header must list one distance, if none is used too.
+            self.distances[0] = 1;
+            1
+        });
+        (used(&self.literals).unwrap_or(FIRST_LENGTH), distances)
+    }
+
+    fn extra_bits(&self) -> u64 {
+        // The codes 257 to 264 have none, then four each have one bit more; 285 has none again.
+        let lengths = self.literals[FIRST_LENGTH + 8..FIRST_LENGTH + 28].iter();
+        let distances = self.distances[4..].iter();
+        let lengths: u64 = (0..)
+            .zip(lengths)
+            .map(|(i, f)| (i / 4 + 1) * u64::from(*f))
+            .sum();
+        let distances: u64 = (0..)
+            .zip(distances)
+            .map(|(i, f)| (i / 2 + 1) * u64::from(*f))
+            .sum();
+        lengths + distances
+    }
+
+    fn header(&mut self, header: &Header) {
+        self.bits.put(0b100, 3);
+        self.bits.put(header.literals as u32 - 257, 5);
+        self.bits.put(header.distances as u32 - 1, 5);
+        self.bits.put(header.listed as u32 - 4, 4);
+        for symbol in &HEADER_ORDER[..header.listed] {
+            self.bits.put(header.codes[*symbol].length.into(), 3);
+        }
+        for (symbol, value, extra) in &header.symbols {
+            let code = header.codes[usize::from(*symbol)];
+            self.bits.put(code.bits.into(), code.length.into());
+            self.bits.put(*value, *extra);
+        }
+    }
+
+    fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
+        for token in tokens {
+            match token.split() {
+                Ok(literal) => {
+                    let code = literals[literal];
+                    self.bits.put(code.bits.into(), code.length.into());
+                }
+                Err((length, distance)) => {
+                    let (number, extra) = length_code(length);
+                    let code = literals[FIRST_LENGTH + number];
+                    self.bits.put(code.bits.into(), code.length.into());
+                    self.bits.put(length & ((1 << extra) - 1), extra);
+                    let (number, extra) = distance_code(distance);
+                    let code = distances[number];
+                    self.bits.put(code.bits.into(), code.length.into());
+                    self.bits.put(distance & ((1 << extra) - 1), extra);
+                }
+            }
+        }
+        let end = literals[END_OF_BLOCK];
+        self.bits.put(end.bits.into(), end.length.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_lengths_and_distances_are_those_of_the_rfc() {
+        // Section 3.2.5: (length, code, extra bits) at the ends of ranges.
+        for (length, code, extra) in [
+            (3, 257, 0),
+            (10, 264, 0),
+            (11, 265, 1),
+            (12, 265, 1),
+            (13, 266, 1),
+            (18, 268, 1),
+            (19, 269, 2),
+            (34, 272, 2),
+            (35, 273, 3),
+            (130, 280, 4),
+            (131, 281, 5),
+            (257, 284, 5),
+            (258, 285, 0),
+        ] {
+            assert_eq!(
+                length_code(length - 3),
+                (code - FIRST_LENGTH, extra),
+                "{length}"
+            );
+        }
+        for (distance, code, extra) in [
+            (1, 0, 0),
+            (4, 3, 0),
+            (5, 4, 1),
+            (7, 5, 1),
+            (9, 6, 2),
+            (24577, 29, 13),
+            (32768, 29, 13),
+        ] {
+            assert_eq!(distance_code(distance - 1), (code, extra), "{distance}");
+        }
+    }
+
+    #[test]
+    fn long_runs_come_first() {
+        let mut lengths = vec![0; 150];
+        lengths.extend([5; 9]);
+        assert_eq!(
+            run_lengths(&lengths),
+            [
+                (18, 127, 7),
+                (18, 1, 7),
+                (5, 0, 0),
+                (16, 3, 2),
+                (5, 0, 0),
+                (5, 0, 0)
+            ]
+        );
+    }
+}

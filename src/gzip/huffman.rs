@@ -1,0 +1,159 @@
+//! Prefix codes whose lengths are those that Go's `compress/flate` chooses.
+//!
+//! Codes of a given greatest length that cost least are not unique. Go builds them by package-merge
+//! and takes a package before a symbol of equal weight; with the same rule the lengths are the same.
+
+/// The longest code of a literal or a distance (RFC 1951, section 3.2.7).
+pub(super) const LONGEST: usize = 15;
+
+/// A code's bits, ready to be written, and how many they are. No bits: the symbol has no code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Code {
+    pub(super) bits: u16,
+    pub(super) length: u8,
+}
+
+/// Codes for symbols with these frequencies, none longer than `longest`.
+pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
+    let mut leaves: Vec<(u32, u16)> = (0u16..)
+        .zip(frequencies)
+        .filter(|(_, frequency)| **frequency > 0)
+        .map(|(symbol, frequency)| (*frequency, symbol))
+        .collect();
+    let mut codes = vec![Code::default(); frequencies.len()];
+    if leaves.len() <= 2 {
+        for (bits, (_, symbol)) in (0u16..).zip(&leaves) {
+            codes[usize::from(*symbol)] = Code { bits, length: 1 };
+        }
+        return codes;
+    }
+    leaves.sort_unstable();
+    let counts = lengths(&leaves, longest.min(leaves.len() - 1));
+    assign(&mut leaves, &counts, &mut codes);
+    codes
+}
+
+/// How many of the sorted leaves get codes of each length; entry 0 stays empty.
+///
+/// Every row is the leaves merged with the packages (neighbours taken together) of the row before.
+/// Of the last row the first `2n - 2` items count; each package among them stands for two items of
+/// the row before. A leaf's code is as long as the number of rows in which it counts.
+fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST + 1] {
+    let wanted = 2 * leaves.len() - 2;
+    // Of each row: its weights, and the number of leaves among its first i items.
+    let mut row: Vec<u64> = Vec::with_capacity(wanted);
+    let mut before: Vec<u64> = Vec::with_capacity(wanted);
+    let mut leaves_among: Vec<Vec<u16>> = Vec::with_capacity(longest);
+    for _ in 0..longest {
+        std::mem::swap(&mut row, &mut before);
+        row.clear();
+        let mut among = Vec::with_capacity(wanted + 1);
+        among.push(0);
+        let mut packages = before
+            .chunks_exact(2)
+            .map(|pair| pair[0] + pair[1])
+            .peekable();
+        let mut taken = 0;
+        while row.len() < wanted {
+            let leaf = leaves
+                .get(taken)
+                .map(|(frequency, _)| u64::from(*frequency));
+            match (packages.peek().copied(), leaf) {
+                (Some(package), Some(leaf)) if leaf < package => {
+                    row.push(leaf);
+                    taken += 1;
+                }
+                (Some(package), _) => {
+                    row.push(package);
+                    packages.next();
+                }
+                (None, Some(leaf)) => {
+                    row.push(leaf);
+                    taken += 1;
+                }
+                (None, None) => break,
+            }
+            among.push(taken as u16);
+        }
+        leaves_among.push(among);
+    }
+    let mut counts = [0; LONGEST + 1];
+    let (mut items, mut longer, mut bits) = (wanted, leaves.len(), 0);
+    for among in leaves_among.iter().rev() {
+        let counted = usize::from(among[items.min(among.len() - 1)]);
+        counts[bits] = longer - counted;
+        longer = counted;
+        items = 2 * (items - counted);
+        bits += 1;
+    }
+    counts[bits] = longer;
+    counts
+}
+
+/// Gives out codes: the rarest leaves get the longest, and equal lengths go by symbol
+/// (RFC 1951, section 3.2.2).
+fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST + 1], codes: &mut [Code]) {
+    let mut next = 0u16;
+    let mut rest = leaves;
+    for (length, &count) in counts.iter().enumerate() {
+        next <<= 1;
+        if length == 0 || count == 0 {
+            continue;
+        }
+        let (shorter, same) = rest.split_at_mut(rest.len() - count);
+        same.sort_unstable_by_key(|(_, symbol)| *symbol);
+        for (_, symbol) in same.iter() {
+            codes[usize::from(*symbol)] = Code {
+                bits: reversed(next, length as u8),
+                length: length as u8,
+            };
+            next += 1;
+        }
+        rest = shorter;
+    }
+}
+
+/// Codes are written with their first bit lowest.
+pub(super) fn reversed(bits: u16, length: u8) -> u16 {
+    bits.reverse_bits() >> (16 - u32::from(length))
+}
+
+/// Bits that symbols of these frequencies take.
+pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
+    codes
+        .iter()
+        .zip(frequencies)
+        .map(|(code, frequency)| u64::from(code.length) * u64::from(*frequency))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_complete_and_short_enough() {
+        // Fibonacci numbers make the deepest trees.
+        let mut frequencies = vec![1u32, 1];
+        for i in 2..30 {
+            frequencies.push(frequencies[i - 1] + frequencies[i - 2]);
+        }
+        for longest in [7, 15] {
+            let codes = codes(&frequencies, longest);
+            let space: f64 = codes
+                .iter()
+                .map(|code| 0.5f64.powi(code.length.into()))
+                .sum();
+            assert!((space - 1.0).abs() < 1e-9, "Kraft's sum is {space}");
+            assert!(codes.iter().all(|code| usize::from(code.length) <= longest));
+        }
+    }
+
+    #[test]
+    fn few_symbols_get_one_bit() {
+        let codes = codes(&[0, 7, 0, 9], LONGEST);
+        assert_eq!(codes[1], Code { bits: 0, length: 1 });
+        assert_eq!(codes[3], Code { bits: 1, length: 1 });
+        assert_eq!(codes[0], Code::default());
+    }
+}

@@ -1,0 +1,58 @@
+//! Level 0, which stores, and the level that codes literals only.
+
+use std::io::{self, Write};
+
+use super::block::{BlockWriter, LARGEST_STORED};
+
+/// Writes blocks of 64 KiB without any search.
+pub(super) struct PlainEncoder<W> {
+    blocks: BlockWriter<W>,
+    block: Vec<u8>,
+    coded: bool,
+}
+
+impl<W: Write> PlainEncoder<W> {
+    /// `coded`: literals get codes; otherwise bytes are stored.
+    pub(super) fn new(out: W, coded: bool) -> Self {
+        Self {
+            blocks: BlockWriter::new(out),
+            block: Vec::with_capacity(LARGEST_STORED),
+            coded,
+        }
+    }
+
+    /// Where bytes go.
+    pub(super) fn out(&mut self) -> &mut W {
+        self.blocks.out()
+    }
+
+    pub(super) fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
+        while !data.is_empty() {
+            if self.block.len() == LARGEST_STORED {
+                self.flush()?;
+            }
+            let count = data.len().min(LARGEST_STORED - self.block.len());
+            self.block.extend_from_slice(&data[..count]);
+            data = &data[count..];
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        self.blocks.finish()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        if self.coded {
+            self.blocks.literals_only(&self.block)?;
+        } else {
+            self.blocks.stored(&self.block)?;
+        }
+        self.block.clear();
+        Ok(())
+    }
+}

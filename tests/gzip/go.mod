@@ -1,0 +1,3 @@
+module kubexm.io/tests/gzip
+
+go 1.26.0
