@@ -77,7 +77,7 @@ impl<W: Write> FastEncoder<W> {
         match self.block.len() {
             0 => {}
             1..=SHORTEST_CODED => self.blocks.stored(&self.block)?,
-            ..SHORTEST_LAST => self.blocks.literals_only(&self.block)?,
+            length if length < SHORTEST_LAST => self.blocks.literals_only(&self.block)?,
             _ => self.compress()?,
         }
         self.blocks.finish()
