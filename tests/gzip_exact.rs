@@ -1,11 +1,11 @@
-//! Streams that Go's own compressor made are recognised and made again, bit for bit.
+//! Streams that Go's own compressor, GNU gzip and zlib made are recognised and made again, bit for bit.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use kubexm::gzip::{Encoder, GoLevel, Recognition, recognise};
+use kubexm::gzip::{Encoder, GoLevel, Kind, Recognition, ZlibLevel, recognise};
 
 const LEVELS: [i8; 11] = [-2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
@@ -27,8 +27,26 @@ fn writer() -> &'static Path {
 }
 
 fn go_gzip(content: &[u8], level: i8, chunk: usize) -> Vec<u8> {
-    let mut child = Command::new(writer())
-        .args([level.to_string(), chunk.to_string()])
+    let arguments = [level.to_string(), chunk.to_string()];
+    filtered(Command::new(writer()).args(arguments), content)
+}
+
+/// As `tar -z` calls it.
+fn gnu_gzip(content: &[u8], level: i8) -> Vec<u8> {
+    filtered(Command::new("gzip").arg(format!("-{level}")), content)
+}
+
+/// Python's zlib with a gzip header around it: windowBits 31.
+fn zlib_gzip(content: &[u8], level: i8) -> Vec<u8> {
+    let program = "import sys, zlib\n\
+        c = zlib.compressobj(int(sys.argv[1]), zlib.DEFLATED, 31)\n\
+        sys.stdout.buffer.write(c.compress(sys.stdin.buffer.read()) + c.flush())\n";
+    let arguments = ["-c", program, &level.to_string()];
+    filtered(Command::new("python3").args(arguments), content)
+}
+
+fn filtered(command: &mut Command, content: &[u8]) -> Vec<u8> {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -120,6 +138,26 @@ fn every_level_is_made_again() {
 }
 
 #[test]
+fn gnu_gzip_and_zlib_are_made_again() {
+    type Packer = fn(&[u8], i8) -> Vec<u8>;
+    let packers: [(Kind, Packer); 2] = [(Kind::Gnu, gnu_gzip), (Kind::Zlib, zlib_gzip)];
+    for (name, content) in contents() {
+        for (kind, pack) in packers {
+            for level in 1..=9 {
+                let packed = pack(&content, level);
+                let (encoder, again) = made_again(&packed, &content)
+                    .unwrap_or_else(|| panic!("{name}, {kind:?} at level {level}: unknown"));
+                assert!(again == packed, "{name}, {kind:?} at level {level} differs");
+                if name == "a program" {
+                    let level = ZlibLevel::new(level as u8).unwrap();
+                    assert_eq!(encoder, Encoder::Zlib(kind, level));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_short_length_is_made_again() {
     let text = include_bytes!("../README.md");
     for length in (0..300).chain([4095, 4096, 65_534]) {
@@ -164,7 +202,7 @@ fn what_cannot_be_made_again_is_said_to_be_so() {
     }
     assert!(!known(b"no gzip at all"));
     assert!(!known(b""));
-    // Another program's stream, with Go's header pasted on.
+    // A stream of an encoder that is not among ours, with Go's header pasted on.
     let mut zlib = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
     zlib.write_all(content).unwrap();
     let mut zlib = zlib.finish().unwrap();

@@ -5,64 +5,33 @@
 //! [`Recipe`], a few bytes, and its content; everything else stays as it came. Nothing is believed:
 //! [`recognise`] has made the whole stream again and compared it.
 //!
-//! The encoders: Go's `compress/gzip` at every level, as it was up to Go 1.26 (docker, BuildKit, ko,
-//! crane, kaniko, and much else).
+//! The encoders, each at every level: Go's `compress/gzip` as it was up to Go 1.26 (docker, BuildKit,
+//! ko, crane, kaniko and much else), zlib (Python, Java, bazel), and GNU gzip (`tar -z`, which most
+//! releases of programs are packed by).
 
 mod bits;
-mod block;
-mod chain;
-mod fast;
+mod go;
 mod header;
-mod huffman;
-mod plain;
 mod recognise;
+mod symbols;
+mod zlib;
 
 use std::io::{self, Write};
 
-use chain::ChainEncoder;
-use fast::FastEncoder;
 use flate2::Crc;
-use plain::PlainEncoder;
+use go::GoEncoder;
+pub use go::GoLevel;
 pub use recognise::{Recognition, recognise};
+use zlib::ZlibEncoder;
+pub use zlib::{Kind, ZlibLevel};
 
 /// What made the compressed part of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoder {
     /// Go's `compress/flate` up to Go 1.26.
     Go(GoLevel),
-}
-
-/// A level of Go's `compress/flate`: 0 to 9, or -2 for literals only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoLevel(i8);
-
-impl GoLevel {
-    /// What `gzip.NewWriter` uses.
-    pub const DEFAULT: Self = Self(6);
-    /// Every level, the likely ones first.
-    const ALL: [Self; 11] = [
-        Self(6),
-        Self(1),
-        Self(9),
-        Self(5),
-        Self(7),
-        Self(8),
-        Self(4),
-        Self(3),
-        Self(2),
-        Self(0),
-        Self(-2),
-    ];
-
-    /// `None` where there is no such level.
-    pub fn new(level: i8) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.0 == level)
-    }
-
-    /// Its number.
-    pub fn number(self) -> i8 {
-        self.0
-    }
+    /// zlib, or GNU gzip.
+    Zlib(Kind, ZlibLevel),
 }
 
 /// All that a stream has besides its content.
@@ -122,46 +91,39 @@ impl<W: Write> Write for GzipWriter<W> {
     }
 }
 
-/// Any of the encoders.
+/// Any of the encoders at work.
 enum Deflate<W: Write> {
-    Chain(Box<ChainEncoder<W>>),
-    Fast(Box<FastEncoder<W>>),
-    Plain(Box<PlainEncoder<W>>),
+    Go(GoEncoder<W>),
+    Zlib(Box<ZlibEncoder<W>>),
 }
 
 impl<W: Write> Deflate<W> {
     fn new(out: W, encoder: Encoder) -> Self {
-        let Encoder::Go(level) = encoder;
-        match level.0 {
-            0 => Self::Plain(Box::new(PlainEncoder::new(out, false))),
-            -2 => Self::Plain(Box::new(PlainEncoder::new(out, true))),
-            1 => Self::Fast(Box::new(FastEncoder::new(out))),
-            level => Self::Chain(Box::new(ChainEncoder::new(out, level))),
+        match encoder {
+            Encoder::Go(level) => Self::Go(GoEncoder::new(out, level)),
+            Encoder::Zlib(kind, level) => Self::Zlib(Box::new(ZlibEncoder::new(out, kind, level))),
         }
     }
 
     fn write(&mut self, data: &[u8]) -> io::Result<()> {
         match self {
-            Self::Chain(encoder) => encoder.write(data),
-            Self::Fast(encoder) => encoder.write(data),
-            Self::Plain(encoder) => encoder.write(data),
+            Self::Go(encoder) => encoder.write(data),
+            Self::Zlib(encoder) => encoder.write(data),
         }
     }
 
     /// Where bytes go.
     fn out(&mut self) -> &mut W {
         match self {
-            Self::Chain(encoder) => encoder.out(),
-            Self::Fast(encoder) => encoder.out(),
-            Self::Plain(encoder) => encoder.out(),
+            Self::Go(encoder) => encoder.out(),
+            Self::Zlib(encoder) => encoder.out(),
         }
     }
 
     fn finish(self) -> io::Result<W> {
         match self {
-            Self::Chain(encoder) => encoder.finish(),
-            Self::Fast(encoder) => encoder.finish(),
-            Self::Plain(encoder) => encoder.finish(),
+            Self::Go(encoder) => encoder.finish(),
+            Self::Zlib(encoder) => encoder.finish(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::header::{self, Start};
-use super::{Deflate, Encoder, GoLevel, Recipe};
+use super::{Deflate, Encoder, GoLevel, Kind, Recipe, ZlibLevel};
 
 /// Compressed bytes that are read at a time.
 const READ: usize = 1 << 16;
@@ -94,23 +94,33 @@ pub fn recognise(source: impl Read) -> io::Result<Recognition> {
     })
 }
 
-/// Encoders that write such a header, the likeliest first. Go marks its streams as made on an
-/// unknown system, and its best and fastest levels in the extra flags (RFC 1952, section 2.3.1).
+/// Encoders that write such a header, the likeliest first. All mark their best and fastest levels
+/// in the extra flags; Go and Python say that they do not know the system, the others name Unix
+/// (RFC 1952, section 2.3.1).
 fn likely(header: &[u8]) -> Vec<Encoder> {
-    let (extra_flags, system) = (header[8], header[9]);
-    if system != 255 {
-        return Vec::new();
-    }
-    let marked = |level: &GoLevel| match level.0 {
+    const UNIX: u8 = 3;
+    const UNKNOWN: u8 = 255;
+    let (flags, system) = (header[8], header[9]);
+    let mark = |level: i8| match level {
         9 => 2,
         1 => 4,
         _ => 0,
     };
-    let levels = GoLevel::ALL.into_iter();
-    levels
-        .filter(|level| marked(level) == extra_flags)
-        .map(Encoder::Go)
-        .collect()
+    let go = GoLevel::ALL
+        .into_iter()
+        .filter(|level| mark(level.number()) == flags);
+    let go = go.map(Encoder::Go);
+    let zlib = |kind| {
+        let levels = ZlibLevel::ALL.into_iter();
+        levels
+            .filter(|level| mark(level.number() as i8) == flags)
+            .map(move |level| Encoder::Zlib(kind, level))
+    };
+    match system {
+        UNKNOWN => go.chain(zlib(Kind::Zlib)).collect(),
+        UNIX => zlib(Kind::Gnu).chain(zlib(Kind::Zlib)).collect(),
+        _ => zlib(Kind::Zlib).collect(),
+    }
 }
 
 /// The compressed bytes from the slowest try on.

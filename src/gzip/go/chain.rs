@@ -5,7 +5,8 @@
 
 use std::io::{self, Write};
 
-use super::block::{BlockWriter, Token};
+use super::block::BlockWriter;
+use crate::gzip::symbols::{Token, same};
 
 const WINDOW: usize = 1 << 15;
 const SHORTEST: usize = 4;
@@ -64,7 +65,7 @@ const NO_MATCH: Match = Match {
 };
 
 /// Compresses what is written to it.
-pub(super) struct ChainEncoder<W> {
+pub(in crate::gzip) struct ChainEncoder<W> {
     effort: Effort,
     blocks: BlockWriter<W>,
     tokens: Vec<Token>,
@@ -91,26 +92,6 @@ pub(super) struct ChainEncoder<W> {
 fn hash(bytes: &[u8]) -> usize {
     let word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     (word.wrapping_mul(0x1e35_a7bd) >> (32 - HASH_BITS)) as usize
-}
-
-/// How many bytes at the start of `a` and `b` are the same, `a.len()` at most.
-#[inline]
-fn same(a: &[u8], b: &[u8]) -> usize {
-    let mut length = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let word = |bytes: &[u8]| {
-            let mut word = [0; 8];
-            word.copy_from_slice(bytes);
-            u64::from_le_bytes(word)
-        };
-        let differs = word(x) ^ word(y);
-        if differs != 0 {
-            return length + (differs.trailing_zeros() / 8) as usize;
-        }
-        length += 8;
-    }
-    let rest = a[length..].iter().zip(&b[length..]);
-    length + rest.take_while(|(x, y)| x == y).count()
 }
 
 impl<W: Write> ChainEncoder<W> {

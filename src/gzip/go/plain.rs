@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::block::{BlockWriter, LARGEST_STORED};
+use super::block::BlockWriter;
+use crate::gzip::symbols::LARGEST_STORED;
 
 /// Writes blocks of 64 KiB without any search.
-pub(super) struct PlainEncoder<W> {
+pub(in crate::gzip) struct PlainEncoder<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
     coded: bool,

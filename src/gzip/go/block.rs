@@ -2,94 +2,13 @@
 //! stored, fixed and dynamic is written, and how a dynamic block's header is run-length encoded.
 
 use std::io::{self, Write};
-use std::sync::LazyLock;
 
-use super::bits::BitWriter;
-use super::huffman::{self, Code, LONGEST};
-
-/// The largest stored block in bytes.
-pub(super) const LARGEST_STORED: usize = 65535;
-
-const LITERALS: usize = 286;
-const DISTANCES: usize = 30;
-const END_OF_BLOCK: usize = 256;
-const FIRST_LENGTH: usize = 257;
-/// The order in which a dynamic header lists the lengths of its own code.
-const HEADER_ORDER: [usize; 19] = [
-    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
-];
-
-/// A literal byte or a match.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Token(u32);
-
-const MATCH: u32 = 1 << 31;
-
-impl Token {
-    pub(super) fn literal(byte: u8) -> Self {
-        Self(byte.into())
-    }
-
-    /// A match of 3 to 258 bytes, 1 to 32768 bytes back.
-    pub(super) fn matched(length: usize, distance: usize) -> Self {
-        Self(MATCH | ((length as u32 - 3) << 16) | (distance as u32 - 1))
-    }
-
-    /// The literal, or a match's length less 3 and distance less 1.
-    #[inline]
-    fn split(self) -> Result<usize, (u32, u32)> {
-        if self.0 & MATCH == 0 {
-            Ok(self.0 as usize)
-        } else {
-            Err(((self.0 >> 16) & 0xff, self.0 & 0xffff))
-        }
-    }
-}
-
-/// Number of a length's code behind [`FIRST_LENGTH`], and its extra bits.
-#[inline]
-fn length_code(less_3: u32) -> (usize, u32) {
-    match less_3 {
-        0..=7 => (less_3 as usize, 0),
-        255 => (28, 0),
-        _ => {
-            let extra = less_3.ilog2() - 2;
-            ((4 * extra + (less_3 >> extra)) as usize, extra)
-        }
-    }
-}
-
-/// Number of a distance's code, and its extra bits.
-#[inline]
-fn distance_code(less_1: u32) -> (usize, u32) {
-    if less_1 < 4 {
-        return (less_1 as usize, 0);
-    }
-    let extra = less_1.ilog2() - 1;
-    ((2 * extra + (less_1 >> extra)) as usize, extra)
-}
-
-/// The codes of fixed blocks (RFC 1951, section 3.2.6).
-static FIXED: LazyLock<(Vec<Code>, Vec<Code>)> = LazyLock::new(|| {
-    let literal = |symbol: u16| {
-        let (bits, length) = match symbol {
-            0..=143 => (symbol + 0x30, 8),
-            144..=255 => (symbol - 144 + 0x190, 9),
-            256..=279 => (symbol - 256, 7),
-            _ => (symbol - 280 + 0xc0, 8),
-        };
-        let bits = huffman::reversed(bits, length);
-        Code { bits, length }
-    };
-    let distance = |symbol: u16| Code {
-        bits: huffman::reversed(symbol, 5),
-        length: 5,
-    };
-    (
-        (0..LITERALS as u16).map(literal).collect(),
-        (0..DISTANCES as u16).map(distance).collect(),
-    )
-});
+use super::huffman;
+use crate::gzip::bits::BitWriter;
+use crate::gzip::symbols::{
+    Code, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, FIXED, HEADER_ORDER, LARGEST_STORED, LITERALS,
+    LONGEST_CODE, Token, cost, distance_code, length_code,
+};
 
 /// Writes blocks.
 pub(super) struct BlockWriter<W> {
@@ -127,7 +46,7 @@ impl Header {
         let used = |place: &usize| frequencies[HEADER_ORDER[*place]] != 0;
         let listed = (4..19).rev().find(used).map_or(4, |last| last + 1);
         let extra: u64 = symbols.iter().map(|(_, _, bits)| u64::from(*bits)).sum();
-        let cost = 3 + 5 + 5 + 4 + 3 * listed as u64 + huffman::cost(&codes, &frequencies) + extra;
+        let cost = 3 + 5 + 5 + 4 + 3 * listed as u64 + cost(&codes, &frequencies) + extra;
         Self {
             symbols,
             codes,
@@ -192,8 +111,8 @@ impl<W: Write> BlockWriter<W> {
     pub(super) fn smallest(&mut self, tokens: &[Token], input: Option<&[u8]>) -> io::Result<()> {
         let input = input.filter(|input| input.len() <= LARGEST_STORED);
         let (literals, distances) = self.count(tokens);
-        let literal_codes = huffman::codes(&self.literals, LONGEST);
-        let distance_codes = huffman::codes(&self.distances, LONGEST);
+        let literal_codes = huffman::codes(&self.literals, LONGEST_CODE);
+        let distance_codes = huffman::codes(&self.distances, LONGEST_CODE);
         let header = Header::new(&literal_codes[..literals], &distance_codes[..distances]);
         // The extra bits of lengths and distances cost the same in either code: they only matter
         // against a stored block.
@@ -203,7 +122,7 @@ impl<W: Write> BlockWriter<W> {
             0
         };
         let tokens_cost = |literals: &[Code], distances: &[Code]| {
-            huffman::cost(literals, &self.literals) + huffman::cost(distances, &self.distances)
+            cost(literals, &self.literals) + cost(distances, &self.distances)
         };
         let fixed = 3 + tokens_cost(&FIXED.0, &FIXED.1) + extra;
         let dynamic = header.cost + tokens_cost(&literal_codes, &distance_codes) + extra;
@@ -226,12 +145,12 @@ impl<W: Write> BlockWriter<W> {
     /// Writes tokens in codes of their own, unless that hardly makes the input smaller.
     pub(super) fn dynamic(&mut self, tokens: &[Token], input: &[u8]) -> io::Result<()> {
         let (literals, distances) = self.count(tokens);
-        let literal_codes = huffman::codes(&self.literals, LONGEST);
-        let distance_codes = huffman::codes(&self.distances, LONGEST);
+        let literal_codes = huffman::codes(&self.literals, LONGEST_CODE);
+        let distance_codes = huffman::codes(&self.distances, LONGEST_CODE);
         let header = Header::new(&literal_codes[..literals], &distance_codes[..distances]);
         let size = header.cost
-            + huffman::cost(&literal_codes, &self.literals)
-            + huffman::cost(&distance_codes, &self.distances);
+            + cost(&literal_codes, &self.literals)
+            + cost(&distance_codes, &self.distances);
         if hardly_smaller(input, size) {
             return self.stored(input);
         }
@@ -247,11 +166,11 @@ impl<W: Write> BlockWriter<W> {
             self.literals[usize::from(*byte)] += 1;
         }
         self.literals[END_OF_BLOCK] = 1;
-        let codes = huffman::codes(&self.literals, LONGEST);
+        let codes = huffman::codes(&self.literals, LONGEST_CODE);
         let no_distance = [Code { bits: 0, length: 1 }];
         let header = Header::new(&codes[..=END_OF_BLOCK], &no_distance);
         // One bit more than is written: the one distance that a header must have counts as used.
-        let size = header.cost + huffman::cost(&codes, &self.literals) + 1;
+        let size = header.cost + cost(&codes, &self.literals) + 1;
         if hardly_smaller(input, size) {
             return self.stored(input);
         }
@@ -365,43 +284,6 @@ impl<W: Write> BlockWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_of_lengths_and_distances_are_those_of_the_rfc() {
-        // Section 3.2.5: (length, code, extra bits) at the ends of ranges.
-        for (length, code, extra) in [
-            (3, 257, 0),
-            (10, 264, 0),
-            (11, 265, 1),
-            (12, 265, 1),
-            (13, 266, 1),
-            (18, 268, 1),
-            (19, 269, 2),
-            (34, 272, 2),
-            (35, 273, 3),
-            (130, 280, 4),
-            (131, 281, 5),
-            (257, 284, 5),
-            (258, 285, 0),
-        ] {
-            assert_eq!(
-                length_code(length - 3),
-                (code - FIRST_LENGTH, extra),
-                "{length}"
-            );
-        }
-        for (distance, code, extra) in [
-            (1, 0, 0),
-            (4, 3, 0),
-            (5, 4, 1),
-            (7, 5, 1),
-            (9, 6, 2),
-            (24577, 29, 13),
-            (32768, 29, 13),
-        ] {
-            assert_eq!(distance_code(distance - 1), (code, extra), "{distance}");
-        }
-    }
 
     #[test]
     fn long_runs_come_first() {

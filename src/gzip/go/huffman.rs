@@ -3,15 +3,7 @@
 //! Codes of a given greatest length that cost least are not unique. Go builds them by package-merge
 //! and takes a package before a symbol of equal weight; with the same rule the lengths are the same.
 
-/// The longest code of a literal or a distance (RFC 1951, section 3.2.7).
-pub(super) const LONGEST: usize = 15;
-
-/// A code's bits, ready to be written, and how many they are. No bits: the symbol has no code.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Code {
-    pub(super) bits: u16,
-    pub(super) length: u8,
-}
+use crate::gzip::symbols::{Code, LONGEST_CODE, reversed};
 
 /// Codes for symbols with these frequencies, none longer than `longest`.
 pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
@@ -38,7 +30,7 @@ pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
 /// Every row is the leaves merged with the packages (neighbours taken together) of the row before.
 /// Of the last row the first `2n - 2` items count; each package among them stands for two items of
 /// the row before. A leaf's code is as long as the number of rows in which it counts.
-fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST + 1] {
+fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST_CODE + 1] {
     let wanted = 2 * leaves.len() - 2;
     // Of each row: its weights, and the number of leaves among its first i items.
     let mut row: Vec<u64> = Vec::with_capacity(wanted);
@@ -77,7 +69,7 @@ fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST + 1] {
         }
         leaves_among.push(among);
     }
-    let mut counts = [0; LONGEST + 1];
+    let mut counts = [0; LONGEST_CODE + 1];
     let (mut items, mut longer, mut bits) = (wanted, leaves.len(), 0);
     for among in leaves_among.iter().rev() {
         let counted = usize::from(among[items.min(among.len() - 1)]);
@@ -92,7 +84,7 @@ fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST + 1] {
 
 /// Gives out codes: the rarest leaves get the longest, and equal lengths go by symbol
 /// (RFC 1951, section 3.2.2).
-fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST + 1], codes: &mut [Code]) {
+fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST_CODE + 1], codes: &mut [Code]) {
     let mut next = 0u16;
     let mut rest = leaves;
     for (length, &count) in counts.iter().enumerate() {
@@ -111,20 +103,6 @@ fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST + 1], codes: &mut 
         }
         rest = shorter;
     }
-}
-
-/// Codes are written with their first bit lowest.
-pub(super) fn reversed(bits: u16, length: u8) -> u16 {
-    bits.reverse_bits() >> (16 - u32::from(length))
-}
-
-/// Bits that symbols of these frequencies take.
-pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
-    codes
-        .iter()
-        .zip(frequencies)
-        .map(|(code, frequency)| u64::from(code.length) * u64::from(*frequency))
-        .sum()
 }
 
 #[cfg(test)]
@@ -151,7 +129,7 @@ mod tests {
 
     #[test]
     fn few_symbols_get_one_bit() {
-        let codes = codes(&[0, 7, 0, 9], LONGEST);
+        let codes = codes(&[0, 7, 0, 9], LONGEST_CODE);
         assert_eq!(codes[1], Code { bits: 0, length: 1 });
         assert_eq!(codes[3], Code { bits: 1, length: 1 });
         assert_eq!(codes[0], Code::default());

@@ -1,0 +1,173 @@
+//! What every deflate encoder has in common (RFC 1951): symbols, their codes and extra bits.
+
+use std::sync::LazyLock;
+
+/// The largest stored block in bytes.
+pub(super) const LARGEST_STORED: usize = 65535;
+
+/// Literals, the end of a block, and lengths.
+pub(super) const LITERALS: usize = 286;
+pub(super) const DISTANCES: usize = 30;
+pub(super) const END_OF_BLOCK: usize = 256;
+pub(super) const FIRST_LENGTH: usize = 257;
+/// The longest code of a literal or a distance (section 3.2.7).
+pub(super) const LONGEST_CODE: usize = 15;
+/// The order in which a dynamic header lists the lengths of its own code.
+pub(super) const HEADER_ORDER: [usize; 19] = [
+    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
+];
+
+/// A literal byte or a match.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token(u32);
+
+const MATCH: u32 = 1 << 31;
+
+impl Token {
+    pub(super) fn literal(byte: u8) -> Self {
+        Self(byte.into())
+    }
+
+    /// A match of 3 to 258 bytes, 1 to 32768 bytes back.
+    pub(super) fn matched(length: usize, distance: usize) -> Self {
+        Self(MATCH | ((length as u32 - 3) << 16) | (distance as u32 - 1))
+    }
+
+    /// The literal, or a match's length less 3 and distance less 1.
+    #[inline]
+    pub(super) fn split(self) -> Result<usize, (u32, u32)> {
+        if self.0 & MATCH == 0 {
+            Ok(self.0 as usize)
+        } else {
+            Err(((self.0 >> 16) & 0xff, self.0 & 0xffff))
+        }
+    }
+}
+
+/// Number of a length's code behind [`FIRST_LENGTH`], and its extra bits.
+#[inline]
+pub(super) fn length_code(less_3: u32) -> (usize, u32) {
+    match less_3 {
+        0..=7 => (less_3 as usize, 0),
+        255 => (28, 0),
+        _ => {
+            let extra = less_3.ilog2() - 2;
+            ((4 * extra + (less_3 >> extra)) as usize, extra)
+        }
+    }
+}
+
+/// Number of a distance's code, and its extra bits.
+#[inline]
+pub(super) fn distance_code(less_1: u32) -> (usize, u32) {
+    if less_1 < 4 {
+        return (less_1 as usize, 0);
+    }
+    let extra = less_1.ilog2() - 1;
+    ((2 * extra + (less_1 >> extra)) as usize, extra)
+}
+
+/// The codes of fixed blocks (RFC 1951, section 3.2.6).
+pub(super) static FIXED: LazyLock<(Vec<Code>, Vec<Code>)> = LazyLock::new(|| {
+    let literal = |symbol: u16| {
+        let (bits, length) = match symbol {
+            0..=143 => (symbol + 0x30, 8),
+            144..=255 => (symbol - 144 + 0x190, 9),
+            256..=279 => (symbol - 256, 7),
+            _ => (symbol - 280 + 0xc0, 8),
+        };
+        let bits = reversed(bits, length);
+        Code { bits, length }
+    };
+    let distance = |symbol: u16| Code {
+        bits: reversed(symbol, 5),
+        length: 5,
+    };
+    (
+        (0..LITERALS as u16).map(literal).collect(),
+        (0..DISTANCES as u16).map(distance).collect(),
+    )
+});
+
+/// A code's bits, ready to be written, and how many they are. No bits: the symbol has no code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Code {
+    pub(super) bits: u16,
+    pub(super) length: u8,
+}
+
+/// Codes are written with their first bit lowest.
+pub(super) fn reversed(bits: u16, length: u8) -> u16 {
+    bits.reverse_bits() >> (16 - u32::from(length))
+}
+
+/// Bits that symbols of these frequencies take.
+pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
+    codes
+        .iter()
+        .zip(frequencies)
+        .map(|(code, frequency)| u64::from(code.length) * u64::from(*frequency))
+        .sum()
+}
+
+/// How many bytes at the start of `a` and `b` are the same, `a.len()` at most.
+#[inline]
+pub(super) fn same(a: &[u8], b: &[u8]) -> usize {
+    let mut length = 0;
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        let differs = word(x) ^ word(y);
+        if differs != 0 {
+            return length + (differs.trailing_zeros() / 8) as usize;
+        }
+        length += 8;
+    }
+    let rest = a[length..].iter().zip(&b[length..]);
+    length + rest.take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_lengths_and_distances_are_those_of_the_rfc() {
+        // Section 3.2.5: (length, code, extra bits) at the ends of ranges.
+        for (length, code, extra) in [
+            (3, 257, 0),
+            (10, 264, 0),
+            (11, 265, 1),
+            (12, 265, 1),
+            (13, 266, 1),
+            (18, 268, 1),
+            (19, 269, 2),
+            (34, 272, 2),
+            (35, 273, 3),
+            (130, 280, 4),
+            (131, 281, 5),
+            (257, 284, 5),
+            (258, 285, 0),
+        ] {
+            assert_eq!(
+                length_code(length - 3),
+                (code - FIRST_LENGTH, extra),
+                "{length}"
+            );
+        }
+        for (distance, code, extra) in [
+            (1, 0, 0),
+            (4, 3, 0),
+            (5, 4, 1),
+            (7, 5, 1),
+            (9, 6, 2),
+            (24577, 29, 13),
+            (32768, 29, 13),
+        ] {
+            assert_eq!(distance_code(distance - 1), (code, extra), "{distance}");
+        }
+    }
+}
