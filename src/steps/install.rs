@@ -56,8 +56,8 @@ pub struct InstallFiles {
 const LOOK: &str = r#"
 number=0
 while [ $# -gt 0 ]; do
-  if [ -f "$1" ] && [ "$(stat -c %a "$1")" = "$3" ] &&
-    [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
+  if [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u' "$1")" = "$3 0" ] &&
+    [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
   number=$((number + 1))
   shift 3
 done
@@ -74,16 +74,17 @@ tar -x --no-same-owner -C "$staging"
 while [ $# -gt 0 ]; do
   number=$1 path=$2 digest=$3 mode=$4
   shift 4
-  got=$(sha256sum "$staging/$number" | cut -d' ' -f1)
+  got=$(sha256sum <"$staging/$number" | cut -d' ' -f1)
   if [ "$got" != "$digest" ]; then
     echo "what arrived for $path has the digest $got, not $digest" >&2
     exit 1
   fi
   (umask 022; mkdir -p "$(dirname "$path")")
   # The staging folder may be on another file system: only the last rename is atomic.
-  cp "$staging/$number" "$path.kubexm-new"
-  chmod "$mode" "$path.kubexm-new"
-  mv -f "$path.kubexm-new" "$path"
+  new=$(dirname "$path")/.$(basename "$path").kubexm-new
+  cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
+  chmod "$mode" "$new"
+  mv -fT "$new" "$path"
   if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
 done
 "#;
