@@ -21,14 +21,29 @@ pub struct LocalHost {
 /// Where a machine's programs are. They are shown in a folder that stands for one, read-only.
 const PROGRAMS: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
 
+/// What a machine has besides.
+const FOLDERS: [&str; 9] = [
+    "usr",
+    "dev",
+    "proc",
+    "etc/alternatives",
+    "tmp",
+    "run",
+    "root",
+    "var/lib",
+    "var/tmp",
+];
+
 /// Enters `$1` in a mount namespace of its own and runs the rest of the arguments there. `unshare`
 /// and all below replace one another, so that the command has the process id that was started.
 const ENTER: &str = r#"
 root=$1
 shift
-for folder in usr dev proc; do mount --rbind "/$folder" "$root/$folder"; done
+for folder in usr dev proc etc/alternatives; do
+  [ ! -d "/$folder" ] || mount --rbind "/$folder" "$root/$folder"
+done
 # A user namespace may not change these flags; there, the files' owner is the protection.
-mount -o remount,bind,ro "$root/usr" 2>/dev/null || :
+for folder in usr etc/alternatives; do mount -o remount,bind,ro "$root/$folder" 2>/dev/null || :; done
 exec chroot "$root" /usr/bin/env -i \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
 "#;
@@ -39,16 +54,14 @@ impl LocalHost {
         Self { name, root: None }
     }
 
-    /// A folder as the root of a machine: commands find this machine's programs in `/usr`, and all
-    /// else that they see and write is in the folder. Works as root, and as another user where user
-    /// namespaces are allowed.
+    /// A folder as the root of a machine: commands find this machine's programs in `/usr` (and
+    /// Debian's choice among them in `/etc/alternatives`), and all else that they see and write is
+    /// in the folder. Works as root, and as another user where user namespaces are allowed.
     ///
     /// # Errors
     /// The folder cannot be written, or this machine keeps its programs elsewhere.
     pub fn within(name: HostName, root: &Path) -> io::Result<Self> {
-        for folder in [
-            "usr", "dev", "proc", "etc", "tmp", "run", "root", "var/lib", "var/tmp",
-        ] {
+        for folder in FOLDERS {
             std::fs::create_dir_all(root.join(folder))?;
         }
         for folder in PROGRAMS {

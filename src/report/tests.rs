@@ -52,7 +52,8 @@ impl TermLike for Paper {
         writeln!(self.0.lock().unwrap(), "{line}")
     }
     fn write_str(&self, text: &str) -> io::Result<()> {
-        write!(self.0.lock().unwrap(), "{text}")
+        // The bars' library fills lines with spaces in place of ending them.
+        writeln!(self.0.lock().unwrap(), "{text}")
     }
     fn clear_line(&self) -> io::Result<()> {
         writeln!(self.0.lock().unwrap())
@@ -97,7 +98,7 @@ fn every_event(text: &str) -> Vec<Event> {
         Event::TransferAdvanced { id: 7, bytes: 1024 },
         Event::TransferAdvanced {
             id: 8,
-            bytes: 1_073_740_000,
+            bytes: 2_147_483_648,
         },
         Event::TransferEnded { id: 7, ok: true },
         Event::TransferEnded { id: 8, ok: false },
@@ -145,7 +146,7 @@ fn plain_lines() {
         [
             "== Write /etc/hosts",
             "push Write /etc/hosts: done, 1.00 KiB",
-            "push Write /etc/hosts: stopped, 1.00 GiB",
+            "push Write /etc/hosts: stopped, 2.00 GiB",
             "node1: Write /etc/hosts: done (1.2 s)",
             "node1: Write /etc/hosts: undone (1.2 s)",
             "node1: Write /etc/hosts: FAILED (1.2 s)",

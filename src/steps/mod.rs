@@ -15,6 +15,7 @@ mod write;
 
 pub use block::ManagedBlock;
 pub use folders::OwnFolders;
+pub use input::LateInput;
 pub use install::{InstallFiles, Payload, Source};
 pub use once::RunOnce;
 pub use packages::InstallPackages;

@@ -31,7 +31,7 @@ pub struct RunOnce {
 const GROUP: &str = "group=/run/kubexm/once.group\n";
 /// Says by its status whether what an earlier guard started is still running.
 const IS_RUNNING: &str = r#"
-is_running() { [ -s "$group" ] && kill -0 -- "-$(cat "$group")" 2>/dev/null; }
+is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
 "#;
 /// Arguments: id, command, cleanup. The input is read first: it must not be lost while waiting.
 /// Output goes to a file: writing to a connection that broke would kill the command.
