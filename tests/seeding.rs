@@ -1,7 +1,7 @@
 //! Seeded images against a real registry: what is served is byte for byte what was published.
 
 // A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod sandbox;
 

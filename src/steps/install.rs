@@ -103,6 +103,35 @@ impl InstallFiles {
             .filter_map(|line| line.parse().ok())
             .collect())
     }
+
+    /// Sends the files with their numbers in one stream.
+    async fn send(
+        &self,
+        context: &StepContext<'_>,
+        chosen: Vec<(usize, Payload)>,
+    ) -> Result<(), StepError> {
+        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
+        let label = format!("{} → {}", self.title, context.host.name());
+        let moved = Arc::new(context.events.transfer("push", label, Some(total)));
+        let arguments = chosen.iter().flat_map(|(number, payload)| {
+            [
+                number.to_string(),
+                payload.path.to_string(),
+                payload.digest.hex(),
+                format!("{:o}", payload.mode),
+            ]
+        });
+        let arguments: Vec<String> = arguments.collect();
+        let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
+        let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
+            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
+        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
+        must(context, &self.describe(), command).await?;
+        if let Some(transfer) = Arc::into_inner(moved) {
+            transfer.done();
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -137,30 +166,7 @@ impl Step for InstallFiles {
             let undo = super::write::undo_of(&payload.path, &printed)?;
             context.undo.record(&self.id(), undo.to_value()?).await?;
         }
-        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
-        let label = format!("{} → {}", self.title, context.host.name());
-        let transfer = context.events.transfer("push", label, Some(total));
-        let arguments = chosen.iter().flat_map(|(number, payload)| {
-            let mode = format!("{:o}", payload.mode);
-            [
-                number.to_string(),
-                payload.path.to_string(),
-                payload.digest.hex(),
-                mode,
-            ]
-        });
-        let arguments: Vec<String> = arguments.collect();
-        let blobs = Arc::clone(&self.blobs);
-        let moved = Arc::new(transfer);
-        let counted = Arc::clone(&moved);
-        let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
-            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
-        must(context, &self.describe(), command).await?;
-        if let Some(transfer) = Arc::into_inner(moved) {
-            transfer.done();
-        }
-        Ok(())
+        self.send(context, chosen).await
     }
 }
 
