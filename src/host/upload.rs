@@ -6,9 +6,12 @@ use crate::spec::{Digest, HostPath};
 /// Writes to a temporary name beside the target, compares the digest, then renames.
 const SCRIPT: &str = r#"
 path=$1 mode=$2 digest=$3
-mkdir -p "$(dirname "$path")"
+folder=$(dirname "$path")
+(umask 022; mkdir -p "$folder")
 umask 077
-partial=$(mktemp "$(dirname "$path")/.kubexm-XXXXXX")
+# With a dot in front, since the kubelet and others read all else in some folders; with the file's
+# own name, since a reset after a power cut must know whose it is.
+partial=$(mktemp "$folder/.$(basename "$path").kubexm-XXXXXX")
 trap 'rm -f "$partial"' EXIT
 cat >"$partial"
 got=$(sha256sum "$partial" | cut -d' ' -f1)

@@ -108,3 +108,47 @@ impl Listener for Journal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_held_by_one_run_and_keeps_what_was_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("state/mine");
+        let journal = Journal::open(&folder).unwrap();
+        let Err(held) = Journal::open(&folder) else {
+            panic!("two runs at once")
+        };
+        assert!(held.to_string().contains("another kubexm"), "{held}");
+        journal.begin("install", "b.tar.zst");
+        journal.on(&Event::TransferAdvanced { id: 1, bytes: 5 });
+        journal.on(&Event::Note {
+            message: "not done: m/join@b: \"x\"\n".to_owned(),
+        });
+        journal.save("admin.conf", b"secret").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        for name in ["admin.conf", "journal.jsonl"] {
+            assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+        }
+        drop(journal);
+        // A second run goes on in the same file.
+        Journal::open(&folder).unwrap().begin("reset", "");
+        let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let tags: Vec<_> = lines
+            .iter()
+            .map(|line| line["event"].as_str().unwrap())
+            .collect();
+        assert_eq!(tags, ["run", "note", "run"]);
+        assert_eq!(lines[1]["message"], "not done: m/join@b: \"x\"\n");
+        assert!(lines.iter().all(|line| line["time"].is_string()));
+    }
+}

@@ -23,9 +23,14 @@ pub struct Record {
 const APPEND: &str = r#"
 umask 077
 mkdir -p /var/lib/kubexm
-cat >>/var/lib/kubexm/receipt.jsonl
-sync /var/lib/kubexm/receipt.jsonl 2>/dev/null || sync
+receipt=/var/lib/kubexm/receipt.jsonl
+# A line that was cut off must not swallow this one.
+[ ! -s "$receipt" ] || [ "$(tail -c 1 "$receipt" | wc -l)" -eq 1 ] || echo >>"$receipt"
+cat >>"$receipt"
+sync "$receipt" 2>/dev/null || sync
 "#;
+/// A receipt that cannot be read must never pass for an empty one.
+const READ: &str = "[ ! -e /var/lib/kubexm/receipt.jsonl ] || cat /var/lib/kubexm/receipt.jsonl";
 
 /// The receipt of one host.
 pub struct Receipt {
@@ -43,33 +48,48 @@ impl Receipt {
     }
 
     /// All records, the first made first.
+    ///
+    /// # Errors
+    /// The receipt cannot be read, or it holds what kubexm never wrote.
     pub async fn read(host: &dyn Host) -> Result<Vec<Record>, StepError> {
-        let script = "cat /var/lib/kubexm/receipt.jsonl 2>/dev/null || :";
-        let output = host
-            .run(Command::script(script, [""; 0]).describe("read the receipt"))
-            .await?;
-        // A line that was cut off by a power cut belongs to a change that was not begun.
-        Ok(output
-            .text()
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect())
+        let action = "read the receipt";
+        let command = Command::script(READ, [""; 0]).describe(action);
+        let output = StepError::unless_done(action, host.run(command).await?)?;
+        let text = output.text();
+        let lines = text.lines().enumerate();
+        lines
+            .filter_map(|(at, line)| {
+                parse(line)
+                    .map_err(|error| damaged(at + 1, &error))
+                    .transpose()
+            })
+            .collect()
     }
 
     /// Removes the receipt and all that kubexm keeps on the host about itself.
     pub async fn remove(host: &dyn Host) -> Result<(), StepError> {
+        let action = "remove the receipt";
         let command = Command::script("rm -rf /var/lib/kubexm", [""; 0]);
-        let output = host.run(command.describe("remove the receipt")).await?;
-        if output.success() {
-            return Ok(());
-        }
-        let (status, complaint) = (output.status, output.complaint());
-        Err(StepError::Command {
-            action: "remove the receipt".to_owned(),
-            status,
-            complaint,
-        })
+        let output = host.run(command.describe(action)).await?;
+        StepError::unless_done(action, output).map(|_| ())
     }
+}
+
+/// A line's record; `None` for a line that a power cut or a broken connection cut off (file
+/// systems fill with zeros what did not reach the disk): it belongs to a change that was not begun.
+fn parse(line: &str) -> Result<Option<Record>, serde_json::Error> {
+    match serde_json::from_str(line.trim_matches('\0')) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) if error.is_eof() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn damaged(line: usize, error: &serde_json::Error) -> StepError {
+    StepError::Other(format!(
+        "line {line} of /var/lib/kubexm/receipt.jsonl is damaged ({error}); what it says cannot be \
+         taken back by kubexm: look at it, take back by hand what you can read, and remove the line"
+    ))
 }
 
 #[async_trait]
@@ -92,22 +112,15 @@ impl UndoLog for Receipt {
         let Some(known) = known.as_mut() else {
             return Ok(());
         };
-        if !known.insert(line.clone()) {
+        if known.contains(&line) {
             return Ok(());
         }
         let input = Input::Bytes(format!("{line}\n").into_bytes());
-        let command = Command::script(APPEND, [""; 0])
-            .input(input)
-            .describe("write the receipt");
-        let output = self.host.run(command).await?;
-        if output.success() {
-            return Ok(());
-        }
-        let (status, complaint) = (output.status, output.complaint());
-        Err(StepError::Command {
-            action: "write the receipt".to_owned(),
-            status,
-            complaint,
-        })
+        let action = "write the receipt";
+        let command = Command::script(APPEND, [""; 0]).input(input);
+        let output = self.host.run(command.describe(action)).await?;
+        StepError::unless_done(action, output)?;
+        known.insert(line);
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::event::Events;
-use crate::host::{Host, HostError};
+use crate::host::{Host, HostError, Output};
 use crate::spec::HostPath;
 
 /// Why a step failed.
@@ -31,6 +31,21 @@ pub enum StepError {
     /// Anything else, in words that say what, where and what to do.
     #[error("{0}")]
     Other(String),
+}
+
+impl StepError {
+    /// The output of a command that must have succeeded; else what it complained of while doing
+    /// `action`.
+    pub fn unless_done(action: &str, output: Output) -> Result<Output, Self> {
+        if output.success() {
+            return Ok(output);
+        }
+        Err(Self::Command {
+            action: action.to_owned(),
+            status: output.status,
+            complaint: output.complaint(),
+        })
+    }
 }
 
 /// What a look at the host told.

@@ -1,6 +1,7 @@
 //! One JSON object a line.
 
-use std::io::Write;
+use std::io::{Stdout, Write};
+use std::sync::Mutex;
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -15,18 +16,27 @@ struct Line<'a> {
     event: &'a Event,
 }
 
-/// Writes to standard output.
-pub struct Json;
+/// Writes to standard output, or to `W`.
+pub struct Json<W = Stdout>(Mutex<W>);
 
-impl Listener for Json {
+impl<W: Write> Json<W> {
+    /// Lines into `out`.
+    pub fn to(out: W) -> Self {
+        Self(Mutex::new(out))
+    }
+}
+
+impl<W: Write + Send> Listener for Json<W> {
     fn on(&self, event: &Event) {
         let time = OffsetDateTime::now_utc()
             .format(&Rfc3339)
             .unwrap_or_default();
-        if let Ok(mut line) = serde_json::to_vec(&Line { time, event }) {
+        if let Ok(mut line) = serde_json::to_vec(&Line { time, event })
+            && let Ok(mut out) = self.0.lock()
+        {
             line.push(b'\n');
             // A reader that went away must not stop an install halfway.
-            let _ = std::io::stdout().lock().write_all(&line);
+            let _ = out.write_all(&line).and_then(|()| out.flush());
         }
     }
 }

@@ -3,6 +3,10 @@
 mod json;
 mod plain;
 mod terminal;
+mod text;
+
+#[cfg(test)]
+mod tests;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -23,12 +27,15 @@ pub enum Output {
 /// A listener of the chosen kind.
 pub fn events(output: Output) -> Events {
     match output {
-        Output::Json => Events::new(Arc::new(json::Json)),
-        Output::Auto if std::io::stderr().is_terminal() => {
-            Events::new(Arc::new(terminal::Terminal::new()))
-        }
-        Output::Auto | Output::Plain => Events::new(Arc::new(plain::Plain::default())),
+        Output::Json => Events::new(Arc::new(json::Json::to(std::io::stdout()))),
+        Output::Auto if draws() => Events::new(Arc::new(terminal::Terminal::new())),
+        Output::Auto | Output::Plain => Events::new(Arc::new(plain::Plain::to(std::io::stderr()))),
     }
+}
+
+/// Whether bars can be drawn: a terminal, and one that can move its cursor.
+fn draws() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// A finished step's word; `None` for what deserves no line.

@@ -1,19 +1,20 @@
 //! Lines for logs and pipes.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Stderr, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::text::printable;
 use super::{bytes, word};
 use crate::event::{Event, Listener, StepState};
 
 /// A running transfer says something at most this often.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Writes to standard error.
-#[derive(Default)]
-pub struct Plain {
+/// Writes to standard error, or to `W`.
+pub struct Plain<W = Stderr> {
+    out: Mutex<W>,
     transfers: Mutex<BTreeMap<u64, Transfer>>,
 }
 
@@ -26,15 +27,45 @@ struct Transfer {
     said: Instant,
 }
 
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+impl Transfer {
+    fn advance(&mut self, count: u64) -> Option<String> {
+        self.moved += count;
+        if self.said.elapsed() < EVERY {
+            return None;
+        }
+        self.said = Instant::now();
+        let of = self.total.map(|total| format!(" of {}", bytes(total)));
+        let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
+        Some(format!("{kind} {label}: {moved}{}", of.unwrap_or_default()))
+    }
+
+    fn end(&self, ok: bool) -> String {
+        let end = if ok { "done" } else { "stopped" };
+        let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
+        let seconds = self.began.elapsed().as_secs_f64();
+        format!("{kind} {label}: {end}, {moved} in {seconds:.1} s")
+    }
 }
 
-impl Plain {
-    fn transfer(&self, event: &Event) {
-        let Ok(mut transfers) = self.transfers.lock() else {
-            return;
-        };
+impl<W: Write> Plain<W> {
+    /// Lines into `out`.
+    pub fn to(out: W) -> Self {
+        Self {
+            out: Mutex::new(out),
+            transfers: Mutex::default(),
+        }
+    }
+
+    fn say(&self, line: &str) {
+        if let Ok(mut out) = self.out.lock() {
+            // A reader that went away must not stop an install halfway.
+            let _ = writeln!(out, "{}", printable(line));
+        }
+    }
+
+    /// Takes notice of a transfer; the line that it deserves now, if any.
+    fn transfer(&self, event: &Event) -> Option<String> {
+        let mut transfers = self.transfers.lock().ok()?;
         match event {
             Event::TransferStarted {
                 id,
@@ -43,61 +74,30 @@ impl Plain {
                 total,
             } => {
                 let now = Instant::now();
-                let (label, total) = (label.clone(), *total);
-                transfers.insert(
-                    *id,
-                    Transfer {
-                        kind,
-                        label,
-                        total,
-                        moved: 0,
-                        began: now,
-                        said: now,
-                    },
-                );
-            }
-            Event::TransferAdvanced { id, bytes: count } => {
-                let Some(transfer) = transfers.get_mut(id) else {
-                    return;
+                let transfer = Transfer {
+                    kind,
+                    label: label.clone(),
+                    total: *total,
+                    moved: 0,
+                    began: now,
+                    said: now,
                 };
-                transfer.moved += count;
-                if transfer.said.elapsed() >= EVERY {
-                    transfer.said = Instant::now();
-                    let of = transfer.total.map(|total| format!(" of {}", bytes(total)));
-                    let of = of.unwrap_or_default();
-                    say(&format!(
-                        "{} {}: {}{of}",
-                        transfer.kind,
-                        transfer.label,
-                        bytes(transfer.moved)
-                    ));
-                }
+                transfers.insert(*id, transfer);
+                None
             }
-            Event::TransferEnded { id, ok } => {
-                let Some(transfer) = transfers.remove(id) else {
-                    return;
-                };
-                let seconds = transfer.began.elapsed().as_secs_f64();
-                let end = if *ok { "done" } else { "stopped" };
-                let Transfer {
-                    kind, label, moved, ..
-                } = transfer;
-                say(&format!(
-                    "{kind} {label}: {end}, {} in {seconds:.1} s",
-                    bytes(moved)
-                ));
-            }
-            _ => {}
+            Event::TransferAdvanced { id, bytes } => transfers.get_mut(id)?.advance(*bytes),
+            Event::TransferEnded { id, ok } => Some(transfers.remove(id)?.end(*ok)),
+            _ => None,
         }
     }
 }
 
-impl Listener for Plain {
+impl<W: Write + Send> Listener for Plain<W> {
     fn on(&self, event: &Event) {
         match event {
-            Event::Phase { name } => say(&format!("== {name}")),
-            Event::Warning { message } => say(&format!("warning: {message}")),
-            Event::Note { message } => say(message),
+            Event::Phase { name } => self.say(&format!("== {name}")),
+            Event::Warning { message } => self.say(&format!("warning: {message}")),
+            Event::Note { message } => self.say(message),
             Event::Step {
                 host,
                 step,
@@ -106,16 +106,18 @@ impl Listener for Plain {
                 ..
             } => {
                 if let Some(word) = word(state) {
-                    say(&format!(
-                        "{host}: {step}: {word} ({:.1} s)",
-                        elapsed.as_secs_f64()
-                    ));
+                    let seconds = elapsed.as_secs_f64();
+                    self.say(&format!("{host}: {step}: {word} ({seconds:.1} s)"));
                 }
                 if let StepState::Failed(reason) = state {
-                    say(&format!("{host}: {reason}"));
+                    self.say(&format!("{host}: {reason}"));
                 }
             }
-            _ => self.transfer(event),
+            _ => {
+                if let Some(line) = self.transfer(event) {
+                    self.say(&line);
+                }
+            }
         }
     }
 }

@@ -1,13 +1,19 @@
-//! Bars and lines for a person at a terminal.
+//! Bars and lines for a person at a terminal. No colours: words tell.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::text::{keep_end, keep_start, printable, wrap};
 use super::word;
 use crate::event::{Event, Listener, StepState};
+
+/// Lines are made for a terminal of this width; a wider one is not filled, a narrower one wraps.
+const WIDTH: usize = 80;
+const HOST: usize = 20;
+const LABEL: usize = 28;
 
 /// Draws on standard error.
 pub struct Terminal {
@@ -19,31 +25,44 @@ pub struct Terminal {
 impl Terminal {
     /// A screen without bars.
     pub fn new() -> Self {
+        Self::on(ProgressDrawTarget::stderr())
+    }
+
+    /// The same on another device.
+    pub(super) fn on(device: ProgressDrawTarget) -> Self {
         Self {
-            screen: MultiProgress::new(),
+            screen: MultiProgress::with_draw_target(device),
             bars: Mutex::default(),
             running: Mutex::default(),
         }
     }
 
-    fn say(&self, line: &str) {
-        let _ = self.screen.println(line);
+    fn say(&self, text: &str) {
+        let _ = self.screen.println(wrap(&printable(text), WIDTH));
     }
 
     fn start(&self, id: u64, kind: &str, label: &str, total: Option<u64>) {
         let bar = match total {
             Some(total) => ProgressBar::new(total).with_style(style(
-                "{prefix:8} {msg:28} {bar:14} {bytes:>10}/{total_bytes:10} {eta:>4}",
+                "{prefix:8} {msg:28} {bar:12} {bytes:>11}/{total_bytes:11} {eta:>4}",
             )),
             None => ProgressBar::new_spinner().with_style(style(
-                "{prefix:8} {msg:28} {spinner} {bytes:>10} {bytes_per_sec}",
+                "{prefix:8} {msg:28} {spinner} {bytes:>11} {bytes_per_sec}",
             )),
         };
         let bar = self.screen.add(bar);
         bar.set_prefix(kind.to_owned());
-        bar.set_message(shorten(label, 28));
+        bar.set_message(keep_end(&one_line(label), LABEL));
         if let Ok(mut bars) = self.bars.lock() {
             bars.insert(id, bar);
+        }
+    }
+
+    fn advance(&self, id: u64, count: u64) {
+        if let Ok(bars) = self.bars.lock()
+            && let Some(bar) = bars.get(&id)
+        {
+            bar.inc(count);
         }
     }
 
@@ -60,24 +79,20 @@ impl Terminal {
         let Ok(mut running) = self.running.lock() else {
             return;
         };
+        let name = format!("{:10}", keep_start(host, HOST));
+        let step = one_line(step);
         if *state == StepState::Started {
-            let bar = running.entry(host.to_owned()).or_insert_with(|| {
-                let bar = self.screen.add(ProgressBar::new_spinner());
-                bar.set_style(style("{spinner} {prefix:10} {msg}"));
-                bar.set_prefix(host.to_owned());
-                bar.enable_steady_tick(Duration::from_millis(120));
-                bar
-            });
-            bar.set_message(shorten(step, 64));
+            let bar = running
+                .entry(host.to_owned())
+                .or_insert_with(|| self.host_line(&name));
+            // Before the name stands the spinner, and a space on either side of the name.
+            bar.set_message(keep_end(&step, WIDTH - 3 - name.chars().count()));
             return;
         }
         if let Some(word) = word(state) {
-            let line = format!(
-                "{host:10} {} ({word}, {:.1} s)",
-                shorten(step, 50),
-                elapsed.as_secs_f64()
-            );
-            self.say(&line);
+            let end = format!("({word}, {:.1} s)", elapsed.as_secs_f64());
+            let room = WIDTH - 2 - name.chars().count() - end.chars().count();
+            self.say(&format!("{name} {} {end}", keep_end(&step, room)));
         }
         if let StepState::Failed(reason) = state {
             self.say(reason);
@@ -85,6 +100,14 @@ impl Terminal {
         if let Some(bar) = running.get(host) {
             bar.set_message("");
         }
+    }
+
+    fn host_line(&self, name: &str) -> ProgressBar {
+        let bar = self.screen.add(ProgressBar::new_spinner());
+        bar.set_style(style("{spinner} {prefix} {msg}"));
+        bar.set_prefix(name.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
     }
 }
 
@@ -98,14 +121,8 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Keeps the end of a long label: it tells more than the beginning.
-fn shorten(text: &str, width: usize) -> String {
-    let count = text.chars().count();
-    if count <= width {
-        return text.to_owned();
-    }
-    let tail: String = text.chars().skip(count - width + 1).collect();
-    format!("…{tail}")
+fn one_line(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
 }
 
 impl Listener for Terminal {
@@ -118,13 +135,7 @@ impl Listener for Terminal {
                 label,
                 total,
             } => self.start(*id, kind, label, *total),
-            Event::TransferAdvanced { id, bytes } => {
-                if let Ok(bars) = self.bars.lock()
-                    && let Some(bar) = bars.get(id)
-                {
-                    bar.inc(*bytes);
-                }
-            }
+            Event::TransferAdvanced { id, bytes } => self.advance(*id, *bytes),
             Event::TransferEnded { id, .. } => self.end(*id),
             Event::Step {
                 host,
@@ -132,9 +143,7 @@ impl Listener for Terminal {
                 state,
                 elapsed,
                 ..
-            } => {
-                self.step(host.as_str(), step, state, *elapsed);
-            }
+            } => self.step(host.as_str(), step, state, *elapsed),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
         }

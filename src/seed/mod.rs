@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::bundle::lock::{Lock, LockedImage};
 use crate::bundle::{Blobs, BundleError};
 use crate::event::{Events, Transfer};
-use crate::host::{Command, Host, HostError, Input, tar_stream};
+use crate::host::{Command, Host, HostError, Input, Output, tar_stream};
 use crate::spec::{Digest, HostPath, ImageRef};
 
 /// A batch is about this many bytes: what is in place is not sent again after a break.
@@ -83,11 +83,7 @@ pub fn prefix(registry: &str) -> String {
 /// The repository that an image has in the local registry: its registry's host stands first, so
 /// that two registries' repositories never meet.
 pub fn repository(image: &ImageRef) -> String {
-    format!(
-        "{}/{}",
-        image.registry().replace(':', "_"),
-        image.repository()
-    )
+    format!("{}/{}", prefix(image.registry()), image.repository())
 }
 
 impl Content {
@@ -143,6 +139,9 @@ done
 "#;
 
 /// What a host lacks, by name and size; contents were compared when they were put in place.
+///
+/// # Errors
+/// The host cannot be asked, or cannot read its registry's folder.
 pub async fn missing(
     host: &dyn Host,
     data_dir: &HostPath,
@@ -150,7 +149,8 @@ pub async fn missing(
 ) -> Result<Missing, SeedError> {
     let command =
         Command::script(LIST, [data_dir.to_string()]).describe("list the registry's images");
-    let text = host.run(command).await?.text();
+    let output = must(host, command).await?;
+    let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();
     let blobs = content.blobs.iter();
     let blobs = blobs
@@ -171,12 +171,19 @@ const RECEIVE: &str = r#"
 umask 022
 root=$1/docker/registry/v2
 mkdir -p "$root/blobs/sha256"
-# Its own folder: a killed run's receiver may still be cleaning up after itself.
+# Its own folder: a killed run's receiver may still be at work. What nobody holds any more goes.
+for old in "$1"/.kubexm-staging-*; do
+  [ ! -d "$old" ] || flock -n "$old" rm -rf "$old" || :
+done
 staging=$(mktemp -d "$1/.kubexm-staging-XXXXXX")
 trap 'rm -rf "$staging"' EXIT
+exec 9<"$staging"
+flock 9
 tar -x --no-same-owner -C "$staging"
 cd "$staging"
 for name in *; do echo "$name  $name"; done | sha256sum -c --quiet - >&2
+# A later look compares sizes only: after a power cut a name must never stand for zeros.
+sync -f . 2>/dev/null || sync
 for name in *; do
   folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
   mkdir -p "$folder"
@@ -240,10 +247,10 @@ pub async fn seed(
     Ok(())
 }
 
-async fn must(host: &dyn Host, command: Command) -> Result<(), SeedError> {
+async fn must(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
     let output = host.run(command).await?;
     if output.success() {
-        return Ok(());
+        return Ok(output);
     }
     let (host, status, complaint) = (host.name().to_string(), output.status, output.complaint());
     Err(SeedError::Refused {

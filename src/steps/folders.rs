@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Undo, must};
+use super::{Undo, ask, look_for_mark, must};
 use crate::host::Command;
 use crate::plan::{Check, Step, StepContext, StepError};
 use crate::spec::{HostPath, InvalidValue};
@@ -33,7 +33,9 @@ impl OwnFolders {
     }
 }
 
-const MISSING: &str = r#"for path in "$@"; do [ -e "$path" ] || echo "$path"; done"#;
+/// A link that leads nowhere is the host's own, too: its disk may just not be mounted.
+const MISSING: &str =
+    r#"for path in "$@"; do [ -e "$path" ] || [ -L "$path" ] || echo "$path"; done"#;
 const MARK: &str = r#"umask 077; mkdir -p /var/lib/kubexm/done; : >"/var/lib/kubexm/done/$1""#;
 
 #[async_trait]
@@ -47,12 +49,7 @@ impl Step for OwnFolders {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let look = Command::script("test -e \"/var/lib/kubexm/done/$1\"", [self.id.clone()]);
-        let output = context.host.run(look.describe(self.describe())).await?;
-        Ok(match output.success() {
-            true => Check::Satisfied,
-            false => Check::Needed("has not been done".to_owned()),
-        })
+        ask(context, self.describe(), look_for_mark(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

@@ -56,8 +56,8 @@ pub struct InstallFiles {
 const LOOK: &str = r#"
 number=0
 while [ $# -gt 0 ]; do
-  if [ -f "$1" ] && [ "$(stat -c %a "$1")" = "$3" ] &&
-    [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
+  if [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u' "$1")" = "$3 0" ] &&
+    [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
   number=$((number + 1))
   shift 3
 done
@@ -74,16 +74,17 @@ tar -x --no-same-owner -C "$staging"
 while [ $# -gt 0 ]; do
   number=$1 path=$2 digest=$3 mode=$4
   shift 4
-  got=$(sha256sum "$staging/$number" | cut -d' ' -f1)
+  got=$(sha256sum <"$staging/$number" | cut -d' ' -f1)
   if [ "$got" != "$digest" ]; then
     echo "what arrived for $path has the digest $got, not $digest" >&2
     exit 1
   fi
   (umask 022; mkdir -p "$(dirname "$path")")
   # The staging folder may be on another file system: only the last rename is atomic.
-  cp "$staging/$number" "$path.kubexm-new"
-  chmod "$mode" "$path.kubexm-new"
-  mv -f "$path.kubexm-new" "$path"
+  new=$(dirname "$path")/.$(basename "$path").kubexm-new
+  cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
+  chmod "$mode" "$new"
+  mv -fT "$new" "$path"
   if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
 done
 "#;
@@ -101,6 +102,35 @@ impl InstallFiles {
             .lines()
             .filter_map(|line| line.parse().ok())
             .collect())
+    }
+
+    /// Sends the files with their numbers in one stream.
+    async fn send(
+        &self,
+        context: &StepContext<'_>,
+        chosen: Vec<(usize, Payload)>,
+    ) -> Result<(), StepError> {
+        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
+        let label = format!("{} → {}", self.title, context.host.name());
+        let moved = Arc::new(context.events.transfer("push", label, Some(total)));
+        let arguments = chosen.iter().flat_map(|(number, payload)| {
+            [
+                number.to_string(),
+                payload.path.to_string(),
+                payload.digest.hex(),
+                format!("{:o}", payload.mode),
+            ]
+        });
+        let arguments: Vec<String> = arguments.collect();
+        let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
+        let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
+            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
+        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
+        must(context, &self.describe(), command).await?;
+        if let Some(transfer) = Arc::into_inner(moved) {
+            transfer.done();
+        }
+        Ok(())
     }
 }
 
@@ -136,30 +166,7 @@ impl Step for InstallFiles {
             let undo = super::write::undo_of(&payload.path, &printed)?;
             context.undo.record(&self.id(), undo.to_value()?).await?;
         }
-        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
-        let label = format!("{} → {}", self.title, context.host.name());
-        let transfer = context.events.transfer("push", label, Some(total));
-        let arguments = chosen.iter().flat_map(|(number, payload)| {
-            let mode = format!("{:o}", payload.mode);
-            [
-                number.to_string(),
-                payload.path.to_string(),
-                payload.digest.hex(),
-                mode,
-            ]
-        });
-        let arguments: Vec<String> = arguments.collect();
-        let blobs = Arc::clone(&self.blobs);
-        let moved = Arc::new(transfer);
-        let counted = Arc::clone(&moved);
-        let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
-            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
-        must(context, &self.describe(), command).await?;
-        if let Some(transfer) = Arc::into_inner(moved) {
-            transfer.done();
-        }
-        Ok(())
+        self.send(context, chosen).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod block;
 mod folders;
+mod input;
 mod install;
 mod once;
 mod packages;
@@ -14,6 +15,7 @@ mod write;
 
 pub use block::ManagedBlock;
 pub use folders::OwnFolders;
+pub use input::LateInput;
 pub use install::{InstallFiles, Payload, Source};
 pub use once::RunOnce;
 pub use packages::InstallPackages;
@@ -25,7 +27,7 @@ pub use wait::WaitFor;
 pub use write::{Content, WriteFile};
 
 use crate::host::{Command, Output};
-use crate::plan::{StepContext, StepError};
+use crate::plan::{Check, StepContext, StepError};
 
 /// Runs a command that must succeed.
 async fn must(
@@ -34,13 +36,25 @@ async fn must(
     command: Command,
 ) -> Result<Output, StepError> {
     let output = context.host.run(command.describe(action)).await?;
-    if output.success() {
-        return Ok(output);
-    }
-    let (status, complaint) = (output.status, output.complaint());
-    Err(StepError::Command {
-        action: action.to_owned(),
-        status,
-        complaint,
+    StepError::unless_done(action, output)
+}
+
+/// Runs a command that ends with 0 where the host is as wanted, and else prints why it is not.
+async fn ask(
+    context: &StepContext<'_>,
+    action: String,
+    command: Command,
+) -> Result<Check, StepError> {
+    let output = context.host.run(command.describe(action)).await?;
+    Ok(match output.success() {
+        true => Check::Satisfied,
+        false => Check::Needed(output.text().trim().to_owned()),
     })
+}
+
+/// A look for the mark of what is done once.
+fn look_for_mark(id: &str) -> Command {
+    const LOOK: &str =
+        r#"[ -e "/var/lib/kubexm/done/$1" ] || { echo "has not been done"; exit 1; }"#;
+    Command::script(LOOK, [id])
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::script::LateInput;
-use super::{Undo, must};
+use super::input::{LateInput, RECEIVE};
+use super::{Undo, ask, look_for_mark, must};
 use crate::host::{Command, Input};
 use crate::plan::{Check, Step, StepContext, StepError};
 
@@ -16,7 +16,7 @@ pub struct RunOnce {
     pub id: String,
     /// What it does, in words.
     pub title: String,
-    /// POSIX shell.
+    /// POSIX shell; what it reads is in the file `$INPUT`.
     pub command: String,
     /// What it reads; kept out of arguments since it may be secret.
     pub input: Option<LateInput>,
@@ -26,22 +26,57 @@ pub struct RunOnce {
     pub undo: Vec<Undo>,
 }
 
+/// Where the process group of what runs under the lock is written down. What was started does not
+/// hold the lock itself: a daemon that it leaves behind would hold it for good.
+const GROUP: &str = "group=/run/kubexm/once.group\n";
+/// Says by its status whether what an earlier guard started is still running.
+const IS_RUNNING: &str = r#"
+is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
+"#;
 /// Arguments: id, command, cleanup. The input is read first: it must not be lost while waiting.
+/// Output goes to a file: writing to a connection that broke would kill the command.
 const GUARD: &str = r#"
 id=$1 command=$2 cleanup=$3
-umask 077
-mkdir -p /var/lib/kubexm/done /run/kubexm
-input=$(mktemp /run/kubexm/input-XXXXXX)
-trap 'rm -f "$input"' EXIT
-cat >"$input"
+run() {
+  (exec setsid --wait sh -euc 'echo $$ >"$2"; INPUT=$3 exec sh -euc "$1"' \
+    kubexm "$1" "$group" "$input" >/run/kubexm/once.log 2>&1 9>&-)
+}
+(umask 077; mkdir -p /var/lib/kubexm/done)
 exec 9>/run/kubexm/once.lock
 flock -w 600 9 || { echo "an earlier run of it is still going on after 10 minutes" >&2; exit 1; }
 done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
-if [ -e "$done.begun" ]; then sh -euc "$cleanup" 9>&- || :; fi
+# A guard that was killed has let go of the lock, but what it started may still run.
+left=600
+while is_running; do
+  left=$((left - 1))
+  [ "$left" -gt 0 ] || {
+    echo "process group $(cat "$group") of an earlier run is still there after 10 minutes" >&2
+    exit 1
+  }
+  sleep 1
+done
+if [ -e "$done.begun" ]; then run "$cleanup" || :; fi
 : >"$done.begun"
-(umask 022; INPUT=$input sh -euc "$command" 9>&- )
+sync "$done.begun" 2>/dev/null || sync
+run "$command" || {
+  status=$?
+  tail -n 20 /run/kubexm/once.log >&2
+  exit "$status"
+}
 mv "$done.begun" "$done"
+"#;
+/// Ends what a killed install left running: what it does is about to be taken back.
+const END: &str = r#"
+lock=/run/kubexm/once.lock left=60 signal=TERM
+[ -e "$lock" ] || exit 0
+until flock -n "$lock" true && ! is_running; do
+  left=$((left - 1))
+  [ "$left" -gt 0 ] || { echo "a command of an earlier run does not end" >&2; exit 1; }
+  [ "$left" -gt 40 ] || signal=KILL
+  ! is_running || kill -s "$signal" -- "-$(cat "$group")" 2>/dev/null || :
+  sleep 1
+done
 "#;
 
 #[async_trait]
@@ -55,30 +90,30 @@ impl Step for RunOnce {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let command = Command::script("test -e \"/var/lib/kubexm/done/$1\"", [self.id.clone()]);
-        let output = context
-            .host
-            .run(command.describe(format!("check: {}", self.title)))
-            .await?;
-        Ok(match output.success() {
-            true => Check::Satisfied,
-            false => Check::Needed("has not been done".to_owned()),
-        })
+        let action = format!("check: {}", self.title);
+        ask(context, action, look_for_mark(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        for undo in &self.undo {
+        // The last record is the first to be taken back.
+        let end = Undo::Script {
+            title: format!("End what is left of: {}", self.title),
+            script: format!("{GROUP}{IS_RUNNING}{END}"),
+            arguments: Vec::new(),
+        };
+        for undo in self.undo.iter().chain([&end]) {
             context
                 .undo
                 .record(&Step::id(self), undo.to_value()?)
                 .await?;
         }
         let input = match &self.input {
-            Some(input) => Input::Bytes(input()?),
-            None => Input::None,
+            Some(input) => input()?,
+            None => Vec::new(),
         };
+        let script = format!("size={}\n{RECEIVE}{GROUP}{IS_RUNNING}{GUARD}", input.len());
         let arguments = [self.id.clone(), self.command.clone(), self.cleanup.clone()];
-        let command = Command::script(GUARD, arguments).input(input);
+        let command = Command::script(script, arguments).input(Input::Bytes(input));
         must(context, &self.title, command).await.map(|_| ())
     }
 }

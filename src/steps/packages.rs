@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Undo, must};
+use super::{Undo, ask, must};
 use crate::bundle::Blobs;
 use crate::bundle::lock::{LockedPackage, LockedPackages};
 use crate::host::{Command, Input, tar_stream};
@@ -117,14 +117,7 @@ impl Step for InstallPackages {
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
         let command = Command::script(CHECK, self.set.requested.clone());
-        let output = context
-            .host
-            .run(command.describe("look for packages"))
-            .await?;
-        Ok(match output.success() {
-            true => Check::Satisfied,
-            false => Check::Needed(output.text().trim().to_owned()),
-        })
+        ask(context, "look for packages".to_owned(), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

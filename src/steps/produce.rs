@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 
+use super::input::{LateInput, script_with_input};
 use super::must;
-use super::script::LateInput;
-use crate::host::{Command, Input};
 use crate::plan::{Check, Slot, Step, StepContext, StepError};
 
 /// Turns what a script printed into a value.
@@ -36,10 +35,7 @@ impl<T: Send + Sync + 'static> Step for Produce<T> {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let mut command = Command::script(&self.script, [""; 0]);
-        if let Some(input) = &self.input {
-            command = command.input(Input::Bytes(input()?));
-        }
+        let command = script_with_input(&self.script, Vec::new(), self.input.as_ref())?;
         let output = must(context, &self.title, command).await?;
         let value = (self.parse)(&output.text())
             .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;

@@ -1,15 +1,11 @@
 //! Run a script where a check says that it is needed.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
-use super::{Undo, must};
-use crate::host::{Command, Input};
+use super::input::{LateInput, script_with_input};
+use super::{Undo, ask, must};
+use crate::host::Command;
 use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
-
-/// Makes bytes for a script's standard input when it runs; they may be secret.
-pub type LateInput = Arc<dyn Fn() -> Result<Vec<u8>, StepError> + Send + Sync>;
 
 /// A change that is best said in shell.
 pub struct RunScript {
@@ -95,24 +91,14 @@ impl Step for RunScript {
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
         let command = Command::script(&self.check, self.arguments.clone());
-        let output = context
-            .host
-            .run(command.describe(format!("check: {}", self.title)))
-            .await?;
-        if output.success() {
-            return Ok(Check::Satisfied);
-        }
-        Ok(Check::Needed(output.text().trim().to_owned()))
+        ask(context, format!("check: {}", self.title), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         for undo in &self.undo {
             context.undo.record(&self.id, undo.to_value()?).await?;
         }
-        let mut command = Command::script(&self.apply, self.arguments.clone());
-        if let Some(input) = &self.input {
-            command = command.input(Input::Bytes(input()?));
-        }
+        let command = script_with_input(&self.apply, self.arguments.clone(), self.input.as_ref())?;
         must(context, &self.title, command).await.map(|_| ())
     }
 }

@@ -41,11 +41,20 @@ pub enum Undo {
 }
 
 const REMOVE_FILE: &str = r#"
-rm -f "$1"
+rm -f "$1" "$(dirname "$1")/.$(basename "$1")".kubexm-*
 shift
 for folder in "$@"; do rmdir "$folder" 2>/dev/null || :; done
 "#;
-const RESTORE_FILE: &str = r#"[ ! -e "$2" ] || cp -p "$2" "$1""#;
+/// What stands there meanwhile is replaced, not written through: it may be a link.
+const RESTORE_FILE: &str = r#"
+[ -e "$2" ] || [ -L "$2" ] || exit 0
+folder=$(dirname "$1")
+mkdir -p "$folder"
+rm -f "$folder/.$(basename "$1")".kubexm-*
+new=$folder/.$(basename "$1").kubexm-old
+cp -a "$2" "$new"
+mv -fT "$new" "$1"
+"#;
 const REMOVE_TREE: &str = r#"
 # Nothing below may be another file system: that would be somebody else's data.
 awk -v root="$1/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mount; do
@@ -84,15 +93,7 @@ impl Undo {
             } => Command::script(script, arguments.clone()),
         };
         let output = host.run(command.describe(self.title())).await?;
-        if output.success() {
-            return Ok(());
-        }
-        let (status, complaint) = (output.status, output.complaint());
-        Err(StepError::Command {
-            action: self.title(),
-            status,
-            complaint,
-        })
+        StepError::unless_done(&self.title(), output).map(|_| ())
     }
 
     /// For the receipt.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Undo, must};
+use super::{Undo, ask, must};
 use crate::host::Command;
 use crate::plan::{Check, Step, StepContext, StepError};
 use crate::spec::HostPath;
@@ -70,14 +70,7 @@ impl Step for ManageUnit {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let output = context
-            .host
-            .run(self.command(CHECK).describe(format!("check {}", self.name)))
-            .await?;
-        Ok(match output.success() {
-            true => Check::Satisfied,
-            false => Check::Needed(output.text().trim().to_owned()),
-        })
+        ask(context, format!("check {}", self.name), self.command(CHECK)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {

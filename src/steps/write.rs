@@ -64,19 +64,30 @@ impl WriteFile {
     }
 }
 
-/// Prints the digest and mode of a file, or `absent`.
+/// Prints the digest, mode and owner of a file, `absent`, or `other` for a link, folder or device.
 const LOOK: &str = r#"
-if [ -f "$1" ]; then echo "$(sha256sum "$1" | cut -d' ' -f1) $(stat -c %a "$1")"; else echo absent; fi
+if [ -f "$1" ] && [ ! -L "$1" ]; then echo "$(sha256sum <"$1" | cut -d' ' -f1) $(stat -c '%a %u' "$1")"
+elif [ -e "$1" ] || [ -L "$1" ]; then echo other
+else echo absent; fi
 "#;
 
 /// Says what must be recorded before a file is written: a copy of it, or the folders to make.
 pub(super) const PREPARE: &str = r#"
 path=$1
-if [ -e "$path" ]; then
+if [ -d "$path" ] && [ ! -L "$path" ]; then
+  echo "$path is a folder; a file must go there: move it away" >&2
+  exit 1
+fi
+if [ -e "$path" ] || [ -L "$path" ]; then
   umask 077
   mkdir -p /var/lib/kubexm/backup
   backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
-  [ -e "$backup" ] || cp -p "$path" "$backup"
+  if [ ! -e "$backup" ] && [ ! -L "$backup" ]; then
+    # Under its name only when it is whole: half a copy would be put back one day.
+    cp -a "$path" "$backup.partial"
+    sync "$backup.partial" 2>/dev/null || :
+    mv -fT "$backup.partial" "$backup"
+  fi
   echo "backup $backup"
 else
   folder=$(dirname "$path")
@@ -131,7 +142,7 @@ impl Step for WriteFile {
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
         let wanted = format!(
-            "{} {:o}",
+            "{} {:o} 0",
             Digest::of(self.text()?.as_bytes()).hex(),
             self.mode
         );
@@ -159,14 +170,6 @@ impl Step for WriteFile {
         let output =
             crate::host::upload::upload(context.host, &self.path, self.mode, &digest, input)
                 .await?;
-        if output.success() {
-            return Ok(());
-        }
-        let (status, complaint) = (output.status, output.complaint());
-        Err(StepError::Command {
-            action: self.describe(),
-            status,
-            complaint,
-        })
+        StepError::unless_done(&self.describe(), output).map(|_| ())
     }
 }

@@ -1,0 +1,336 @@
+//! Plans on stand-in hosts: what runs when, what is left out and why, and what is told of it.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubexm::event::{Event, Events, Listener, StepState};
+use kubexm::host::{Command, Host, HostError, Output};
+use kubexm::plan::executor::{AT_ONCE, Skip};
+use kubexm::plan::{Check, Outcome, Plan, Step, StepContext, StepError, Stop, Task, execute};
+use kubexm::spec::HostName;
+use serde_json::json;
+
+/// A stand-in for a host: every command succeeds and is counted.
+struct Counting {
+    name: HostName,
+    commands: AtomicUsize,
+}
+
+#[async_trait]
+impl Host for Counting {
+    fn name(&self) -> &HostName {
+        &self.name
+    }
+
+    async fn run(&self, _: Command) -> Result<Output, HostError> {
+        self.commands.fetch_add(1, Ordering::SeqCst);
+        Ok(Output {
+            status: 0,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        })
+    }
+}
+
+/// What a run left behind for a test to look at.
+#[derive(Default)]
+struct Book {
+    order: Mutex<Vec<String>>,
+    events: Mutex<Vec<Event>>,
+    running: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Listener for Book {
+    fn on(&self, event: &Event) {
+        self.events.lock().unwrap().push(event.clone());
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Act {
+    Change,
+    Nothing,
+    Fail,
+    Panic,
+    Stop,
+}
+
+/// A stand-in for a step.
+struct Note {
+    name: String,
+    act: Act,
+    book: Arc<Book>,
+    stop: Stop,
+}
+
+#[async_trait]
+impl Step for Note {
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn describe(&self) -> String {
+        format!("Do {}", self.name)
+    }
+
+    async fn check(&self, _: &StepContext<'_>) -> Result<Check, StepError> {
+        Ok(match self.act {
+            Act::Nothing => Check::Satisfied,
+            _ => Check::Needed("it is a test".to_owned()),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        context.undo.record(&self.name, json!(self.name)).await?;
+        self.book.order.lock().unwrap().push(self.name.clone());
+        let running = self.book.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.book.most.fetch_max(running, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.book.running.fetch_sub(1, Ordering::SeqCst);
+        match self.act {
+            Act::Fail => Err(StepError::Other("the disk is full".to_owned())),
+            Act::Panic => panic!("a defect"),
+            Act::Stop => {
+                self.stop.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+            Act::Change | Act::Nothing => Ok(()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Stage {
+    book: Arc<Book>,
+    stop: Stop,
+    hosts: BTreeMap<HostName, Arc<Counting>>,
+    plan: Plan,
+}
+
+impl Stage {
+    /// Adds a task with a step for each act; `after` names tasks as `name@host`.
+    fn task(&mut self, name: &str, host: &str, acts: &[Act], after: &[&str]) -> &mut Task {
+        let host: HostName = host.parse().unwrap();
+        self.hosts.entry(host.clone()).or_insert_with(|| {
+            Arc::new(Counting {
+                name: host.clone(),
+                commands: AtomicUsize::new(0),
+            })
+        });
+        let ids = after
+            .iter()
+            .map(|id| kubexm::plan::TaskId(format!("m/{id}")));
+        let mut task = Task::new("m", name, &host).after(ids);
+        for (at, act) in acts.iter().enumerate() {
+            task = task.step(Note {
+                name: format!("{name}{at}"),
+                act: *act,
+                book: Arc::clone(&self.book),
+                stop: Arc::clone(&self.stop),
+            });
+        }
+        self.plan.tasks.push(task);
+        self.plan.tasks.last_mut().unwrap()
+    }
+
+    async fn run(&mut self) -> Result<Outcome, String> {
+        let hosts = self.hosts.iter();
+        let hosts = hosts
+            .map(|(name, host)| (name.clone(), Arc::clone(host) as Arc<dyn Host>))
+            .collect();
+        let events = Events::new(Arc::clone(&self.book) as Arc<dyn Listener>);
+        let plan = std::mem::take(&mut self.plan);
+        let outcome = execute(plan, &hosts, &events, &self.stop).await;
+        outcome.map_err(|error| error.to_string())
+    }
+
+    fn order(&self) -> Vec<String> {
+        self.book.order.lock().unwrap().clone()
+    }
+
+    fn commands(&self, host: &str) -> usize {
+        self.hosts[&host.parse().unwrap()]
+            .commands
+            .load(Ordering::SeqCst)
+    }
+}
+
+fn skipped(outcome: &Outcome) -> Vec<String> {
+    outcome
+        .skipped
+        .iter()
+        .map(|(id, why)| format!("{id}: {why}"))
+        .collect()
+}
+
+#[tokio::test]
+async fn order_follows_values_and_names_across_hosts() {
+    let mut stage = Stage::default();
+    stage.task("last", "a", &[Act::Change], &["join@b"]);
+    stage
+        .task("join", "b", &[Act::Change], &[])
+        .needs
+        .push("token");
+    stage
+        .task("init", "a", &[Act::Change, Act::Change], &[])
+        .gives
+        .push("token");
+    let outcome = stage.run().await.unwrap();
+    assert_eq!(stage.order(), ["init0", "init1", "join0", "last0"]);
+    assert_eq!((outcome.changed, outcome.unchanged), (4, 0));
+    assert!(outcome.failed.is_empty() && outcome.skipped.is_empty() && !outcome.interrupted);
+}
+
+#[tokio::test]
+async fn a_broken_plan_touches_nothing() {
+    type Build = fn(&mut Stage);
+    let broken: [(Build, &str); 3] = [
+        (
+            |stage| drop(stage.task("a", "h", &[Act::Change], &["none@h"]).id()),
+            "m/none@h, which is not there",
+        ),
+        (
+            |stage| {
+                stage
+                    .task("a", "h", &[Act::Change], &[])
+                    .needs
+                    .push("token")
+            },
+            "'token', which nobody gives",
+        ),
+        (
+            |stage| {
+                stage.task("a", "h", &[Act::Change], &["c@h"]);
+                stage.task("b", "h", &[Act::Change], &["a@h"]);
+                stage.task("c", "h", &[Act::Change], &["b@h"]);
+            },
+            "waits for itself",
+        ),
+    ];
+    for (build, words) in broken {
+        let mut stage = Stage::default();
+        stage.task("fine", "h", &[Act::Change], &[]);
+        build(&mut stage);
+        let error = stage.run().await.unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert!(stage.order().is_empty() && stage.commands("h") == 0);
+    }
+}
+
+#[tokio::test]
+async fn a_failing_host_stops_only_what_depends_on_it() {
+    let mut stage = Stage::default();
+    stage.task("init", "a", &[Act::Fail, Act::Change], &[]);
+    stage.task("other", "b", &[Act::Change], &[]);
+    stage.task("join", "b", &[Act::Change], &["init@a"]);
+    stage.task("after", "b", &[Act::Change], &["other@b"]);
+    stage.task("wait", "c", &[Act::Change], &["join@b"]);
+    let outcome = stage.run().await.unwrap();
+    let mut order = stage.order();
+    order.sort();
+    assert_eq!(order, ["after0", "init0", "other0"]);
+    let (task, step, error) = &outcome.failed[0];
+    assert_eq!(
+        format!("{task}: {step}: {error}"),
+        "m/init@a: Do init0: the disk is full"
+    );
+    assert_eq!(outcome.failed.len(), 1);
+    let expected = [
+        "m/join@b: it needs m/init@a, which failed",
+        "m/wait@c: it needs m/init@a, which failed",
+    ];
+    assert_eq!(skipped(&outcome), expected);
+    assert!(!outcome.interrupted);
+    let events = stage.book.events.lock().unwrap();
+    for words in expected {
+        let told =
+            |event: &Event| matches!(event, Event::Note { message } if message.contains(words));
+        assert!(events.iter().any(told), "nobody was told: {words}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_panics_has_failed() {
+    let mut stage = Stage::default();
+    stage.task("init", "a", &[Act::Panic], &[]);
+    stage.task("join", "b", &[Act::Change], &["init@a"]);
+    let outcome = stage.run().await.unwrap();
+    assert_eq!(outcome.failed.len(), 1);
+    assert!(outcome.failed[0].2.to_string().contains("defect of kubexm"));
+    assert_eq!(
+        skipped(&outcome),
+        ["m/join@b: it needs m/init@a, which failed"]
+    );
+}
+
+#[tokio::test]
+async fn a_host_without_connection_fails_its_tasks() {
+    let mut stage = Stage::default();
+    stage.task("a", "here", &[Act::Change], &[]);
+    stage.task("b", "gone", &[Act::Change], &[]);
+    stage.hosts.remove(&"gone".parse().unwrap());
+    let outcome = stage.run().await.unwrap();
+    assert_eq!(
+        outcome.failed[0].2.to_string(),
+        "there is no connection to gone"
+    );
+    assert_eq!(outcome.changed, 1);
+}
+
+#[tokio::test]
+async fn a_stop_lets_the_running_step_end_and_begins_no_other() {
+    let mut stage = Stage::default();
+    stage.task("first", "a", &[Act::Stop, Act::Change], &[]);
+    stage.task("second", "a", &[Act::Change], &["first@a"]);
+    let outcome = stage.run().await.unwrap();
+    assert_eq!(stage.order(), ["first0"]);
+    assert!(outcome.interrupted && outcome.failed.is_empty());
+    assert_eq!(outcome.changed, 1);
+    assert_eq!(
+        outcome.skipped[0].1,
+        Skip::StoppedBefore("Do first1".to_owned())
+    );
+    assert_eq!(outcome.skipped[1].1, Skip::Stopped);
+}
+
+#[tokio::test]
+async fn one_task_a_host_and_so_many_hosts_at_once() {
+    let mut stage = Stage::default();
+    for n in 0..3 {
+        stage.task(&format!("t{n}"), "a", &[Act::Change], &[]);
+    }
+    stage.run().await.unwrap();
+    assert_eq!(stage.book.most.load(Ordering::SeqCst), 1);
+    let mut stage = Stage::default();
+    for n in 0..AT_ONCE + 9 {
+        stage.task("t", &format!("node{n}"), &[Act::Change], &[]);
+    }
+    assert_eq!(stage.run().await.unwrap().changed, AT_ONCE + 9);
+    assert_eq!(stage.book.most.load(Ordering::SeqCst), AT_ONCE);
+}
+
+#[tokio::test]
+async fn a_run_that_finds_all_as_wanted_writes_nothing() {
+    let mut stage = Stage::default();
+    stage.task("a", "h", &[Act::Nothing, Act::Nothing], &[]);
+    let outcome = stage.run().await.unwrap();
+    assert_eq!((outcome.changed, outcome.unchanged), (0, 2));
+    assert_eq!(stage.commands("h"), 0, "not even the receipt is read");
+    let events = stage.book.events.lock().unwrap();
+    let states: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Step { state, .. } => Some(state.clone()),
+            _ => None,
+        })
+        .collect();
+    let (started, same) = (StepState::Started, StepState::Unchanged);
+    assert_eq!(states, [started.clone(), same.clone(), started, same]);
+}

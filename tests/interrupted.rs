@@ -1,0 +1,292 @@
+//! Long commands, their input, and receipts, when somebody pulls the plug.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod sandbox;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubexm::host::{Command, Host, HostError, Input, Output};
+use kubexm::plan::{Check, Receipt, Step, StepError, UndoLog};
+use kubexm::spec::HostName;
+use kubexm::steps::{RunOnce, RunScript, Undo, WriteFile};
+use sandbox::{Sandbox, path};
+use serde_json::json;
+
+const SECRET: &str = "token: abcdef.0123456789abcdef\n";
+
+/// Writes down what it does; between begin and end it waits for a file to go.
+const COMMAND: &str = r#"
+echo $PPID >/root/guard
+cat "$INPUT" >/root/input
+echo begin >>/root/log
+while [ -e /root/hold ]; do sleep 0.1; done
+echo end >>/root/log
+"#;
+
+fn once() -> RunOnce {
+    RunOnce {
+        id: "init".to_owned(),
+        title: "Run init".to_owned(),
+        command: COMMAND.to_owned(),
+        input: Some(Arc::new(|| Ok(SECRET.into()))),
+        cleanup: "echo clean >>/root/log".to_owned(),
+        undo: vec![Undo::Script {
+            title: "Take init back".to_owned(),
+            script: "echo undo >>/root/log; rm -f /root/input /root/guard".to_owned(),
+            arguments: Vec::new(),
+        }],
+    }
+}
+
+async fn until(mut what: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if what() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it did not come so far within 10 seconds");
+}
+
+fn kill_9(pid: &str) {
+    let status = std::process::Command::new("kill")
+        .args(["-9", pid.trim()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Begins to apply, holds the command in the middle and kills its guard.
+async fn kill_in_the_middle(host: &Arc<Sandbox>) {
+    host.write("/root/hold", "");
+    let (other, begun) = (Arc::clone(host), host.read("/root/log").len());
+    let running = tokio::spawn(async move { other.apply(&once()).await });
+    until(|| host.read("/root/log").len() > begun).await;
+    kill_9(&host.read("/root/guard"));
+    assert!(running.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn once_is_once() {
+    let host = Sandbox::new();
+    assert_ne!(host.check(&once()).await, Check::Satisfied);
+    host.apply(&once()).await.unwrap();
+    assert_eq!(host.check(&once()).await, Check::Satisfied);
+    host.apply(&once()).await.unwrap();
+    assert_eq!(host.read("/root/log"), "begin\nend\n");
+    assert_eq!(host.read("/root/input"), SECRET);
+    let left: Vec<_> = std::fs::read_dir(host.at("/run/kubexm")).unwrap().collect();
+    assert!(
+        !left
+            .iter()
+            .any(|entry| format!("{entry:?}").contains("input-")),
+        "the secret stays behind: {left:?}"
+    );
+    host.take_back().await;
+    assert_eq!(host.read("/root/log"), "begin\nend\nundo\n");
+}
+
+#[tokio::test]
+async fn a_killed_guards_command_is_waited_for_and_cleaned_up_after() {
+    let host = Arc::new(Sandbox::new());
+    kill_in_the_middle(&host).await;
+    let other = Arc::clone(&host);
+    let again = tokio::spawn(async move { other.apply(&once()).await });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(host.read("/root/log"), "begin\n", "the orphan was raced");
+    std::fs::remove_file(host.at("/root/hold")).unwrap();
+    again.await.unwrap().unwrap();
+    assert_eq!(host.read("/root/log"), "begin\nend\nclean\nbegin\nend\n");
+    assert_eq!(host.check(&once()).await, Check::Satisfied);
+}
+
+#[tokio::test]
+async fn a_reset_ends_a_killed_guards_command_first() {
+    let host = Arc::new(Sandbox::new());
+    kill_in_the_middle(&host).await;
+    host.take_back().await;
+    assert_eq!(host.read("/root/log"), "begin\nundo\n");
+    std::fs::remove_file(host.at("/root/hold")).unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(
+        host.read("/root/log"),
+        "begin\nundo\n",
+        "the orphan goes on after the reset"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_try_is_cleaned_up_after_and_its_words_are_told() {
+    let host = Sandbox::new();
+    let failing = RunOnce {
+        command: "echo no room; exit 3".to_owned(),
+        ..once()
+    };
+    let error = host.apply(&failing).await.unwrap_err().to_string();
+    assert!(
+        error.contains("status 3") && error.contains("no room"),
+        "{error}"
+    );
+    assert!(!error.contains("abcdef"), "{error}");
+    host.apply(&once()).await.unwrap();
+    assert_eq!(host.read("/root/log"), "clean\nbegin\nend\n");
+}
+
+/// A way to a host that breaks in the middle of what is sent, as when kubexm is killed: the
+/// command's standard input just ends.
+struct CutOff(Arc<dyn Host>);
+
+#[async_trait]
+impl Host for CutOff {
+    fn name(&self) -> &HostName {
+        self.0.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let half = SECRET.as_bytes()[..SECRET.len() / 2].to_vec();
+        self.0.run(command.input(Input::Bytes(half))).await
+    }
+}
+
+/// Receipts are another test's matter.
+struct Forget;
+
+#[async_trait]
+impl UndoLog for Forget {
+    async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn half_an_input_never_reaches_what_it_is_for() {
+    let host = Sandbox::new();
+    let way: Arc<dyn Host> = Arc::new(CutOff(Arc::clone(&host.host)));
+    let script = RunScript::new("s", "Read", "false", "cat >/root/input")
+        .input(Arc::new(|| Ok(SECRET.into())));
+    let file = WriteFile::secret(path("/root/input"), SECRET);
+    for step in [&once() as &dyn Step, &script, &file] {
+        let error = step
+            .apply(&host.context(&way, &Forget))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            !host.at("/root/input").exists(),
+            "{}: {error}",
+            step.describe()
+        );
+        assert!(!error.contains("abcdef"), "{error}");
+        step.apply(&host.context(&host.host, &Forget))
+            .await
+            .unwrap();
+        assert_eq!(host.read("/root/input"), SECRET);
+        std::fs::remove_file(host.at("/root/input")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_read_kills_the_command() {
+    struct Damaged;
+    impl std::io::Read for Damaged {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("damaged"))
+        }
+    }
+    let host = Sandbox::new();
+    let command = Command::script("cat; : >/root/went-on", [""; 0]);
+    let result = host
+        .host
+        .run(command.input(Input::Stream(Box::new(Damaged))))
+        .await;
+    assert!(matches!(result, Err(HostError::Input { .. })), "{result:?}");
+    assert!(!host.at("/root/went-on").exists());
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_ends() {
+    let host = Sandbox::new();
+    let command = Command::script("exec sleep 60", [""; 0]).timeout(Duration::from_secs(1));
+    let error = host
+        .host
+        .run(command.describe("sleep"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "node1: sleep: not done after 1 seconds");
+}
+
+async fn receipt_with(content: &[u8]) -> (Sandbox, Result<Vec<String>, StepError>) {
+    let host = Sandbox::new();
+    std::fs::create_dir_all(host.at("/var/lib/kubexm")).unwrap();
+    std::fs::write(host.at("/var/lib/kubexm/receipt.jsonl"), content).unwrap();
+    let receipt = Receipt::of(Arc::clone(&host.host));
+    if let Err(error) = receipt.record("after", json!({"n": 2})).await {
+        return (host, Err(error));
+    }
+    let records = Receipt::read(host.host.as_ref()).await;
+    (
+        host,
+        records.map(|records| records.into_iter().map(|record| record.step).collect()),
+    )
+}
+
+#[tokio::test]
+async fn a_cut_off_record_takes_no_other_with_it() {
+    let first = "{\"step\":\"before\",\"undo\":{\"n\":1}}\n";
+    let cut = "{\"step\":\"füße\",\"undo\":{\"kind\":\"removeFile\"}}";
+    for length in [0, 1, 9, 11, 20, cut.len() - 1] {
+        let content = [first.as_bytes(), &cut.as_bytes()[..length]].concat();
+        let (_, records) = receipt_with(&content).await;
+        assert_eq!(
+            records.unwrap(),
+            ["before", "after"],
+            "cut off after {length} bytes"
+        );
+    }
+    // Whole but for its end of line: it counts.
+    let (_, records) = receipt_with(format!("{first}{cut}").as_bytes()).await;
+    assert_eq!(records.unwrap(), ["before", "füße", "after"]);
+    // File systems fill with zeros what did not reach the disk.
+    let (_, records) = receipt_with(&[first.as_bytes(), &[0; 40]].concat()).await;
+    assert_eq!(records.unwrap(), ["before", "after"]);
+}
+
+#[tokio::test]
+async fn a_damaged_receipt_is_never_taken_for_an_empty_one() {
+    let (_, records) = receipt_with(b"{\"step\":\"a\",\"undo\":1}\n#!garbage\n").await;
+    let error = records.unwrap_err().to_string();
+    assert!(
+        error.contains("line 2 of /var/lib/kubexm/receipt.jsonl"),
+        "{error}"
+    );
+    let host = Sandbox::new();
+    std::fs::create_dir_all(host.at("/var/lib/kubexm/receipt.jsonl")).unwrap();
+    assert!(Receipt::read(host.host.as_ref()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_record_is_written_once_and_for_root_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Sandbox::new();
+    for _ in 0..2 {
+        let receipt = Receipt::of(Arc::clone(&host.host));
+        for n in [1, 2, 1] {
+            receipt.record("step", json!({"n": n})).await.unwrap();
+        }
+    }
+    assert_eq!(Receipt::read(host.host.as_ref()).await.unwrap().len(), 2);
+    for (path, mode) in [
+        ("/var/lib/kubexm", 0o700),
+        ("/var/lib/kubexm/receipt.jsonl", 0o600),
+    ] {
+        let found = std::fs::metadata(host.at(path))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(found & 0o777, mode, "{path}");
+    }
+}

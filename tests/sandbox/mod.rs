@@ -1,0 +1,164 @@
+//! A folder that stands for a host, and what tests look at in it.
+
+// Each test binary uses a part of this.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kubexm::bundle::{Blobs, BundleError};
+use kubexm::event::Events;
+use kubexm::host::Host;
+use kubexm::host::local::LocalHost;
+use kubexm::plan::{Check, Receipt, Step, StepContext, StepError, UndoLog};
+use kubexm::spec::{Digest, HostPath};
+use kubexm::steps::Undo;
+
+/// A bundle's blobs.
+#[derive(Default)]
+pub struct InMemory(pub BTreeMap<Digest, Vec<u8>>);
+
+impl InMemory {
+    pub fn add(&mut self, content: &[u8]) -> Digest {
+        let digest = Digest::of(content);
+        self.0.insert(digest, content.to_vec());
+        digest
+    }
+}
+
+impl Blobs for InMemory {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        let bytes = self.0.get(digest).cloned();
+        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+}
+
+/// A host in a temporary folder.
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+    pub host: Arc<dyn Host>,
+    pub events: Events,
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // A temporary folder is private; commands of another user namespace must enter it.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let host = LocalHost::within("node1".parse().unwrap(), folder.path()).unwrap();
+        let events = Events::silent();
+        Self {
+            folder,
+            host: Arc::new(host),
+            events,
+        }
+    }
+
+    /// The host's path as this machine sees it.
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path.trim_start_matches('/'))
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    pub fn write(&self, path: &str, content: &str) {
+        std::fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        std::fs::write(self.at(path), content).unwrap();
+    }
+
+    pub fn set_mode(&self, path: &str, mode: u32) {
+        std::fs::set_permissions(self.at(path), PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    pub async fn check(&self, step: &dyn Step) -> Check {
+        let receipt = Receipt::of(Arc::clone(&self.host));
+        step.check(&self.context(&self.host, &receipt))
+            .await
+            .unwrap()
+    }
+
+    pub async fn apply(&self, step: &dyn Step) -> Result<(), StepError> {
+        self.apply_on(&self.host, step).await
+    }
+
+    /// Applies through another way to the same host.
+    pub async fn apply_on(&self, host: &Arc<dyn Host>, step: &dyn Step) -> Result<(), StepError> {
+        let receipt = Receipt::of(Arc::clone(host));
+        step.apply(&self.context(host, &receipt)).await
+    }
+
+    pub fn context<'a>(
+        &'a self,
+        host: &'a Arc<dyn Host>,
+        undo: &'a dyn UndoLog,
+    ) -> StepContext<'a> {
+        StepContext {
+            host: host.as_ref(),
+            undo,
+            events: &self.events,
+        }
+    }
+
+    /// What a reset does: all records, the last first, then the receipt itself.
+    pub async fn take_back(&self) {
+        for record in Receipt::read(self.host.as_ref())
+            .await
+            .unwrap()
+            .iter()
+            .rev()
+        {
+            let undo: Undo = serde_json::from_value(record.undo.clone()).unwrap();
+            undo.revert(self.host.as_ref()).await.unwrap();
+        }
+        Receipt::remove(self.host.as_ref()).await.unwrap();
+        let _ = std::fs::remove_dir_all(self.at("/run/kubexm"));
+    }
+
+    /// Every file with type, mode, owner, and content or target; without what kubexm keeps on a
+    /// host about itself.
+    pub fn listing(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        list(self.folder.path(), self.folder.path(), &mut found);
+        found.retain(|path, _| {
+            !["var/lib/kubexm", "run/kubexm"]
+                .iter()
+                .any(|own| path.starts_with(own))
+        });
+        found
+    }
+}
+
+fn list(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let about = path.symlink_metadata().unwrap();
+        let content = if about.is_symlink() {
+            format!("{:?}", path.read_link().unwrap())
+        } else if about.is_file() {
+            Digest::of(&std::fs::read(&path).unwrap()).hex()
+        } else {
+            String::new()
+        };
+        let name = path
+            .strip_prefix(root)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let owner = (about.uid(), about.gid());
+        found.insert(name, format!("{:o} {owner:?} {content}", about.mode()));
+        if about.is_dir() {
+            list(root, &path, found);
+        }
+    }
+}
+
+pub fn path(text: &str) -> HostPath {
+    HostPath::parse(text).unwrap()
+}

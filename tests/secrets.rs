@@ -1,0 +1,116 @@
+//! A secret goes where it belongs and nowhere else.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used)]
+
+mod sandbox;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use kubexm::event::{Event, Events, Listener};
+use kubexm::plan::{Journal, Plan, Slot, Step, Task, execute};
+use kubexm::steps::{Produce, RunOnce, RunScript, WriteFile};
+use sandbox::{Sandbox, path};
+
+/// Everything that was told.
+#[derive(Default)]
+struct Book {
+    events: Mutex<Vec<Event>>,
+}
+
+struct Both(Arc<Journal>, Arc<Book>);
+
+impl Listener for Both {
+    fn on(&self, event: &Event) {
+        self.0.on(event);
+        self.1.events.lock().unwrap().push(event.clone());
+    }
+}
+
+/// Every step that takes a secret, succeeding and failing, with all that is told and kept of it.
+#[tokio::test]
+async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
+    const SECRET: &str = "pw-0123456789abcdef-SECRET";
+    let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm::steps::LateInput);
+    // What every process was started with is open to every user of a host.
+    let leaks =
+        "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi\n";
+    let once = |end: &str| RunOnce {
+        id: format!("once-{end}"),
+        title: "Run once".to_owned(),
+        command: format!("{leaks}exit {end}"),
+        input: input(),
+        cleanup: ":".to_owned(),
+        undo: Vec::new(),
+    };
+    let script = |apply: &str| RunScript::new(apply, "Run", "false", apply).input(input().unwrap());
+    let produce = |script: &str| Produce::<()> {
+        title: "Mint".to_owned(),
+        script: script.to_owned(),
+        input: input(),
+        parse: Box::new(|_| Err("this is no token".to_owned())),
+        slot: Slot::new("token"),
+    };
+    let host = Sandbox::new();
+    let name = host.host.name().clone();
+    let mut plan = Plan::default();
+    let mut add = |task: &str, step: Box<dyn Step>| {
+        let mut task = Task::new("m", task, &name);
+        task.steps.push(step);
+        plan.tasks.push(task);
+    };
+    add(
+        "1",
+        Box::new(WriteFile::secret(path("/etc/secret"), SECRET)),
+    );
+    add(
+        "2",
+        Box::new(WriteFile::secret(path("/proc/secret"), SECRET)),
+    );
+    add("3", Box::new(once("0")));
+    add("4", Box::new(once("7")));
+    add("5", Box::new(script("cat >/root/got")));
+    add("6", Box::new(script("cat >/nowhere/got")));
+    add("7", Box::new(produce("cat")));
+    add("8", Box::new(produce("cat >/dev/null; exit 1")));
+    let shown = kubexm::plan::show::show(&plan).unwrap();
+    let files = format!(
+        "{:?}",
+        plan.tasks
+            .iter()
+            .flat_map(|t| &t.steps)
+            .map(|s| s.files())
+            .collect::<Vec<_>>()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Arc::new(Journal::open(folder.path()).unwrap());
+    let book = Arc::new(Book::default());
+    let events = Events::new(Arc::new(Both(Arc::clone(&journal), Arc::clone(&book))));
+    let hosts = BTreeMap::from([(name.clone(), Arc::clone(&host.host))]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let outcome = execute(plan, &hosts, &events, &stop).await.unwrap();
+    assert_eq!(
+        (outcome.changed, outcome.failed.len()),
+        (3, 5),
+        "{outcome:?}"
+    );
+    assert_eq!(
+        host.read("/etc/secret"),
+        SECRET,
+        "the secret did not go where it belongs"
+    );
+    assert_eq!(host.read("/root/got"), SECRET);
+    assert!(
+        !host.at("/root/leaked").exists(),
+        "the secret was an argument of a command"
+    );
+    let told = serde_json::to_string(&*book.events.lock().unwrap()).unwrap();
+    let kept = std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap();
+    let receipt = host.read("/var/lib/kubexm/receipt.jsonl");
+    assert!(receipt.contains("/etc/secret") && kept.contains("Mint") && told.contains("Mint"));
+    for text in [told, kept, receipt, shown, files, format!("{outcome:?}")] {
+        assert!(!text.contains("0123456789"), "{text}");
+    }
+}

@@ -1,0 +1,355 @@
+//! Seeded images against a real registry: what is served is byte for byte what was published.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod sandbox;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
+use kubexm::bundle::{Blobs, BundleError, Lock};
+use kubexm::seed::{self, Content};
+use kubexm::spec::{Arch, Digest, ImageRef, Version};
+use sandbox::{InMemory, Sandbox, path};
+use serde_json::json;
+
+const DATA: &str = "/srv/registry";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+fn noise(seed: u64, size: u64) -> Vec<u8> {
+    (0..size)
+        .map(|i| (i.wrapping_add(seed).wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
+}
+
+fn describe(blobs: &mut InMemory, media_type: &str, content: &[u8]) -> Descriptor {
+    let (digest, size) = (blobs.add(content), content.len() as u64);
+    Descriptor {
+        media_type: media_type.to_owned(),
+        digest,
+        size,
+    }
+}
+
+fn as_json(d: &Descriptor) -> serde_json::Value {
+    json!({"mediaType": d.media_type, "digest": d.digest.to_string(), "size": d.size})
+}
+
+/// An image of two platforms whose index names a third one, which is not carried.
+fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
+    let mut platforms = Vec::new();
+    let mut entries = Vec::new();
+    for (at, arch) in [Arch::Amd64, Arch::Arm64].into_iter().enumerate() {
+        let config =
+            json!({"architecture": arch.to_string(), "os": "linux", "seed": seed}).to_string();
+        let config = describe(
+            blobs,
+            "application/vnd.oci.image.config.v1+json",
+            config.as_bytes(),
+        );
+        let layer = noise(10 * seed + at as u64, 300_000);
+        let layer = describe(blobs, "application/vnd.oci.image.layer.v1.tar+gzip", &layer);
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": as_json(&config),
+            "layers": [as_json(&layer)]});
+        // Odd spaces, as publishers have them: nobody may write it anew.
+        let manifest = describe(blobs, MANIFEST, format!(" {manifest:#}\n").as_bytes());
+        let mut entry = as_json(&manifest);
+        entry["platform"] = json!({"os": "linux", "architecture": arch.to_string()});
+        entries.push(entry);
+        platforms.push(PlatformManifest {
+            arch,
+            manifest,
+            blobs: vec![config, layer],
+        });
+    }
+    entries.push(
+        json!({"mediaType": MANIFEST, "digest": Digest::of(b"elsewhere").to_string(),
+        "size": 9, "platform": {"os": "linux", "architecture": "s390x"}}),
+    );
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries});
+    let manifest = describe(blobs, INDEX, format!("{index:#}").as_bytes());
+    LockedImage {
+        name: ImageRef::parse(name).unwrap(),
+        manifest,
+        platforms,
+    }
+}
+
+fn lock(images: Vec<LockedImage>) -> Lock {
+    Lock {
+        lock_version: Lock::VERSION,
+        name: "example".into(),
+        kubernetes: vec![Version::new(1, 36, 3)],
+        architectures: vec![Arch::Amd64, Arch::Arm64],
+        files: Vec::new(),
+        images,
+        packages: Vec::new(),
+        kubeadm: Vec::new(),
+    }
+}
+
+/// Puts what is missing in place; says how many blobs and bytes that were.
+async fn fill(host: &Sandbox, lock: &Lock, blobs: &Arc<InMemory>) -> (usize, u64) {
+    let content = Content::of(lock);
+    let missing = seed::missing(host.host.as_ref(), &path(DATA), &content)
+        .await
+        .unwrap();
+    let figures = (missing.blobs(), missing.bytes());
+    if !missing.is_empty() {
+        let source = Arc::clone(blobs) as Arc<dyn Blobs>;
+        seed::seed(
+            host.host.as_ref(),
+            &path(DATA),
+            missing,
+            source,
+            &host.events,
+        )
+        .await
+        .unwrap();
+    }
+    figures
+}
+
+/// A running registry; it ends with the test.
+struct Registry {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lab's registry, built from its Go module, or Debian's docker-registry.
+fn program() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from)?;
+    let cache =
+        std::env::var_os("KUBEXM_LAB_CACHE").map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
+    let built = std::fs::read_dir(cache.join("upstream/bin"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let built = built.map(|entry| entry.path().join("registry"));
+    let system = ["/usr/bin/docker-registry"].map(PathBuf::from);
+    built.chain(system).find(|program| program.is_file())
+}
+
+impl Registry {
+    fn over(host: &Sandbox, program: &PathBuf) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let data = host.at(DATA);
+        let config = format!(
+            "version: 0.1\nstorage:\n  filesystem: {{rootdirectory: {}}}\n  maintenance: {{readonly: {{enabled: true}}}}\n\
+             http: {{addr: '127.0.0.1:{port}'}}\n",
+            data.display()
+        );
+        host.write("/etc/registry.yml", &config);
+        let child = std::process::Command::new(program)
+            .arg("serve")
+            .arg(host.at("/etc/registry.yml"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let registry = Self { child, port };
+        for _ in 0..100 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return registry;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{} does not listen", program.display());
+    }
+
+    /// Status line and headers, and the body.
+    fn get(&self, path: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "GET /v2/{path} HTTP/1.0\r\nHost: localhost\r\nAccept: {INDEX}\r\nAccept: {MANIFEST}\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+        (head, answer.split_off(end + 4))
+    }
+}
+
+fn assert_served(registry: &Registry, lock: &Lock, blobs: &InMemory) {
+    for image in &lock.images {
+        let repository = seed::repository(&image.name);
+        let top = &image.manifest;
+        for reference in [image.name.tag().unwrap().to_owned(), top.digest.to_string()] {
+            let (head, body) = registry.get(&format!("{repository}/manifests/{reference}"));
+            assert!(
+                head.contains("200 OK") && head.contains(INDEX),
+                "{reference}: {head}"
+            );
+            assert_eq!(
+                body, blobs.0[&top.digest],
+                "{reference} is not what was published"
+            );
+        }
+        for platform in &image.platforms {
+            let digest = platform.manifest.digest;
+            let (head, body) = registry.get(&format!("{repository}/manifests/{digest}"));
+            assert!(head.contains("200 OK"), "{head}");
+            assert_eq!(body, blobs.0[&digest]);
+            for blob in &platform.blobs {
+                let (head, body) = registry.get(&format!("{repository}/blobs/{}", blob.digest));
+                assert!(head.contains("200 OK"), "{head}");
+                assert_eq!(body, blobs.0[&blob.digest]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_registry_serves_what_was_published() {
+    let Some(program) = program() else {
+        eprintln!(
+            "SKIPPED: no registry program: run tests/lab/upstream/build, or install docker-registry"
+        );
+        return;
+    };
+    let host = Sandbox::new();
+    let mut blobs = InMemory::default();
+    let names = [
+        "registry.k8s.io/pause:3.10",
+        "localhost:5000/team/pause:3.10",
+        "ghcr.io/a/b/c:v1",
+    ];
+    let images = names
+        .iter()
+        .zip([1, 1, 2])
+        .map(|(name, seed)| image(&mut blobs, name, seed));
+    let mut lock = lock(images.collect());
+    let blobs = Arc::new(blobs);
+    // Two of the images are the same but for their names: their blobs cross once.
+    assert_eq!(fill(&host, &lock, &blobs).await.0, 14);
+    assert_eq!(
+        fill(&host, &lock, &blobs).await,
+        (0, 0),
+        "a second seeding sends something"
+    );
+    let registry = Registry::over(&host, &program);
+    assert_served(&registry, &lock, &blobs);
+    let (head, _) = registry.get("registry.k8s.io/pause/manifests/3.9");
+    assert!(head.contains("404"), "{head}");
+    // The tag moves, as with a newer bundle, under the running registry; digests stay.
+    let old = lock.images[0].manifest.digest;
+    let mut more = InMemory(blobs.0.clone());
+    lock.images[0] = image(&mut more, names[0], 9);
+    let blobs = Arc::new(more);
+    assert_eq!(fill(&host, &lock, &blobs).await.0, 7);
+    assert_served(&registry, &lock, &blobs);
+    let (head, _) = registry.get(&format!("registry.k8s.io/pause/manifests/{old}"));
+    assert!(head.contains("200 OK"), "{head}");
+}
+
+/// A source that fails in the middle of one blob; the receiver is killed with -9 then.
+struct Failing(Arc<InMemory>, Digest);
+
+impl Blobs for Failing {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("the bundle's disk is gone"))
+            }
+        }
+        let whole = self.0.open(digest)?;
+        if *digest == self.1 {
+            return Ok(Box::new(whole.take(100_000).chain(Broken)));
+        }
+        Ok(whole)
+    }
+}
+
+/// A source whose bytes are not those of the digest.
+struct Lying(Arc<InMemory>);
+
+impl Blobs for Lying {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        let mut bytes = Vec::new();
+        self.0.open(digest)?.read_to_end(&mut bytes).unwrap();
+        bytes[0] ^= 1;
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_seeding_left_is_repaired() {
+    let host = Sandbox::new();
+    let mut blobs = InMemory::default();
+    let lock = lock(vec![image(&mut blobs, "registry.k8s.io/pause:3.10", 1)]);
+    let blobs = Arc::new(blobs);
+    let (content, data) = (Content::of(&lock), path(DATA));
+    let layer = lock.images[0].platforms[1].blobs[1].clone();
+    let blob = |digest: &Digest| {
+        let hex = digest.hex();
+        host.at(&format!(
+            "{DATA}/docker/registry/v2/blobs/sha256/{}/{hex}/data",
+            &hex[..2]
+        ))
+    };
+    let staged = || {
+        let entries = std::fs::read_dir(host.at(DATA)).unwrap().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(".kubexm"))
+            .count()
+    };
+    let sources: [Arc<dyn Blobs>; 2] = [
+        Arc::new(Lying(Arc::clone(&blobs))),
+        Arc::new(Failing(Arc::clone(&blobs), layer.digest)),
+    ];
+    for source in sources {
+        let missing = seed::missing(host.host.as_ref(), &data, &content)
+            .await
+            .unwrap();
+        let result = seed::seed(host.host.as_ref(), &data, missing, source, &host.events).await;
+        assert!(result.is_err());
+        assert!(
+            !blob(&layer.digest).exists(),
+            "a blob got its name that is not whole"
+        );
+        assert!(
+            !host
+                .at(&format!("{DATA}/docker/registry/v2/repositories"))
+                .exists(),
+            "a tag appeared early"
+        );
+    }
+    assert_eq!(staged(), 1, "kill -9 leaves the staging folder");
+    assert_eq!(fill(&host, &lock, &blobs).await.0, 7);
+    assert_eq!(staged(), 0, "staging folders of killed receivers stay");
+    // As after a crash: half a blob and half a link under their final names.
+    std::fs::write(blob(&layer.digest), &blobs.0[&layer.digest][..1000]).unwrap();
+    let tag = format!(
+        "{DATA}/docker/registry/v2/repositories/registry.k8s.io/pause/_manifests/tags/3.10/current/link"
+    );
+    host.write(&tag, "sha256:00");
+    assert_eq!(fill(&host, &lock, &blobs).await, (1, layer.size));
+    assert_eq!(
+        std::fs::read(blob(&layer.digest)).unwrap(),
+        blobs.0[&layer.digest]
+    );
+    assert_eq!(host.read(&tag), lock.images[0].manifest.digest.to_string());
+    assert_eq!(fill(&host, &lock, &blobs).await, (0, 0));
+}

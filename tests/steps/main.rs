@@ -1,0 +1,297 @@
+//! What each step promises: it sees whether it is needed, changes what it says, sees what was
+//! changed behind its back, and goes away without a trace, wherever it was cut off.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod cases;
+#[path = "../sandbox/mod.rs"]
+mod sandbox;
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use cases::{Case, binaries, cases, folders, names};
+use kubexm::host::{Command, Host, HostError, Output};
+use kubexm::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
+use kubexm::spec::{Digest, HostName};
+use kubexm::steps::{Produce, WaitFor, WriteFile};
+use sandbox::{Sandbox, path};
+
+#[tokio::test]
+async fn every_step_comes_stays_and_goes() {
+    for Case {
+        name,
+        step,
+        before,
+        spoil,
+    } in cases()
+    {
+        let host = Sandbox::new();
+        before(&host);
+        let original = host.listing();
+        assert_ne!(
+            host.check(step.as_ref()).await,
+            Check::Satisfied,
+            "{name}: at first"
+        );
+        assert_eq!(
+            host.listing(),
+            original,
+            "{name}: a check changed something"
+        );
+        host.apply(step.as_ref()).await.unwrap();
+        assert_eq!(
+            host.check(step.as_ref()).await,
+            Check::Satisfied,
+            "{name}: after apply"
+        );
+        let wanted = host.listing();
+        assert_ne!(wanted, original, "{name}");
+        host.apply(step.as_ref()).await.unwrap();
+        assert_eq!(
+            host.listing(),
+            wanted,
+            "{name}: a second apply changed something"
+        );
+        spoil(&host);
+        assert_ne!(
+            host.check(step.as_ref()).await,
+            Check::Satisfied,
+            "{name}: spoilt"
+        );
+        host.apply(step.as_ref()).await.unwrap();
+        assert_eq!(
+            host.check(step.as_ref()).await,
+            Check::Satisfied,
+            "{name}: repaired"
+        );
+        let _ = std::fs::remove_file(host.at("/etc/app/other"));
+        assert_eq!(host.listing(), wanted, "{name}: repaired to something else");
+        host.take_back().await;
+        assert_eq!(host.listing(), original, "{name}: taken back");
+    }
+}
+
+/// A way to a host that breaks after so many commands.
+struct Breaking {
+    host: Arc<dyn Host>,
+    left: AtomicUsize,
+}
+
+#[async_trait]
+impl Host for Breaking {
+    fn name(&self) -> &HostName {
+        self.host.name()
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let take_one = |left: usize| left.checked_sub(1);
+        if self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one)
+            .is_ok()
+        {
+            return self.host.run(command).await;
+        }
+        Err(HostError::Unreachable {
+            host: self.name().clone(),
+            address: "10.0.0.1:22".to_owned(),
+            reason: "the line was cut".to_owned(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_was_cut_off_anywhere_is_finished_or_taken_back() {
+    for Case {
+        name, step, before, ..
+    } in cases()
+    {
+        for commands in 0.. {
+            let host = Sandbox::new();
+            before(&host);
+            let original = host.listing();
+            let left = AtomicUsize::new(commands);
+            let way: Arc<dyn Host> = Arc::new(Breaking {
+                host: Arc::clone(&host.host),
+                left,
+            });
+            let whole = host.apply_on(&way, step.as_ref()).await.is_ok();
+            if commands % 2 == 0 {
+                host.apply(step.as_ref()).await.unwrap();
+                assert_eq!(
+                    host.check(step.as_ref()).await,
+                    Check::Satisfied,
+                    "{name}: {commands}"
+                );
+            }
+            host.take_back().await;
+            assert_eq!(
+                host.listing(),
+                original,
+                "{name}: cut off after {commands} commands"
+            );
+            if whole {
+                break;
+            }
+        }
+    }
+}
+
+/// A receipt that cannot be written.
+struct NoReceipt;
+
+#[async_trait]
+impl UndoLog for NoReceipt {
+    async fn record(&self, _: &str, _: serde_json::Value) -> Result<(), StepError> {
+        Err(StepError::Other("the disk is full".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn nothing_changes_before_its_way_back_is_written() {
+    for Case {
+        name, step, before, ..
+    } in cases()
+    {
+        let host = Sandbox::new();
+        before(&host);
+        let original = host.listing();
+        let result = step.apply(&host.context(&host.host, &NoReceipt)).await;
+        assert!(
+            result.unwrap_err().to_string().contains("disk is full"),
+            "{name}"
+        );
+        assert_eq!(host.listing(), original, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn lines_of_others_around_a_block_stay() {
+    let host = Sandbox::new();
+    host.write("/etc/hosts", "first\n");
+    host.apply(&names()).await.unwrap();
+    let text = host.read("/etc/hosts");
+    assert_eq!(
+        text,
+        "first\n# kubexm begin\n10.0.0.1 node1\n10.0.0.2 node2\n# kubexm end\n"
+    );
+    // Somebody adds lines, and somebody's editor loses the mark of the end.
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(host.at("/etc/hosts"))
+        .unwrap();
+    file.write_all(b"theirs\n").unwrap();
+    host.take_back().await;
+    assert_eq!(host.read("/etc/hosts"), "first\ntheirs\n");
+    host.write("/etc/hosts", "first\n# kubexm begin\ntheirs\n");
+    host.apply(&names()).await.unwrap();
+    assert!(host.read("/etc/hosts").contains("theirs\n"));
+    host.take_back().await;
+    assert!(host.read("/etc/hosts").contains("theirs\n"));
+}
+
+#[tokio::test]
+async fn own_folders_go_with_all_in_them_and_others_stay() {
+    let host = Sandbox::new();
+    host.write("/srv/theirs/data", "theirs");
+    symlink("/mnt/not-mounted", host.at("/srv/unmounted")).unwrap();
+    let original = host.listing();
+    assert_ne!(host.check(&folders()).await, Check::Satisfied);
+    host.apply(&folders()).await.unwrap();
+    assert_eq!(host.check(&folders()).await, Check::Satisfied);
+    assert_eq!(host.listing(), original, "taking note changes nothing");
+    host.write("/srv/own/deep/data", "ours");
+    symlink("/etc", host.at("/srv/own/link")).unwrap();
+    // A second look must not take what is ours by now for the host's own, or the other way round.
+    host.apply(&folders()).await.unwrap();
+    host.take_back().await;
+    assert_eq!(host.listing(), original);
+}
+
+#[tokio::test]
+async fn a_folder_in_the_place_of_a_file_is_refused() {
+    let host = Sandbox::new();
+    host.write("/etc/app/conf/theirs", "x");
+    let original = host.listing();
+    let error = host
+        .apply(&WriteFile::new(path("/etc/app/conf"), "a"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("is a folder"), "{error}");
+    assert_eq!(host.listing(), original);
+}
+
+#[tokio::test]
+async fn a_content_that_arrives_wrong_never_gets_the_files_name() {
+    let host = Sandbox::new();
+    let mut step = binaries();
+    step.payloads[1].digest = Digest::of(b"something else");
+    let error = host.apply(&step).await.unwrap_err().to_string();
+    assert!(
+        error.contains("/opt/tools/bin/noise") && error.contains("digest"),
+        "{error}"
+    );
+    assert!(!host.at("/opt/tools/bin/noise").exists());
+    host.take_back().await;
+    assert!(!host.at("/opt").exists());
+}
+
+#[tokio::test]
+async fn a_value_is_produced_anew_in_every_run() {
+    let host = Sandbox::new();
+    let slot = Slot::new("token");
+    let step = |slot: &Slot<u32>| Produce {
+        title: "Mint".to_owned(),
+        script: "cat; echo 2".to_owned(),
+        input: Some(Arc::new(|| Ok(b"4".to_vec()))),
+        parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
+        slot: slot.clone(),
+    };
+    assert_eq!(host.check(&step(&slot)).await, Check::Satisfied);
+    assert_eq!(slot.get(), Some(&42));
+    let broken = Produce {
+        script: "echo SECRET-TOKEN".to_owned(),
+        ..step(&Slot::new("token"))
+    };
+    let receipt = Receipt::of(Arc::clone(&host.host));
+    let error = broken
+        .check(&host.context(&host.host, &receipt))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "Mint: no number");
+}
+
+#[tokio::test]
+async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
+    let host = Sandbox::new();
+    let wait = |seconds| WaitFor {
+        title: "Wait until it is there".to_owned(),
+        script: "[ -e \"$1\" ] || { echo \"$1 is missing\"; exit 1; }".to_owned(),
+        arguments: vec!["/root/ready".to_owned()],
+        at_most: Duration::from_secs(seconds),
+        diagnosis: "echo look at the log".to_owned(),
+    };
+    let receipt = Receipt::of(Arc::clone(&host.host));
+    let context = host.context(&host.host, &receipt);
+    let error = wait(1).check(&context).await.unwrap_err().to_string();
+    assert!(
+        error.contains("/root/ready is missing") && error.contains("look at the log"),
+        "{error}"
+    );
+    let began = Instant::now();
+    let appear = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        host.write("/root/ready", "");
+    };
+    let step = wait(30);
+    let (check, ()) = tokio::join!(step.check(&context), appear);
+    assert_eq!(check.unwrap(), Check::Satisfied);
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
