@@ -1,0 +1,78 @@
+//! Where etcd is, for kubeadm's configuration.
+
+use std::collections::BTreeMap;
+
+use crate::deploy::DeployError;
+use crate::render::kubeadm::{EtcdSection, ExternalEtcd};
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, Etcd};
+use crate::steps::WriteFile;
+
+/// CA, client certificate and client key on control planes.
+const FILES: [&str; 3] = [
+    "/etc/kubexm/etcd/ca.crt",
+    "/etc/kubexm/etcd/client.crt",
+    "/etc/kubexm/etcd/client.key",
+];
+
+/// The external etcd with its files on hosts; `None` where etcd is kubeadm's.
+pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
+    let Etcd::External { endpoints, .. } = &cluster.etcd else {
+        return None;
+    };
+    let [ca_file, cert_file, key_file] = FILES.map(str::to_owned);
+    Some(ExternalEtcd {
+        endpoints: endpoints.clone(),
+        ca_file,
+        cert_file,
+        key_file,
+    })
+}
+
+/// The `etcd` section of kubeadm's configuration.
+pub(super) fn section(cluster: &Cluster) -> EtcdSection {
+    match (&cluster.etcd, external(cluster)) {
+        (Etcd::Kubeadm { extra_args }, _) => EtcdSection::Local {
+            args: extra_args.clone(),
+        },
+        (
+            _,
+            Some(ExternalEtcd {
+                endpoints,
+                ca_file,
+                cert_file,
+                key_file,
+            }),
+        ) => EtcdSection::External {
+            endpoints,
+            ca_file,
+            cert_file,
+            key_file,
+        },
+        (_, None) => EtcdSection::Local {
+            args: BTreeMap::new(),
+        },
+    }
+}
+
+/// The client files of an external etcd, from this machine to a control plane.
+pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployError> {
+    let Etcd::External {
+        ca_file,
+        cert_file,
+        key_file,
+        ..
+    } = &cluster.etcd
+    else {
+        return Ok(Vec::new());
+    };
+    let mut steps = Vec::new();
+    for (file, target) in [ca_file, cert_file, key_file].into_iter().zip(FILES) {
+        let text = std::fs::read_to_string(file).map_err(|source| DeployError::File {
+            path: file.display().to_string(),
+            source,
+        })?;
+        steps.push(WriteFile::secret(HostPath::parse(target)?, text));
+    }
+    Ok(steps)
+}

@@ -1,0 +1,84 @@
+//! `kubeadm join` on all other nodes.
+
+use std::sync::Arc;
+
+use super::secrets::JoinSecrets;
+use super::{BIND_PORT, node, ready_to_join, undo};
+use crate::deploy::{BIN, DeployError, Inputs};
+use crate::plan::{Slot, StepError, Task};
+use crate::render::kubeadm::{self as template, JoinControlPlane};
+use crate::render::{self, RenderError};
+use crate::spec::cluster::{Cluster, HostSpec};
+use crate::steps::RunOnce;
+
+pub(super) fn join(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    slot: &Slot<JoinSecrets>,
+    pending: bool,
+) -> Result<Task, DeployError> {
+    let cluster = inputs.cluster.clone();
+    let (spec, secrets) = (host.clone(), slot.clone());
+    let config = Arc::new(move || {
+        let secrets = secrets.get().ok_or(StepError::Missing(secrets.name()))?;
+        let text = join_config(&cluster, &spec, secrets);
+        text.map(String::into_bytes)
+            .map_err(|error| StepError::Other(error.to_string()))
+    });
+    let module = if inputs.cluster.is_control_plane(&host.name) {
+        "control-plane"
+    } else {
+        "worker"
+    };
+    let mut task = Task::new(module, "join", &host.name)
+        .after(ready_to_join(host))
+        .step(RunOnce {
+            id: "kubeadm-join".to_owned(),
+            title: "Run kubeadm join".to_owned(),
+            command: format!(
+                "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
+            ),
+            input: Some(config),
+            cleanup: format!("export PATH={BIN}:$PATH; {}", undo::CLEANUP),
+            undo: vec![undo::undo()],
+        });
+    if pending {
+        task.needs.push(slot.name());
+    }
+    Ok(task)
+}
+
+fn join_config(
+    cluster: &Cluster,
+    host: &HostSpec,
+    secrets: &JoinSecrets,
+) -> Result<String, RenderError> {
+    let (api, list) = template::api_of(&cluster.kubernetes.version);
+    let control_plane = cluster
+        .is_control_plane(&host.name)
+        .then(|| JoinControlPlane {
+            certificate_key: secrets.certificate_key.clone(),
+            advertise_address: host.internal_address.to_string(),
+            bind_port: BIND_PORT,
+        });
+    let join = template::Join {
+        api,
+        list,
+        endpoint: cluster.control_plane_endpoint.to_string(),
+        token: secrets.token.clone(),
+        ca_hash: secrets.ca_hash.clone(),
+        control_plane,
+        node: node(cluster, host),
+    };
+    render::text("kubeadm join configuration", &join)
+}
+
+/// A join configuration with words in place of secrets, for the proofs at build time.
+pub(crate) fn join_preview(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
+    let secrets = JoinSecrets {
+        token: "abcdef.0123456789abcdef".to_owned(),
+        certificate_key: "0".repeat(64),
+        ca_hash: format!("sha256:{}", "0".repeat(64)),
+    };
+    join_config(cluster, host, &secrets)
+}
