@@ -102,6 +102,7 @@ pub(super) fn tasks(
         input: None,
         parse: Box::new(|text| Ok(text.to_owned())),
         slot: kubeconfig.clone(),
+        files: Vec::new(),
     };
     let mut task = task.step(clean).step(fetch);
     task.gives.push(kubeconfig.name());

@@ -15,7 +15,7 @@ mod write;
 pub use block::ManagedBlock;
 pub use folders::OwnFolders;
 pub use install::{InstallFiles, Payload, Source};
-pub use once::RunOnce;
+pub use once::{InputFile, RunOnce};
 pub use packages::InstallPackages;
 pub use produce::Produce;
 pub use script::RunScript;

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::script::LateInput;
 use super::{Undo, must};
 use crate::host::{Command, Input};
-use crate::plan::{Check, Step, StepContext, StepError};
+use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
+use crate::spec::HostPath;
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
 ///
@@ -16,19 +17,29 @@ pub struct RunOnce {
     pub id: String,
     /// What it does, in words.
     pub title: String,
-    /// POSIX shell.
+    /// POSIX shell; `$INPUT` is the path of its input file.
     pub command: String,
     /// What it reads; kept out of arguments since it may be secret.
-    pub input: Option<LateInput>,
+    pub input: Option<InputFile>,
     /// Takes back what a failed try left.
     pub cleanup: String,
     /// How it is taken back by a reset.
     pub undo: Vec<Undo>,
 }
 
-/// Arguments: id, command, cleanup. The input is read first: it must not be lost while waiting.
+/// A file that is on the host only while the command runs, and only for root.
+pub struct InputFile {
+    /// Where.
+    pub path: HostPath,
+    /// Its text with words in angle brackets in place of secrets.
+    pub preview: String,
+    /// Makes its bytes when the command is about to run.
+    pub content: LateInput,
+}
+
+/// Arguments: id, command, cleanup, input path or nothing. The input is read first: it must not be lost while waiting.
 const GUARD: &str = r#"
-id=$1 command=$2 cleanup=$3
+id=$1 command=$2 cleanup=$3 place=$4
 umask 077
 mkdir -p /var/lib/kubexm/done /run/kubexm
 input=$(mktemp /run/kubexm/input-XXXXXX)
@@ -40,6 +51,7 @@ done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
 if [ -e "$done.begun" ]; then sh -euc "$cleanup" 9>&- || :; fi
 : >"$done.begun"
+if [ -n "$place" ]; then mv "$input" "$place"; input=$place; fi
 (umask 022; INPUT=$input sh -euc "$command" 9>&- )
 mv "$done.begun" "$done"
 "#;
@@ -51,7 +63,21 @@ impl Step for RunOnce {
     }
 
     fn describe(&self) -> String {
-        self.title.clone()
+        match &self.input {
+            Some(input) => format!("{} with {}", self.title, input.path),
+            None => self.title.clone(),
+        }
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        let input = self.input.iter();
+        input
+            .map(|input| RenderedFile {
+                path: input.path.clone(),
+                mode: 0o600,
+                content: input.preview.clone(),
+            })
+            .collect()
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
@@ -73,11 +99,11 @@ impl Step for RunOnce {
                 .record(&Step::id(self), undo.to_value()?)
                 .await?;
         }
-        let input = match &self.input {
-            Some(input) => Input::Bytes(input()?),
-            None => Input::None,
+        let (input, place) = match &self.input {
+            Some(file) => (Input::Bytes((file.content)()?), file.path.to_string()),
+            None => (Input::None, String::new()),
         };
-        let arguments = [self.id.clone(), self.command.clone(), self.cleanup.clone()];
+        let arguments = [&self.id, &self.command, &self.cleanup, &place].map(Clone::clone);
         let command = Command::script(GUARD, arguments).input(input);
         must(context, &self.title, command).await.map(|_| ())
     }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::must;
 use super::script::LateInput;
 use crate::host::{Command, Input};
-use crate::plan::{Check, Slot, Step, StepContext, StepError};
+use crate::plan::{Check, RenderedFile, Slot, Step, StepContext, StepError};
 
 /// Turns what a script printed into a value.
 pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
@@ -23,6 +23,8 @@ pub struct Produce<T> {
     pub parse: Parse<T>,
     /// Where the value goes.
     pub slot: Slot<T>,
+    /// Files that are on the host while the script runs, without secrets, for `render`.
+    pub files: Vec<RenderedFile>,
 }
 
 #[async_trait]
@@ -33,6 +35,10 @@ impl<T: Send + Sync + 'static> Step for Produce<T> {
 
     fn describe(&self) -> String {
         self.title.clone()
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        self.files.clone()
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {

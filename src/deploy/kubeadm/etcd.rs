@@ -1,6 +1,6 @@
 //! Where etcd is, for kubeadm's configuration.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::deploy::DeployError;
 use crate::render::kubeadm::{EtcdSection, ExternalEtcd};
@@ -31,31 +31,24 @@ pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
 
 /// The `etcd` section of kubeadm's configuration.
 pub(super) fn section(cluster: &Cluster) -> EtcdSection {
-    match (&cluster.etcd, external(cluster)) {
-        (Etcd::Kubeadm { extra_args }, _) => EtcdSection::Local {
+    match &cluster.etcd {
+        Etcd::Kubeadm { extra_args } => EtcdSection::Local {
             args: extra_args.clone(),
         },
-        (
-            _,
-            Some(ExternalEtcd {
-                endpoints,
+        Etcd::External { endpoints, .. } => {
+            let [ca_file, cert_file, key_file] = FILES.map(str::to_owned);
+            EtcdSection::External {
+                endpoints: endpoints.clone(),
                 ca_file,
                 cert_file,
                 key_file,
-            }),
-        ) => EtcdSection::External {
-            endpoints,
-            ca_file,
-            cert_file,
-            key_file,
-        },
-        (_, None) => EtcdSection::Local {
-            args: BTreeMap::new(),
-        },
+            }
+        }
     }
 }
 
-/// The client files of an external etcd, from this machine to a control plane.
+/// The client files of an external etcd, from this machine to a control plane. `kubeadm join`
+/// writes them again, from what `upload-certs` took of the first control plane, with these modes.
 pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployError> {
     let Etcd::External {
         ca_file,
@@ -66,13 +59,17 @@ pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployEr
     else {
         return Ok(Vec::new());
     };
-    let mut steps = Vec::new();
-    for (file, target) in [ca_file, cert_file, key_file].into_iter().zip(FILES) {
-        let text = std::fs::read_to_string(file).map_err(|source| DeployError::File {
-            path: file.display().to_string(),
-            source,
-        })?;
-        steps.push(WriteFile::secret(HostPath::parse(target)?, text));
-    }
-    Ok(steps)
+    let [ca, cert, key] = FILES;
+    Ok(vec![
+        WriteFile::new(HostPath::parse(ca)?, read(ca_file)?),
+        WriteFile::new(HostPath::parse(cert)?, read(cert_file)?),
+        WriteFile::secret(HostPath::parse(key)?, read(key_file)?),
+    ])
+}
+
+fn read(file: &Path) -> Result<String, DeployError> {
+    std::fs::read_to_string(file).map_err(|source| DeployError::File {
+        path: file.display().to_string(),
+        source,
+    })
 }

@@ -9,6 +9,7 @@ use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Component, HostSpec};
 use crate::steps::{RunOnce, WriteFile};
 
+/// Writes the configuration and runs `kubeadm init` with it.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
     Ok(Task::new("control-plane", "init", &first.name)
@@ -31,42 +32,8 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
 pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String, RenderError> {
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
-    let section = |section, component: &Component| {
-        let mut args = component.extra_args.clone();
-        if !component.feature_gates.is_empty() {
-            let gates = component
-                .feature_gates
-                .iter()
-                .map(|(name, on)| format!("{name}={on}"));
-            args.insert(
-                "feature-gates".to_owned(),
-                gates.collect::<Vec<_>>().join(","),
-            );
-        }
-        ComponentSection {
-            section,
-            args,
-            cert_sans: Vec::new(),
-        }
-    };
     let mut api_server = section("apiServer", &kubernetes.api_server);
     api_server.cert_sans = kubernetes.cert_sans.clone();
-    let kubelet = render::text(
-        "kubelet configuration",
-        &template::Kubelet {
-            dns_address: cluster.network.dns_address.to_string(),
-            dns_domain: kubernetes.dns_domain.clone(),
-            feature_gates: kubernetes.kubelet.feature_gates.clone(),
-        },
-    )?;
-    let kube_proxy = render::text(
-        "kube-proxy configuration",
-        &template::KubeProxy {
-            mode: kubernetes.proxy_mode.clone(),
-            pod_cidr: cluster.network.pod_cidr.clone(),
-            feature_gates: kubernetes.kube_proxy.feature_gates.clone(),
-        },
-    )?;
     render::text(
         "kubeadm init configuration",
         &template::Init {
@@ -87,16 +54,51 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
                 section("scheduler", &kubernetes.scheduler),
             ],
             etcd: etcd::section(cluster),
-            kubelet: merge::yaml(
-                "kubelet configuration",
-                kubelet,
-                &kubernetes.kubelet.extra_config,
-            )?,
-            kube_proxy: merge::yaml(
-                "kube-proxy configuration",
-                kube_proxy,
-                &kubernetes.kube_proxy.extra_config,
-            )?,
+            kubelet: kubelet_config(cluster)?,
+            kube_proxy: kube_proxy_config(cluster)?,
         },
     )
+}
+
+/// One of the three control plane programs: its flags, feature gates among them.
+fn section(section: &'static str, component: &Component) -> ComponentSection {
+    let mut args = component.extra_args.clone();
+    if !component.feature_gates.is_empty() {
+        let gates = component.feature_gates.iter();
+        let gates: Vec<String> = gates.map(|(name, on)| format!("{name}={on}")).collect();
+        args.insert("feature-gates".to_owned(), gates.join(","));
+    }
+    ComponentSection {
+        section,
+        args,
+        cert_sans: Vec::new(),
+    }
+}
+
+fn kubelet_config(cluster: &Cluster) -> Result<String, RenderError> {
+    let what = "kubelet configuration";
+    let kubelet = &cluster.kubernetes.kubelet;
+    let text = render::text(
+        what,
+        &template::Kubelet {
+            dns_address: cluster.network.dns_address.to_string(),
+            dns_domain: cluster.kubernetes.dns_domain.clone(),
+            feature_gates: kubelet.feature_gates.clone(),
+        },
+    )?;
+    merge::yaml(what, text, &kubelet.extra_config)
+}
+
+fn kube_proxy_config(cluster: &Cluster) -> Result<String, RenderError> {
+    let what = "kube-proxy configuration";
+    let kube_proxy = &cluster.kubernetes.kube_proxy;
+    let text = render::text(
+        what,
+        &template::KubeProxy {
+            mode: cluster.kubernetes.proxy_mode.clone(),
+            pod_cidr: cluster.network.pod_cidr.clone(),
+            feature_gates: kube_proxy.feature_gates.clone(),
+        },
+    )?;
+    merge::yaml(what, text, &kube_proxy.extra_config)
 }

@@ -8,27 +8,20 @@ use crate::deploy::{BIN, DeployError, Inputs};
 use crate::plan::{Slot, StepError, Task};
 use crate::render::kubeadm::{self as template, JoinControlPlane};
 use crate::render::{self, RenderError};
+use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, HostSpec};
-use crate::steps::RunOnce;
+use crate::steps::{InputFile, RunOnce};
 
+/// Runs `kubeadm join` on a node that is not the first control plane.
 pub(super) fn join(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     slot: &Slot<JoinSecrets>,
     pending: bool,
 ) -> Result<Task, DeployError> {
-    let cluster = inputs.cluster.clone();
-    let (spec, secrets) = (host.clone(), slot.clone());
-    let config = Arc::new(move || {
-        let secrets = secrets.get().ok_or(StepError::Missing(secrets.name()))?;
-        let text = join_config(&cluster, &spec, secrets);
-        text.map(String::into_bytes)
-            .map_err(|error| StepError::Other(error.to_string()))
-    });
-    let module = if inputs.cluster.is_control_plane(&host.name) {
-        "control-plane"
-    } else {
-        "worker"
+    let module = match inputs.cluster.is_control_plane(&host.name) {
+        true => "control-plane",
+        false => "worker",
     };
     let mut task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
@@ -38,7 +31,7 @@ pub(super) fn join(
             command: format!(
                 "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
             ),
-            input: Some(config),
+            input: Some(config_file(inputs.cluster, host, slot)?),
             cleanup: format!("export PATH={BIN}:$PATH; {}", undo::CLEANUP),
             undo: vec![undo::undo()],
         });
@@ -46,6 +39,26 @@ pub(super) fn join(
         task.needs.push(slot.name());
     }
     Ok(task)
+}
+
+fn config_file(
+    cluster: &Cluster,
+    host: &HostSpec,
+    slot: &Slot<JoinSecrets>,
+) -> Result<InputFile, DeployError> {
+    let preview = join_config(cluster, host, &JoinSecrets::words())?;
+    let (cluster, host, slot) = (cluster.clone(), host.clone(), slot.clone());
+    let content = Arc::new(move || {
+        let secrets = slot.get().ok_or(StepError::Missing(slot.name()))?;
+        let text = join_config(&cluster, &host, secrets);
+        text.map(String::into_bytes)
+            .map_err(|error| StepError::Other(error.to_string()))
+    });
+    Ok(InputFile {
+        path: HostPath::parse("/run/kubexm/kubeadm-join.yaml")?,
+        preview,
+        content,
+    })
 }
 
 fn join_config(
@@ -73,7 +86,8 @@ fn join_config(
     render::text("kubeadm join configuration", &join)
 }
 
-/// A join configuration with words in place of secrets, for the proofs at build time.
+/// A join configuration with secrets of the right form but of no cluster: the bundled kubeadm judges
+/// it at build time.
 pub(crate) fn join_preview(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
     let secrets = JoinSecrets {
         token: "abcdef.0123456789abcdef".to_owned(),

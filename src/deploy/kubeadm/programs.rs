@@ -32,49 +32,49 @@ pub(in crate::deploy) fn programs(
 ) -> Result<Task, DeployError> {
     let mut payloads = Vec::new();
     for name in ["kubeadm", "kubelet", "kubectl"] {
-        payloads.push(binary(
-            inputs.kubernetes_file(name, &host.name)?,
-            &format!("{BIN}/{name}"),
-        )?);
+        let file = inputs.kubernetes_file(name, &host.name)?;
+        payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
-    let unit = HostPath::parse("/etc/systemd/system/kubelet.service")?;
-    let drop_in = HostPath::parse("/etc/systemd/system/kubelet.service.d/10-kubeadm.conf")?;
-    let unit_text = render::text(
-        "kubelet unit",
-        &kubelet::Service {
-            binary: KUBELET.to_owned(),
-        },
+    let folders = OwnFolders::new(
+        "kubernetes-folders",
+        "the kubelet's and etcd's folders",
+        &FOLDERS,
     )?;
-    let drop_in_text = render::text(
-        "kubelet drop-in",
-        &kubelet::DropIn {
-            binary: KUBELET.to_owned(),
-        },
-    )?;
+    let [unit, drop_in] = unit_files()?;
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
-        .step(OwnFolders::new(
-            "kubernetes-folders",
-            "the kubelet's and etcd's folders",
-            &FOLDERS,
-        )?)
+        .step(folders)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(WriteFile::new(unit, unit_text))
-        .step(WriteFile::new(drop_in, drop_in_text))
+        .step(unit)
+        .step(drop_in)
         // kubeadm starts it, when there is something to run.
         .step(ManageUnit {
             name: "kubelet.service".to_owned(),
             files: Vec::new(),
             start: false,
         });
-    let external = if inputs.cluster.is_control_plane(&host.name) {
-        etcd::client_files(inputs.cluster)?
-    } else {
-        Vec::new()
-    };
-    Ok(external.into_iter().fold(task, Task::step))
+    if !inputs.cluster.is_control_plane(&host.name) {
+        return Ok(task);
+    }
+    let client_files = etcd::client_files(inputs.cluster)?;
+    Ok(client_files.into_iter().fold(task, Task::step))
+}
+
+/// The kubelet's unit and kubeadm's drop-in for it.
+fn unit_files() -> Result<[WriteFile; 2], DeployError> {
+    let binary = || KUBELET.to_owned();
+    let unit = render::text("kubelet unit", &kubelet::Service { binary: binary() })?;
+    let drop_in = render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
+    let path = "/etc/systemd/system/kubelet.service";
+    Ok([
+        WriteFile::new(HostPath::parse(path)?, unit),
+        WriteFile::new(
+            HostPath::parse(&format!("{path}.d/10-kubeadm.conf"))?,
+            drop_in,
+        ),
+    ])
 }
