@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use async_trait::async_trait;
 
-use super::{Command, Host, HostError, Input, Output};
+use super::{Command, DialError, Host, HostError, Input, Line, Output, dial};
 use crate::spec::HostName;
 
 /// Runs commands here, as the current user.
@@ -38,6 +38,15 @@ impl Host for LocalHost {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(error)) => Err(failed(error.to_string())),
             Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+        let opening = tokio::net::TcpStream::connect((target, port));
+        match tokio::time::timeout(dial::LIMIT, opening).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(_)) => Err(DialError::Refused),
+            Err(_) => Err(DialError::Silent),
         }
     }
 }

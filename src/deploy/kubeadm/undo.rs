@@ -7,7 +7,11 @@ const RESET: &str = r#"
 export PATH=/usr/local/bin:$PATH
 systemctl stop kubelet 2>/dev/null || :
 if command -v kubeadm >/dev/null; then
-  kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
+  # All control planes are reset at once: asking the others for the configuration, or to strike this
+  # one off etcd's members, would only wait for those that are gone already.
+  rm -f /etc/kubernetes/admin.conf
+  kubeadm reset -f --skip-phases=remove-etcd-member \
+    --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
 fi
 systemctl stop kubepods.slice 2>/dev/null || :
 for link in cni0 flannel.1 flannel-v6.1 kube-ipvs0; do ip link del "$link" 2>/dev/null || :; done
