@@ -66,8 +66,9 @@ pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
     if let Etcd::External { endpoints, .. } = &cluster.etcd {
         events.note(format!(
             "the external etcd was left alone: it still holds the cluster's data, at {}; \
-             etcdctl del --prefix /registry/ removes it",
-            endpoints.join(", ")
+             etcdctl del --prefix {} removes it",
+            endpoints.join(", "),
+            cluster.etcd_prefix()
         ));
     }
     if output != Output::Json {

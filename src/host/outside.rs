@@ -100,7 +100,11 @@ impl Looker<'_> {
         };
         let target = target(self.cluster, &name);
         let dial = || self.host.dial(&target, port);
-        match self.client.ask(dial, &name, &prefix(self.cluster)).await {
+        match self
+            .client
+            .ask(dial, &name, &self.cluster.etcd_prefix())
+            .await
+        {
             Ok(answers) => self.judge(endpoint, &answers, begun),
             Err(EtcdError::Dial(DialError::NotAllowed)) => {
                 let what = format!("{endpoint} was not looked at: {}", DialError::NotAllowed);
@@ -128,7 +132,7 @@ impl Looker<'_> {
             findings.push(self.finding(what, hint, "ExternalEtcdVersion"));
         }
         if let Some(keys) = answers.keys.filter(|keys| *keys > 0 && !begun) {
-            let prefix = prefix(self.cluster);
+            let prefix = self.cluster.etcd_prefix();
             let what = format!(
                 "{endpoint} holds {keys} keys under {prefix}: another cluster's, or those of one \
                  that was reset"
@@ -176,14 +180,6 @@ fn hint_for(error: &EtcdError) -> &'static str {
         }
         EtcdError::Foreign(_) => "correct spec.etcd.external.endpoints: the client port is wanted",
     }
-}
-
-/// Where the API server keeps its objects
-/// (<https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/>).
-fn prefix(cluster: &Cluster) -> String {
-    let given = cluster.kubernetes.api_server.extra_args.get("etcd-prefix");
-    let prefix = given.map_or("/registry", String::as_str);
-    format!("/{}/", prefix.trim_matches('/'))
 }
 
 fn host_and_port(endpoint: &str) -> Option<(String, u16)> {
