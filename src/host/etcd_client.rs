@@ -250,41 +250,4 @@ impl Answer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(text: &str) -> Answer {
-        Answer::parse(text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn answers_of_etcd_are_read() {
-        let version = answer("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{\"etcdserver\":\"3.6.8\"}");
-        assert_eq!(version.json().unwrap()["etcdserver"], "3.6.8");
-        let well = answer("HTTP/1.0 200 OK\r\n\r\n{\"health\":\"true\"}");
-        assert_eq!(well.ailment(), None);
-        let ill = answer("HTTP/1.0 503 Service Unavailable\r\n\r\n{\"health\":\"false\"}");
-        assert!(ill.ailment().unwrap().contains("503"));
-        let none = answer("HTTP/1.0 200 OK\r\n\r\n{\"header\":{}}");
-        let some = answer("HTTP/1.0 200 OK\r\n\r\n{\"header\":{},\"count\":\"7\"}");
-        let off = answer("HTTP/1.0 404 Not Found\r\n\r\n404 page not found");
-        assert_eq!(
-            [none.count(), some.count(), off.count()],
-            [Some(0), Some(7), None]
-        );
-        assert!(matches!(
-            Answer::parse(b"SSH-2.0-x\r\n"),
-            Err(EtcdError::Foreign(_))
-        ));
-    }
-
-    #[test]
-    fn a_count_asks_for_the_whole_prefix() {
-        // "/registry/" and "/registry0": the byte after "/" is "0".
-        let text = count_request("/registry/");
-        assert!(
-            text.contains("L3JlZ2lzdHJ5Lw==") && text.contains("L3JlZ2lzdHJ5MA=="),
-            "{text}"
-        );
-    }
-}
+mod tests;
