@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use kubexm::host::{Command, Host, HostError, Input, Output};
 use kubexm::plan::{Check, Receipt, Step, StepError, UndoLog};
 use kubexm::spec::HostName;
-use kubexm::steps::{RunOnce, RunScript, Undo, WriteFile};
+use kubexm::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
 use sandbox::{Sandbox, path};
 use serde_json::json;
 
@@ -32,7 +32,11 @@ fn once() -> RunOnce {
         id: "init".to_owned(),
         title: "Run init".to_owned(),
         command: COMMAND.to_owned(),
-        input: Some(Arc::new(|| Ok(SECRET.into()))),
+        input: Some(InputFile {
+            path: path("/run/kubexm/init.yaml"),
+            preview: "token: <token>".to_owned(),
+            content: Arc::new(|| Ok(SECRET.into())),
+        }),
         cleanup: "echo clean >>/root/log".to_owned(),
         undo: vec![Undo::Script {
             title: "Take init back".to_owned(),
@@ -82,7 +86,8 @@ async fn once_is_once() {
     assert!(
         !left
             .iter()
-            .any(|entry| format!("{entry:?}").contains("input-")),
+            .map(|entry| format!("{entry:?}"))
+            .any(|name| name.contains("input-") || name.contains("init.yaml")),
         "the secret stays behind: {left:?}"
     );
     host.take_back().await;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use kubexm::event::{Event, Events, Listener};
 use kubexm::plan::{Journal, Plan, Slot, Step, Task, execute};
-use kubexm::steps::{Produce, RunOnce, RunScript, WriteFile};
+use kubexm::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
 use sandbox::{Sandbox, path};
 
 /// Everything that was told.
@@ -41,7 +41,11 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
         id: format!("once-{end}"),
         title: "Run once".to_owned(),
         command: format!("{leaks}exit {end}"),
-        input: input(),
+        input: input().map(|content| InputFile {
+            path: path("/run/kubexm/once.yaml"),
+            preview: String::new(),
+            content,
+        }),
         cleanup: ":".to_owned(),
         undo: Vec::new(),
     };
@@ -52,6 +56,7 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
         input: input(),
         parse: Box::new(|_| Err("this is no token".to_owned())),
         slot: Slot::new("token"),
+        files: Vec::new(),
     };
     let host = Sandbox::new();
     let name = host.host.name().clone();

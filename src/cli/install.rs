@@ -87,7 +87,8 @@ pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
     let facts = session::gather(&hosts).await?;
     clock.lap("connect");
     events.phase("preflight");
-    judge(&session::preflight(&cluster, &facts, &opened), &events)?;
+    let findings = session::preflight(&cluster, &hosts, &facts, &opened).await;
+    judge(&findings, &events)?;
     let inputs = session::inputs(&cluster, &opened, &facts, &folder)?;
     let deployment = deploy::plan(&inputs)?;
     clock.lap("preflight and plan");
@@ -117,7 +118,7 @@ async fn dry_run(
 ) -> Result<(), Failure> {
     let hosts = arguments.connection.connect(cluster).await?;
     let facts = session::gather(&hosts).await?;
-    let findings = session::preflight(cluster, &facts, opened);
+    let findings = session::preflight(cluster, &hosts, &facts, opened).await;
     let mut inputs = session::inputs_without_hosts(cluster, opened);
     for (name, facts) in &facts {
         let (distribution, release) = facts.release();

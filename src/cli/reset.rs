@@ -14,7 +14,7 @@ use crate::event::{Event, Events, StepState};
 use crate::host::Host;
 use crate::plan::receipt::Receipt;
 use crate::report::{self, Output};
-use crate::spec;
+use crate::spec::{self, cluster::Etcd};
 use crate::steps::Undo;
 
 #[derive(Debug, Args)]
@@ -62,6 +62,14 @@ pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
         } else {
             std::fs::remove_file(&path)
         };
+    }
+    if let Etcd::External { endpoints, .. } = &cluster.etcd {
+        events.note(format!(
+            "the external etcd was left alone: it still holds the cluster's data, at {}; \
+             etcdctl del --prefix {} removes it",
+            endpoints.join(", "),
+            cluster.etcd_prefix()
+        ));
     }
     if output != Output::Json {
         println!("{undone} changes were taken back on {} hosts", hosts.len());

@@ -11,6 +11,7 @@ use super::Failure;
 use crate::bundle::Bundle;
 use crate::deploy::{Certificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
+use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Facts, Host, HostError, SshHost, SshOptions};
 use crate::pki::{Ca, Pair};
@@ -110,9 +111,10 @@ pub async fn gather(
     Ok(facts)
 }
 
-/// Preflight: all findings on all hosts.
-pub fn preflight(
+/// Preflight: all findings on all hosts, and on what the cluster leans on outside of them.
+pub async fn preflight(
     cluster: &Cluster,
+    hosts: &BTreeMap<HostName, Arc<dyn Host>>,
     facts: &BTreeMap<HostName, Facts>,
     bundle: &Bundle,
 ) -> Vec<Finding> {
@@ -128,7 +130,11 @@ pub fn preflight(
         // Images once in the registry and once unpacked on the node that has everything.
         disk_kib: content * 3 / 1024,
     };
-    preflight::check(cluster, facts, &offer)
+    let mut findings = preflight::check(cluster, facts, &offer);
+    let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
+    let least = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
+    findings.extend(outside::check(cluster, hosts, facts, least).await);
+    findings
 }
 
 /// What a plan is made from. The certificates are made where there are none yet.

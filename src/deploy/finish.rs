@@ -40,12 +40,15 @@ set -- $answer
 case ${5:-}${6:-} in 8??0) ;; *) echo "CoreDNS answers with an error at $address"; exit 1 ;; esac
 "#;
 
-/// Tokens that kubexm minted, in this run or in one that was killed; and the uploaded certificates.
+/// Tokens that kubexm minted, in this run or in one that was killed; and the uploaded certificates,
+/// with the token by whose end kubeadm lets them expire: they may go with it before we come to them.
 const TOKENS: &str = r#"
 tokens() {
   $KUBECTL -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token \
     -o jsonpath='{range .items[*]}{.metadata.name} {.data.description}{"\n"}{end}' |
-    awk -v mark="$(printf 'kubexm install' | base64)" '$2 == mark { print $1 }'
+    awk -v ours="$(printf 'kubexm install' | base64 -w0)" \
+      -v proxy="$(printf 'Proxy for managing TTL for the kubeadm-certs secret' | base64 -w0)" \
+      '$2 == ours || $2 == proxy { print $1 }'
   $KUBECTL -n kube-system get secret kubeadm-certs --ignore-not-found -o jsonpath='{.metadata.name}'
 }
 "#;
@@ -94,7 +97,9 @@ pub(super) fn tasks(
         "join secrets",
         "Remove join tokens",
         &format!("{kubectl}{TOKENS}[ -z \"$(tokens)\" ]"),
-        &format!("{kubectl}{TOKENS}$KUBECTL -n kube-system delete secret $(tokens) >/dev/null"),
+        &format!(
+            "{kubectl}{TOKENS}$KUBECTL -n kube-system delete secret --ignore-not-found $(tokens) >/dev/null"
+        ),
     );
     let fetch = Produce {
         title: "Fetch the administrator's kubeconfig".to_owned(),
@@ -102,6 +107,7 @@ pub(super) fn tasks(
         input: None,
         parse: Box::new(|text| Ok(text.to_owned())),
         slot: kubeconfig.clone(),
+        files: Vec::new(),
     };
     let mut task = task.step(clean).step(fetch);
     task.gives.push(kubeconfig.name());

@@ -29,7 +29,7 @@ echo "firewalld=$(yes systemctl is-active firewalld)"
 echo "ufw=$(yes systemctl is-active ufw)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
 for path in / /var /usr/local /etc /opt; do
-  df -Pk "$path" 2>/dev/null | awk -v path="$path" 'NR == 2 { print "free_" path "=" $4 }'
+  df -Pk "$path" 2>/dev/null | awk -v path="$path" 'NR == 2 { print "free_" path "=" $4; print "size_" path "=" $2 }'
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{Command, Host, HostError, Input, Output};
+use super::{Command, DialError, Host, HostError, Input, Line, Output, dial};
 use crate::spec::HostName;
 
 /// Runs commands here, as the current user, or as root of a folder that stands for a machine.
@@ -218,5 +218,14 @@ impl Host for LocalHost {
                 let reason = format!("not done after {} seconds", limit.as_secs());
                 Err(self.failed(&description, reason))
             })
+    }
+
+    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+        let opening = tokio::net::TcpStream::connect((target, port));
+        match tokio::time::timeout(dial::LIMIT, opening).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(_)) => Err(DialError::Refused),
+            Err(_) => Err(DialError::Silent),
+        }
     }
 }

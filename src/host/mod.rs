@@ -2,15 +2,19 @@
 
 mod authenticate;
 pub mod command;
+pub mod dial;
+pub mod etcd_client;
 pub mod facts;
 pub mod known_hosts;
 pub mod local;
+pub mod outside;
 pub mod preflight;
 pub mod ssh;
 pub mod tar_stream;
 pub mod upload;
 
 pub use command::{Command, Input, Output};
+pub use dial::{DialError, Line};
 pub use facts::Facts;
 pub use ssh::{SshHost, SshOptions};
 
@@ -80,4 +84,11 @@ pub trait Host: Send + Sync {
     /// Runs a command as root and waits for its end. A non-zero exit status is no error here: the
     /// caller decides, with [`Output::success`] or [`Output::status`].
     async fn run(&self, command: Command) -> Result<Output, HostError>;
+
+    /// Opens a TCP connection from the host to `target`, a DNS name or an IP address, as the host
+    /// resolves it. Needs no program there.
+    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+        let _ = (target, port);
+        Err(DialError::NotAllowed)
+    }
 }

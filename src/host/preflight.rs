@@ -46,6 +46,10 @@ pub struct Offer {
 /// (<https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/>).
 const CONTROL_PLANE_MEMORY: u64 = 1700 * 1024;
 
+/// The kubelet's own `imagefs.available`, the highest of its thresholds for a disk
+/// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
+const EVICTION_PERCENT: u64 = 15;
+
 /// All findings on all hosts.
 pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -58,6 +62,7 @@ pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer
             findings: &mut findings,
         };
         checker.machine();
+        checker.disk_pressure();
         checker.system();
         checker.network();
         checker.leftovers();
@@ -152,6 +157,25 @@ impl Checker<'_> {
             self.error(
                 format!("/var has {free} MiB free, {need} MiB are needed"),
                 "make room under /var",
+            );
+        }
+    }
+
+    /// Below its eviction thresholds a kubelet is Ready and takes no pod.
+    fn disk_pressure(&mut self) {
+        let Some((free, size)) = self
+            .facts
+            .number("free_/var")
+            .zip(self.facts.number("size_/var"))
+        else {
+            return;
+        };
+        let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
+        if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
+            let percent = free.saturating_mul(100) / size.max(1);
+            self.warning(
+                format!("/var has {percent}% free: its node will refuse pods for DiskPressure"),
+                "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
             );
         }
     }

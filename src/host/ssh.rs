@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::authenticate;
 use super::known_hosts::{HostKeys, Verdict};
-use super::{Command, Host, HostError, Input, Output};
+use super::{Command, DialError, Host, HostError, Input, Line, Output, dial};
 use crate::spec::HostName;
 use crate::spec::cluster::Secret;
 
@@ -359,6 +359,10 @@ impl Host for SshHost {
                     })
                 }),
         }
+    }
+
+    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+        dial::through(&self.handle, target, port).await
     }
 }
 

@@ -260,6 +260,14 @@ impl Cluster {
         self.roles.control_plane.contains(name)
     }
 
+    /// Under which keys of etcd the API server keeps its objects: `/registry/` unless told otherwise
+    /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/>).
+    pub fn etcd_prefix(&self) -> String {
+        let given = self.kubernetes.api_server.extra_args.get("etcd-prefix");
+        let prefix = given.map_or("/registry", String::as_str);
+        format!("/{}/", prefix.trim_matches('/'))
+    }
+
     /// The hosts that become nodes: control planes, then workers that are nothing else.
     pub fn nodes(&self) -> Vec<&HostSpec> {
         let workers = self

@@ -116,6 +116,25 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
+            "etcd: {type: external, extraArgs: {a: b}, external: {endpoints: [\"http://a:2379\"], caFile: /no, certFile: /no, keyFile: /no}}\n  kubernetes:",
+            vec![
+                "spec.etcd.extraArgs is not taken",
+                "wants https://host:port",
+                "there is no file /no",
+            ],
+        ),
+        (
+            "kubernetes:",
+            "etcd: {external: {endpoints: [\"https://a:2379\"]}}\n  kubernetes:",
+            vec!["spec.etcd.external is taken only with type: external"],
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: external}\n  kubernetes:",
+            vec!["spec.controlPlaneEndpoint is missing"],
+        ),
+        (
+            "kubernetes:",
             "highAvailability: {type: kube-vip}\n  kubernetes:",
             vec!["'kube-vip' is not supported yet"],
         ),

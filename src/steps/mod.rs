@@ -17,7 +17,7 @@ pub use block::ManagedBlock;
 pub use folders::OwnFolders;
 pub use input::LateInput;
 pub use install::{InstallFiles, Payload, Source};
-pub use once::RunOnce;
+pub use once::{InputFile, RunOnce};
 pub use packages::InstallPackages;
 pub use produce::Produce;
 pub use script::RunScript;

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::input::{LateInput, RECEIVE};
 use super::{Undo, ask, look_for_mark, must};
 use crate::host::{Command, Input};
-use crate::plan::{Check, Step, StepContext, StepError};
+use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
+use crate::spec::HostPath;
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
 ///
@@ -16,14 +17,24 @@ pub struct RunOnce {
     pub id: String,
     /// What it does, in words.
     pub title: String,
-    /// POSIX shell; what it reads is in the file `$INPUT`.
+    /// POSIX shell; `$INPUT` is the path of its input file.
     pub command: String,
     /// What it reads; kept out of arguments since it may be secret.
-    pub input: Option<LateInput>,
+    pub input: Option<InputFile>,
     /// Takes back what a failed try left.
     pub cleanup: String,
     /// How it is taken back by a reset.
     pub undo: Vec<Undo>,
+}
+
+/// A file that is on the host only while the command runs, and only for root.
+pub struct InputFile {
+    /// Where.
+    pub path: HostPath,
+    /// Its text with words in angle brackets in place of secrets.
+    pub preview: String,
+    /// Makes its bytes when the command is about to run.
+    pub content: LateInput,
 }
 
 /// Where the process group of what runs under the lock is written down. What was started does not
@@ -33,10 +44,11 @@ const GROUP: &str = "group=/run/kubexm/once.group\n";
 const IS_RUNNING: &str = r#"
 is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
 "#;
-/// Arguments: id, command, cleanup. The input is read first: it must not be lost while waiting.
-/// Output goes to a file: writing to a connection that broke would kill the command.
+/// Arguments: id, command, cleanup, path of the input or nothing. The input is read first: it must
+/// not be lost while waiting. Output goes to a file: writing to a connection that broke would kill
+/// the command.
 const GUARD: &str = r#"
-id=$1 command=$2 cleanup=$3
+id=$1 command=$2 cleanup=$3 place=$4
 run() {
   (exec setsid --wait sh -euc 'echo $$ >"$2"; INPUT=$3 exec sh -euc "$1"' \
     kubexm "$1" "$group" "$input" >/run/kubexm/once.log 2>&1 9>&-)
@@ -59,6 +71,7 @@ done
 if [ -e "$done.begun" ]; then run "$cleanup" || :; fi
 : >"$done.begun"
 sync "$done.begun" 2>/dev/null || sync
+if [ -n "$place" ]; then mv "$input" "$place"; input=$place; fi
 run "$command" || {
   status=$?
   tail -n 20 /run/kubexm/once.log >&2
@@ -86,7 +99,21 @@ impl Step for RunOnce {
     }
 
     fn describe(&self) -> String {
-        self.title.clone()
+        match &self.input {
+            Some(input) => format!("{} with {}", self.title, input.path),
+            None => self.title.clone(),
+        }
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        let input = self.input.iter();
+        input
+            .map(|input| RenderedFile {
+                path: input.path.clone(),
+                mode: 0o600,
+                content: input.preview.clone(),
+            })
+            .collect()
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
@@ -107,12 +134,12 @@ impl Step for RunOnce {
                 .record(&Step::id(self), undo.to_value()?)
                 .await?;
         }
-        let input = match &self.input {
-            Some(input) => input()?,
-            None => Vec::new(),
+        let (input, place) = match &self.input {
+            Some(file) => ((file.content)()?, file.path.to_string()),
+            None => (Vec::new(), String::new()),
         };
         let script = format!("size={}\n{RECEIVE}{GROUP}{IS_RUNNING}{GUARD}", input.len());
-        let arguments = [self.id.clone(), self.command.clone(), self.cleanup.clone()];
+        let arguments = [&self.id, &self.command, &self.cleanup, &place].map(Clone::clone);
         let command = Command::script(script, arguments).input(Input::Bytes(input));
         must(context, &self.title, command).await.map(|_| ())
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, script_with_input};
 use super::must;
-use crate::plan::{Check, Slot, Step, StepContext, StepError};
+use crate::plan::{Check, RenderedFile, Slot, Step, StepContext, StepError};
 
 /// Turns what a script printed into a value.
 pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
@@ -22,6 +22,8 @@ pub struct Produce<T> {
     pub parse: Parse<T>,
     /// Where the value goes.
     pub slot: Slot<T>,
+    /// Files that are on the host while the script runs, without secrets, for `render`.
+    pub files: Vec<RenderedFile>,
 }
 
 #[async_trait]
@@ -32,6 +34,10 @@ impl<T: Send + Sync + 'static> Step for Produce<T> {
 
     fn describe(&self) -> String {
         self.title.clone()
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        self.files.clone()
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {

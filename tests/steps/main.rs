@@ -252,6 +252,7 @@ async fn a_value_is_produced_anew_in_every_run() {
         input: Some(Arc::new(|| Ok(b"4".to_vec()))),
         parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
         slot: slot.clone(),
+        files: Vec::new(),
     };
     assert_eq!(host.check(&step(&slot)).await, Check::Satisfied);
     assert_eq!(slot.get(), Some(&42));

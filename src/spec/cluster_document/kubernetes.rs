@@ -156,11 +156,16 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     };
     let extra_args = fields.text_map("extraArgs");
     let external = fields.section("external");
-    let etcd = match (kind, external) {
+    let etcd = match (kind, &external) {
         (Some("external"), Some(external)) => {
-            let etcd = read_external_etcd(&external);
-            external.finish();
-            etcd
+            let hint = "set them where that etcd is started";
+            refuse(
+                &fields,
+                "extraArgs",
+                "is not taken with type: external",
+                hint,
+            );
+            read_external_etcd(external)
         }
         (Some("external"), None) => {
             let hint = "give endpoints, caFile, certFile and keyFile";
@@ -170,25 +175,46 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 .problem(fields.node(), &path, "is missing", Some(hint));
             None
         }
-        (Some(_), _) => Some(Etcd::Kubeadm { extra_args }),
+        (Some(_), _) => {
+            let hint = "set type: external";
+            refuse(
+                &fields,
+                "external",
+                "is taken only with type: external",
+                hint,
+            );
+            Some(Etcd::Kubeadm { extra_args })
+        }
         (None, _) => None,
     };
+    if let (Some("external"), Some(external)) = (kind, external) {
+        external.finish();
+    }
     fields.finish();
     etcd
+}
+
+/// A field that would be ignored is a mistake.
+fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
+    if let Some(node) = fields.get(name) {
+        fields
+            .reader()
+            .problem(node, &fields.path(name), message, Some(hint));
+    }
 }
 
 pub(super) fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
     let reader = fields.reader();
     let endpoints: Vec<String> = fields.values("endpoints");
-    let node = fields.required("endpoints");
-    if let (Some(node), true) = (node, endpoints.iter().any(|e| !e.starts_with("https://"))) {
+    if let Some(node) = fields.required("endpoints") {
         let path = fields.path("endpoints");
-        reader.problem(
-            node,
-            &path,
-            "wants https://host:port",
-            Some("etcd must use TLS"),
-        );
+        if endpoints.is_empty() && reader.is_clean() {
+            reader.problem(node, &path, "names no endpoint", None);
+        }
+        if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {
+            let hint = "etcd must use TLS";
+            reader.problem(node, &path, "wants https://host:port", Some(hint));
+        }
     }
     let file = |name: &'static str| -> Option<PathBuf> {
         let node = fields.required(name)?;
@@ -205,5 +231,12 @@ pub(super) fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
         ca_file: ca?,
         cert_file: cert?,
         key_file: key?,
+    })
+}
+
+fn is_endpoint(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| {
+        let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
+        url.scheme() == "https" && url.has_host() && bare
     })
 }

@@ -102,7 +102,15 @@ fn read_runtime(spec: &Fields<'_>) -> serde_json::Value {
 fn refuse_load_balancer(spec: &Fields<'_>) {
     if let Some(fields) = spec.section("highAvailability") {
         let later = ["kubexm-ah", "kubexm-an", "haproxy", "nginx", "kube-vip"];
-        fields.choice("type", &["none", "external"], &later);
+        let kind = fields.choice("type", &["none", "external"], &later);
+        if kind == Some("external") && spec.get("controlPlaneEndpoint").is_none() {
+            let path = "spec.controlPlaneEndpoint";
+            let hint = "give the address of your load balancer, as in api.example:6443";
+            let message = "is missing: highAvailability.type is external";
+            fields
+                .reader()
+                .problem(fields.node(), path, message, Some(hint));
+        }
         fields.finish();
     }
 }

@@ -1,0 +1,98 @@
+//! `kubeadm join` on all other nodes.
+
+use std::sync::Arc;
+
+use super::secrets::JoinSecrets;
+use super::{BIND_PORT, node, ready_to_join, undo};
+use crate::deploy::{BIN, DeployError, Inputs};
+use crate::plan::{Slot, StepError, Task};
+use crate::render::kubeadm::{self as template, JoinControlPlane};
+use crate::render::{self, RenderError};
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, HostSpec};
+use crate::steps::{InputFile, RunOnce};
+
+/// Runs `kubeadm join` on a node that is not the first control plane.
+pub(super) fn join(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    slot: &Slot<JoinSecrets>,
+    pending: bool,
+) -> Result<Task, DeployError> {
+    let module = match inputs.cluster.is_control_plane(&host.name) {
+        true => "control-plane",
+        false => "worker",
+    };
+    let mut task = Task::new(module, "join", &host.name)
+        .after(ready_to_join(host))
+        .step(RunOnce {
+            id: "kubeadm-join".to_owned(),
+            title: "Run kubeadm join".to_owned(),
+            command: format!(
+                "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
+            ),
+            input: Some(config_file(inputs.cluster, host, slot)?),
+            cleanup: format!("export PATH={BIN}:$PATH; {}", undo::CLEANUP),
+            undo: vec![undo::undo()],
+        });
+    if pending {
+        task.needs.push(slot.name());
+    }
+    Ok(task)
+}
+
+fn config_file(
+    cluster: &Cluster,
+    host: &HostSpec,
+    slot: &Slot<JoinSecrets>,
+) -> Result<InputFile, DeployError> {
+    let preview = join_config(cluster, host, &JoinSecrets::words())?;
+    let (cluster, host, slot) = (cluster.clone(), host.clone(), slot.clone());
+    let content = Arc::new(move || {
+        let secrets = slot.get().ok_or(StepError::Missing(slot.name()))?;
+        let text = join_config(&cluster, &host, secrets);
+        text.map(String::into_bytes)
+            .map_err(|error| StepError::Other(error.to_string()))
+    });
+    Ok(InputFile {
+        path: HostPath::parse("/run/kubexm/kubeadm-join.yaml")?,
+        preview,
+        content,
+    })
+}
+
+fn join_config(
+    cluster: &Cluster,
+    host: &HostSpec,
+    secrets: &JoinSecrets,
+) -> Result<String, RenderError> {
+    let (api, list) = template::api_of(&cluster.kubernetes.version);
+    let control_plane = cluster
+        .is_control_plane(&host.name)
+        .then(|| JoinControlPlane {
+            certificate_key: secrets.certificate_key.clone(),
+            advertise_address: host.internal_address.to_string(),
+            bind_port: BIND_PORT,
+        });
+    let join = template::Join {
+        api,
+        list,
+        endpoint: cluster.control_plane_endpoint.to_string(),
+        token: secrets.token.clone(),
+        ca_hash: secrets.ca_hash.clone(),
+        control_plane,
+        node: node(cluster, host),
+    };
+    render::text("kubeadm join configuration", &join)
+}
+
+/// A join configuration with secrets of the right form but of no cluster: the bundled kubeadm judges
+/// it at build time.
+pub(crate) fn join_preview(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
+    let secrets = JoinSecrets {
+        token: "abcdef.0123456789abcdef".to_owned(),
+        certificate_key: "0".repeat(64),
+        ca_hash: format!("sha256:{}", "0".repeat(64)),
+    };
+    join_config(cluster, host, &secrets)
+}

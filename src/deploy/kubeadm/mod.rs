@@ -1,0 +1,82 @@
+//! Kubernetes by kubeadm: programs, init, joins.
+
+mod etcd;
+mod init;
+mod join;
+mod programs;
+mod secrets;
+mod undo;
+
+use super::{CRI_SOCKET, DeployError, Inputs, id};
+use crate::plan::{Slot, Task, TaskId};
+use crate::render::kubeadm::Node;
+use crate::spec::cluster::{Cluster, HostSpec};
+pub(crate) use init::init_config;
+pub(crate) use join::join_preview;
+pub(super) use programs::programs;
+
+/// The API server's port on control planes: kubeadm's default.
+const BIND_PORT: u16 = 6443;
+
+/// Init on the first control plane, joins on all other nodes.
+pub(super) fn control_plane_and_workers(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    let Some(first) = inputs.first() else {
+        return Ok(Vec::new());
+    };
+    let mut tasks = vec![init::init(inputs, first)?];
+    let secrets: Slot<secrets::JoinSecrets> = Slot::new("control_plane.join_secrets");
+    let others: Vec<&HostSpec> = inputs
+        .cluster
+        .nodes()
+        .into_iter()
+        .filter(|host| host.name != first.name)
+        .collect();
+    let pending = others
+        .iter()
+        .any(|host| !inputs.machine(&host.name).is_node);
+    if pending {
+        tasks.push(secrets::mint(inputs, first, &secrets)?);
+    }
+    // etcd takes new members one at a time, so control planes join one after another.
+    let mut before = id("control-plane", "init", &first.name);
+    for host in others {
+        let task = join::join(inputs, host, &secrets, pending)?;
+        if inputs.cluster.is_control_plane(&host.name) {
+            let this = task.id();
+            tasks.push(task.after([before]));
+            before = this;
+        } else {
+            tasks.push(task.after([id("control-plane", "init", &first.name)]));
+        }
+    }
+    Ok(tasks)
+}
+
+fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {
+    [
+        id("images", "pull", &host.name),
+        id("kubernetes", "programs", &host.name),
+    ]
+}
+
+fn node(cluster: &Cluster, host: &HostSpec) -> Node {
+    let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
+    kubelet_args
+        .entry("node-ip".to_owned())
+        .or_insert_with(|| host.internal_address.to_string());
+    if !host.labels.is_empty() {
+        let labels: Vec<String> = host
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        kubelet_args.insert("node-labels".to_owned(), labels.join(","));
+    }
+    Node {
+        name: host.name.to_string(),
+        cri_socket: CRI_SOCKET.to_owned(),
+        ignore_preflight_errors: cluster.kubernetes.ignore_preflight_errors.clone(),
+        taints: host.taints.clone(),
+        kubelet_args,
+    }
+}

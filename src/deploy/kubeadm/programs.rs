@@ -1,0 +1,80 @@
+//! kubeadm, kubelet and kubectl on a node.
+
+use std::sync::Arc;
+
+use super::etcd;
+use crate::deploy::{BIN, DeployError, Inputs, binary, id};
+use crate::plan::Task;
+use crate::render::{self, kubelet};
+use crate::spec::HostPath;
+use crate::spec::cluster::HostSpec;
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+
+const KUBELET: &str = "/usr/local/bin/kubelet";
+
+/// Where the kubelet, etcd and pods keep data.
+const FOLDERS: [&str; 8] = [
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/log/pods",
+    "/var/log/containers",
+    "/usr/libexec/kubernetes",
+    "/run/flannel",
+    // kube-proxy mounts it and has it made where it is not there.
+    "/lib/modules",
+];
+
+/// Puts kubeadm, kubelet and kubectl onto a node.
+pub(in crate::deploy) fn programs(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> Result<Task, DeployError> {
+    let mut payloads = Vec::new();
+    for name in ["kubeadm", "kubelet", "kubectl"] {
+        let file = inputs.kubernetes_file(name, &host.name)?;
+        payloads.push(binary(file, &format!("{BIN}/{name}"))?);
+    }
+    let folders = OwnFolders::new(
+        "kubernetes-folders",
+        "the kubelet's and etcd's folders",
+        &FOLDERS,
+    )?;
+    let [unit, drop_in] = unit_files()?;
+    let task = Task::new("kubernetes", "programs", &host.name)
+        .after([id("os", "prepare", &host.name)])
+        .step(folders)
+        .step(InstallFiles {
+            title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),
+            payloads,
+            blobs: Arc::clone(&inputs.blobs),
+        })
+        .step(unit)
+        .step(drop_in)
+        // kubeadm starts it, when there is something to run.
+        .step(ManageUnit {
+            name: "kubelet.service".to_owned(),
+            files: Vec::new(),
+            start: false,
+        });
+    if !inputs.cluster.is_control_plane(&host.name) {
+        return Ok(task);
+    }
+    let client_files = etcd::client_files(inputs.cluster)?;
+    Ok(client_files.into_iter().fold(task, Task::step))
+}
+
+/// The kubelet's unit and kubeadm's drop-in for it.
+fn unit_files() -> Result<[WriteFile; 2], DeployError> {
+    let binary = || KUBELET.to_owned();
+    let unit = render::text("kubelet unit", &kubelet::Service { binary: binary() })?;
+    let drop_in = render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
+    let path = "/etc/systemd/system/kubelet.service";
+    Ok([
+        WriteFile::new(HostPath::parse(path)?, unit),
+        WriteFile::new(
+            HostPath::parse(&format!("{path}.d/10-kubeadm.conf"))?,
+            drop_in,
+        ),
+    ])
+}

@@ -1,0 +1,133 @@
+//! What joins need: a token, the key of the uploaded certificates, the pin of the cluster's CA.
+
+use std::sync::Arc;
+
+use super::{BIND_PORT, etcd};
+use crate::deploy::{BIN, DeployError, Inputs, id};
+use crate::pki;
+use crate::plan::{RenderedFile, Slot, Task};
+use crate::render::kubeadm as template;
+use crate::render::{self, RenderError};
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, HostSpec};
+use crate::steps::Produce;
+
+/// What a node needs to join. Secret.
+#[derive(Clone)]
+pub(super) struct JoinSecrets {
+    pub(super) token: String,
+    pub(super) certificate_key: String,
+    pub(super) ca_hash: String,
+}
+
+impl JoinSecrets {
+    /// What stands for secrets where they are shown.
+    pub(super) fn words() -> Self {
+        Self {
+            token: "<join token>".to_owned(),
+            certificate_key: "<certificate key>".to_owned(),
+            ca_hash: "<pin of the cluster's CA>".to_owned(),
+        }
+    }
+
+    /// Fresh ones, but for the CA's pin, which only a control plane can tell.
+    fn random() -> Result<Self, RenderError> {
+        Ok(Self {
+            token: format!("{}.{}", random_word(6)?, random_word(16)?),
+            certificate_key: hex::encode(random_bytes::<32>()?),
+            ca_hash: String::new(),
+        })
+    }
+}
+
+/// kubeadm's configuration, on the control plane only while the script below runs.
+const CONFIG: &str = "/run/kubexm/secrets-XXXXXX";
+
+/// Makes the token, uploads the certificates for further control planes, prints the CA. What
+/// kubeadm prints on its standard output holds the certificate key.
+const MINT: &str = r#"
+export KUBECONFIG=/etc/kubernetes/admin.conf
+umask 077
+mkdir -p /run/kubexm
+config=$(mktemp "$config")
+trap 'rm -f "$config"' EXIT
+cat >"$config"
+kubeadm token create --config "$config" >/dev/null
+[ "$control_planes" = 1 ] ||
+  kubeadm init phase upload-certs --upload-certs --config "$config" >/dev/null
+cat /etc/kubernetes/pki/ca.crt
+"#;
+
+/// Mints what joins of this run need, on the first control plane.
+pub(super) fn mint(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    slot: &Slot<JoinSecrets>,
+) -> Result<Task, DeployError> {
+    let secrets = JoinSecrets::random()?;
+    let config = config(inputs.cluster, first, &secrets)?;
+    let preview = RenderedFile {
+        path: HostPath::parse(CONFIG)?,
+        mode: 0o600,
+        content: self::config(inputs.cluster, first, &JoinSecrets::words())?,
+    };
+    let control_planes = inputs.cluster.roles.control_plane.len();
+    let produce = Produce {
+        title: "Mint a join token for this run".to_owned(),
+        script: format!("PATH={BIN}:$PATH config={CONFIG} control_planes={control_planes}\n{MINT}"),
+        input: Some(Arc::new(move || Ok(config.clone().into_bytes()))),
+        parse: Box::new(move |certificate| {
+            let ca_hash = pki::public_key_pin(certificate).map_err(|error| error.to_string())?;
+            Ok(JoinSecrets {
+                ca_hash,
+                ..secrets.clone()
+            })
+        }),
+        slot: slot.clone(),
+        files: vec![preview],
+    };
+    let mut task = Task::new("control-plane", "secrets", &first.name)
+        .after([id("control-plane", "init", &first.name)])
+        .step(produce);
+    task.gives.push(slot.name());
+    Ok(task)
+}
+
+fn config(
+    cluster: &Cluster,
+    first: &HostSpec,
+    secrets: &JoinSecrets,
+) -> Result<String, RenderError> {
+    let (api, _) = template::api_of(&cluster.kubernetes.version);
+    render::text(
+        "join secrets",
+        &template::Secrets {
+            api,
+            token: secrets.token.clone(),
+            certificate_key: secrets.certificate_key.clone(),
+            advertise_address: first.internal_address.to_string(),
+            bind_port: BIND_PORT,
+            version: format!("v{}", cluster.kubernetes.version),
+            external_etcd: etcd::external(cluster),
+        },
+    )
+}
+
+fn random_bytes<const N: usize>() -> Result<[u8; N], RenderError> {
+    let mut bytes = [0u8; N];
+    getrandom::fill(&mut bytes).map_err(|error| RenderError::new("a random token", error))?;
+    Ok(bytes)
+}
+
+/// Random letters and digits; 256 is no multiple of 36, so the few values beyond are not used.
+fn random_word(length: usize) -> Result<String, RenderError> {
+    let alphabet = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut word = String::new();
+    while word.len() < length {
+        let [byte] = random_bytes::<1>()?;
+        if byte < 252 {
+            word.push(char::from(alphabet[usize::from(byte) % alphabet.len()]));
+        }
+    }
+    Ok(word)
+}
