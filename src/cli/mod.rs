@@ -4,15 +4,17 @@ mod bundle;
 mod config;
 mod exit;
 mod install;
+mod interrupt;
 mod render;
 mod reset;
 mod session;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::report::Output;
+use crate::report::{self, Output};
 
 pub use exit::Failure;
 
@@ -57,6 +59,12 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // These write events; the others write what they were asked for.
+    let tells_end = arguments.output == Output::Json
+        && matches!(
+            arguments.command,
+            Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
+        );
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, arguments.output)),
         Command::Install(install) => runtime.block_on(install::run(&install, arguments.output)),
@@ -66,11 +74,18 @@ pub fn main() -> ExitCode {
         Command::Config(command) => config::run(command),
     };
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            failure.code()
-        }
+    let code = result.as_ref().err().map_or(0, Failure::code);
+    let message = result.err().map(|failure| failure.to_string());
+    if tells_end {
+        report::events(Output::Json).end(code, message);
+    } else if let Some(message) = message {
+        // A terminal that went away must not turn a failure into a panic.
+        let _ = writeln!(std::io::stderr(), "error: {message}");
     }
+    ExitCode::from(code)
+}
+
+/// Writes to standard output; a reader that went away is no error.
+fn print(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -61,6 +61,12 @@ impl Connection {
         &self,
         cluster: &Cluster,
     ) -> Result<BTreeMap<HostName, Arc<dyn Host>>, Failure> {
+        if let Some(file) = &self.known_hosts
+            && !file.exists()
+        {
+            let words = format!("--known-hosts: there is no file {}", file.display());
+            return Err(Failure::configuration(words));
+        }
         let host_keys = self.host_keys(cluster);
         let options = cluster.hosts.iter().map(|host| SshOptions {
             name: host.name.clone(),
@@ -104,10 +110,20 @@ pub async fn gather(
         .collect()
         .await;
     let mut facts = BTreeMap::new();
+    let mut errors = Vec::new();
     for (name, result) in results {
-        facts.insert(name, result?);
+        match result {
+            Ok(found) => {
+                facts.insert(name, found);
+            }
+            Err(error) => errors.push(error.to_string()),
+        }
     }
-    Ok(facts)
+    if errors.is_empty() {
+        Ok(facts)
+    } else {
+        Err(Failure::host(errors.join("\n")))
+    }
 }
 
 /// Preflight: all findings on all hosts.

@@ -1,7 +1,9 @@
 //! A machine of the cluster: connect to it, run commands as root, learn its facts.
 
 mod authenticate;
+mod channel;
 pub mod command;
+mod dial;
 pub mod facts;
 pub mod known_hosts;
 pub mod local;

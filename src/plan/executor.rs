@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::graph::{BrokenPlan, Graph};
 use super::receipt::Receipt;
 use super::step::{Check, Step, StepContext, StepError};
 use super::task::{Plan, Task, TaskId};
 use crate::event::{Event, Events, StepState};
-use crate::host::Host;
+use crate::host::{Host, HostError};
 use crate::spec::HostName;
 
 /// What became of a run.
@@ -27,19 +28,31 @@ pub struct Outcome {
     pub failed: Vec<(TaskId, String, StepError)>,
     /// Tasks that were not begun since others failed or the run was stopped.
     pub skipped: Vec<TaskId>,
+    /// Tasks that were left running on their hosts, since they did not end in time after a stop
+    /// or the loss of a host.
+    pub abandoned: usize,
     /// Whether the user stopped the run.
     pub interrupted: bool,
 }
 
 /// A flag by which a run is asked to stop after the steps that are running.
-pub type Stop = Arc<AtomicBool>;
+pub type Stop = CancellationToken;
 
+/// What steps get to end once the run was asked to stop. Those that do not end are left: their
+/// commands go on, and the next run copes with that as with a killed one.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// How long nothing may end on the other hosts once a host was lost: some wait for it in vain.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Default)]
 struct TaskResult {
     place: usize,
     changed: usize,
     unchanged: usize,
     failure: Option<(String, StepError)>,
     interrupted: bool,
+    /// It was not begun, since its host was lost.
+    without_host: bool,
 }
 
 /// One host with what the executor keeps for it.
@@ -47,6 +60,8 @@ struct Site {
     host: Arc<dyn Host>,
     receipt: Receipt,
     turn: Mutex<()>,
+    /// The connection broke: what is left to do there waits for the next run.
+    lost: AtomicBool,
 }
 
 /// Runs all tasks of a plan.
@@ -68,6 +83,7 @@ pub async fn execute(
                 host: Arc::clone(host),
                 receipt,
                 turn: Mutex::new(()),
+                lost: AtomicBool::new(false),
             };
             (name.clone(), Arc::new(site))
         })
@@ -77,35 +93,68 @@ pub async fn execute(
     let mut done = vec![false; waiting.len()];
     let mut outcome = Outcome::default();
     let mut running = JoinSet::new();
+    let mut left_out = Vec::new();
+    // Set when a host was lost, and again whenever a task ended after that.
+    let mut patience: Option<tokio::time::Instant> = None;
+    let stopped = async {
+        stop.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::pin!(stopped);
     loop {
-        if !stop.load(Ordering::Relaxed) {
+        if !stop.is_cancelled() {
             for &place in &graph.order {
                 if graph.before[place].iter().all(|other| done[*other])
                     && let Some(task) = waiting[place].take()
                 {
                     let site = sites.get(&task.host).cloned();
-                    running.spawn(run(place, task, site, events.clone(), Arc::clone(stop)));
+                    running.spawn(run(place, task, site, events.clone(), stop.clone()));
                 }
             }
         }
-        let Some(finished) = running.join_next().await else {
-            break;
+        let finished = tokio::select! {
+            finished = running.join_next() => finished,
+            () = &mut stopped, if !running.is_empty() => None,
+            () = until(patience), if !running.is_empty() => None,
         };
+        let Some(finished) = finished else { break };
+        patience = patience.map(|_| tokio::time::Instant::now() + PATIENCE);
         let Ok(result) = finished else { continue };
+        if result.without_host {
+            left_out.push(ids[result.place].clone());
+            continue;
+        }
         outcome.changed += result.changed;
         outcome.unchanged += result.unchanged;
         outcome.interrupted |= result.interrupted;
         match result.failure {
-            Some((step, error)) => outcome
-                .failed
-                .push((ids[result.place].clone(), step, error)),
+            Some((step, error)) => {
+                if is_loss(&error) {
+                    patience = Some(tokio::time::Instant::now() + PATIENCE);
+                }
+                outcome
+                    .failed
+                    .push((ids[result.place].clone(), step, error));
+            }
             None => done[result.place] = !result.interrupted,
         }
     }
-    outcome.interrupted |= stop.load(Ordering::Relaxed);
+    outcome.abandoned = running.len();
+    outcome.interrupted |= stop.is_cancelled();
     let left = waiting.iter().zip(ids).filter(|(task, _)| task.is_some());
-    outcome.skipped = left.map(|(_, id)| id).collect();
+    outcome.skipped = left.map(|(_, id)| id).chain(left_out).collect();
     Ok(outcome)
+}
+
+async fn until(when: Option<tokio::time::Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_loss(error: &StepError) -> bool {
+    matches!(error, StepError::Host(HostError::Unreachable { .. }))
 }
 
 async fn run(
@@ -117,10 +166,7 @@ async fn run(
 ) -> TaskResult {
     let mut result = TaskResult {
         place,
-        changed: 0,
-        unchanged: 0,
-        failure: None,
-        interrupted: false,
+        ..TaskResult::default()
     };
     let Some(site) = site else {
         let error = StepError::Other(format!("there is no connection to {}", task.host));
@@ -128,13 +174,17 @@ async fn run(
         return result;
     };
     let _turn = site.turn.lock().await;
+    if site.lost.load(Ordering::Relaxed) {
+        result.without_host = true;
+        return result;
+    }
     let context = StepContext {
         host: site.host.as_ref(),
         undo: &site.receipt,
         events: &events,
     };
     for step in &task.steps {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_cancelled() {
             result.interrupted = true;
             return result;
         }
@@ -142,6 +192,7 @@ async fn run(
             Ok(true) => result.changed += 1,
             Ok(false) => result.unchanged += 1,
             Err(error) => {
+                site.lost.fetch_or(is_loss(&error), Ordering::Relaxed);
                 result.failure = Some((step.describe(), error));
                 return result;
             }

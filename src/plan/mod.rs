@@ -13,7 +13,7 @@ pub mod slot;
 pub mod step;
 pub mod task;
 
-pub use executor::{Outcome, Stop, execute};
+pub use executor::{GRACE, Outcome, Stop, execute};
 pub use graph::BrokenPlan;
 pub use journal::Journal;
 pub use receipt::Receipt;

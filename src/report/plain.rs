@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::{bytes, word};
+use super::{bytes, warning, word};
 use crate::event::{Event, Listener, StepState};
 
 /// A running transfer says something at most this often.
@@ -98,6 +98,7 @@ impl Listener for Plain {
             Event::Phase { name } => say(&format!("== {name}")),
             Event::Warning { message } => say(&format!("warning: {message}")),
             Event::Note { message } => say(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| say(line)),
             Event::Step {
                 host,
                 step,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::word;
+use super::{warning, word};
 use crate::event::{Event, Listener, StepState};
 
 /// Draws on standard error.
@@ -137,6 +137,9 @@ impl Listener for Terminal {
             }
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
+            // The command itself writes these for people.
+            Event::Planned { .. } | Event::Summary { .. } | Event::End { .. } => {}
         }
     }
 }
