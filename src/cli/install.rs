@@ -13,7 +13,7 @@ use crate::deploy::{self, DeployError};
 use crate::event::{Event, Events, Listener};
 use crate::host::{HostError, preflight::Finding};
 use crate::plan::{self, Journal, Outcome, StepError};
-use crate::report::{self, Output};
+use crate::report::Output;
 use crate::spec::{self, Cluster};
 
 #[derive(Debug, Args)]
@@ -60,15 +60,14 @@ pub fn show(arguments: &Plan) -> Result<(), Failure> {
 }
 
 /// Installs a cluster, or goes on with an install that was stopped.
-pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
+pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let mut clock = Clock::start();
     let cluster = spec::load_cluster(&arguments.file)?;
     let opened = Arc::new(Bundle::open(&arguments.bundle)?);
     let folder = arguments.connection.state_folder(&cluster);
-    let events = report::events(output);
-    let stop = interrupt::watch(&events);
+    let stop = interrupt::watch(events);
     if arguments.dry_run {
-        let looking = dry_run(arguments, &cluster, &opened, &events, output);
+        let looking = dry_run(arguments, &cluster, &opened, events, output);
         return interrupt::unless_stopped(&stop, looking).await;
     }
     let journal = Arc::new(
@@ -76,14 +75,14 @@ pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
             .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?,
     );
     journal.begin("install", &opened.lock_digest().to_string());
-    let events = both(events, Arc::clone(&journal));
+    let events = both(events.clone(), Arc::clone(&journal));
     let preparing = async {
         events.phase("verify");
         verify(&opened, &events).await?;
         clock.lap("verify");
         events.phase("connect");
         let hosts = arguments.connection.connect(&cluster).await?;
-        let facts = session::gather(&hosts).await?;
+        let facts = session::gather(&cluster, &hosts).await?;
         clock.lap("connect");
         events.phase("preflight");
         judge(&session::preflight(&cluster, &facts, &opened), &events)?;
@@ -123,7 +122,7 @@ async fn dry_run(
     output: Output,
 ) -> Result<(), Failure> {
     let hosts = arguments.connection.connect(cluster).await?;
-    let facts = session::gather(&hosts).await?;
+    let facts = session::gather(cluster, &hosts).await?;
     let findings = session::preflight(cluster, &facts, opened);
     let mut inputs = session::inputs_without_hosts(cluster, opened);
     for (name, facts) in &facts {

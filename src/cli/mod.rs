@@ -59,26 +59,28 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // These write events; the others write what they were asked for.
-    let tells_end = arguments.output == Output::Json
-        && matches!(
-            arguments.command,
-            Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
-        );
+    let (output, events) = (arguments.output, report::events(arguments.output));
+    // These tell of themselves by events; the others write what they were asked for.
+    let tells = matches!(
+        arguments.command,
+        Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
+    );
     let result = match arguments.command {
-        Command::Bundle(command) => runtime.block_on(bundle::run(command, arguments.output)),
-        Command::Install(install) => runtime.block_on(install::run(&install, arguments.output)),
+        Command::Bundle(command) => runtime.block_on(bundle::run(command, output)),
+        Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),
         Command::Plan(plan) => install::show(&plan),
         Command::Render(render) => render::run(&render),
-        Command::Reset(reset) => runtime.block_on(reset::run(&reset, arguments.output)),
+        Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
         Command::Config(command) => config::run(command),
     };
     runtime.shutdown_background();
     let code = result.as_ref().err().map_or(0, Failure::code);
     let message = result.err().map(|failure| failure.to_string());
-    if tells_end {
-        report::events(Output::Json).end(code, message);
-    } else if let Some(message) = message {
+    let as_event = tells && output == Output::Json;
+    if tells {
+        events.end(code, message.clone());
+    }
+    if let Some(message) = message.filter(|_| !as_event) {
         // A terminal that went away must not turn a failure into a panic.
         let _ = writeln!(std::io::stderr(), "error: {message}");
     }

@@ -14,7 +14,7 @@ use super::{Failure, interrupt, print};
 use crate::event::{Event, Events, StepState};
 use crate::host::Host;
 use crate::plan::{Journal, Receipt, StepError, Stop};
-use crate::report::{self, Output};
+use crate::report::Output;
 use crate::spec::{self, HostName};
 use crate::steps::Undo;
 
@@ -31,7 +31,7 @@ pub struct Reset {
 }
 
 /// Takes a cluster away from its hosts.
-pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
+pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
     let cluster = spec::load_cluster(&arguments.file)?;
     if !arguments.yes {
         confirm(&cluster.name)?;
@@ -41,13 +41,12 @@ pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
     let journal = Journal::open(&folder)
         .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
     journal.begin("reset", "");
-    let events = report::events(output);
-    let stop = interrupt::watch(&events);
+    let stop = interrupt::watch(events);
     events.phase("connect");
     let connecting = arguments.connection.connect(&cluster);
     let hosts = interrupt::unless_stopped(&stop, connecting).await?;
     events.phase("reset");
-    let resetting = join_all(hosts.values().map(|host| reset(host, &events, &stop)));
+    let resetting = join_all(hosts.values().map(|host| reset(host, events, &stop)));
     let Some(results) = interrupt::in_time(&stop, resetting).await else {
         return Err(Failure::interrupted(format!("stopped; {AGAIN}")));
     };

@@ -102,10 +102,15 @@ impl Connection {
 
 /// The facts of all hosts.
 pub async fn gather(
+    cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
 ) -> Result<BTreeMap<HostName, Facts>, Failure> {
+    let paths = preflight::paths(cluster);
+    let gather = async |name: &HostName, host: &Arc<dyn Host>| {
+        (name.clone(), Facts::gather(host.as_ref(), &paths).await)
+    };
     let results: Vec<_> = stream::iter(hosts)
-        .map(|(name, host)| async move { (name.clone(), Facts::gather(host.as_ref()).await) })
+        .map(|(name, host)| gather(name, host))
         .buffered(PARALLEL)
         .collect()
         .await;
@@ -133,6 +138,7 @@ pub fn preflight(
     bundle: &Bundle,
 ) -> Vec<Finding> {
     let lock = bundle.lock();
+    let files: u64 = lock.files.iter().map(|file| file.size).sum();
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
     let offer = Offer {
         arches: lock.architectures.clone(),
@@ -141,8 +147,8 @@ pub fn preflight(
             .iter()
             .map(|set| (set.distribution.clone(), set.release.clone()))
             .collect(),
-        // Images once in the registry and once unpacked on the node that has everything.
-        disk_kib: content * 3 / 1024,
+        images_kib: content.saturating_sub(files) / 1024,
+        files_kib: files / 1024,
     };
     preflight::check(cluster, facts, &offer)
 }

@@ -59,6 +59,7 @@ pub enum Event {
         /// The step's one-line description.
         step: String,
         /// What became of it.
+        #[serde(flatten)]
         state: StepState,
         /// Time since the step began.
         #[serde(serialize_with = "seconds")]
@@ -118,7 +119,7 @@ pub enum Event {
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "state", content = "reason", rename_all = "kebab-case")]
 pub enum StepState {
     /// It runs.
     Started,

@@ -83,14 +83,27 @@ impl Terminal {
             self.say(reason);
         }
         if let Some(bar) = running.get(host) {
-            bar.set_message("");
+            bar.set_message("waiting");
         }
+    }
+
+    /// Takes all bars away, so that what is written next is not drawn over.
+    fn close(&self) {
+        if let Ok(mut running) = self.running.lock() {
+            running.values().for_each(ProgressBar::finish_and_clear);
+            running.clear();
+        }
+        if let Ok(mut bars) = self.bars.lock() {
+            bars.values().for_each(ProgressBar::finish_and_clear);
+            bars.clear();
+        }
+        let _ = self.screen.clear();
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = self.screen.clear();
+        self.close();
     }
 }
 
@@ -138,8 +151,9 @@ impl Listener for Terminal {
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
-            // The command itself writes these for people.
-            Event::Planned { .. } | Event::Summary { .. } | Event::End { .. } => {}
+            // The command itself writes these for people, below where the bars were.
+            Event::Summary { .. } | Event::End { .. } => self.close(),
+            Event::Planned { .. } => {}
         }
     }
 }
