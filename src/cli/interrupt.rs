@@ -15,18 +15,16 @@ pub const AGAIN: &str = "run the same command again to go on";
 pub fn watch(events: &Events) -> Stop {
     let stop = Stop::new();
     let (flag, events) = (stop.clone(), events.clone());
-    let kinds = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ];
-    let signals = kinds.map(signal);
+    let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+    if !ignores_hangup() {
+        kinds.push(SignalKind::hangup());
+    }
+    let signals: Result<Vec<Signal>, _> = kinds.into_iter().map(signal).collect();
     tokio::spawn(async move {
-        let [Ok(interrupt), Ok(terminate), Ok(hangup)] = signals else {
+        let Ok(mut signals) = signals else {
             events.warn("signals cannot be watched: Ctrl-C ends kubexm at once");
             return;
         };
-        let mut signals = [interrupt, terminate, hangup];
         any(&mut signals).await;
         flag.cancel();
         events.note(
@@ -62,11 +60,18 @@ pub async fn in_time<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T>
     }
 }
 
-async fn any(signals: &mut [Signal; 3]) {
-    let [interrupt, terminate, hangup] = signals;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-    }
+async fn any(signals: &mut [Signal]) {
+    let each = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+    futures_util::future::select_all(each).await;
+}
+
+/// Whether we were started under nohup: then a terminal that goes away must not stop us.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // SIGHUP is signal 1: the lowest bit.
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
