@@ -97,7 +97,11 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         .await
         .map_err(Failure::configuration)?;
     clock.lap("apply");
-    finish(&outcome)?;
+    let silent = match outcome.failed.is_empty() {
+        true => Vec::new(),
+        false => session::silent(&hosts).await,
+    };
+    finish(&outcome, &silent)?;
     let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
     let path = journal
         .save("admin.conf", kubeconfig.as_bytes())
@@ -181,7 +185,7 @@ fn judge(findings: &[Finding], events: &Events) -> Result<(), Failure> {
 }
 
 /// Turns what did not go well into the command's failure.
-fn finish(outcome: &Outcome) -> Result<(), Failure> {
+fn finish(outcome: &Outcome, silent: &[HostError]) -> Result<(), Failure> {
     let mut left = String::new();
     if outcome.abandoned > 0 {
         left += &format!(
@@ -195,16 +199,23 @@ fn finish(outcome: &Outcome) -> Result<(), Failure> {
     }
     let again = interrupt::AGAIN;
     if !outcome.failed.is_empty() {
-        let list: Vec<String> = outcome
+        let mut list: Vec<String> = outcome
             .failed
             .iter()
             .map(|(task, step, error)| format!("{task}: {step}: {error}"))
             .collect();
+        let told = list.join("\n");
+        list.extend(
+            silent
+                .iter()
+                .map(ToString::to_string)
+                .filter(|words| !told.contains(words)),
+        );
         let message = format!("{}{left}\n{again}", list.join("\n"));
-        let lost = outcome
-            .failed
-            .iter()
-            .any(|(_, _, error)| matches!(error, StepError::Host(HostError::Unreachable { .. })));
+        let lost = !silent.is_empty()
+            || outcome.failed.iter().any(|(_, _, error)| {
+                matches!(error, StepError::Host(HostError::Unreachable { .. }))
+            });
         return Err(match lost {
             true => Failure::host(message),
             false => Failure::step(message),

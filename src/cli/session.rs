@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
@@ -12,7 +13,7 @@ use crate::bundle::Bundle;
 use crate::deploy::{Certificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
 use crate::host::preflight::{self, Finding, Offer};
-use crate::host::{Facts, Host, HostError, SshHost, SshOptions};
+use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use crate::pki::{Ca, Pair};
 use crate::spec::{Cluster, HostName};
 
@@ -129,6 +130,16 @@ pub async fn gather(
     } else {
         Err(Failure::host(errors.join("\n")))
     }
+}
+
+/// Why hosts no longer answer, where they do not: what failed elsewhere may have waited for them.
+pub async fn silent(hosts: &BTreeMap<HostName, Arc<dyn Host>>) -> Vec<HostError> {
+    let asked = hosts.values().map(|host| {
+        let command = Command::new("true").timeout(Duration::from_secs(10));
+        async move { host.run(command).await.err() }
+    });
+    let answers = futures_util::future::join_all(asked).await;
+    answers.into_iter().flatten().collect()
 }
 
 /// Preflight: all findings on all hosts.
