@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm::event::{Event, Events, Listener, StepState};
 use kubexm::host::{Command, Host, HostError, Output};
-use kubexm::plan::executor::{AT_ONCE, Skip};
+use kubexm::plan::{AT_ONCE, Skip};
 use kubexm::plan::{Check, Outcome, Plan, Step, StepContext, StepError, Stop, Task, execute};
 use kubexm::spec::HostName;
 use serde_json::json;
@@ -98,7 +98,7 @@ impl Step for Note {
             Act::Fail => Err(StepError::Other("the disk is full".to_owned())),
             Act::Panic => panic!("a defect"),
             Act::Stop => {
-                self.stop.store(true, Ordering::SeqCst);
+                self.stop.cancel();
                 Ok(())
             }
             Act::Change | Act::Nothing => Ok(()),
@@ -133,7 +133,7 @@ impl Stage {
                 name: format!("{name}{at}"),
                 act: *act,
                 book: Arc::clone(&self.book),
-                stop: Arc::clone(&self.stop),
+                stop: self.stop.clone(),
             });
         }
         self.plan.tasks.push(task);
@@ -243,8 +243,8 @@ async fn a_failing_host_stops_only_what_depends_on_it() {
     );
     assert_eq!(outcome.failed.len(), 1);
     let expected = [
-        "m/join@b: it needs m/init@a, which failed",
-        "m/wait@c: it needs m/init@a, which failed",
+        "m/join@b: it needs m/init@a, which was not done",
+        "m/wait@c: it needs m/init@a, which was not done",
     ];
     assert_eq!(skipped(&outcome), expected);
     assert!(!outcome.interrupted);
@@ -266,7 +266,7 @@ async fn a_task_that_panics_has_failed() {
     assert!(outcome.failed[0].2.to_string().contains("defect of kubexm"));
     assert_eq!(
         skipped(&outcome),
-        ["m/join@b: it needs m/init@a, which failed"]
+        ["m/join@b: it needs m/init@a, which was not done"]
     );
 }
 

@@ -6,11 +6,11 @@
 mod sandbox;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+
 use std::sync::{Arc, Mutex};
 
 use kubexm::event::{Event, Events, Listener};
-use kubexm::plan::{Journal, Plan, Slot, Step, Task, execute};
+use kubexm::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
 use kubexm::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
 use sandbox::{Sandbox, path};
 
@@ -94,7 +94,7 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
     let book = Arc::new(Book::default());
     let events = Events::new(Arc::new(Both(Arc::clone(&journal), Arc::clone(&book))));
     let hosts = BTreeMap::from([(name.clone(), Arc::clone(&host.host))]);
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Stop::new();
     let outcome = execute(plan, &hosts, &events, &stop).await.unwrap();
     assert_eq!(
         (outcome.changed, outcome.failed.len()),

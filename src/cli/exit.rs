@@ -1,7 +1,6 @@
 //! Exit codes by kind of failure.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use crate::bundle::BundleError;
 use crate::catalog::CatalogError;
@@ -11,7 +10,8 @@ use crate::spec::Problems;
 
 /// What `--help` says of exit codes.
 pub const HELP: &str = "Exit codes: 0 all well, 1 interrupted or unexpected, 2 usage or configuration, \
-3 bundle (building, downloading or reading it), 4 a host cannot be reached, 5 a step failed on a host";
+3 bundle (building, downloading or reading it), 4 a host cannot be reached, refuses the login or was \
+lost on the way, 5 a step failed on a host";
 
 /// Why a command failed, in one message, and with which exit code.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ impl Failure {
     }
 
     /// The process's exit code.
-    pub fn code(&self) -> ExitCode {
-        ExitCode::from(self.code)
+    pub fn code(&self) -> u8 {
+        self.code
     }
 }
 

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use super::session::{self, Connection};
-use super::{Failure, bundle};
+use super::{Failure, bundle, interrupt, print};
 use crate::bundle::Bundle;
 use crate::deploy::{self, DeployError};
 use crate::event::{Event, Events, Listener};
-use crate::plan::{self, Journal, Outcome, Stop};
-use crate::report::{self, Output};
+use crate::host::{HostError, preflight::Finding};
+use crate::plan::{self, Journal, Outcome, StepError};
+use crate::report::Output;
 use crate::spec::{self, Cluster};
 
 #[derive(Debug, Args)]
@@ -55,57 +55,66 @@ pub fn show(arguments: &Plan) -> Result<(), Failure> {
     let cluster = spec::load_cluster(&arguments.file)?;
     let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
-    print!(
-        "{}",
-        plan::show::show(&deployment.plan).map_err(Failure::configuration)?
-    );
+    print(shown(&deployment.plan)?);
     Ok(())
 }
 
 /// Installs a cluster, or goes on with an install that was stopped.
-pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
+pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let mut clock = Clock::start();
     let cluster = spec::load_cluster(&arguments.file)?;
     let opened = Arc::new(Bundle::open(&arguments.bundle)?);
     let folder = arguments.connection.state_folder(&cluster);
-    let events = report::events(output);
+    let stop = interrupt::watch(events);
     if arguments.dry_run {
-        return dry_run(arguments, &cluster, &opened, &events).await;
+        let looking = dry_run(arguments, &cluster, &opened, events, output);
+        return interrupt::unless_stopped(&stop, looking).await;
     }
     let journal = Arc::new(
         Journal::open(&folder)
             .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?,
     );
     journal.begin("install", &opened.lock_digest().to_string());
-    let events = both(events, Arc::clone(&journal));
-
-    events.phase("verify");
-    verify(&opened, &events).await?;
-    clock.lap("verify");
-    events.phase("connect");
-    let hosts = arguments.connection.connect(&cluster).await?;
-    let facts = session::gather(&hosts).await?;
-    clock.lap("connect");
-    events.phase("preflight");
-    let findings = session::preflight(&cluster, &hosts, &facts, &opened).await;
-    judge(&findings, &events)?;
-    let inputs = session::inputs(&cluster, &opened, &facts, &folder)?;
-    let deployment = deploy::plan(&inputs)?;
-    clock.lap("preflight and plan");
+    let events = both(events.clone(), Arc::clone(&journal));
+    let preparing = async {
+        events.phase("verify");
+        verify(&opened, &events).await?;
+        clock.lap("verify");
+        events.phase("connect");
+        let hosts = arguments.connection.connect(&cluster).await?;
+        let facts = session::gather(&cluster, &hosts).await?;
+        clock.lap("connect");
+        events.phase("preflight");
+        let findings = session::preflight(&cluster, &hosts, &facts, &opened).await;
+        judge(&findings, &events)?;
+        let inputs = session::inputs(&cluster, &opened, &facts, &folder)?;
+        let deployment = deploy::plan(&inputs)?;
+        clock.lap("preflight and plan");
+        Ok((hosts, deployment))
+    };
+    let (hosts, deployment) = interrupt::unless_stopped(&stop, preparing).await?;
     events.phase("apply");
-    let stop = stop_on_signal(&events);
     let outcome = plan::execute(deployment.plan, &hosts, &events, &stop)
         .await
         .map_err(Failure::configuration)?;
     clock.lap("apply");
-    finish(&outcome)?;
+    let silent = match outcome.failed.is_empty() {
+        true => Vec::new(),
+        false => session::silent(&hosts).await,
+    };
+    finish(&outcome, &silent)?;
     let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
     let path = journal
         .save("admin.conf", kubeconfig.as_bytes())
         .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
+    events.tell(Event::Summary {
+        changed: outcome.changed,
+        unchanged: outcome.unchanged,
+        kubeconfig: Some(path.display().to_string()),
+    });
     if output != Output::Json {
         summary(&outcome, &clock);
-        println!("kubeconfig: {}", path.display());
+        print(format_args!("kubeconfig: {}", path.display()));
     }
     Ok(())
 }
@@ -115,9 +124,10 @@ async fn dry_run(
     cluster: &Cluster,
     opened: &Arc<Bundle>,
     events: &Events,
+    output: Output,
 ) -> Result<(), Failure> {
     let hosts = arguments.connection.connect(cluster).await?;
-    let facts = session::gather(&hosts).await?;
+    let facts = session::gather(cluster, &hosts).await?;
     let findings = session::preflight(cluster, &hosts, &facts, opened).await;
     let mut inputs = session::inputs_without_hosts(cluster, opened);
     for (name, facts) in &facts {
@@ -129,13 +139,20 @@ async fn dry_run(
         }
     }
     let deployment = deploy::plan(&inputs)?;
-    print!(
-        "{}",
-        plan::show::show(&deployment.plan).map_err(Failure::configuration)?
-    );
+    if output == Output::Json {
+        plan::show::tell(&deployment.plan, events).map_err(Failure::configuration)?;
+    } else {
+        print(shown(&deployment.plan)?);
+    }
     judge(&findings, events)?;
-    println!("dry run: nothing was touched");
+    events.note("dry run: nothing was touched");
     Ok(())
+}
+
+/// A plan as people read it.
+fn shown(plan: &plan::Plan) -> Result<String, Failure> {
+    let text = plan::show::show(plan).map_err(Failure::configuration)?;
+    Ok(text.trim_end().to_owned())
 }
 
 /// Every byte of the bundle is checked before any of it reaches a host.
@@ -147,80 +164,85 @@ async fn verify(opened: &Arc<Bundle>, events: &Events) -> Result<(), Failure> {
         .map_err(Failure::from)
 }
 
-/// Tells warnings, and fails with all errors at once.
-fn judge(findings: &[crate::host::preflight::Finding], events: &Events) -> Result<(), Failure> {
-    let (fatal, warnings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.fatal);
-    for warning in warnings {
-        events.warn(warning.to_string());
+/// Tells all findings, and fails with all errors at once.
+fn judge(findings: &[Finding], events: &Events) -> Result<(), Failure> {
+    for finding in findings {
+        events.tell(Event::Finding {
+            host: finding.host.clone(),
+            fatal: finding.fatal,
+            what: finding.what.clone(),
+            hint: finding.hint.clone(),
+        });
     }
-    if fatal.is_empty() {
+    let fatal = findings.iter().filter(|finding| finding.fatal);
+    let list: Vec<String> = fatal.map(ToString::to_string).collect();
+    if list.is_empty() {
         return Ok(());
     }
-    let list: Vec<String> = fatal.iter().map(ToString::to_string).collect();
     Err(Failure::configuration(format!(
         "the hosts are not ready; nothing was touched\n{}",
         list.join("\n")
     )))
 }
 
-/// The first Ctrl-C lets running steps end; the second ends the program at once.
-fn stop_on_signal(events: &Events) -> Stop {
-    let stop: Stop = Arc::new(AtomicBool::new(false));
-    let (flag, events) = (Arc::clone(&stop), events.clone());
-    tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            if flag.swap(true, Ordering::Relaxed) {
-                std::process::exit(1);
-            }
-            events.note("stopping after the steps that are running; Ctrl-C again stops at once");
-        }
-    });
-    stop
-}
-
 /// Turns what did not go well into the command's failure.
-fn finish(outcome: &Outcome) -> Result<(), Failure> {
-    let skipped = match outcome.skipped.len() {
-        0 => String::new(),
-        count => format!("\n{count} tasks were not begun"),
-    };
-    let again = "run the same command again to go on";
+fn finish(outcome: &Outcome, silent: &[HostError]) -> Result<(), Failure> {
+    let mut left = String::new();
+    if outcome.abandoned > 0 {
+        left += &format!(
+            "\n{} tasks did not end in time: their commands may still run on the hosts, and the \
+             next run waits for them",
+            outcome.abandoned
+        );
+    }
+    if !outcome.skipped.is_empty() {
+        left += &format!("\n{} tasks were not begun", outcome.skipped.len());
+    }
+    let again = interrupt::AGAIN;
     if !outcome.failed.is_empty() {
-        let list: Vec<String> = outcome
+        let mut list: Vec<String> = outcome
             .failed
             .iter()
             .map(|(task, step, error)| format!("{task}: {step}: {error}"))
             .collect();
-        return Err(Failure::step(format!(
-            "{}{skipped}\n{again}",
-            list.join("\n")
-        )));
+        let told = list.join("\n");
+        list.extend(
+            silent
+                .iter()
+                .map(ToString::to_string)
+                .filter(|words| !told.contains(words)),
+        );
+        let message = format!("{}{left}\n{again}", list.join("\n"));
+        let lost = !silent.is_empty()
+            || outcome.failed.iter().any(|(_, _, error)| {
+                matches!(error, StepError::Host(HostError::Unreachable { .. }))
+            });
+        return Err(match lost {
+            true => Failure::host(message),
+            false => Failure::step(message),
+        });
     }
     if outcome.interrupted {
-        return Err(Failure::interrupted(format!("stopped{skipped}; {again}")));
+        return Err(Failure::interrupted(format!("stopped{left}\n{again}")));
     }
     Ok(())
 }
 
 fn summary(outcome: &Outcome, clock: &Clock) {
     match outcome.changed {
-        0 => println!(
+        0 => print(format_args!(
             "nothing to change: all {} steps found the hosts as wanted",
             outcome.unchanged
-        ),
-        changed => println!(
+        )),
+        changed => print(format_args!(
             "{changed} steps changed something, {} did not need to",
             outcome.unchanged
-        ),
+        )),
     }
-    for (phase, time) in &clock.laps {
-        println!("  {phase:20} {:>6.1} s", time.as_secs_f64());
+    let all = ("all", clock.began.elapsed());
+    for (phase, time) in clock.laps.iter().chain([&all]) {
+        print(format_args!("  {phase:20} {:>6.1} s", time.as_secs_f64()));
     }
-    println!(
-        "  {:20} {:>6.1} s",
-        "all",
-        clock.began.elapsed().as_secs_f64()
-    );
 }
 
 /// What each phase took.

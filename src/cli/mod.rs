@@ -4,15 +4,17 @@ mod bundle;
 mod config;
 mod exit;
 mod install;
+mod interrupt;
 mod render;
 mod reset;
 mod session;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::report::Output;
+use crate::report::{self, Output};
 
 pub use exit::Failure;
 
@@ -57,20 +59,35 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let (output, events) = (arguments.output, report::events(arguments.output));
+    // These tell of themselves by events; the others write what they were asked for.
+    let tells = matches!(
+        arguments.command,
+        Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
+    );
     let result = match arguments.command {
-        Command::Bundle(command) => runtime.block_on(bundle::run(command, arguments.output)),
-        Command::Install(install) => runtime.block_on(install::run(&install, arguments.output)),
+        Command::Bundle(command) => runtime.block_on(bundle::run(command, output)),
+        Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),
         Command::Plan(plan) => install::show(&plan),
         Command::Render(render) => render::run(&render),
-        Command::Reset(reset) => runtime.block_on(reset::run(&reset, arguments.output)),
+        Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
         Command::Config(command) => config::run(command),
     };
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            failure.code()
-        }
+    let code = result.as_ref().err().map_or(0, Failure::code);
+    let message = result.err().map(|failure| failure.to_string());
+    let as_event = tells && output == Output::Json;
+    if tells {
+        events.end(code, message.clone());
     }
+    if let Some(message) = message.filter(|_| !as_event) {
+        // A terminal that went away must not turn a failure into a panic.
+        let _ = writeln!(std::io::stderr(), "error: {message}");
+    }
+    ExitCode::from(code)
+}
+
+/// Writes to standard output; a reader that went away is no error.
+fn print(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }

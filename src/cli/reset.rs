@@ -8,13 +8,15 @@ use std::time::Instant;
 use clap::Args;
 use futures_util::future::join_all;
 
-use super::Failure;
+use super::interrupt::AGAIN;
 use super::session::Connection;
+use super::{Failure, interrupt, print};
 use crate::event::{Event, Events, StepState};
 use crate::host::Host;
-use crate::plan::receipt::Receipt;
-use crate::report::{self, Output};
-use crate::spec::{self, cluster::Etcd};
+use crate::plan::{Journal, Receipt, StepError, Stop};
+use crate::report::Output;
+use crate::spec::cluster::Etcd;
+use crate::spec::{self, HostName};
 use crate::steps::Undo;
 
 #[derive(Debug, Args)]
@@ -30,31 +32,51 @@ pub struct Reset {
 }
 
 /// Takes a cluster away from its hosts.
-pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
+pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
     let cluster = spec::load_cluster(&arguments.file)?;
     if !arguments.yes {
         confirm(&cluster.name)?;
     }
-    let hosts = arguments.connection.connect(&cluster).await?;
-    let events = report::events(output);
+    let folder = arguments.connection.state_folder(&cluster);
+    // Held until the end: no install may run at the same time.
+    let journal = Journal::open(&folder)
+        .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
+    journal.begin("reset", "");
+    let stop = interrupt::watch(events);
+    events.phase("connect");
+    let connecting = arguments.connection.connect(&cluster);
+    let hosts = interrupt::unless_stopped(&stop, connecting).await?;
     events.phase("reset");
-    let results = join_all(hosts.values().map(|host| reset(host, &events))).await;
+    let resetting = join_all(hosts.values().map(|host| reset(host, events, &stop)));
+    let Some(results) = interrupt::in_time(&stop, resetting).await else {
+        return Err(Failure::interrupted(format!("stopped; {AGAIN}")));
+    };
     let failures: Vec<String> = results
         .iter()
-        .filter_map(|result| result.as_ref().err().cloned())
+        .filter_map(|result| result.as_ref().err())
+        .map(ToString::to_string)
         .collect();
+    let lost = |error: &Broken| matches!(error, Broken::Step(_, StepError::Host(_)));
     if !failures.is_empty() {
-        return Err(Failure::step(format!(
-            "{}\nrun the same command again to go on",
-            failures.join("\n")
-        )));
+        let message = format!("{}\n{AGAIN}", failures.join("\n"));
+        return Err(
+            match results
+                .iter()
+                .any(|result| result.as_ref().is_err_and(lost))
+            {
+                true => Failure::host(message),
+                false => Failure::step(message),
+            },
+        );
+    }
+    if stop.is_cancelled() {
+        return Err(Failure::interrupted(format!("stopped; {AGAIN}")));
     }
     let undone: usize = results
         .iter()
         .filter_map(|result| result.as_ref().ok())
         .sum();
     // Certificates and kubeconfig belong to a cluster that is no more.
-    let folder = arguments.connection.state_folder(&cluster);
     for name in ["admin.conf", "pki"] {
         let path = folder.join(name);
         let _ = if path.is_dir() {
@@ -71,8 +93,16 @@ pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
             cluster.etcd_prefix()
         ));
     }
+    events.tell(Event::Summary {
+        changed: undone,
+        unchanged: 0,
+        kubeconfig: None,
+    });
     if output != Output::Json {
-        println!("{undone} changes were taken back on {} hosts", hosts.len());
+        print(format_args!(
+            "{undone} changes were taken back on {} hosts",
+            hosts.len()
+        ));
     }
     Ok(())
 }
@@ -101,20 +131,35 @@ fn confirm(name: &str) -> Result<(), Failure> {
     }
 }
 
+/// Why a host could not be reset.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("{0}: the receipt holds a record that this kubexm cannot read: {1}")]
+    Record(HostName, serde_json::Error),
+    #[error("{}", named(.0, .1))]
+    Step(HostName, StepError),
+}
+
+/// Errors of the host name it themselves.
+fn named(host: &HostName, error: &StepError) -> String {
+    match error {
+        StepError::Host(error) => error.to_string(),
+        other => format!("{host}: {other}"),
+    }
+}
+
 /// Takes back a host's records, the last first; the receipt goes when all are done.
-async fn reset(host: &Arc<dyn Host>, events: &Events) -> Result<usize, String> {
-    let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", host.name());
-    let records = Receipt::read(host.as_ref())
-        .await
-        .map_err(|error| fail(&error))?;
+async fn reset(host: &Arc<dyn Host>, events: &Events, stop: &Stop) -> Result<usize, Broken> {
+    let broken = |error: StepError| Broken::Step(host.name().clone(), error);
+    let records = Receipt::read(host.as_ref()).await.map_err(broken)?;
     let mut done = 0;
     let mut seen = BTreeSet::new();
     for record in records.iter().rev() {
-        let undo: Undo = serde_json::from_value(record.undo.clone()).map_err(|error| {
-            fail(&format!(
-                "the receipt holds a record that this kubexm cannot read: {error}"
-            ))
-        })?;
+        if stop.is_cancelled() {
+            return Ok(done);
+        }
+        let undo: Undo = serde_json::from_value(record.undo.clone())
+            .map_err(|error| Broken::Record(host.name().clone(), error))?;
         if !seen.insert(record.undo.to_string()) {
             continue;
         }
@@ -131,13 +176,12 @@ async fn reset(host: &Arc<dyn Host>, events: &Events) -> Result<usize, String> {
             },
             elapsed: began.elapsed(),
         });
-        result.map_err(|error| fail(&error))?;
+        result.map_err(broken)?;
         done += 1;
     }
     let reload = crate::host::Command::new("systemctl").arg("daemon-reload");
-    host.run(reload).await.map_err(|error| fail(&error))?;
-    Receipt::remove(host.as_ref())
-        .await
-        .map_err(|error| fail(&error))?;
+    let reloaded = host.run(reload).await;
+    reloaded.map_err(|error| broken(StepError::Host(error)))?;
+    Receipt::remove(host.as_ref()).await.map_err(broken)?;
     Ok(done)
 }

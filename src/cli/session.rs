@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
@@ -13,7 +14,7 @@ use crate::deploy::{Certificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
-use crate::host::{Facts, Host, HostError, SshHost, SshOptions};
+use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use crate::pki::{Ca, Pair};
 use crate::spec::{Cluster, HostName};
 
@@ -62,6 +63,12 @@ impl Connection {
         &self,
         cluster: &Cluster,
     ) -> Result<BTreeMap<HostName, Arc<dyn Host>>, Failure> {
+        if let Some(file) = &self.known_hosts
+            && !file.exists()
+        {
+            let words = format!("--known-hosts: there is no file {}", file.display());
+            return Err(Failure::configuration(words));
+        }
         let host_keys = self.host_keys(cluster);
         let options = cluster.hosts.iter().map(|host| SshOptions {
             name: host.name.clone(),
@@ -97,18 +104,43 @@ impl Connection {
 
 /// The facts of all hosts.
 pub async fn gather(
+    cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
 ) -> Result<BTreeMap<HostName, Facts>, Failure> {
+    let paths = preflight::paths(cluster);
+    let gather = async |name: &HostName, host: &Arc<dyn Host>| {
+        (name.clone(), Facts::gather(host.as_ref(), &paths).await)
+    };
     let results: Vec<_> = stream::iter(hosts)
-        .map(|(name, host)| async move { (name.clone(), Facts::gather(host.as_ref()).await) })
+        .map(|(name, host)| gather(name, host))
         .buffered(PARALLEL)
         .collect()
         .await;
     let mut facts = BTreeMap::new();
+    let mut errors = Vec::new();
     for (name, result) in results {
-        facts.insert(name, result?);
+        match result {
+            Ok(found) => {
+                facts.insert(name, found);
+            }
+            Err(error) => errors.push(error.to_string()),
+        }
     }
-    Ok(facts)
+    if errors.is_empty() {
+        Ok(facts)
+    } else {
+        Err(Failure::host(errors.join("\n")))
+    }
+}
+
+/// Why hosts no longer answer, where they do not: what failed elsewhere may have waited for them.
+pub async fn silent(hosts: &BTreeMap<HostName, Arc<dyn Host>>) -> Vec<HostError> {
+    let asked = hosts.values().map(|host| {
+        let command = Command::new("true").timeout(Duration::from_secs(10));
+        async move { host.run(command).await.err() }
+    });
+    let answers = futures_util::future::join_all(asked).await;
+    answers.into_iter().flatten().collect()
 }
 
 /// Preflight: all findings on all hosts, and on what the cluster leans on outside of them.
@@ -119,6 +151,7 @@ pub async fn preflight(
     bundle: &Bundle,
 ) -> Vec<Finding> {
     let lock = bundle.lock();
+    let files: u64 = lock.files.iter().map(|file| file.size).sum();
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
     let offer = Offer {
         arches: lock.architectures.clone(),
@@ -127,8 +160,8 @@ pub async fn preflight(
             .iter()
             .map(|set| (set.distribution.clone(), set.release.clone()))
             .collect(),
-        // Images once in the registry and once unpacked on the node that has everything.
-        disk_kib: content * 3 / 1024,
+        images_kib: content.saturating_sub(files) / 1024,
+        files_kib: files / 1024,
     };
     let mut findings = preflight::check(cluster, facts, &offer);
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);

@@ -12,7 +12,11 @@ use crate::spec::HostName;
 ///
 /// No variant may carry a secret: events go to terminals, files and other programs.
 #[derive(Debug, Clone, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
+#[serde(
+    tag = "event",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case"
+)]
 pub enum Event {
     /// A stretch of work began: "resolve", "download", "pack", "preflight"…
     Phase {
@@ -55,10 +59,51 @@ pub enum Event {
         /// The step's one-line description.
         step: String,
         /// What became of it.
+        #[serde(flatten)]
         state: StepState,
         /// Time since the step began.
         #[serde(serialize_with = "seconds")]
         elapsed: Duration,
+    },
+    /// A task of a plan that is only shown (`install --dry-run`), in an order in which it can run.
+    Planned {
+        /// The host.
+        host: HostName,
+        /// The module.
+        module: String,
+        /// The task within the module.
+        task: String,
+        /// Its steps' one-line descriptions.
+        steps: Vec<String>,
+    },
+    /// Something about a host that is not as an install needs it.
+    Finding {
+        /// The host.
+        host: HostName,
+        /// Whether the install cannot go on.
+        fatal: bool,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// What an install or a reset did; only where it came through.
+    Summary {
+        /// Steps that changed a host, or changes that were taken back.
+        changed: usize,
+        /// Steps that found the host as wanted.
+        unchanged: usize,
+        /// Where the administrator's kubeconfig is.
+        kubeconfig: Option<String>,
+    },
+    /// The command ended: always its last event.
+    End {
+        /// Whether all is well.
+        ok: bool,
+        /// The process's exit code.
+        exit_code: u8,
+        /// Why it failed, where it did: the text that people get.
+        message: Option<String>,
     },
     /// Something the user should know that does not stop the work.
     Warning {
@@ -74,7 +119,7 @@ pub enum Event {
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "state", content = "reason", rename_all = "kebab-case")]
 pub enum StepState {
     /// It runs.
     Started,
@@ -139,6 +184,15 @@ impl Events {
     pub fn warn(&self, message: impl Into<String>) {
         self.tell(Event::Warning {
             message: message.into(),
+        });
+    }
+
+    /// Tells how the command ended.
+    pub fn end(&self, exit_code: u8, message: Option<String>) {
+        self.tell(Event::End {
+            ok: exit_code == 0,
+            exit_code,
+            message,
         });
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use russh::MethodKind;
 use russh::client::{AuthResult, Handle, Handler, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
@@ -30,6 +31,9 @@ pub async fn log_in<H: Handler>(
             Ok(false) => tried.push(format!("key {} (refused)", path.display())),
             Err(reason) => tried.push(format!("key {} ({reason})", path.display())),
         }
+        if handle.is_closed() {
+            break;
+        }
     }
     if options.private_key.is_none() || tried.iter().any(|way| way.contains("encrypted")) {
         match with_agent(handle, options).await {
@@ -39,10 +43,11 @@ pub async fn log_in<H: Handler>(
         }
     }
     if let Some(password) = &options.password {
-        if with_password(handle, &options.user, &password.0).await {
-            return Ok(());
+        match with_password(handle, &options.user, &password.0).await {
+            Password::Taken => return Ok(()),
+            Password::Refused => tried.push("password (refused)".to_owned()),
+            Password::NotAsked => tried.push("password (the host takes none)".to_owned()),
         }
-        tried.push("password (refused)".to_owned());
     }
     Err(HostError::Denied {
         host: options.name.clone(),
@@ -110,9 +115,27 @@ async fn with_agent<H: Handler>(handle: &mut Handle<H>, options: &SshOptions) ->
     Some(false)
 }
 
-async fn with_password<H: Handler>(handle: &mut Handle<H>, user: &str, password: &str) -> bool {
-    if let Ok(AuthResult::Success) = handle.authenticate_password(user, password).await {
-        return true;
+enum Password {
+    Taken,
+    Refused,
+    /// The host's sshd logs nobody in by password.
+    NotAsked,
+}
+
+async fn with_password<H: Handler>(handle: &mut Handle<H>, user: &str, password: &str) -> Password {
+    let remaining = match handle.authenticate_password(user, password).await {
+        Ok(AuthResult::Success) => return Password::Taken,
+        Ok(AuthResult::Failure {
+            remaining_methods, ..
+        }) => remaining_methods,
+        Err(_) => return Password::Refused,
+    };
+    let asks = [MethodKind::Password, MethodKind::KeyboardInteractive];
+    if !handle.is_closed() && !asks.iter().any(|method| remaining.contains(method)) {
+        return Password::NotAsked;
+    }
+    if !remaining.contains(&MethodKind::KeyboardInteractive) {
+        return Password::Refused;
     }
     // Servers with PAM ask the same question by another method.
     let mut answer = handle
@@ -120,15 +143,15 @@ async fn with_password<H: Handler>(handle: &mut Handle<H>, user: &str, password:
         .await;
     for _ in 0..3 {
         match answer {
-            Ok(KeyboardInteractiveAuthResponse::Success) => return true,
+            Ok(KeyboardInteractiveAuthResponse::Success) => return Password::Taken,
             Ok(KeyboardInteractiveAuthResponse::InfoRequest { prompts, .. }) => {
                 let answers = prompts.iter().map(|_| password.to_owned()).collect();
                 answer = handle
                     .authenticate_keyboard_interactive_respond(answers)
                     .await;
             }
-            _ => return false,
+            _ => break,
         }
     }
-    false
+    Password::Refused
 }

@@ -10,7 +10,7 @@ use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
-use super::dial::{DialError, LIMIT, Line};
+use super::forward::{DialError, LIMIT, Line};
 use crate::spec::Version;
 
 /// An answer of etcd is a few hundred bytes; a hostile one must not fill our memory.

@@ -19,10 +19,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Asks a host.
-    pub async fn gather(host: &dyn Host) -> Result<Self, HostError> {
+    /// Asks a host, and how much room it has at `paths`.
+    pub async fn gather(host: &dyn Host, paths: &[&str]) -> Result<Self, HostError> {
         let before = now();
-        let command = Command::script(SCRIPT, [""; 0])
+        let command = Command::script(SCRIPT, paths.iter().copied())
             .describe("gather facts")
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
@@ -81,6 +81,12 @@ impl Facts {
         self.one(key)?.parse().ok()
     }
 
+    /// Free KiB at a path that was asked for, and the mount point of its file system.
+    pub fn free(&self, path: &str) -> Option<(u64, &str)> {
+        let (free, mount) = self.one(&format!("free_{path}"))?.split_once(' ')?;
+        Some((free.parse().ok()?, mount))
+    }
+
     /// Whether a key has the value `yes`.
     pub fn is(&self, key: &str) -> bool {
         self.one(key) == Some("yes")
@@ -129,21 +135,32 @@ mod tests {
     fn reads_what_a_host_prints() {
         let facts = Facts::parse(
             "arch=x86_64\nos_id=debian\nos_codename=\"trixie\"\naddress=10.0.0.1/24\naddress=fe80::1/64\n\
-             listen=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\n",
+             listen=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\nfree_/opt=77 /\nfree_/x=zz /\n",
         );
         assert_eq!(facts.arch(), Some(Arch::Amd64));
         assert_eq!(facts.release(), ("debian", "trixie"));
         assert_eq!(facts.addresses().len(), 2);
         assert_eq!(facts.listening().into_iter().collect::<Vec<_>>(), [6443]);
+        assert_eq!(
+            (facts.free("/opt"), facts.free("/x")),
+            (Some((77, "/")), None)
+        );
         assert!(facts.is("swap") && facts.number("memory") == Some(2048));
     }
 
     #[tokio::test]
     async fn the_script_runs_on_a_real_system() {
         let name = "here".parse().unwrap();
-        let facts = Facts::gather(&crate::host::local::LocalHost::new(name))
-            .await
-            .unwrap();
+        let facts = Facts::gather(
+            &crate::host::local::LocalHost::new(name),
+            &["/", "/nothing/here"],
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            facts.free("/nothing/here").map(|(_, mount)| mount),
+            Some("/")
+        );
         assert!(
             facts.arch().is_some() && facts.number("cpus") > Some(0),
             "{facts:?}"

@@ -28,8 +28,12 @@ done
 echo "firewalld=$(yes systemctl is-active firewalld)"
 echo "ufw=$(yes systemctl is-active ufw)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
-for path in / /var /usr/local /etc /opt; do
-  df -Pk "$path" 2>/dev/null | awk -v path="$path" 'NR == 2 { print "free_" path "=" $4; print "size_" path "=" $2 }'
+for path in "$@"; do
+  nearest=$path
+  while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
+  # Free KiB and mount point of the file system that the path is on, or would be; its size.
+  df -Pk "$nearest" 2>/dev/null |
+    awk -v path="$path" 'NR == 2 { print "free_" path "=" $4 " " $6; print "size_" path "=" $2 }'
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{Command, DialError, Host, HostError, Input, Line, Output, dial};
+use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
 use crate::spec::HostName;
 
 /// Runs commands here, as the current user, or as root of a folder that stands for a machine.
@@ -222,7 +222,7 @@ impl Host for LocalHost {
 
     async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
         let opening = tokio::net::TcpStream::connect((target, port));
-        match tokio::time::timeout(dial::LIMIT, opening).await {
+        match tokio::time::timeout(forward::LIMIT, opening).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(_)) => Err(DialError::Refused),
             Err(_) => Err(DialError::Silent),

@@ -1,10 +1,12 @@
 //! A machine of the cluster: connect to it, run commands as root, learn its facts.
 
 mod authenticate;
+mod channel;
 pub mod command;
-pub mod dial;
+mod dial;
 pub mod etcd_client;
 pub mod facts;
+pub mod forward;
 pub mod known_hosts;
 pub mod local;
 pub mod outside;
@@ -14,8 +16,8 @@ pub mod tar_stream;
 pub mod upload;
 
 pub use command::{Command, Input, Output};
-pub use dial::{DialError, Line};
 pub use facts::Facts;
+pub use forward::{DialError, Line};
 pub use ssh::{SshHost, SshOptions};
 
 use async_trait::async_trait;

@@ -22,12 +22,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.fatal { "error" } else { "warning" };
-        write!(
-            f,
-            "{}: {kind}: {}\n  hint: {}",
-            self.host, self.what, self.hint
-        )
+        write!(f, "{}: {}\n  hint: {}", self.host, self.what, self.hint)
     }
 }
 
@@ -38,8 +33,21 @@ pub struct Offer {
     pub arches: Vec<Arch>,
     /// (distribution, release) with packages in the bundle.
     pub releases: Vec<(String, String)>,
-    /// KiB that a host needs under /var.
-    pub disk_kib: u64,
+    /// KiB of all images, packed.
+    pub images_kib: u64,
+    /// KiB of all binaries.
+    pub files_kib: u64,
+}
+
+/// Where files arrive before they are put into place.
+const STAGING: &str = "/var/lib/kubexm";
+const RUNTIME: &str = "/var/lib/containerd";
+const PROGRAMS: &str = "/usr/local";
+
+/// The paths whose room [`check`] wants to know.
+pub fn paths(cluster: &Cluster) -> [&str; 4] {
+    let registry = cluster.registry.data_dir.as_str();
+    [STAGING, RUNTIME, PROGRAMS, registry]
 }
 
 /// Least memory of a control plane in KiB: kubeadm's own figure
@@ -49,6 +57,8 @@ const CONTROL_PLANE_MEMORY: u64 = 1700 * 1024;
 /// The kubelet's own `imagefs.available`, the highest of its thresholds for a disk
 /// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
 const EVICTION_PERCENT: u64 = 15;
+/// KiB below which a host that has its files deserves a word.
+const ALMOST_FULL: u64 = 256 * 1024;
 
 /// All findings on all hosts.
 pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer) -> Vec<Finding> {
@@ -145,36 +155,62 @@ impl Checker<'_> {
                 "a control plane needs more; ignore with Mem",
             );
         }
-        if self
-            .facts
-            .number("free_/var")
-            .is_some_and(|free| free < self.offer.disk_kib)
-        {
-            let (free, need) = (
-                self.facts.number("free_/var").unwrap_or(0) / 1024,
-                self.offer.disk_kib / 1024,
-            );
-            self.error(
-                format!("/var has {free} MiB free, {need} MiB are needed"),
-                "make room under /var",
-            );
+        self.room();
+    }
+
+    /// Paths on one file system need their room together.
+    fn room(&mut self) {
+        let cluster = self.cluster;
+        let unpacked = if cluster.is_control_plane(self.name) {
+            2
+        } else {
+            1
+        };
+        let mut needs = vec![
+            (STAGING, self.offer.files_kib),
+            (PROGRAMS, self.offer.files_kib),
+            (RUNTIME, self.offer.images_kib * unpacked),
+        ];
+        if cluster.roles.registry.contains(self.name) {
+            needs.push((cluster.registry.data_dir.as_str(), self.offer.images_kib));
+        }
+        let facts = self.facts;
+        let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
+        for (path, need) in needs {
+            let Some((free, mount)) = facts.free(path) else {
+                continue;
+            };
+            let entry = mounts.entry(mount).or_insert((free, 0, Vec::new()));
+            entry.1 += need;
+            entry.2.push(path);
+        }
+        // What an earlier run brought is there already, and how much that is nobody has counted.
+        let again = facts.is("receipt");
+        for (mount, (free, need, paths)) in mounts {
+            let need = if again { ALMOST_FULL } else { need };
+            if free < need {
+                let what = format!(
+                    "{mount} has {} MiB free, {} MiB are needed for {}",
+                    free / 1024,
+                    need.div_ceil(1024),
+                    paths.join(", ")
+                );
+                self.add(!again, what, &format!("make room on {mount}"));
+            }
         }
     }
 
     /// Below its eviction thresholds a kubelet is Ready and takes no pod.
     fn disk_pressure(&mut self) {
-        let Some((free, size)) = self
-            .facts
-            .number("free_/var")
-            .zip(self.facts.number("size_/var"))
-        else {
+        let size = self.facts.number(&format!("size_{RUNTIME}"));
+        let Some(((free, mount), size)) = self.facts.free(RUNTIME).zip(size) else {
             return;
         };
         let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
         if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
             let percent = free.saturating_mul(100) / size.max(1);
             self.warning(
-                format!("/var has {percent}% free: its node will refuse pods for DiskPressure"),
+                format!("{mount} has {percent}% free: its node will refuse pods for DiskPressure"),
                 "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
             );
         }

@@ -1,26 +1,27 @@
 //! Hosts over SSH: one connection a host, a channel a command.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use russh::client::{self, Handle};
-use russh::{ChannelMsg, Disconnect};
-use tokio::sync::{Semaphore, mpsc};
+use russh::Disconnect;
+use russh::client::Handle;
+use tokio::sync::Semaphore;
 
 use super::authenticate;
-use super::known_hosts::{HostKeys, Verdict};
-use super::{Command, DialError, Host, HostError, Input, Line, Output, dial};
+use super::channel::{receive, send};
+use super::dial::{self, Checker, Dialed, End, unreachable};
+use super::known_hosts::HostKeys;
+use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
 use crate::spec::HostName;
 use crate::spec::cluster::Secret;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a login, and for a sudo: PAM may wait seconds after a wrong password.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// sshd allows ten sessions on a connection unless told otherwise.
 const SESSIONS: usize = 8;
-/// Bytes that are read ahead of the line.
-const CHUNK: usize = 60 * 1024;
+/// Stands between what the user's shell profile prints and what the command does.
+const MARK: &str = "kubexm: output begins";
 /// A command's line: always the same environment, whatever the user's shell profile says.
 const ENVIRONMENT: &str =
     "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -48,6 +49,7 @@ pub struct SshOptions {
 pub struct SshHost {
     options: SshOptions,
     handle: Handle<Checker>,
+    end: End,
     become_root: BecomeRoot,
     sessions: Semaphore,
 }
@@ -62,84 +64,33 @@ enum BecomeRoot {
     SudoWithPassword(Secret),
 }
 
-struct Checker {
-    address: String,
-    port: u16,
-    host_keys: HostKeys,
-    verdict: Arc<std::sync::Mutex<Option<Verdict>>>,
-}
-
-impl client::Handler for Checker {
-    type Error = russh::Error;
-
-    async fn check_server_key(
-        &mut self,
-        presented: &russh::keys::PublicKeyOrCertificate,
-    ) -> Result<bool, Self::Error> {
-        let verdict = match presented {
-            russh::keys::PublicKeyOrCertificate::PublicKey { key, .. } => {
-                self.host_keys.judge(&self.address, self.port, key)
-            }
-            russh::keys::PublicKeyOrCertificate::Certificate(_) => Verdict::Refused(
-                "it shows a host certificate, which kubexm does not check yet".to_owned(),
-            ),
-        };
-        let accepted = matches!(verdict, Verdict::Known);
-        if let Ok(mut place) = self.verdict.lock() {
-            *place = Some(verdict);
-        }
-        Ok(accepted)
-    }
-}
-
 impl SshHost {
     /// Connects, checks the host's key, logs in and finds out how to become root.
     pub async fn connect(options: SshOptions) -> Result<Self, HostError> {
-        let config = client::Config {
-            nodelay: true,
-            window_size: 32 * 1024 * 1024,
-            maximum_packet_size: 64 * 1024,
-            keepalive_interval: Some(Duration::from_secs(15)),
-            keepalive_max: 4,
-            ..client::Config::default()
-        };
-        let verdict = Arc::default();
-        let checker = Checker {
-            address: options.address.clone(),
-            port: options.port,
-            host_keys: options.host_keys.clone(),
-            verdict: Arc::clone(&verdict),
-        };
-        let address = (options.address.as_str(), options.port);
-        let connecting = client::connect(Arc::new(config), address, checker);
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let mut handle = match connected {
-            Ok(Ok(handle)) => handle,
-            Ok(Err(error)) => {
-                let refused = verdict.lock().ok().and_then(|mut place| place.take());
-                return Err(match refused {
-                    Some(Verdict::Refused(reason)) => HostError::HostKey {
-                        host: options.name.clone(),
-                        reason,
-                    },
-                    _ => unreachable(&options, &error.to_string()),
-                });
+        let Dialed { mut handle, end } = dial::dial(&options).await?;
+        let logging_in = authenticate::log_in(&mut handle, &options);
+        let logged_in = tokio::time::timeout(LOGIN_TIMEOUT, logging_in).await;
+        match logged_in {
+            // Who is thrown out is not told by the method that was tried last.
+            Ok(Err(HostError::Denied { reason, .. })) if handle.is_closed() => {
+                let words = end.words("the host ended the connection");
+                return Err(denied(&options, &format!("{words} ({reason})")));
             }
-            Err(_) => {
-                return Err(unreachable(
-                    &options,
-                    "no answer within 10 seconds; is it up, and is the port right?",
-                ));
-            }
-        };
-        authenticate::log_in(&mut handle, &options).await?;
+            Ok(result) => result?,
+            Err(_) => return Err(too_slow(&options, "the login", LOGIN_TIMEOUT)),
+        }
         let mut host = Self {
             become_root: BecomeRoot::AlreadyRoot,
             sessions: Semaphore::new(SESSIONS),
             handle,
+            end,
             options,
         };
-        host.become_root = host.find_way_to_root().await?;
+        let asking = host.find_way_to_root();
+        host.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, asking).await {
+            Ok(result) => result?,
+            Err(_) => return Err(too_slow(&host.options, "sudo", LOGIN_TIMEOUT)),
+        };
         Ok(host)
     }
 
@@ -155,31 +106,38 @@ impl SshHost {
         if self.options.user == "root" {
             return Ok(BecomeRoot::AlreadyRoot);
         }
-        // `-k` forgets what an earlier login left, so that the answer holds for every command.
+        let has_sudo = self
+            .execute("command -v sudo", Input::None, None, "look for sudo")
+            .await?;
+        if !has_sudo.success() {
+            let words = "the host has no sudo; install it, or log in as root";
+            return Err(denied(&self.options, words));
+        }
+        // `-k` forgets what an earlier login left, so that the answer holds for every command;
+        // `env` is what every command runs.
         let plain = self
-            .execute("sudo -k; sudo -n true", Input::None, None, "sudo")
+            .execute("sudo -k; sudo -n -- env true", Input::None, None, "sudo")
             .await?;
         if plain.success() {
             return Ok(BecomeRoot::Sudo);
         }
-        let denied = |reason: &str| HostError::Denied {
-            host: self.options.name.clone(),
-            user: self.options.user.clone(),
-            reason: reason.to_owned(),
-        };
         let Some(password) = &self.options.password else {
-            return Err(denied(
-                "sudo wants a password; give one in cluster.yaml, or allow NOPASSWD",
-            ));
+            let words = "sudo wants a password; give one in cluster.yaml, or allow NOPASSWD";
+            return Err(denied(&self.options, words));
         };
         let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
         let output = self
-            .execute("sudo -k -S -p '' true", input, None, "sudo")
+            .execute("sudo -k -S -p '' -- env true", input, None, "sudo")
             .await?;
         if output.success() {
             return Ok(BecomeRoot::SudoWithPassword(password.clone()));
         }
-        Err(denied(&format!("sudo refuses: {}", output.complaint())))
+        let complaint = output.complaint();
+        if complaint.contains("incorrect password") {
+            let words = "sudo refuses the password of cluster.yaml";
+            return Err(denied(&self.options, words));
+        }
+        Err(denied(&self.options, &format!("sudo refuses: {complaint}")))
     }
 
     /// Runs one command line as the logged-in user.
@@ -191,7 +149,8 @@ impl SshHost {
         description: &str,
     ) -> Result<Output, HostError> {
         let broken = |error: russh::Error| {
-            unreachable(&self.options, &format!("the connection broke ({error})"))
+            let words = self.end.words(&error.to_string());
+            unreachable(&self.options, &format!("the connection broke: {words}"))
         };
         let _session = self
             .sessions
@@ -199,6 +158,7 @@ impl SshHost {
             .await
             .map_err(|_| broken(russh::Error::Disconnect))?;
         let channel = self.handle.channel_open_session().await.map_err(broken)?;
+        let line = format!("echo '{MARK}'; {line}");
         channel.exec(true, line).await.map_err(broken)?;
         let (mut read, write) = channel.split();
         let sending = async {
@@ -227,100 +187,49 @@ impl SshHost {
                 });
             }
         };
-        output.ok_or_else(|| {
-            unreachable(
-                &self.options,
-                &format!("the connection broke during: {description}"),
-            )
+        let Some(mut output) = output else {
+            let words = self.end.words("the host went away");
+            let words = format!("the connection broke during '{description}': {words}");
+            return Err(unreachable(&self.options, &words));
+        };
+        if after_mark(&mut output.stdout) {
+            return Ok(output);
+        }
+        Err(HostError::Command {
+            host: self.options.name.clone(),
+            command: description.to_owned(),
+            reason: format!(
+                "{} gets no shell there: {}",
+                self.options.user,
+                output.complaint()
+            ),
         })
     }
 }
 
-/// Sends the input; `Err(None)` where the other side stopped reading, which its exit status tells.
-async fn send(
-    write: &russh::ChannelWriteHalf<client::Msg>,
-    input: Input,
-) -> Result<(), Option<std::io::Error>> {
-    match input {
-        Input::None => Ok(()),
-        Input::Bytes(bytes) => {
-            for chunk in bytes.chunks(CHUNK) {
-                write
-                    .data_bytes(Bytes::copy_from_slice(chunk))
-                    .await
-                    .map_err(|_| None)?;
-            }
-            Ok(())
-        }
-        Input::Stream(mut stream) => {
-            let (sender, mut chunks) = mpsc::channel::<std::io::Result<Bytes>>(8);
-            tokio::task::spawn_blocking(move || {
-                loop {
-                    let mut buffer = vec![0u8; CHUNK];
-                    let chunk = match stream.read(&mut buffer) {
-                        Ok(0) => return,
-                        Ok(count) => {
-                            buffer.truncate(count);
-                            Ok(Bytes::from(buffer))
-                        }
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                        Err(error) => Err(error),
-                    };
-                    let failed = chunk.is_err();
-                    if sender.blocking_send(chunk).is_err() || failed {
-                        return;
-                    }
-                }
-            });
-            while let Some(chunk) = chunks.recv().await {
-                write
-                    .data_bytes(chunk.map_err(Some)?)
-                    .await
-                    .map_err(|_| None)?;
-            }
-            Ok(())
-        }
+/// Drops what stands before the mark; `false` where there is none.
+fn after_mark(stdout: &mut Vec<u8>) -> bool {
+    let mark = format!("{MARK}\n");
+    let found = stdout
+        .windows(mark.len())
+        .position(|window| window == mark.as_bytes());
+    if let Some(place) = found {
+        stdout.drain(..place + mark.len());
     }
+    found.is_some()
 }
 
-/// Everything a command prints, and its status; `None` where the connection ended before it did.
-async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output> {
-    let mut output = Output {
-        status: 0,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-    };
-    let mut status = None;
-    while let Some(message) = read.wait().await {
-        match message {
-            ChannelMsg::Data { data } => keep(&mut output.stdout, &data),
-            ChannelMsg::ExtendedData { data, .. } => keep(&mut output.stderr, &data),
-            ChannelMsg::ExitStatus { exit_status } => status = i32::try_from(exit_status).ok(),
-            ChannelMsg::ExitSignal { signal_name, .. } => {
-                keep(
-                    &mut output.stderr,
-                    format!("killed by signal {signal_name:?}").as_bytes(),
-                );
-                status = Some(128);
-            }
-            _ => {}
-        }
-    }
-    output.status = status?;
-    Some(output)
-}
-
-fn keep(stream: &mut Vec<u8>, data: &[u8]) {
-    let room = Output::LIMIT.saturating_sub(stream.len());
-    stream.extend_from_slice(&data[..data.len().min(room)]);
-}
-
-fn unreachable(options: &SshOptions, reason: &str) -> HostError {
-    HostError::Unreachable {
+fn denied(options: &SshOptions, reason: &str) -> HostError {
+    HostError::Denied {
         host: options.name.clone(),
-        address: format!("{}:{}", options.address, options.port),
+        user: options.user.clone(),
         reason: reason.to_owned(),
     }
+}
+
+fn too_slow(options: &SshOptions, what: &str, limit: Duration) -> HostError {
+    let words = format!("{what} was not done after {} seconds", limit.as_secs());
+    unreachable(options, &words)
 }
 
 /// Quotes one word for a POSIX shell.
@@ -362,13 +271,30 @@ impl Host for SshHost {
     }
 
     async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
-        dial::through(&self.handle, target, port).await
+        forward::through(&self.handle, target, port).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_profile_prints_is_not_the_commands() {
+        for (printed, kept, found) in [
+            ("Welcome!\nkubexm: output begins\nhere", "here", true),
+            ("kubexm: output begins\n", "", true),
+            (
+                "This account is not available.\n",
+                "This account is not available.\n",
+                false,
+            ),
+        ] {
+            let mut stdout = printed.as_bytes().to_vec();
+            assert_eq!(after_mark(&mut stdout), found);
+            assert_eq!(String::from_utf8(stdout).unwrap(), kept);
+        }
+    }
 
     #[test]
     fn quoting_survives_a_shell() {

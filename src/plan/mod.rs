@@ -7,15 +7,17 @@
 pub mod executor;
 pub mod graph;
 pub mod journal;
+mod progress;
 pub mod receipt;
 pub mod show;
 pub mod slot;
 pub mod step;
 pub mod task;
 
-pub use executor::{Outcome, Stop, execute};
+pub use executor::{AT_ONCE, GRACE, Stop, execute};
 pub use graph::BrokenPlan;
 pub use journal::Journal;
+pub use progress::{Outcome, Skip};
 pub use receipt::Receipt;
 pub use slot::Slot;
 pub use step::{Check, RenderedFile, Step, StepContext, StepError, UndoLog};

@@ -1,9 +1,24 @@
-//! Prints a plan for people.
+//! A plan for people, and for programs.
 
 use std::fmt::Write;
 
 use super::graph::{BrokenPlan, Graph};
 use super::task::Plan;
+use crate::event::{Event, Events};
+
+/// Tells each task, in an order in which they can run.
+pub fn tell(plan: &Plan, events: &Events) -> Result<(), BrokenPlan> {
+    for &place in &Graph::of(plan)?.order {
+        let task = &plan.tasks[place];
+        events.tell(Event::Planned {
+            host: task.host.clone(),
+            module: task.module.clone(),
+            task: task.name.clone(),
+            steps: task.steps.iter().map(|step| step.describe()).collect(),
+        });
+    }
+    Ok(())
+}
 
 /// The whole plan in an order in which it can run; each task with its steps.
 pub fn show(plan: &Plan) -> Result<String, BrokenPlan> {

@@ -34,6 +34,11 @@ pub enum StepError {
 }
 
 impl StepError {
+    /// Whether the connection to the host broke.
+    pub fn is_loss_of_host(&self) -> bool {
+        matches!(self, Self::Host(HostError::Unreachable { .. }))
+    }
+
     /// The output of a command that must have succeeded; else what it complained of while doing
     /// `action`.
     pub fn unless_done(action: &str, output: Output) -> Result<Output, Self> {

@@ -11,7 +11,7 @@ mod tests;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use crate::event::{Events, StepState};
+use crate::event::{Event, Events, StepState};
 
 /// How to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -45,6 +45,19 @@ fn word(state: &StepState) -> Option<&'static str> {
         StepState::Changed => Some("done"),
         StepState::Reverted => Some("undone"),
         StepState::Failed(_) => Some("FAILED"),
+    }
+}
+
+/// A finding that stops nothing; the others are in the command's error.
+fn warning(event: &Event) -> Option<String> {
+    match event {
+        Event::Finding {
+            host,
+            fatal: false,
+            what,
+            hint,
+        } => Some(format!("warning: {host}: {what}\n  hint: {hint}")),
+        _ => None,
     }
 }
 

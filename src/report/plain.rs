@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::text::printable;
-use super::{bytes, word};
+use super::{bytes, warning, word};
 use crate::event::{Event, Listener, StepState};
 
 /// A running transfer says something at most this often.
@@ -98,6 +98,7 @@ impl<W: Write + Send> Listener for Plain<W> {
             Event::Phase { name } => self.say(&format!("== {name}")),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
             Event::Step {
                 host,
                 step,

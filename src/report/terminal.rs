@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::text::{keep_end, keep_start, printable, wrap};
-use super::word;
+use super::{warning, word};
 use crate::event::{Event, Listener, StepState};
 
 /// Lines are made for a terminal of this width; a wider one is not filled, a narrower one wraps.
@@ -98,7 +98,7 @@ impl Terminal {
             self.say(reason);
         }
         if let Some(bar) = running.get(host) {
-            bar.set_message("");
+            bar.set_message("waiting");
         }
     }
 
@@ -109,11 +109,24 @@ impl Terminal {
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
+
+    /// Takes all bars away, so that what is written next is not drawn over.
+    fn close(&self) {
+        if let Ok(mut running) = self.running.lock() {
+            running.values().for_each(ProgressBar::finish_and_clear);
+            running.clear();
+        }
+        if let Ok(mut bars) = self.bars.lock() {
+            bars.values().for_each(ProgressBar::finish_and_clear);
+            bars.clear();
+        }
+        let _ = self.screen.clear();
+    }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = self.screen.clear();
+        self.close();
     }
 }
 
@@ -146,6 +159,10 @@ impl Listener for Terminal {
             } => self.step(host.as_str(), step, state, *elapsed),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
+            // The command itself writes these for people, below where the bars were.
+            Event::Summary { .. } | Event::End { .. } => self.close(),
+            Event::Planned { .. } => {}
         }
     }
 }

@@ -316,7 +316,11 @@ impl<'a> Fields<'a> {
                 .min_by_key(|candidate| distance(name, candidate));
             let hint = match near {
                 Some(near) if distance(name, near) <= 3 => format!("did you mean '{near}'?"),
-                _ => format!("known here: {}", known.join(", ")),
+                _ => {
+                    let unique: std::collections::BTreeSet<_> = known.iter().collect();
+                    let names: Vec<_> = unique.into_iter().map(ToString::to_string).collect();
+                    format!("known here: {}", names.join(", "))
+                }
             };
             self.reader
                 .problem(key, &self.path(name), "unknown field", Some(&hint));

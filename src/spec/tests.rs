@@ -39,6 +39,16 @@ fn a_short_file_gets_working_defaults() {
     );
 }
 
+#[test]
+fn a_default_that_every_host_overrides_is_no_unknown_field() {
+    let text = GOOD
+        .replace("10.0.0.11}", "10.0.0.11, user: admin, password: one}")
+        .replace("user: root}", "user: root, password: two}")
+        .replace("10.0.0.13}", "10.0.0.13, user: admin, password: three}");
+    let cluster = parse_cluster("cluster.yaml", &text).unwrap();
+    assert_eq!(cluster.hosts[2].user, "admin");
+}
+
 /// The messages for a text made by replacing something in the good file.
 fn problems(from: &str, to: &str) -> Vec<String> {
     assert!(GOOD.contains(from), "{from}");

@@ -50,9 +50,10 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
 
 pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Option<HostSpec> {
     let reader = host.reader();
+    // A default is read even where every host has a value of its own: it is no unknown field.
     let text = |name| {
-        host.text(name)
-            .or_else(|| defaults.and_then(|d| d.text(name)))
+        let default = defaults.and_then(|d| d.text(name));
+        host.text(name).or(default)
     };
     let name = host
         .required("name")
@@ -75,18 +76,17 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
             parsed => parsed.and_then(Result::ok),
         },
     };
-    let port = host
-        .number("port", 1, 65535)
-        .or_else(|| defaults.and_then(|d| d.number("port", 1, 65535)));
+    let default_port = defaults.and_then(|d| d.number("port", 1, 65535));
+    let port = host.number("port", 1, 65535).or(default_port);
     let user = text("user").unwrap_or_else(|| "root".to_owned());
     let password = text("password").map(Secret);
     let private_key_path = text("privateKeyPath").map(|path| expand_home(&path));
-    let arch = host
-        .value("arch")
-        .or_else(|| defaults.and_then(|d| d.value("arch")));
+    let default_arch = defaults.and_then(|d| d.value("arch"));
+    let arch = host.value("arch").or(default_arch);
     let mut labels = defaults.map(|d| d.text_map("labels")).unwrap_or_default();
     labels.extend(host.text_map("labels"));
-    let taints = read_taints(host).or_else(|| defaults.and_then(read_taints));
+    let default_taints = defaults.and_then(read_taints);
+    let taints = read_taints(host).or(default_taints);
     Some(HostSpec {
         name: name?,
         address: address?,
