@@ -21,7 +21,7 @@ pub struct RunOnce {
     pub command: String,
     /// What it reads; kept out of arguments since it may be secret.
     pub input: Option<InputFile>,
-    /// Takes back what a failed try left.
+    /// Takes back what a failed try left; must succeed before the next.
     pub cleanup: String,
     /// How it is taken back by a reset.
     pub undo: Vec<Undo>,
@@ -49,10 +49,16 @@ exec 9>/run/kubexm/once.lock
 flock -w 600 9 || { echo "an earlier run of it is still going on after 10 minutes" >&2; exit 1; }
 done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
-if [ -e "$done.begun" ]; then sh -euc "$cleanup" 9>&- || :; fi
+if [ -e "$done.begun" ]; then
+  sh -euc "$cleanup" 9>&- || { echo "cannot clean up after the try before it" >&2; exit 1; }
+fi
 : >"$done.begun"
 if [ -n "$place" ]; then mv "$input" "$place"; input=$place; fi
-(umask 022; INPUT=$input sh -euc "$command" 9>&- )
+# Into a file: a pipe whose reader is gone would end the command when it complains.
+log=/run/kubexm/$id.log
+status=0
+(umask 022; INPUT=$input sh -euc "$command" 9>&- ) 2>"$log" || status=$?
+if [ "$status" != 0 ]; then tail -c 8000 "$log" >&2; exit "$status"; fi
 mv "$done.begun" "$done"
 "#;
 
