@@ -21,7 +21,7 @@ pub struct RunOnce {
     pub command: String,
     /// What it reads; kept out of arguments since it may be secret.
     pub input: Option<InputFile>,
-    /// Takes back what a failed try left.
+    /// Takes back what a failed try left; must succeed before the next.
     pub cleanup: String,
     /// How it is taken back by a reset.
     pub undo: Vec<Undo>,
@@ -53,6 +53,7 @@ run() {
   (exec setsid --wait sh -euc 'echo $$ >"$2"; INPUT=$3 exec sh -euc "$1"' \
     kubexm "$1" "$group" "$input" >/run/kubexm/once.log 2>&1 9>&-)
 }
+tell() { tail -c 8000 /run/kubexm/once.log >&2; }
 (umask 077; mkdir -p /var/lib/kubexm/done)
 exec 9>/run/kubexm/once.lock
 flock -w 600 9 || { echo "an earlier run of it is still going on after 10 minutes" >&2; exit 1; }
@@ -68,13 +69,15 @@ while is_running; do
   }
   sleep 1
 done
-if [ -e "$done.begun" ]; then run "$cleanup" || :; fi
+if [ -e "$done.begun" ]; then
+  run "$cleanup" || { tell; echo "cannot clean up after the try before it" >&2; exit 1; }
+fi
 : >"$done.begun"
 sync "$done.begun" 2>/dev/null || sync
 if [ -n "$place" ]; then mv "$input" "$place"; input=$place; fi
 run "$command" || {
   status=$?
-  tail -n 20 /run/kubexm/once.log >&2
+  tell
   exit "$status"
 }
 mv "$done.begun" "$done"

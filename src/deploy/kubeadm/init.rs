@@ -23,7 +23,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             title: "Run kubeadm init".to_owned(),
             command: format!("export PATH={BIN}:$PATH; kubeadm init --config {path} >/dev/null"),
             input: None,
-            cleanup: format!("export PATH={BIN}:$PATH; {}", undo::CLEANUP),
+            cleanup: undo::cleanup(),
             undo: vec![undo::undo()],
         }))
 }

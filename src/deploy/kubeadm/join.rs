@@ -9,7 +9,7 @@ use crate::plan::{Slot, StepError, Task};
 use crate::render::kubeadm::{self as template, JoinControlPlane};
 use crate::render::{self, RenderError};
 use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, HostSpec};
+use crate::spec::cluster::{Cluster, Etcd, HostSpec};
 use crate::steps::{InputFile, RunOnce};
 
 /// Runs `kubeadm join` on a node that is not the first control plane.
@@ -32,13 +32,23 @@ pub(super) fn join(
                 "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
             ),
             input: Some(config_file(inputs.cluster, host, slot)?),
-            cleanup: format!("export PATH={BIN}:$PATH; {}", undo::CLEANUP),
+            cleanup: cleanup(inputs, host),
             undo: vec![undo::undo()],
         });
     if pending {
         task.needs.push(slot.name());
     }
     Ok(task)
+}
+
+fn cleanup(inputs: &Inputs<'_>, host: &HostSpec) -> String {
+    let stacked = matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. });
+    match inputs.first() {
+        Some(first) if stacked && inputs.cluster.is_control_plane(&host.name) => {
+            undo::cleanup_member(first, host)
+        }
+        _ => undo::cleanup(),
+    }
 }
 
 fn config_file(

@@ -1,5 +1,9 @@
 //! What kubeadm did, taken back.
 
+use std::net::SocketAddr;
+
+use crate::deploy::BIN;
+use crate::spec::cluster::HostSpec;
 use crate::steps::Undo;
 
 /// Takes back all that kubeadm, the kubelet and kube-proxy did on a host.
@@ -32,9 +36,41 @@ fi
 rm -f /var/lib/kubexm/done/kubeadm-*
 "#;
 
-/// What a try of init or join that did not come through left behind.
-pub(super) const CLEANUP: &str =
-    "kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null";
+/// Takes back what a try of init or join left that did not come through.
+const CLEANUP: &str = r#"
+rm -f /etc/kubernetes/admin.conf
+kubeadm reset -f --skip-phases=remove-etcd-member \
+  --cri-socket unix:///run/containerd/containerd.sock >/dev/null || :
+rm -rf /var/lib/etcd/member
+"#;
+
+/// Strikes this host off etcd's members, while its own etcd still runs and counts for the quorum.
+/// `kubeadm reset` does so only for hosts that are nodes already, and a member that comes back
+/// without its data never starts. A join that has no admin.conf yet has added no member.
+const LEAVE_ETCD: &str = r#"
+members() {
+  kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=30s \
+    -n kube-system exec "etcd-$first" -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt \
+    --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key member "$@"
+}
+if [ -e /etc/kubernetes/admin.conf ]; then
+  list=$(members list)
+  member=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
+  [ -z "$member" ] || members remove "$member" >/dev/null
+fi
+"#;
+
+/// Cleans up after a try of init, or of a join that adds no member to etcd.
+pub(super) fn cleanup() -> String {
+    format!("export PATH={BIN}:$PATH\n{CLEANUP}")
+}
+
+/// Cleans up after a try to join with a member of the stacked etcd; `first` has another.
+pub(super) fn cleanup_member(first: &HostSpec, host: &HostSpec) -> String {
+    let peer = SocketAddr::new(host.internal_address, 2380);
+    let name = &first.name;
+    format!("export PATH={BIN}:$PATH first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}")
+}
 
 /// How a reset takes back what kubeadm did.
 pub(super) fn undo() -> Undo {
