@@ -99,6 +99,11 @@ impl<W: Write> DigestWriter<W> {
         }
     }
 
+    /// Digest of the bytes written so far.
+    pub fn digest(&self) -> Digest {
+        Digest(self.hash.clone().finalize().into())
+    }
+
     /// The inner writer, with digest and number of the bytes written.
     pub fn finish(self) -> (W, Digest, u64) {
         (self.inner, Digest(self.hash.finalize().into()), self.bytes)
