@@ -3,6 +3,7 @@
 
 pub mod apt;
 pub mod cache;
+mod checksum;
 mod credentials;
 pub mod http;
 pub mod kubeadm;
