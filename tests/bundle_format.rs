@@ -181,7 +181,7 @@ fn a_lying_store_leaves_no_bundle() {
         threads: 1,
     };
     let error = write(&path, &lock, &blobs, options, &Events::silent()).unwrap_err();
-    assert!(matches!(error, BundleError::Digest { .. }), "{error}");
+    assert!(matches!(error, BundleError::Source { .. }), "{error}");
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         0,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
-use crate::bundle::{self, Blobs, Bundle, Lock, PackOptions};
+use super::{Failure, stop};
+use crate::bundle::{self, Blobs, Bundle, BundleError, Lock, PackOptions};
 use crate::catalog::Catalog;
 use crate::deploy::proof;
 use crate::event::Events;
@@ -78,6 +78,7 @@ pub fn threads() -> usize {
 }
 
 async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
+    let stop = stop::on_signal();
     let manifest = spec::load_manifest(&arguments.file)?;
     let cluster = arguments
         .cluster
@@ -98,8 +99,15 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         catalog: &catalog,
         previous: previous.as_ref(),
     };
-    let lock = resolver.build(&manifest).await?;
-    prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
+    let resolved = async {
+        let lock = resolver.build(&manifest).await?;
+        prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
+        Ok::<Lock, Failure>(lock)
+    };
+    let lock = tokio::select! {
+        lock = resolved => lock?,
+        () = stop.cancelled() => return Err(BundleError::Stopped.into()),
+    };
     events.phase("pack");
     let options = PackOptions {
         level: arguments.level,
@@ -107,7 +115,8 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     };
     let (path, packed, listener) = (arguments.out.clone(), lock.clone(), events.clone());
     let written = tokio::task::spawn_blocking(move || {
-        bundle::write(&path, &packed, &cache, options, &listener)
+        let stop = || stop.is_cancelled();
+        bundle::write_until(&path, &packed, &cache, options, &listener, &stop)
     })
     .await
     .map_err(Failure::bundle)??;

@@ -7,6 +7,7 @@ mod install;
 mod render;
 mod reset;
 mod session;
+mod stop;
 
 use std::process::ExitCode;
 

@@ -155,6 +155,7 @@ impl Cache {
                 file,
                 hash,
                 length,
+                total: None,
             });
         }
     }
@@ -170,9 +171,19 @@ impl Blobs for Cache {
         })?;
         Ok(Box::new(file))
     }
+
+    fn place(&self, digest: &Digest) -> String {
+        self.path(digest).display().to_string()
+    }
 }
 
 fn failed(path: &Path, source: io::Error) -> FetchError {
+    if source.kind() == io::ErrorKind::StorageFull {
+        return FetchError::Full {
+            path: path.display().to_string(),
+            missing: None,
+        };
+    }
     FetchError::Cache {
         path: path.display().to_string(),
         source,
@@ -194,9 +205,15 @@ pub struct Partial {
     file: File,
     hash: DigestWriter<io::Sink>,
     length: u64,
+    total: Option<u64>,
 }
 
 impl Partial {
+    /// How many bytes there will be, where somebody knows: tells how much a full disk lacks.
+    pub fn expect(&mut self, total: Option<u64>) {
+        self.total = total;
+    }
+
     /// Bytes that are there already.
     pub fn length(&self) -> u64 {
         self.length
@@ -241,7 +258,7 @@ impl Partial {
             .file
             .write_all(bytes)
             .and_then(|()| self.hash.write_all(bytes));
-        written.map_err(|source| failed(&self.path, source))?;
+        written.map_err(|source| self.full(failed(&self.path, source)))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
@@ -265,6 +282,19 @@ impl Partial {
             .and_then(|()| std::fs::rename(&self.path, &target))
             .map_err(|source| failed(&target, source))?;
         Ok(Ok((digest, size)))
+    }
+
+    /// How much a full disk lacks for this file.
+    fn full(&self, error: FetchError) -> FetchError {
+        let FetchError::Full { path, .. } = error else {
+            return error;
+        };
+        let there = self.file.metadata().map_or(self.length, |file| file.len());
+        let free = fs4::available_space(&self.cache.root).unwrap_or(0);
+        let missing = self
+            .total
+            .map(|total| total.saturating_sub(there).saturating_sub(free));
+        FetchError::Full { path, missing }
     }
 
     /// Takes the file away: nobody needs it any more.

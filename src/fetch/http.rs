@@ -160,6 +160,7 @@ impl Http {
         let total = response
             .content_length()
             .map(|rest| rest + partial.length());
+        partial.expect(total);
         let transfer = self
             .events
             .transfer("download", wanted.label.clone(), total);

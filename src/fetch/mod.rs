@@ -62,6 +62,17 @@ pub enum FetchError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The disk is full.
+    #[error(
+        "the cache at {path}: the disk is full{}\nFree some and run the same command again: what was downloaded is kept. Or name another folder with --cache.",
+        missing.map_or_else(String::new, |bytes| format!(": at least {} more are needed", indicatif::HumanBytes(bytes)))
+    )]
+    Full {
+        /// The file that could not be written.
+        path: String,
+        /// Bytes that this file lacks beyond what is free, where its size is known.
+        missing: Option<u64>,
+    },
     /// What came cannot be understood.
     #[error("{what}: {reason}")]
     Content {

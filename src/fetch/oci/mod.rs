@@ -138,6 +138,7 @@ impl Puller {
             Claim::Published(..) => return Ok(()),
             Claim::Partial(partial) => *partial,
         };
+        partial.expect(Some(blob.size));
         let events = self.http.events();
         let transfer = events.transfer("download", label, Some(blob.size));
         // All of it may be there: killed between the last byte and the final name.
