@@ -15,7 +15,7 @@ mod write;
 
 pub use lock::Lock;
 pub use read::Bundle;
-pub use write::{PackOptions, Written, write, write_until};
+pub use write::{PackOptions, Written, check_folder, write, write_until};
 
 use crate::spec::Digest;
 
@@ -37,6 +37,14 @@ pub enum BundleError {
         path: String,
         /// What is wrong, where, and what to do.
         reason: String,
+    },
+    /// The folder of a bundle that shall be written takes no files.
+    #[error("{path}: no bundle can be written there: {source}\nName another place with --out.")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// There is no such file.
     #[error(

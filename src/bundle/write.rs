@@ -64,17 +64,7 @@ pub fn write_until(
         path: path.display().to_string(),
         source,
     };
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(io_error)?;
-    let partial = tempfile::Builder::new()
-        .prefix(".kubexm-bundle-")
-        .suffix(".partial")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(io_error)?;
+    let (folder, partial) = partial_beside(path)?;
     let file = partial.as_file().try_clone().map_err(io_error)?;
     let mut packer = Packer {
         out: Counted {
@@ -95,6 +85,36 @@ pub fn write_until(
         .persist(path)
         .map_err(|error| io_error(error.error))?;
     Ok(written)
+}
+
+/// Makes the folder of a bundle and sees whether it takes files.
+///
+/// # Errors
+/// It does not.
+pub fn check_folder(path: &Path) -> Result<(), BundleError> {
+    partial_beside(path).map(|_| ())
+}
+
+/// A bundle's folder and a temporary file in it, which goes when it is dropped.
+fn partial_beside(path: &Path) -> Result<(&Path, tempfile::NamedTempFile), BundleError> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let partial = std::fs::create_dir_all(folder).and_then(|()| {
+        tempfile::Builder::new()
+            .prefix(".kubexm-bundle-")
+            .suffix(".partial")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder)
+    });
+    match partial {
+        Ok(partial) => Ok((folder, partial)),
+        Err(source) => Err(BundleError::Folder {
+            path: folder.display().to_string(),
+            source,
+        }),
+    }
 }
 
 /// What an error of the file system means to somebody who waits for a bundle.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
+use super::out::say;
 use super::{Failure, stop};
 use crate::bundle::{self, Blobs, Bundle, BundleError, Lock, PackOptions};
 use crate::catalog::Catalog;
@@ -66,7 +67,7 @@ pub async fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Verify(File { bundle }) => {
             let opened = Bundle::open(&bundle)?;
             opened.verify(threads(), &events)?;
-            println!("{}: every blob is what its digest says", bundle.display());
+            say!("{}: every blob is what its digest says", bundle.display());
             Ok(())
         }
     }
@@ -83,12 +84,14 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let cluster = arguments
         .cluster
         .as_deref()
-        .map(spec::load_cluster)
+        .map(|path| spec::load_cluster_for(path, &manifest.kubernetes))
         .transpose()?;
     let mirrors = match &arguments.mirrors {
         Some(path) => spec::load_mirrors(path)?,
         None => Mirrors::default(),
     };
+    // Said now, not after everything was downloaded.
+    bundle::check_folder(&arguments.out)?;
     let catalog = Catalog::embedded()?;
     let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
     let lock_path = lock_path(&arguments.out);
@@ -122,14 +125,14 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     .map_err(Failure::bundle)??;
     write_lock(&lock_path, &lock)?;
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
-    println!("{}", arguments.out.display());
-    println!(
+    say!("{}", arguments.out.display());
+    say!(
         "  size     {} ({} of content)",
         report::bytes(written.size),
         report::bytes(content)
     );
-    println!("  sha256   {}", written.digest.hex());
-    println!("  lock     {}", lock_path.display());
+    say!("  sha256   {}", written.digest.hex());
+    say!("  lock     {}", lock_path.display());
     Ok(())
 }
 
@@ -209,35 +212,44 @@ fn write_lock(path: &Path, lock: &Lock) -> Result<(), Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
     let text = serde_saphyr::to_string(lock).map_err(|error| fail(&error))?;
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)
-        .and_then(|()| std::fs::rename(&partial, path))
-        .map_err(|error| fail(&error))
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let mut partial = tempfile::Builder::new()
+        .prefix(".kubexm-lock-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(|error| fail(&error))?;
+    std::io::Write::write_all(&mut partial, text.as_bytes())
+        .and_then(|()| partial.as_file().sync_all())
+        .map_err(|error| fail(&error))?;
+    partial
+        .persist(path)
+        .map(|_| ())
+        .map_err(|error| fail(&error.error))
 }
 
 fn inspect(path: &Path) -> Result<(), Failure> {
     let bundle = Bundle::open(path)?;
     let lock = bundle.lock();
     let join = |items: Vec<String>| items.join(", ");
-    println!("{} ({})", lock.name, path.display());
-    println!("  size           {}", report::bytes(bundle.size()));
-    println!("  lock           {}", bundle.lock_digest());
-    println!(
+    say!("{} ({})", lock.name, path.display());
+    say!("  size           {}", report::bytes(bundle.size()));
+    say!("  lock           {}", bundle.lock_digest());
+    say!(
         "  kubernetes     {}",
         join(lock.kubernetes.iter().map(ToString::to_string).collect())
     );
-    println!(
+    say!(
         "  architectures  {}",
         join(lock.architectures.iter().map(ToString::to_string).collect())
     );
-    println!("  files          {}", lock.files.len());
-    println!("  images         {}", lock.images.len());
+    say!("  files          {}", lock.files.len());
+    say!("  images         {}", lock.images.len());
     for set in &lock.packages {
         let (count, place) = (
             set.packages.len(),
             format!("{} {}", set.distribution, set.release),
         );
-        println!("  packages       {count} for {place} {}", set.arch);
+        say!("  packages       {count} for {place} {}", set.arch);
     }
     Ok(())
 }
@@ -245,7 +257,7 @@ fn inspect(path: &Path) -> Result<(), Failure> {
 fn list(path: &Path) -> Result<(), Failure> {
     let bundle = Bundle::open(path)?;
     let line = |kind: &str, name: &str, size: u64, digest: &spec::Digest| {
-        println!(
+        say!(
             "{kind:8} {:>11} {} {name}",
             report::bytes(size),
             &digest.hex()[..12]

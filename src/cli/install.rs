@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::out::{self, say};
 use super::session::{self, Connection};
 use super::{Failure, bundle};
 use crate::bundle::Bundle;
@@ -52,21 +53,18 @@ impl From<DeployError> for Failure {
 
 /// Prints the plan that a first install would follow; needs no host.
 pub fn show(arguments: &Plan) -> Result<(), Failure> {
-    let cluster = spec::load_cluster(&arguments.file)?;
     let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
+    let cluster = spec::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
-    print!(
-        "{}",
-        plan::show::show(&deployment.plan).map_err(Failure::configuration)?
-    );
+    out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     Ok(())
 }
 
 /// Installs a cluster, or goes on with an install that was stopped.
 pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
     let mut clock = Clock::start();
-    let cluster = spec::load_cluster(&arguments.file)?;
     let opened = Arc::new(Bundle::open(&arguments.bundle)?);
+    let cluster = spec::load_cluster_for(&arguments.file, &opened.lock().kubernetes)?;
     let folder = arguments.connection.state_folder(&cluster);
     let events = report::events(output);
     if arguments.dry_run {
@@ -104,7 +102,7 @@ pub async fn run(arguments: &Install, output: Output) -> Result<(), Failure> {
         .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
     if output != Output::Json {
         summary(&outcome, &clock);
-        println!("kubeconfig: {}", path.display());
+        say!("kubeconfig: {}", path.display());
     }
     Ok(())
 }
@@ -128,12 +126,9 @@ async fn dry_run(
         }
     }
     let deployment = deploy::plan(&inputs)?;
-    print!(
-        "{}",
-        plan::show::show(&deployment.plan).map_err(Failure::configuration)?
-    );
+    out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     judge(&findings, events)?;
-    println!("dry run: nothing was touched");
+    say!("dry run: nothing was touched");
     Ok(())
 }
 
@@ -203,19 +198,19 @@ fn finish(outcome: &Outcome) -> Result<(), Failure> {
 
 fn summary(outcome: &Outcome, clock: &Clock) {
     match outcome.changed {
-        0 => println!(
+        0 => say!(
             "nothing to change: all {} steps found the hosts as wanted",
             outcome.unchanged
         ),
-        changed => println!(
+        changed => say!(
             "{changed} steps changed something, {} did not need to",
             outcome.unchanged
         ),
     }
     for (phase, time) in &clock.laps {
-        println!("  {phase:20} {:>6.1} s", time.as_secs_f64());
+        say!("  {phase:20} {:>6.1} s", time.as_secs_f64());
     }
-    println!(
+    say!(
         "  {:20} {:>6.1} s",
         "all",
         clock.began.elapsed().as_secs_f64()

@@ -4,11 +4,13 @@ mod bundle;
 mod config;
 mod exit;
 mod install;
+mod out;
 mod render;
 mod reset;
 mod session;
 mod stop;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -19,7 +21,7 @@ pub use exit::Failure;
 
 /// Kubernetes clusters for places without internet.
 #[derive(Debug, Parser)]
-#[command(name = "kubexm", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "kubexm", version, after_help = exit::HELP, max_term_width = 80)]
 struct Arguments {
     /// How to report what happens.
     #[arg(long, global = true, value_enum, default_value = "auto")]
@@ -70,7 +72,8 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // Standard error may be gone; the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "error: {failure}");
             failure.code()
         }
     }

@@ -9,6 +9,7 @@ use clap::Args;
 use futures_util::future::join_all;
 
 use super::Failure;
+use super::out::say;
 use super::session::Connection;
 use crate::event::{Event, Events, StepState};
 use crate::host::Host;
@@ -64,7 +65,7 @@ pub async fn run(arguments: &Reset, output: Output) -> Result<(), Failure> {
         };
     }
     if output != Output::Json {
-        println!("{undone} changes were taken back on {} hosts", hosts.len());
+        say!("{undone} changes were taken back on {} hosts", hosts.len());
     }
     Ok(())
 }
