@@ -196,7 +196,18 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 .problem(fields.node(), &path, "is missing", Some(hint));
             None
         }
-        (Some(_), _) => Some(Etcd::Kubeadm { extra_args }),
+        (Some(_), Some(external)) => {
+            read_external_etcd(&external);
+            let hint = "write type: external, or take this section away";
+            let message = "is given, and etcd's type is kubeadm";
+            let path = fields.path("external");
+            fields
+                .reader()
+                .problem(external.node(), &path, message, Some(hint));
+            external.finish();
+            None
+        }
+        (Some(_), None) => Some(Etcd::Kubeadm { extra_args }),
         (None, _) => None,
     };
     fields.finish();
