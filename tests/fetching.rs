@@ -3,6 +3,7 @@
 // A test that fails shall panic, helper or not.
 #![allow(clippy::unwrap_used)]
 
+use kubexm::bundle::lock::Descriptor;
 use kubexm::event::Events;
 use kubexm::fetch::http::Wanted;
 use kubexm::fetch::oci::Puller;
@@ -78,6 +79,14 @@ impl Site {
 
 fn image() -> ImageRef {
     "registry.example/team/app:1".parse().unwrap()
+}
+
+fn descriptor(content: &[u8]) -> Descriptor {
+    Descriptor {
+        media_type: "application/vnd.oci.image.layer.v1.tar+gzip".into(),
+        digest: Digest::of(content),
+        size: content.len() as u64,
+    }
 }
 
 #[tokio::test]
@@ -266,12 +275,114 @@ async fn half_a_blob_is_kept_for_later_and_never_published() {
         ResponseTemplate::new(200).set_body_bytes(&CONTENT[..9]),
     )
     .await;
-    let blob = kubexm::bundle::lock::Descriptor {
-        media_type: "application/vnd.oci.image.layer.v1.tar+gzip".into(),
-        digest,
-        size: CONTENT.len() as u64,
-    };
+    let blob = descriptor(CONTENT);
     let puller = Puller::new(site.http.clone()).unwrap();
     assert!(puller.blob(&image(), &blob).await.is_err());
     assert_eq!(site.blobs(), 0);
+}
+
+/// A partial file of the content's first bytes, as a killed run leaves it.
+fn left_behind(site: &Site, key: &str, bytes: &[u8], tag: Option<&str>) {
+    let mut partial = site.http.cache().partial(key).unwrap();
+    partial.append(bytes).unwrap();
+    partial.set_tag(tag).unwrap();
+}
+
+#[tokio::test]
+async fn who_waited_for_another_process_never_writes_into_its_published_blob() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    let cache = site.http.cache().clone();
+    let mut first = cache.partial(&digest.hex()).unwrap();
+    first.append(CONTENT).unwrap();
+    let (waiting, key) = (cache.clone(), digest.hex());
+    let second = std::thread::spawn(move || {
+        let mut partial = waiting.partial(&key).unwrap();
+        partial.restart().unwrap();
+        partial.length()
+    });
+    // Long enough for the other to have opened the file and to wait for its lock.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    first.publish(Some(&digest)).unwrap().unwrap();
+    assert_eq!(second.join().unwrap(), 0);
+    assert_eq!(cache.read(&digest).unwrap(), CONTENT);
+}
+
+#[tokio::test]
+async fn what_another_process_published_meanwhile_is_not_downloaded_again() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    let mut first = site.http.cache().partial(&digest.hex()).unwrap();
+    first.append(CONTENT).unwrap();
+    let publish = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        first.publish(Some(&digest)).unwrap().unwrap();
+    };
+    let (second, ()) = tokio::join!(site.download(Some(digest)), publish);
+    assert_eq!(second.unwrap(), (digest, CONTENT.len() as u64));
+    assert_eq!(site.server.received_requests().await.unwrap().len(), 0);
+    let partial = site.folder.path().join("partial");
+    assert_eq!(std::fs::read_dir(partial).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_was_complete_when_killed_needs_no_request() {
+    let site = Site::start().await;
+    let digest = Digest::of(CONTENT);
+    left_behind(&site, &digest.hex(), CONTENT, Some("\"v1\""));
+    assert_eq!(site.download(Some(digest)).await.unwrap().0, digest);
+    let blob = descriptor(CONTENT);
+    let puller = Puller::new(site.http.clone()).unwrap();
+    std::fs::remove_file(site.http.cache().path(&digest)).unwrap();
+    left_behind(&site, &digest.hex(), CONTENT, None);
+    puller.blob(&image(), &blob).await.unwrap();
+    assert_eq!(site.http.cache().read(&digest).unwrap(), CONTENT);
+    assert_eq!(site.server.received_requests().await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_has_nothing_from_there_on_is_asked_for_all_of_it() {
+    for expected in [None, Some(Digest::of(CONTENT))] {
+        let site = Site::start().await;
+        let url = Digest::of(b"https://dl.example/file").hex();
+        let key = expected.map_or(url, |digest| digest.hex());
+        let mut longer = CONTENT.to_vec();
+        longer.resize(CONTENT.len() + usize::from(expected.is_some()), 0);
+        left_behind(&site, &key, &longer, Some("\"v1\""));
+        Mock::given(method("GET"))
+            .and(wiremock::matchers::header_exists("range"))
+            .respond_with(ResponseTemplate::new(416))
+            .expect(1)
+            .with_priority(1)
+            .mount(&site.server)
+            .await;
+        site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
+            .await;
+        assert_eq!(
+            site.download(expected).await.unwrap().0,
+            Digest::of(CONTENT)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_does_not_go_on_from_there_is_asked_for_the_whole_blob() {
+    let envelope = r#"{"errors":[{"code":"UNSUPPORTED","message":"no ranges here"}]}"#;
+    for body in ["", envelope] {
+        let site = Site::start().await;
+        let blob = descriptor(CONTENT);
+        left_behind(&site, &blob.digest.hex(), &CONTENT[..9], None);
+        let place = format!("/v2/team/app/blobs/{}", blob.digest);
+        Mock::given(header("range", "bytes=9-"))
+            .respond_with(ResponseTemplate::new(416).set_body_string(body))
+            .expect(1)
+            .with_priority(1)
+            .mount(&site.server)
+            .await;
+        site.answers(&place, ResponseTemplate::new(200).set_body_bytes(CONTENT))
+            .await;
+        let puller = Puller::new(site.http.clone()).unwrap();
+        puller.blob(&image(), &blob).await.unwrap();
+        assert_eq!(site.http.cache().read(&blob.digest).unwrap(), CONTENT);
+    }
 }

@@ -145,3 +145,13 @@ pub fn lock_in_manifest(manifest: &[u8]) -> Option<(Digest, u64)> {
     let mut layers = manifest["layers"].as_array()?.iter();
     descriptor_of(layers.find(|layer| layer["mediaType"] == LOCK_TYPE)?)
 }
+
+/// Digest and size of everything that an `index.json` names beside the artifact manifest.
+pub fn images_in_index(index: &[u8]) -> Option<Vec<(Digest, u64)>> {
+    let index: Value = serde_json::from_slice(index).ok()?;
+    let manifests = index["manifests"].as_array()?.iter();
+    manifests
+        .filter(|manifest| manifest["artifactType"] != ARTIFACT_TYPE)
+        .map(descriptor_of)
+        .collect()
+}

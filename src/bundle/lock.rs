@@ -197,6 +197,7 @@ impl Lock {
                 "its lock has format {got}; this kubexm reads {own}: use a newer one"
             ));
         }
+        super::plausible::check(&lock)?;
         Ok(lock)
     }
 

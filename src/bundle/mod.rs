@@ -6,14 +6,16 @@
 
 pub mod archive;
 mod frames;
+mod head;
 mod layout;
 pub mod lock;
+mod plausible;
 mod read;
 mod write;
 
 pub use lock::Lock;
 pub use read::Bundle;
-pub use write::{PackOptions, Written, write};
+pub use write::{PackOptions, Written, check_folder, write, write_until};
 
 use crate::spec::Digest;
 
@@ -36,10 +38,28 @@ pub enum BundleError {
         /// What is wrong, where, and what to do.
         reason: String,
     },
-    /// A blob is not what its digest says.
-    #[error("{path}: {label} is damaged: expected {expected}, got {got}; copy the bundle again")]
-    Digest {
-        /// The bundle.
+    /// The folder of a bundle that shall be written takes no files.
+    #[error("{path}: no bundle can be written there: {source}\nName another place with --out.")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// There is no such file.
+    #[error(
+        "{path}: there is no such file; give the path of a bundle that `kubexm bundle build` wrote"
+    )]
+    NoFile {
+        /// The path.
+        path: String,
+    },
+    /// What a bundle shall be packed from is damaged.
+    #[error(
+        "{path}: {label} was changed after it was downloaded\n  expected {expected}\n  got      {got}\nNothing was written. Remove {path} and build again."
+    )]
+    Source {
+        /// The file in the cache.
         path: String,
         /// What the blob is.
         label: String,
@@ -48,6 +68,22 @@ pub enum BundleError {
         /// Digest of what was read.
         got: Digest,
     },
+    /// The disk is full.
+    #[error(
+        "{path}: the disk is full: it has {} free, and the bundle takes up to {}\nNothing was written. Free some, or name another place with --out; what was downloaded is kept.",
+        indicatif::HumanBytes(*free), indicatif::HumanBytes(*content)
+    )]
+    Full {
+        /// The bundle that could not be written.
+        path: String,
+        /// Bytes that it has unpacked: it cannot become much larger.
+        content: u64,
+        /// Bytes that are free in its folder.
+        free: u64,
+    },
+    /// Somebody wanted it to stop.
+    #[error("stopped; nothing was written")]
+    Stopped,
     /// The bundle lacks something.
     #[error("the bundle has no {0}")]
     Missing(String),
@@ -59,4 +95,9 @@ pub trait Blobs: Send + Sync {
     /// at the end with [`std::io::ErrorKind::InvalidData`] where it does not match: until then
     /// nothing that was read may be used.
     fn open(&self, digest: &Digest) -> Result<Box<dyn std::io::Read + Send>, BundleError>;
+
+    /// Where a person finds a blob: names it in messages.
+    fn place(&self, digest: &Digest) -> String {
+        digest.to_string()
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::frames::{self, FOOTER, Frame};
 use super::lock::Lock;
 use super::write::{LARGEST_FRAME, TAR_BLOCK, entry_header};
-use super::{Blobs, BundleError, layout};
+use super::{Blobs, BundleError, head, layout};
 use crate::event::Events;
 use crate::spec::{Digest, DigestReader};
 
@@ -30,6 +30,7 @@ pub struct Bundle {
     lock: Lock,
     lock_digest: Digest,
     places: BTreeMap<Digest, Place>,
+    trailer: Place,
 }
 
 /// Where a blob's frames are.
@@ -54,8 +55,20 @@ impl Bundle {
             path: path.display().to_string(),
             source,
         };
+        // Asked before it is opened: opening a pipe would wait for somebody to write into it.
+        let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => BundleError::NoFile {
+                path: path.display().to_string(),
+            },
+            _ => io(source),
+        })?;
+        if !metadata.is_file() {
+            return Err(damaged(
+                "is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+            ));
+        }
         let file = File::open(path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
+        let size = metadata.len();
         let frames = read_table(&file, size)
             .map_err(io)?
             .map_err(|reason| damaged(&reason))?;
@@ -66,18 +79,25 @@ impl Bundle {
             ));
         }
         let packed = section(file, 0, u64::from(head_frame.packed)).map_err(io)?;
+        let plain = u64::from(head_frame.plain);
         let mut head = Vec::new();
         decoder(packed)
-            .and_then(|decoder| decoder.take(LARGEST_HEAD).read_to_end(&mut head))
+            .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut head))
             .map_err(|_| damaged("its index cannot be read; copy the bundle again"))?;
-        let (lock, lock_digest) = read_head(&head).map_err(|reason| damaged(&reason))?;
-        let places = locate(&lock, &frames).map_err(|reason| damaged(&reason))?;
+        if head.len() as u64 != plain {
+            return Err(damaged(
+                "its index is not as long as its table says; copy the bundle again",
+            ));
+        }
+        let (lock, lock_digest) = head::read(&head).map_err(|reason| damaged(&reason))?;
+        let (places, trailer) = locate(&lock, &frames).map_err(|reason| damaged(&reason))?;
         Ok(Self {
             path: path.to_owned(),
             size,
             lock,
             lock_digest,
             places,
+            trailer,
         })
     }
 
@@ -129,6 +149,17 @@ impl Bundle {
             }
         });
         let mut bad = bad.into_inner().unwrap_or_default();
+        let Place {
+            offset,
+            packed,
+            size,
+        } = self.trailer;
+        let end = File::open(&self.path)
+            .and_then(|file| decoder(section(file, offset, packed)?))
+            .and_then(|end| zeros(end, size));
+        if end.is_err() {
+            bad.push("the end of the tar".to_owned());
+        }
         if bad.is_empty() {
             transfer.done();
             return Ok(());
@@ -136,9 +167,9 @@ impl Bundle {
         bad.sort();
         let list = bad.join("\n  ");
         let reason = format!(
-            "{} of {} blobs are damaged; copy the bundle again:\n  {list}",
+            "{} of {} parts are damaged; copy the bundle again:\n  {list}",
             bad.len(),
-            all.len()
+            all.len() + 1
         );
         Err(BundleError::Damaged {
             path: self.path.display().to_string(),
@@ -198,13 +229,16 @@ fn decoder(packed: Section) -> io::Result<zstd::Decoder<'static, BufReader<Secti
 fn read_table(file: &File, size: u64) -> io::Result<Result<Vec<Frame>, String>> {
     let cut_off = "is cut off or no kubexm bundle; copy it again and compare its size";
     let mut magic = [0u8; 4];
+    if size == 0 {
+        return Ok(Err("is empty; copy the bundle again".to_owned()));
+    }
     if size < 64 {
         return Ok(Err(cut_off.to_owned()));
     }
     file.read_exact_at(&mut magic, 0)?;
     if magic != [0x28, 0xb5, 0x2f, 0xfd] {
         return Ok(Err(
-            "is no kubexm bundle (not compressed by zstd)".to_owned()
+            "is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote".to_owned()
         ));
     }
     let mut footer = [0u8; FOOTER];
@@ -220,49 +254,8 @@ fn read_table(file: &File, size: u64) -> io::Result<Result<Vec<Frame>, String>> 
     Ok(frames.ok_or_else(|| "has a table that does not fit the file; copy it again".to_owned()))
 }
 
-/// The lock out of the first frame, held against the digests above it.
-fn read_head(head: &[u8]) -> Result<(Lock, Digest), String> {
-    let mut entries = BTreeMap::new();
-    let mut archive = tar::Archive::new(head);
-    let unreadable = |_| "its index cannot be read; copy the bundle again".to_owned();
-    // The head ends without a trailer: the entries after it are in frames of their own.
-    for entry in archive.entries().map_err(unreadable)? {
-        let Ok(mut entry) = entry else { break };
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let mut content = Vec::new();
-        if !entry.header().entry_type().is_file() {
-            return Err(format!("has an entry '{name}' that is no file"));
-        }
-        entry.read_to_end(&mut content).map_err(unreadable)?;
-        if entries.insert(name.clone(), content).is_some() {
-            return Err(format!("has the entry '{name}' twice"));
-        }
-    }
-    let layout = entries.get("oci-layout").map(Vec::as_slice);
-    if layout != Some(layout::LAYOUT.as_bytes()) {
-        return Err("is no kubexm bundle (no OCI image layout stands first)".to_owned());
-    }
-    let index = entries.get("index.json").ok_or("has no index.json")?;
-    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<(&Vec<u8>, Digest), String> {
-        let (digest, size) =
-            named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
-        let content = entries
-            .get(&layout::blob_path(&digest))
-            .ok_or_else(|| format!("lacks its {what}"))?;
-        if Digest::of(content) != digest || content.len() as u64 != size {
-            return Err(format!("its {what} was changed; copy the bundle again"));
-        }
-        Ok((content, digest))
-    };
-    let (manifest, _) = pick(layout::manifest_in_index(index), "artifact manifest")?;
-    let (lock_text, digest) = pick(layout::lock_in_manifest(manifest), "lock")?;
-    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text".to_owned())?;
-    let lock = Lock::from_yaml(text)?;
-    Ok((lock, digest))
-}
-
-/// Where each blob lies, by the order in which bundles are written.
-fn locate(lock: &Lock, frames: &[Frame]) -> Result<BTreeMap<Digest, Place>, String> {
+/// Where each blob lies, by the order in which bundles are written, and the tar's end.
+fn locate(lock: &Lock, frames: &[Frame]) -> Result<(BTreeMap<Digest, Place>, Place), String> {
     let mismatch = || "its table does not fit its lock; copy the bundle again".to_owned();
     let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
     let mut rest = frames.iter().skip(1);
@@ -291,7 +284,14 @@ fn locate(lock: &Lock, frames: &[Frame]) -> Result<BTreeMap<Digest, Place>, Stri
         );
     }
     match (rest.next(), rest.next()) {
-        (Some(trailer), None) if u64::from(trailer.plain) == 2 * TAR_BLOCK => Ok(places),
+        (Some(trailer), None) if u64::from(trailer.plain) == 2 * TAR_BLOCK => {
+            let trailer = Place {
+                offset,
+                packed: u64::from(trailer.packed),
+                size: u64::from(trailer.plain),
+            };
+            Ok((places, trailer))
+        }
         _ => Err(mismatch()),
     }
 }
@@ -322,14 +322,28 @@ impl<R: Read> Read for Verified<R> {
         if count > 0 || buffer.is_empty() {
             return Ok(count);
         }
-        let (digest, size) = self
-            .inner
-            .take()
-            .map_or((self.digest, 0), DigestReader::finish);
+        let Some(inner) = self.inner.take() else {
+            return Ok(0);
+        };
+        let (rest, digest, size) = inner.into_parts();
         if size != self.size || digest != self.digest {
             let words = format!("damaged: expected {}, got {digest}", self.digest);
             return Err(io::Error::new(io::ErrorKind::InvalidData, words));
         }
+        let padding = size.next_multiple_of(TAR_BLOCK) - size;
+        zeros(rest.into_inner(), padding)?;
         Ok(0)
     }
+}
+
+/// Reads on to the end, so that the frames' own checksums are held against what was read; there
+/// must be so many zeros and nothing else, and not one byte more is taken.
+fn zeros(rest: impl Read, count: u64) -> io::Result<()> {
+    let mut read = Vec::new();
+    rest.take(count + 1).read_to_end(&mut read)?;
+    if read.len() as u64 == count && read.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    let words = "damaged: something else follows it";
+    Err(io::Error::new(io::ErrorKind::InvalidData, words))
 }

@@ -45,21 +45,26 @@ pub fn write(
     options: PackOptions,
     events: &Events,
 ) -> Result<Written, BundleError> {
+    write_until(path, lock, blobs, options, events, &|| false)
+}
+
+/// As [`write`], until `stop` says so, which is asked again and again.
+///
+/// # Errors
+/// As [`write`], and [`BundleError::Stopped`].
+pub fn write_until(
+    path: &Path,
+    lock: &Lock,
+    blobs: &dyn Blobs,
+    options: PackOptions,
+    events: &Events,
+    stop: &dyn Fn() -> bool,
+) -> Result<Written, BundleError> {
     let io_error = |source| BundleError::Io {
         path: path.display().to_string(),
         source,
     };
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(io_error)?;
-    let partial = tempfile::Builder::new()
-        .prefix(".kubexm-bundle-")
-        .suffix(".partial")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(io_error)?;
+    let (folder, partial) = partial_beside(path)?;
     let file = partial.as_file().try_clone().map_err(io_error)?;
     let mut packer = Packer {
         out: Counted {
@@ -69,9 +74,12 @@ pub fn write(
         frames: Vec::new(),
         options,
         path: path.display().to_string(),
+        stop,
     };
-    packer.pack(lock, blobs, events)?;
-    let written = packer.finish()?;
+    let written = packer
+        .pack(lock, blobs, events)
+        .and_then(|()| packer.finish())
+        .map_err(|error| explain(error, stop(), folder, &partial, lock))?;
     partial.as_file().sync_all().map_err(io_error)?;
     partial
         .persist(path)
@@ -79,14 +87,70 @@ pub fn write(
     Ok(written)
 }
 
-struct Packer {
+/// Makes the folder of a bundle and sees whether it takes files.
+///
+/// # Errors
+/// It does not.
+pub fn check_folder(path: &Path) -> Result<(), BundleError> {
+    partial_beside(path).map(|_| ())
+}
+
+/// A bundle's folder and a temporary file in it, which goes when it is dropped.
+fn partial_beside(path: &Path) -> Result<(&Path, tempfile::NamedTempFile), BundleError> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let partial = std::fs::create_dir_all(folder).and_then(|()| {
+        tempfile::Builder::new()
+            .prefix(".kubexm-bundle-")
+            .suffix(".partial")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder)
+    });
+    match partial {
+        Ok(partial) => Ok((folder, partial)),
+        Err(source) => Err(BundleError::Folder {
+            path: folder.display().to_string(),
+            source,
+        }),
+    }
+}
+
+/// What an error of the file system means to somebody who waits for a bundle.
+fn explain(
+    error: BundleError,
+    stopped: bool,
+    folder: &Path,
+    partial: &tempfile::NamedTempFile,
+    lock: &Lock,
+) -> BundleError {
+    match error {
+        _ if stopped => BundleError::Stopped,
+        BundleError::Io { path, source } if source.kind() == io::ErrorKind::StorageFull => {
+            let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+            // What is written already is free again once the partial file is gone.
+            let written = partial.as_file().metadata().map_or(0, |file| file.len());
+            let free = fs4::available_space(folder).map_or(0, |free| free + written);
+            BundleError::Full {
+                path,
+                content,
+                free,
+            }
+        }
+        other => other,
+    }
+}
+
+struct Packer<'a> {
     out: Counted<DigestWriter<BufWriter<File>>>,
     frames: Vec<Frame>,
     options: PackOptions,
     path: String,
+    stop: &'a dyn Fn() -> bool,
 }
 
-impl Packer {
+impl Packer<'_> {
     fn pack(&mut self, lock: &Lock, blobs: &dyn Blobs, events: &Events) -> Result<(), BundleError> {
         let head = layout::head(lock).map_err(|reason| self.damaged(&reason))?;
         let mut first = Vec::new();
@@ -140,6 +204,7 @@ impl Packer {
         let mut hashed = DigestReader::new(Advancing {
             inner: content,
             transfer,
+            stop: self.stop,
         });
         let header = entry_header(&layout::blob_path(digest), size);
         let padding = vec![0u8; (size.next_multiple_of(TAR_BLOCK) - size) as usize];
@@ -153,8 +218,8 @@ impl Packer {
         io::copy(&mut hashed, &mut io::sink()).map_err(|error| self.io(error))?;
         let (got, read) = hashed.finish();
         if got != *digest || read != size {
-            return Err(BundleError::Digest {
-                path: self.path.clone(),
+            return Err(BundleError::Source {
+                path: blobs.place(digest),
                 label: label.to_owned(),
                 expected: *digest,
                 got,
@@ -272,14 +337,18 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// Tells a transfer what is read.
+/// Tells a transfer what is read, and fails once that shall stop.
 struct Advancing<'a, R> {
     inner: R,
     transfer: &'a Transfer,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl<R: Read> Read for Advancing<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stop)() {
+            return Err(io::Error::other("stopped"));
+        }
         let count = self.inner.read(buffer)?;
         if count > 0 {
             self.transfer.advance(count as u64);

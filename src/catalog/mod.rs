@@ -27,8 +27,8 @@ pub struct Component {
     url: Option<String>,
     /// How the file is packed.
     format: Option<FileFormat>,
-    /// Where its digest is published.
-    checksum: Option<Checksum>,
+    /// Address of the file that publishes its digest.
+    checksum: Option<String>,
     /// Files to take out of an archive.
     #[serde(default)]
     members: Vec<String>,
@@ -38,23 +38,6 @@ pub struct Component {
     /// Images whose tags follow no rule, by version.
     #[serde(default)]
     images_by_version: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Checksum {
-    url: String,
-    form: ChecksumForm,
-}
-
-/// How a publisher writes checksums down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChecksumForm {
-    /// The file holds the digits only.
-    Bare,
-    /// Lines of digits and a file name, as `sha256sum` prints them.
-    Sums,
 }
 
 /// A file of a component in a version.
@@ -73,7 +56,7 @@ pub struct Download {
     /// How it is packed.
     pub format: FileFormat,
     /// Where its digest is published.
-    pub checksum: Option<(url::Url, ChecksumForm)>,
+    pub checksum: Option<url::Url>,
     /// Files to take out of it.
     pub members: Vec<String>,
 }
@@ -174,10 +157,7 @@ impl Catalog {
             .path_segments()
             .and_then(|mut parts| parts.next_back())
             .unwrap_or(name);
-        let checksum = match &component.checksum {
-            Some(checksum) => Some((parse(&checksum.url)?, checksum.form)),
-            None => None,
-        };
+        let checksum = component.checksum.as_deref().map(parse).transpose()?;
         Ok(Some(Download {
             component: name.to_owned(),
             version: version.clone(),

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
-use crate::bundle::{self, Blobs, Bundle, Lock, PackOptions};
+use super::out::say;
+use super::{Failure, interrupt};
+use crate::bundle::{self, Blobs, Bundle, BundleError, Lock, PackOptions};
 use crate::catalog::Catalog;
 use crate::deploy::proof;
 use crate::event::Events;
 use crate::fetch::resolve::Resolver;
 use crate::fetch::{Cache, Http};
-use crate::report::{self, Output};
+use crate::report;
 use crate::spec::manifest::Mirrors;
 use crate::spec::{self, Cluster};
 
@@ -57,16 +58,15 @@ pub struct File {
 }
 
 /// Runs one of the commands.
-pub async fn run(command: Command, output: Output) -> Result<(), Failure> {
-    let events = report::events(output);
+pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
     match command {
-        Command::Build(arguments) => build(arguments, &events).await,
+        Command::Build(arguments) => build(arguments, events).await,
         Command::Inspect(File { bundle }) => inspect(&bundle),
         Command::List(File { bundle }) => list(&bundle),
         Command::Verify(File { bundle }) => {
             let opened = Bundle::open(&bundle)?;
-            opened.verify(threads(), &events)?;
-            println!("{}: every blob is what its digest says", bundle.display());
+            opened.verify(threads(), events)?;
+            say!("{}: every blob is what its digest says", bundle.display());
             Ok(())
         }
     }
@@ -78,16 +78,19 @@ pub fn threads() -> usize {
 }
 
 async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
+    let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
     let manifest = spec::load_manifest(&arguments.file)?;
     let cluster = arguments
         .cluster
         .as_deref()
-        .map(spec::load_cluster)
+        .map(|path| spec::load_cluster_for(path, &manifest.kubernetes))
         .transpose()?;
     let mirrors = match &arguments.mirrors {
         Some(path) => spec::load_mirrors(path)?,
         None => Mirrors::default(),
     };
+    // Said now, not after everything was downloaded.
+    bundle::check_folder(&arguments.out)?;
     let catalog = Catalog::embedded()?;
     let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
     let lock_path = lock_path(&arguments.out);
@@ -98,8 +101,15 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         catalog: &catalog,
         previous: previous.as_ref(),
     };
-    let lock = resolver.build(&manifest).await?;
-    prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
+    let resolved = async {
+        let lock = resolver.build(&manifest).await?;
+        prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
+        Ok::<Lock, Failure>(lock)
+    };
+    let lock = tokio::select! {
+        lock = resolved => lock?,
+        () = stop.cancelled() => return Err(BundleError::Stopped.into()),
+    };
     events.phase("pack");
     let options = PackOptions {
         level: arguments.level,
@@ -107,20 +117,21 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     };
     let (path, packed, listener) = (arguments.out.clone(), lock.clone(), events.clone());
     let written = tokio::task::spawn_blocking(move || {
-        bundle::write(&path, &packed, &cache, options, &listener)
+        let stop = || stop.is_cancelled();
+        bundle::write_until(&path, &packed, &cache, options, &listener, &stop)
     })
     .await
     .map_err(Failure::bundle)??;
     write_lock(&lock_path, &lock)?;
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
-    println!("{}", arguments.out.display());
-    println!(
+    say!("{}", arguments.out.display());
+    say!(
         "  size     {} ({} of content)",
         report::bytes(written.size),
         report::bytes(content)
     );
-    println!("  sha256   {}", written.digest.hex());
-    println!("  lock     {}", lock_path.display());
+    say!("  sha256   {}", written.digest.hex());
+    say!("  lock     {}", lock_path.display());
     Ok(())
 }
 
@@ -200,35 +211,44 @@ fn write_lock(path: &Path, lock: &Lock) -> Result<(), Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
     let text = serde_saphyr::to_string(lock).map_err(|error| fail(&error))?;
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)
-        .and_then(|()| std::fs::rename(&partial, path))
-        .map_err(|error| fail(&error))
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let mut partial = tempfile::Builder::new()
+        .prefix(".kubexm-lock-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(|error| fail(&error))?;
+    std::io::Write::write_all(&mut partial, text.as_bytes())
+        .and_then(|()| partial.as_file().sync_all())
+        .map_err(|error| fail(&error))?;
+    partial
+        .persist(path)
+        .map(|_| ())
+        .map_err(|error| fail(&error.error))
 }
 
 fn inspect(path: &Path) -> Result<(), Failure> {
     let bundle = Bundle::open(path)?;
     let lock = bundle.lock();
     let join = |items: Vec<String>| items.join(", ");
-    println!("{} ({})", lock.name, path.display());
-    println!("  size           {}", report::bytes(bundle.size()));
-    println!("  lock           {}", bundle.lock_digest());
-    println!(
+    say!("{} ({})", lock.name, path.display());
+    say!("  size           {}", report::bytes(bundle.size()));
+    say!("  lock           {}", bundle.lock_digest());
+    say!(
         "  kubernetes     {}",
         join(lock.kubernetes.iter().map(ToString::to_string).collect())
     );
-    println!(
+    say!(
         "  architectures  {}",
         join(lock.architectures.iter().map(ToString::to_string).collect())
     );
-    println!("  files          {}", lock.files.len());
-    println!("  images         {}", lock.images.len());
+    say!("  files          {}", lock.files.len());
+    say!("  images         {}", lock.images.len());
     for set in &lock.packages {
         let (count, place) = (
             set.packages.len(),
             format!("{} {}", set.distribution, set.release),
         );
-        println!("  packages       {count} for {place} {}", set.arch);
+        say!("  packages       {count} for {place} {}", set.arch);
     }
     Ok(())
 }
@@ -236,7 +256,7 @@ fn inspect(path: &Path) -> Result<(), Failure> {
 fn list(path: &Path) -> Result<(), Failure> {
     let bundle = Bundle::open(path)?;
     let line = |kind: &str, name: &str, size: u64, digest: &spec::Digest| {
-        println!(
+        say!(
             "{kind:8} {:>11} {} {name}",
             report::bytes(size),
             &digest.hex()[..12]

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use super::Failure;
+use super::out::{self, say};
 use crate::spec;
 
 #[derive(Debug, Subcommand)]
@@ -17,18 +18,37 @@ pub enum Command {
         #[arg(short, long, value_name = "CLUSTER")]
         file: PathBuf,
     },
-    /// Print the JSON schema of cluster files
-    Schema,
+    /// Print the JSON schema of a kind of file
+    Schema {
+        /// The kind of file
+        #[arg(value_enum, default_value = "cluster")]
+        document: Document,
+    },
+}
+
+/// What users write.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Document {
+    /// The hosts and what shall run on them: `kubexm install -f`
+    Cluster,
+    /// What shall be in a bundle: `kubexm bundle build -f`
+    Bundle,
+    /// Where to download from instead: `kubexm bundle build --mirrors`
+    Mirrors,
 }
 
 /// Runs one of the commands.
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Init => print!("{}", spec::schema::TEMPLATE),
-        Command::Schema => println!("{}", spec::schema::CLUSTER.trim_end()),
+        Command::Init => out::text(spec::schema::TEMPLATE),
+        Command::Schema { document } => out::text(match document {
+            Document::Cluster => spec::schema::CLUSTER,
+            Document::Bundle => spec::schema::BUNDLE,
+            Document::Mirrors => spec::schema::MIRRORS,
+        }),
         Command::Validate { file } => {
             let cluster = spec::load_cluster(&file)?;
-            println!(
+            say!(
                 "{}: cluster '{}' with {} hosts is valid",
                 file.display(),
                 cluster.name,

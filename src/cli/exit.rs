@@ -85,7 +85,12 @@ impl From<CatalogError> for Failure {
 }
 impl From<BundleError> for Failure {
     fn from(error: BundleError) -> Self {
-        Self::bundle(error)
+        match error {
+            BundleError::Stopped => Self::interrupted(format!(
+                "{error}; run the same command again to go on: what was downloaded is kept"
+            )),
+            other => Self::bundle(other),
+        }
     }
 }
 impl From<FetchError> for Failure {

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::out::{self, say};
 use super::session::{self, Connection};
-use super::{Failure, bundle, interrupt, print};
+use super::{Failure, bundle, interrupt};
 use crate::bundle::Bundle;
 use crate::deploy::{self, DeployError};
 use crate::event::{Event, Events, Listener};
@@ -52,20 +53,20 @@ impl From<DeployError> for Failure {
 
 /// Prints the plan that a first install would follow; needs no host.
 pub fn show(arguments: &Plan) -> Result<(), Failure> {
-    let cluster = spec::load_cluster(&arguments.file)?;
     let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
+    let cluster = spec::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
-    print(shown(&deployment.plan)?);
+    out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     Ok(())
 }
 
 /// Installs a cluster, or goes on with an install that was stopped.
 pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let mut clock = Clock::start();
-    let cluster = spec::load_cluster(&arguments.file)?;
     let opened = Arc::new(Bundle::open(&arguments.bundle)?);
+    let cluster = spec::load_cluster_for(&arguments.file, &opened.lock().kubernetes)?;
     let folder = arguments.connection.state_folder(&cluster);
-    let stop = interrupt::watch(events);
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {
         let looking = dry_run(arguments, &cluster, &opened, events, output);
         return interrupt::unless_stopped(&stop, looking).await;
@@ -114,7 +115,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
     });
     if output != Output::Json {
         summary(&outcome, &clock);
-        print(format_args!("kubeconfig: {}", path.display()));
+        say!("kubeconfig: {}", path.display());
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ async fn dry_run(
     if output == Output::Json {
         plan::show::tell(&deployment.plan, events).map_err(Failure::configuration)?;
     } else {
-        print(shown(&deployment.plan)?);
+        out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     }
     judge(&findings, events)?;
     events.note("dry run: nothing was touched");
@@ -150,11 +151,6 @@ async fn dry_run(
 }
 
 /// A plan as people read it.
-fn shown(plan: &plan::Plan) -> Result<String, Failure> {
-    let text = plan::show::show(plan).map_err(Failure::configuration)?;
-    Ok(text.trim_end().to_owned())
-}
-
 /// Every byte of the bundle is checked before any of it reaches a host.
 async fn verify(opened: &Arc<Bundle>, events: &Events) -> Result<(), Failure> {
     let (opened, events) = (Arc::clone(opened), events.clone());
@@ -230,18 +226,18 @@ fn finish(outcome: &Outcome, silent: &[HostError]) -> Result<(), Failure> {
 
 fn summary(outcome: &Outcome, clock: &Clock) {
     match outcome.changed {
-        0 => print(format_args!(
+        0 => say!(
             "nothing to change: all {} steps found the hosts as wanted",
             outcome.unchanged
-        )),
-        changed => print(format_args!(
+        ),
+        changed => say!(
             "{changed} steps changed something, {} did not need to",
             outcome.unchanged
-        )),
+        ),
     }
     let all = ("all", clock.began.elapsed());
     for (phase, time) in clock.laps.iter().chain([&all]) {
-        print(format_args!("  {phase:20} {:>6.1} s", time.as_secs_f64()));
+        say!("  {phase:20} {:>6.1} s", time.as_secs_f64());
     }
 }
 

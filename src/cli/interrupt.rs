@@ -11,8 +11,15 @@ use crate::plan::{self, Stop};
 /// What to do after a run that did not come through.
 pub const AGAIN: &str = "run the same command again to go on";
 
-/// Watches from now on. The first signal asks the run to stop; the second ends the program at once.
-pub fn watch(events: &Events) -> Stop {
+/// What a run that was asked to stop says of what it still does.
+pub const STOPPING_STEPS: &str =
+    "stopping: steps that are running get 10 seconds to end; Ctrl-C again stops at once";
+/// The same of a build.
+pub const STOPPING_BUILD: &str = "stopping: what is downloaded stays in the cache";
+
+/// Watches from now on. The first signal asks the run to stop, which is told by `stopping`; the
+/// second ends the program at once.
+pub fn watch(events: &Events, stopping: &'static str) -> Stop {
     let stop = Stop::new();
     let (flag, events) = (stop.clone(), events.clone());
     let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
@@ -27,11 +34,9 @@ pub fn watch(events: &Events) -> Stop {
         };
         any(&mut signals).await;
         flag.cancel();
-        events.note(
-            "stopping: steps that are running get 10 seconds to end; Ctrl-C again stops at once",
-        );
+        events.note(stopping);
         any(&mut signals).await;
-        let words = format!("stopped at once, steps may be half done; {AGAIN}");
+        let words = format!("stopped at once, in the middle of what was going on; {AGAIN}");
         events.note(&words);
         events.end(1, Some(words));
         std::process::exit(1);

@@ -5,6 +5,7 @@ mod config;
 mod exit;
 mod install;
 mod interrupt;
+mod out;
 mod render;
 mod reset;
 mod session;
@@ -20,7 +21,7 @@ pub use exit::Failure;
 
 /// Kubernetes clusters for places without internet.
 #[derive(Debug, Parser)]
-#[command(name = "kubexm", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "kubexm", version, after_help = exit::HELP, max_term_width = 80)]
 struct Arguments {
     /// How to report what happens.
     #[arg(long, global = true, value_enum, default_value = "auto")]
@@ -66,7 +67,7 @@ pub fn main() -> ExitCode {
         Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
     );
     let result = match arguments.command {
-        Command::Bundle(command) => runtime.block_on(bundle::run(command, output)),
+        Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
         Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),
         Command::Plan(plan) => install::show(&plan),
         Command::Render(render) => render::run(&render),
@@ -85,9 +86,4 @@ pub fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "error: {message}");
     }
     ExitCode::from(code)
-}
-
-/// Writes to standard output; a reader that went away is no error.
-fn print(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::out::say;
 use super::{Failure, session};
 use crate::bundle::Bundle;
 use crate::{deploy, spec};
@@ -24,8 +25,8 @@ pub struct Render {
 
 /// Writes all files. Secrets appear as words in angle brackets.
 pub fn run(arguments: &Render) -> Result<(), Failure> {
-    let cluster = spec::load_cluster(&arguments.file)?;
     let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
+    let cluster = spec::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
     let mut count = 0;
     for (host, files) in deploy::rendered(&deployment.plan) {
@@ -39,6 +40,6 @@ pub fn run(arguments: &Render) -> Result<(), Failure> {
             count += 1;
         }
     }
-    println!("{count} files in {}", arguments.out.display());
+    say!("{count} files in {}", arguments.out.display());
     Ok(())
 }

@@ -9,8 +9,9 @@ use clap::Args;
 use futures_util::future::join_all;
 
 use super::interrupt::AGAIN;
+use super::out::say;
 use super::session::Connection;
-use super::{Failure, interrupt, print};
+use super::{Failure, interrupt};
 use crate::event::{Event, Events, StepState};
 use crate::host::Host;
 use crate::plan::{Journal, Receipt, StepError, Stop};
@@ -42,7 +43,7 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     let journal = Journal::open(&folder)
         .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
     journal.begin("reset", "");
-    let stop = interrupt::watch(events);
+    let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     events.phase("connect");
     let connecting = arguments.connection.connect(&cluster);
     let hosts = interrupt::unless_stopped(&stop, connecting).await?;
@@ -99,10 +100,7 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
         kubeconfig: None,
     });
     if output != Output::Json {
-        print(format_args!(
-            "{undone} changes were taken back on {} hosts",
-            hosts.len()
-        ));
+        say!("{undone} changes were taken back on {} hosts", hosts.len());
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fs4::fs_std::FileExt;
@@ -69,36 +70,94 @@ impl Cache {
     pub fn insert(&self, bytes: &[u8]) -> Result<Digest, FetchError> {
         let digest = Digest::of(bytes);
         if self.size(&digest) != Some(bytes.len() as u64) {
-            let mut partial = self.partial(&digest.hex())?;
-            partial.restart()?;
-            partial.append(bytes)?;
-            let _ = partial.publish(Some(&digest))?;
+            let target = self.path(&digest);
+            let fail = |source| failed(&target, source);
+            // A name of its own instead of the partial file of this digest: nobody need be waited for.
+            let mut file =
+                tempfile::NamedTempFile::new_in(self.root.join("partial")).map_err(fail)?;
+            file.write_all(bytes)
+                .and_then(|()| file.as_file().sync_all())
+                .map_err(fail)?;
+            file.persist(&target).map_err(|error| fail(error.error))?;
         }
         Ok(digest)
     }
 
-    /// Opens the partial file of a download. Two processes that fetch the same wait for each other.
+    /// Opens the partial file of a download, whole by itself: see [`Cache::claim`].
+    ///
+    /// # Errors
+    /// The cache cannot be written.
     pub fn partial(&self, key: &str) -> Result<Partial, FetchError> {
         let path = self.root.join("partial").join(key);
-        let open = || -> io::Result<(File, u64, DigestWriter<io::Sink>)> {
+        self.locked(&path, &|| {})
+            .map_err(|source| failed(&path, source))
+    }
+
+    /// Takes the partial file of a download for this process alone, once no other has it. Where
+    /// another one has published `expected` meanwhile there is nothing left to do. `on_wait` is
+    /// called where another process must be waited for.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub async fn claim(
+        &self,
+        key: &str,
+        expected: Option<Digest>,
+        on_wait: impl Fn() + Send + 'static,
+    ) -> Result<Claim, FetchError> {
+        let path = self.root.join("partial").join(key);
+        let (cache, name) = (self.clone(), path.clone());
+        // Waiting for a lock and hashing what is there would keep other downloads from moving.
+        let taken = tokio::task::spawn_blocking(move || {
+            let partial = cache.locked(&name, &on_wait)?;
+            Ok(match expected.and_then(|e| Some((e, cache.size(&e)?))) {
+                Some((digest, size)) => {
+                    partial.discard();
+                    Claim::Published(digest, size)
+                }
+                None => Claim::Partial(Box::new(partial)),
+            })
+        });
+        taken
+            .await
+            .map_err(io::Error::other)
+            .flatten()
+            .map_err(|source| failed(&path, source))
+    }
+
+    /// Locks the file that has this name *after* the lock is held: whoever held it before may have
+    /// given it its final name, and a writer must never get hold of a published blob.
+    fn locked(&self, path: &Path, on_wait: &dyn Fn()) -> io::Result<Partial> {
+        loop {
             let mut file = OpenOptions::new()
                 .read(true)
                 .append(true)
                 .create(true)
-                .open(&path)?;
-            FileExt::lock_exclusive(&file)?;
+                .open(path)?;
+            if !FileExt::try_lock_exclusive(&file)? {
+                on_wait();
+                FileExt::lock_exclusive(&file)?;
+            }
+            let ours = file.metadata()?;
+            let named = match std::fs::symlink_metadata(path) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if (ours.dev(), ours.ino()) != (named.dev(), named.ino()) {
+                continue;
+            }
             let mut hash = DigestWriter::new(io::sink());
             let length = io::copy(&mut file, &mut hash)?;
-            Ok((file, length, hash))
-        };
-        let (file, length, hash) = open().map_err(|source| failed(&path, source))?;
-        Ok(Partial {
-            cache: self.clone(),
-            path,
-            file,
-            hash,
-            length,
-        })
+            return Ok(Partial {
+                cache: self.clone(),
+                path: path.to_owned(),
+                file,
+                hash,
+                length,
+                total: None,
+            });
+        }
     }
 }
 
@@ -112,28 +171,57 @@ impl Blobs for Cache {
         })?;
         Ok(Box::new(file))
     }
+
+    fn place(&self, digest: &Digest) -> String {
+        self.path(digest).display().to_string()
+    }
 }
 
 fn failed(path: &Path, source: io::Error) -> FetchError {
+    if source.kind() == io::ErrorKind::StorageFull {
+        return FetchError::Full {
+            path: path.display().to_string(),
+            missing: None,
+        };
+    }
     FetchError::Cache {
         path: path.display().to_string(),
         source,
     }
 }
 
-/// Bytes on their way into the cache.
+/// What somebody who wants to download finds.
+pub enum Claim {
+    /// Another process was faster: digest and size of the blob in the cache.
+    Published(Digest, u64),
+    /// The bytes that are there already, for the caller alone.
+    Partial(Box<Partial>),
+}
+
+/// Bytes on their way into the cache; nobody else writes to them as long as this lives.
 pub struct Partial {
     cache: Cache,
     path: PathBuf,
     file: File,
     hash: DigestWriter<io::Sink>,
     length: u64,
+    total: Option<u64>,
 }
 
 impl Partial {
+    /// How many bytes there will be, where somebody knows: tells how much a full disk lacks.
+    pub fn expect(&mut self, total: Option<u64>) {
+        self.total = total;
+    }
+
     /// Bytes that are there already.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Whether the bytes that are there already are all that is wanted.
+    pub fn is(&self, digest: &Digest) -> bool {
+        self.hash.digest() == *digest
     }
 
     /// The server's name for this version of the file, kept for `If-Range`.
@@ -170,7 +258,7 @@ impl Partial {
             .file
             .write_all(bytes)
             .and_then(|()| self.hash.write_all(bytes));
-        written.map_err(|source| failed(&self.path, source))?;
+        written.map_err(|source| self.full(failed(&self.path, source)))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
@@ -194,6 +282,26 @@ impl Partial {
             .and_then(|()| std::fs::rename(&self.path, &target))
             .map_err(|source| failed(&target, source))?;
         Ok(Ok((digest, size)))
+    }
+
+    /// How much a full disk lacks for this file.
+    fn full(&self, error: FetchError) -> FetchError {
+        let FetchError::Full { path, .. } = error else {
+            return error;
+        };
+        let there = self.file.metadata().map_or(self.length, |file| file.len());
+        let free = fs4::available_space(&self.cache.root).unwrap_or(0);
+        let missing = self
+            .total
+            .map(|total| total.saturating_sub(there).saturating_sub(free));
+        FetchError::Full { path, missing }
+    }
+
+    /// Takes the file away: nobody needs it any more.
+    fn discard(self) {
+        // What stays is found, and taken away, by the next one.
+        let _ = std::fs::remove_file(self.tag_path());
+        let _ = std::fs::remove_file(&self.path);
     }
 
     fn tag_path(&self) -> PathBuf {

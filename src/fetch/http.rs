@@ -7,6 +7,7 @@ use reqwest::header::{ETAG, IF_RANGE, RANGE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use url::Url;
 
+use super::cache::{Claim, Partial};
 use super::{Cache, FetchError};
 use crate::event::{Events, Transfer};
 use crate::spec::Digest;
@@ -133,23 +134,33 @@ impl Http {
             Some(digest) => digest.hex(),
             None => Digest::of(wanted.url.as_str().as_bytes()).hex(),
         };
-        let mut partial = self.cache.partial(&key).map_err(Failure::last)?;
-        let resume = match partial.tag() {
-            Some(tag) if partial.length() > 0 => Some((partial.length(), tag)),
-            _ => None,
+        let mut partial = match self.claim(&key, wanted.expected, &wanted.label).await {
+            Ok(Claim::Partial(partial)) => *partial,
+            Ok(Claim::Published(digest, size)) => return Ok((digest, size)),
+            Err(error) => return Err(Failure::last(error)),
         };
-        let response = self.get(&wanted.label, address, resume).await?;
+        if wanted.expected.is_some_and(|digest| partial.is(&digest)) {
+            // Killed between the last byte and the final name: everything is there.
+            let (label, length) = (wanted.label.clone(), partial.length());
+            let transfer = self.events.transfer("download", label, Some(length));
+            transfer.advance(length);
+            return publish(partial, wanted, address, transfer);
+        }
+        let response = self.go_on(wanted, address, &mut partial).await?;
         if response.status() != StatusCode::PARTIAL_CONTENT {
             partial.restart().map_err(Failure::last)?;
         }
         let tag = response
             .headers()
             .get(ETAG)
-            .and_then(|tag| tag.to_str().ok());
+            .and_then(|tag| tag.to_str().ok())
+            // A weak tag does not promise the same bytes (RFC 9110, 13.1.5).
+            .filter(|tag| !tag.starts_with("W/"));
         partial.set_tag(tag).map_err(Failure::last)?;
         let total = response
             .content_length()
             .map(|rest| rest + partial.length());
+        partial.expect(total);
         let transfer = self
             .events
             .transfer("download", wanted.label.clone(), total);
@@ -167,6 +178,44 @@ impl Http {
             ));
         }
         publish(partial, wanted, address, transfer)
+    }
+
+    /// The partial file of a download, for this process alone; says so where it has to wait.
+    pub(super) async fn claim(
+        &self,
+        key: &str,
+        expected: Option<Digest>,
+        label: &str,
+    ) -> Result<Claim, FetchError> {
+        let (events, label) = (self.events.clone(), label.to_owned());
+        let on_wait = move || {
+            events.note(format!(
+                "{label}: another kubexm is downloading it; waiting for it"
+            ));
+        };
+        self.cache.claim(key, expected, on_wait).await
+    }
+
+    /// Asks for what a partial file lacks, or for all of it where the server no longer has a file
+    /// that goes on from there: left to itself that answer would come back for ever.
+    async fn go_on(
+        &self,
+        wanted: &Wanted,
+        address: &Url,
+        partial: &mut Partial,
+    ) -> Result<Response, Failure> {
+        let resume = match partial.tag() {
+            Some(tag) if partial.length() > 0 => Some((partial.length(), tag)),
+            _ => None,
+        };
+        let resumed = resume.is_some();
+        match self.get(&wanted.label, address, resume).await {
+            Err(Failure::Final(error)) if resumed && is_beyond_the_end(&error) => {
+                partial.restart().map_err(Failure::last)?;
+                self.get(&wanted.label, address, None).await
+            }
+            answer => answer,
+        }
     }
 
     /// One request. With `resume`, asks for the bytes from there on if the file is still the same.
@@ -249,7 +298,7 @@ impl Http {
 }
 
 fn publish(
-    partial: super::cache::Partial,
+    partial: Partial,
     wanted: &Wanted,
     address: &Url,
     transfer: Transfer,
@@ -269,6 +318,10 @@ fn publish(
             got,
         })),
     }
+}
+
+fn is_beyond_the_end(error: &FetchError) -> bool {
+    matches!(error, FetchError::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
 }
 
 /// An address without the user and password that it may carry.

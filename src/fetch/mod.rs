@@ -3,6 +3,7 @@
 
 pub mod apt;
 pub mod cache;
+mod checksum;
 mod credentials;
 pub mod http;
 pub mod kubeadm;
@@ -60,6 +61,17 @@ pub enum FetchError {
         path: String,
         /// The system's error.
         source: std::io::Error,
+    },
+    /// The disk is full.
+    #[error(
+        "the cache at {path}: the disk is full{}\nFree some and run the same command again: what was downloaded is kept. Or name another folder with --cache.",
+        missing.map_or_else(String::new, |bytes| format!(": at least {} more are needed", indicatif::HumanBytes(bytes)))
+    )]
+    Full {
+        /// The file that could not be written.
+        path: String,
+        /// Bytes that this file lacks beyond what is free, where its size is known.
+        missing: Option<u64>,
     },
     /// What came cannot be understood.
     #[error("{what}: {reason}")]

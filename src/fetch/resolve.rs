@@ -7,13 +7,13 @@ use futures_util::stream::{self, StreamExt};
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
-use super::{FetchError, Http, apt};
+use super::{FetchError, Http, apt, checksum};
 use crate::bundle::archive;
 use crate::bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, Lock, LockedFile, LockedImage,
     LockedPackages,
 };
-use crate::catalog::{Catalog, CatalogError, ChecksumForm, Download};
+use crate::catalog::{Catalog, CatalogError, Download};
 use crate::spec::manifest::Manifest;
 use crate::spec::{Arch, Digest, ImageRef, Version};
 
@@ -112,8 +112,8 @@ impl Resolver<'_> {
         let (expected, checksum) = match locked {
             Some(locked) => (Some(locked.digest), locked.checksum.clone()),
             None => match &file.checksum {
-                Some((url, form)) => {
-                    let digest = self.published(file, url, *form).await?;
+                Some(url) => {
+                    let digest = self.published(file, url).await?;
                     (Some(digest), ChecksumSource::Published(url.clone()))
                 }
                 None => (None, ChecksumSource::FirstSeen),
@@ -145,17 +145,14 @@ impl Resolver<'_> {
         })
     }
 
-    async fn published(
-        &self,
-        file: &Download,
-        url: &url::Url,
-        form: ChecksumForm,
-    ) -> Result<Digest, FetchError> {
+    async fn published(&self, file: &Download, url: &url::Url) -> Result<Digest, FetchError> {
         let label = format!("checksum of {}", file.file_name);
         let text = self.http.text(&label, url, LARGEST_SUMS).await?;
-        find_checksum(&text, &file.file_name, form).ok_or_else(|| FetchError::Content {
+        checksum::find(&text, &file.file_name).ok_or_else(|| FetchError::Content {
             what: label,
-            reason: format!("{url} has no SHA-256 for it (is a mirror serving another page?)"),
+            reason: format!(
+                "{url} has no SHA-256 of this file; look at that page: a mirror or proxy may be serving another one"
+            ),
         })
     }
 
@@ -298,38 +295,4 @@ fn partition<T>(results: Vec<Result<T, FetchError>>) -> Result<Vec<T>, FetchErro
     let (values, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     FetchError::all(errors.into_iter().filter_map(Result::err).collect())?;
     Ok(values.into_iter().filter_map(Result::ok).collect())
-}
-
-/// The digest of a file in a checksum file's text.
-fn find_checksum(text: &str, file_name: &str, form: ChecksumForm) -> Option<Digest> {
-    match form {
-        ChecksumForm::Bare => text.split_whitespace().next()?.parse().ok(),
-        ChecksumForm::Sums => text.lines().find_map(|line| {
-            let (digits, name) = line.split_once(char::is_whitespace)?;
-            let name = name
-                .trim()
-                .trim_start_matches(['*'])
-                .trim_start_matches("./");
-            (name == file_name).then(|| digits.parse().ok())?
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_found_in_every_form_that_publishers_use() {
-        let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        let empty = Some(Digest::of(b""));
-        assert_eq!(find_checksum(hex, "kubeadm", ChecksumForm::Bare), empty);
-        let sums = format!("{}  runc.arm64\n{hex} *runc.amd64\n", "0".repeat(64));
-        assert_eq!(
-            find_checksum(&sums, "runc.amd64", ChecksumForm::Sums),
-            empty
-        );
-        assert_eq!(find_checksum(&sums, "runc.riscv", ChecksumForm::Sums), None);
-        assert_eq!(find_checksum("<html>", "kubeadm", ChecksumForm::Bare), None);
-    }
 }

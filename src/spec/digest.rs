@@ -68,7 +68,13 @@ impl<R: Read> DigestReader<R> {
 
     /// Digest and number of the bytes read so far.
     pub fn finish(self) -> (Digest, u64) {
-        (Digest(self.hash.finalize().into()), self.bytes)
+        let (_, digest, bytes) = self.into_parts();
+        (digest, bytes)
+    }
+
+    /// The inner reader, with digest and number of the bytes read so far.
+    pub fn into_parts(self) -> (R, Digest, u64) {
+        (self.inner, Digest(self.hash.finalize().into()), self.bytes)
     }
 }
 
@@ -97,6 +103,11 @@ impl<W: Write> DigestWriter<W> {
             hash: Sha256::new(),
             bytes: 0,
         }
+    }
+
+    /// Digest of the bytes written so far.
+    pub fn digest(&self) -> Digest {
+        Digest(self.hash.clone().finalize().into())
     }
 
     /// The inner writer, with digest and number of the bytes written.

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::manifest::{AptRepository, Manifest, Mirrors, PackageSource};
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
-use super::{HostName, Version, yaml};
+use super::yaml::{self, Node, Value};
+use super::{Arch, HostName, Version};
 
 /// Reads and checks a bundle manifest.
 ///
@@ -19,7 +20,7 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
 /// Reads and checks the text of a manifest; `file` is its name in messages.
 pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
     let root = yaml::parse(file, text)?;
-    let reader = Reader::default();
+    let reader = Reader::new("bundle");
     let top = reader.fields(&root, "");
     super::check_kind(&top, "Bundle");
     let name = top.section("metadata").and_then(|metadata| {
@@ -41,12 +42,16 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
 
 fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     let reader = spec.reader();
-    spec.required("architectures");
-    let architectures = spec.values("architectures");
+    let architectures: Vec<Arch> = spec.values("architectures");
+    if let (Some(node), true) = (spec.required("architectures"), architectures.is_empty()) {
+        not_empty(spec, node, "architectures", "as in [amd64]");
+    }
     let kubernetes: Vec<Version> = spec.required("kubernetes").map_or_else(Vec::new, |node| {
         let fields = reader.fields(node, "spec.kubernetes");
-        fields.required("versions");
         let versions = fields.values("versions");
+        if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {
+            not_empty(&fields, node, "versions", "as in [\"1.36.3\"]");
+        }
         fields.finish();
         versions
     });
@@ -89,47 +94,49 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     })
 }
 
+/// A list that says nothing would make a bundle with nothing in it.
+fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
+    let reader = fields.reader();
+    if matches!(&node.value, Value::List(items) if items.is_empty()) {
+        reader.problem(node, &fields.path(name), "is empty", Some(hint));
+    }
+}
+
 fn read_packages(fields: &Fields<'_>) -> Option<PackageSource> {
     let reader = fields.reader();
-    for name in ["distribution", "release", "repositories", "packages"] {
-        // Asking marks the field as known even where a later one is missing.
-        fields.get(name);
-    }
-    let mut repositories = Vec::new();
-    let node = fields.required("repositories")?;
-    for (item, path) in reader.items(node, &fields.path("repositories")) {
-        let repository = reader.fields(item, &path);
-        let url = repository
-            .required("url")
-            .and_then(|_| repository.value("url"));
-        let suite = repository
-            .required("suite")
-            .and_then(|_| repository.text("suite"));
-        let components = repository.values("components");
-        let signed_by = repository
-            .required("signedBy")
-            .and_then(|_| repository.text("signedBy"));
-        repository.finish();
-        if let (Some(url), Some(suite), Some(signed_by)) = (url, suite, signed_by) {
-            repositories.push(AptRepository {
-                url,
-                suite,
-                components,
-                signed_by: signed_by.into(),
-            });
-        }
-    }
+    let text = |name| fields.required(name).and_then(|_| fields.text(name));
+    let (distribution, release) = (text("distribution"), text("release"));
+    let packages = fields
+        .required("packages")
+        .map(|_| fields.values("packages"));
+    let repositories = fields.required("repositories").map(|node| {
+        let items = reader.items(node, &fields.path("repositories"));
+        let read = |(item, path): &(&_, String)| {
+            let repository = reader.fields(item, path);
+            let source = read_repository(&repository);
+            repository.finish();
+            source
+        };
+        items.iter().filter_map(read).collect()
+    });
     Some(PackageSource {
-        distribution: fields
-            .required("distribution")
-            .and_then(|_| fields.text("distribution"))?,
-        release: fields
-            .required("release")
-            .and_then(|_| fields.text("release"))?,
-        repositories,
-        packages: fields
-            .required("packages")
-            .map(|_| fields.values("packages"))?,
+        distribution: distribution?,
+        release: release?,
+        repositories: repositories?,
+        packages: packages?,
+    })
+}
+
+fn read_repository(fields: &Fields<'_>) -> Option<AptRepository> {
+    let text = |name| fields.required(name).and_then(|_| fields.text(name));
+    let url = fields.required("url").and_then(|_| fields.value("url"));
+    let (suite, signed_by) = (text("suite"), text("signedBy"));
+    let components = fields.values("components");
+    Some(AptRepository {
+        url: url?,
+        suite: suite?,
+        components,
+        signed_by: signed_by?.into(),
     })
 }
 
@@ -138,32 +145,36 @@ fn read_packages(fields: &Fields<'_>) -> Option<PackageSource> {
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
-    let file = path.display().to_string();
-    let root = yaml::parse(&file, &super::read_text(path)?)?;
-    let reader = Reader::default();
+    parse_mirrors(&path.display().to_string(), &super::read_text(path)?)
+}
+
+/// Reads and checks the text of a mirror file; `file` is its name in messages.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
+    let root = yaml::parse(file, text)?;
+    let reader = Reader::new("mirrors");
     let top = reader.fields(&root, "");
     super::check_kind(&top, "Mirrors");
     let mirrors = Mirrors {
         downloads: top.text_map("downloads"),
         registries: top.text_map("registries"),
     };
-    for (name, map) in [
-        ("downloads", &mirrors.downloads),
-        ("registries", &mirrors.registries),
-    ] {
-        for (from, to) in map {
-            let is_web = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-            if !is_web(to) || (name == "downloads" && !is_web(from)) {
-                let path = format!("{name}.{from}");
-                reader.problem(
-                    top.node(),
-                    &path,
-                    "wants addresses with http:// or https://",
-                    None,
-                );
+    let is_web = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+    for (name, from_is_web) in [("downloads", true), ("registries", false)] {
+        let Some(section) = top.section(name) else {
+            continue;
+        };
+        for (from, node) in section.entries() {
+            let to_is_web = matches!(&node.value, Value::Text(to) if is_web(to));
+            if !to_is_web || (from_is_web && !is_web(from)) {
+                let hint = "as in https://mirror.example/path";
+                let message = "wants addresses with http:// or https://";
+                reader.problem(node, &section.path(from), message, Some(hint));
             }
         }
     }
     top.finish();
-    reader.finish(&file, Some(mirrors))
+    reader.finish(file, Some(mirrors))
 }

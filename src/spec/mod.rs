@@ -23,12 +23,14 @@ mod yaml;
 
 pub use arch::Arch;
 pub use cluster::Cluster;
-pub use cluster_document::{default_cluster, load_cluster, parse_cluster};
+pub use cluster_document::{
+    default_cluster, load_cluster, load_cluster_for, parse_cluster, parse_cluster_for,
+};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
 pub use host_path::HostPath;
 pub use image::ImageRef;
-pub use manifest_document::{load_manifest, load_mirrors, parse_manifest};
+pub use manifest_document::{load_manifest, load_mirrors, parse_manifest, parse_mirrors};
 pub use problem::{Problem, Problems};
 pub use version::Version;
 
@@ -74,7 +76,14 @@ fn read_text(path: &std::path::Path) -> Result<String, Problems> {
     use std::io::Read;
     let file = path.display().to_string();
     let fail = |error: std::io::Error| {
-        Problems::whole_file(&file, format!("cannot be read: {error}"), None)
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                "`kubexm config init > cluster.yaml` makes a cluster file to start from"
+            }
+            _ => "give the path of a YAML file that you may read",
+        };
+        let message = format!("cannot be read: {error}");
+        Problems::whole_file(&file, message, Some(hint.to_owned()))
     };
     let mut bytes = Vec::new();
     // One byte more than is taken, so that the parser can say that the file is too large.
@@ -84,7 +93,23 @@ fn read_text(path: &std::path::Path) -> Result<String, Problems> {
         .take(limit)
         .read_to_end(&mut bytes)
         .map_err(fail)?;
-    String::from_utf8(bytes).map_err(|_| Problems::whole_file(&file, "is no text in UTF-8", None))
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let last = good.rsplit(|byte| *byte == b'\n').next().unwrap_or(good);
+        let column = String::from_utf8_lossy(last).chars().count() as u64 + 1;
+        let problem = Problem {
+            line,
+            column,
+            path: String::new(),
+            message: "is no text in UTF-8 from here on".to_owned(),
+            hint: Some("is this the right file? Save it as UTF-8".to_owned()),
+        };
+        Problems {
+            file: file.clone(),
+            list: vec![problem],
+        }
+    })
 }
 
 /// Implements the conversions that make a string-backed value type usable with serde and `{}`.

@@ -43,6 +43,26 @@ impl Problems {
     }
 }
 
+/// Longest text of a file that a message repeats.
+const LONGEST: usize = 300;
+
+/// Words out of a file, fit for a terminal.
+fn shown(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.list.iter().enumerate() {
@@ -55,11 +75,11 @@ impl fmt::Display for Problems {
             }
             write!(f, ": ")?;
             if !problem.path.is_empty() {
-                write!(f, "{}: ", problem.path)?;
+                write!(f, "{}: ", shown(&problem.path))?;
             }
-            write!(f, "{}", problem.message)?;
+            write!(f, "{}", shown(&problem.message))?;
             if let Some(hint) = &problem.hint {
-                write!(f, "\n  hint: {hint}")?;
+                write!(f, "\n  hint: {}", shown(hint))?;
             }
         }
         Ok(())

@@ -9,8 +9,9 @@ use super::problem::{Problem, Problems};
 use super::yaml::{Node, Value};
 
 /// Where problems are collected while a file is read.
-#[derive(Default)]
 pub struct Reader {
+    /// Which schema describes the file, as in `kubexm config schema cluster`.
+    schema: &'static str,
     problems: RefCell<Vec<Problem>>,
 }
 
@@ -25,6 +26,12 @@ pub struct Fields<'a> {
 }
 
 impl Reader {
+    /// A reader for files that a schema describes.
+    pub fn new(schema: &'static str) -> Self {
+        let problems = RefCell::default();
+        Self { schema, problems }
+    }
+
     /// Notes a problem at a node.
     pub fn problem(&self, node: &Node, path: &str, message: impl Display, hint: Option<&str>) {
         self.problems.borrow_mut().push(Problem {
@@ -32,7 +39,15 @@ impl Reader {
             column: node.column,
             path: path.to_owned(),
             message: message.to_string(),
-            hint: hint.map(str::to_owned),
+            hint: Some(hint.map_or_else(
+                || {
+                    format!(
+                        "`kubexm config schema {}` describes every field",
+                        self.schema
+                    )
+                },
+                str::to_owned,
+            )),
         });
     }
 

@@ -94,7 +94,21 @@ fn syntax_problem(file: &str, text: &str, error: &serde_saphyr::Error) -> Proble
             column,
             Some("anchors, aliases and deep nesting are not taken".to_owned()),
         ),
-        None => (line, column, None),
+        None if words.contains("uplicate") => (
+            line,
+            column,
+            Some("a field may stand there only once: remove one of the two".to_owned()),
+        ),
+        None if words.contains("document") => (
+            line,
+            column,
+            Some("one file holds one document: take away what follows '---'".to_owned()),
+        ),
+        None => (
+            line,
+            column,
+            Some("look at the indentation, quotes and brackets there and above".to_owned()),
+        ),
     };
     let short: String = words
         .lines()

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 
 use crate::spec::cluster::{HostSpec, Roles, Secret, Taint};
 use crate::spec::reader::Fields;
-use crate::spec::{HostName, host_range};
+use crate::spec::{Arch, HostName, host_range};
 
 pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let reader = spec.reader();
     let defaults = spec.section("defaults");
+    if let Some(defaults) = &defaults {
+        check_defaults(defaults);
+    }
     let Some(node) = spec.required("hosts") else {
         if let Some(defaults) = defaults {
             defaults.finish();
@@ -46,6 +49,17 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         defaults.finish();
     }
     hosts
+}
+
+/// Reads every default once: it is known, and its type is checked, where each host has its own too.
+fn check_defaults(defaults: &Fields<'_>) {
+    for name in ["user", "password", "privateKeyPath"] {
+        defaults.text(name);
+    }
+    defaults.number("port", 1, 65535);
+    defaults.value::<Arch>("arch");
+    defaults.text_map("labels");
+    read_taints(defaults);
 }
 
 pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Option<HostSpec> {

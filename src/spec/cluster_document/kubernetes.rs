@@ -9,12 +9,18 @@ use crate::spec::reader::Fields;
 use crate::spec::yaml::Value;
 use crate::spec::{HostName, Version};
 
-pub(super) fn read_kubernetes(spec: &Fields<'_>) -> Option<Kubernetes> {
+pub(super) fn read_kubernetes(
+    spec: &Fields<'_>,
+    offered: Option<&[Version]>,
+) -> Option<Kubernetes> {
     let node = spec.required("kubernetes")?;
     let fields = spec.reader().fields(node, "spec.kubernetes");
     let version: Option<Version> = fields
         .required("version")
         .and_then(|_| fields.value("version"));
+    if let (Some(version), Some(offered)) = (&version, offered) {
+        check_offered(&fields, version, offered);
+    }
     fields.choice("type", &["kubeadm"], &["kubexm"]);
     let cluster_name = fields
         .text("clusterName")
@@ -46,6 +52,26 @@ pub(super) fn read_kubernetes(spec: &Fields<'_>) -> Option<Kubernetes> {
         cert_sans,
         ignore_preflight_errors,
     })
+}
+
+/// Whether the bundle can install this version.
+fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
+    if offered.contains(version) {
+        return;
+    }
+    if let Some(node) = fields.get("version") {
+        let list: Vec<String> = offered
+            .iter()
+            .map(|version| format!("v{version}"))
+            .collect();
+        let hint = format!(
+            "the bundle has {}: write that, or build a bundle with v{version}",
+            list.join(", ")
+        );
+        let message = format!("the bundle lacks Kubernetes v{version}");
+        let path = fields.path("version");
+        fields.reader().problem(node, &path, message, Some(&hint));
+    }
 }
 
 pub(super) fn empty_component() -> Component {

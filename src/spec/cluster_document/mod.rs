@@ -22,16 +22,35 @@ use super::{HostName, HostPath, Version};
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
-    let file = path.display().to_string();
+    parse_cluster(&path.display().to_string(), &super::read_text(path)?)
+}
+
+/// As [`load_cluster`], for a bundle with these Kubernetes versions.
+///
+/// # Errors
+/// As [`load_cluster`], a version that is not among them included.
+pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
     let text = super::read_text(path)?;
-    parse_cluster(&file, &text)
+    parse_cluster_for(&path.display().to_string(), &text, offered)
 }
 
 /// Reads and checks the text of a cluster file; `file` is its name in messages.
 pub fn parse_cluster(file: &str, text: &str) -> Result<Cluster, Problems> {
+    parse(file, text, None)
+}
+
+/// As [`parse_cluster`], for a bundle with these Kubernetes versions.
+///
+/// # Errors
+/// As [`parse_cluster`], a version that is not among them included.
+pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<Cluster, Problems> {
+    parse(file, text, Some(offered))
+}
+
+fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
     let root = yaml::parse(file, text)?;
-    let reader = Reader::default();
-    let cluster = read_document(&reader, &root);
+    let reader = Reader::new("cluster");
+    let cluster = read_document(&reader, &root, offered);
     reader.finish(file, cluster)
 }
 
@@ -41,7 +60,7 @@ pub fn default_cluster(version: &Version) -> Result<Cluster, Problems> {
     parse_cluster("the default cluster", &text)
 }
 
-fn read_document(reader: &Reader, root: &Node) -> Option<Cluster> {
+fn read_document(reader: &Reader, root: &Node, offered: Option<&[Version]>) -> Option<Cluster> {
     let top = reader.fields(root, "");
     super::check_kind(&top, "Cluster");
     let metadata = top.section("metadata");
@@ -55,15 +74,19 @@ fn read_document(reader: &Reader, root: &Node) -> Option<Cluster> {
     let spec_node = top.required("spec");
     top.finish();
     let spec = reader.fields(spec_node?, "spec");
-    let cluster = read_spec(&spec, name.map(|name| name.to_string()));
+    let cluster = read_spec(&spec, name.map(|name| name.to_string()), offered);
     spec.finish();
     cluster
 }
 
-fn read_spec(spec: &Fields<'_>, name: Option<String>) -> Option<Cluster> {
+fn read_spec(
+    spec: &Fields<'_>,
+    name: Option<String>,
+    offered: Option<&[Version]>,
+) -> Option<Cluster> {
     let hosts = read_hosts(spec);
     let roles = read_roles(spec, &hosts);
-    let kubernetes = read_kubernetes(spec);
+    let kubernetes = read_kubernetes(spec, offered);
     let etcd = read_etcd(spec);
     let containerd_config = read_runtime(spec);
     refuse_load_balancer(spec);

@@ -55,7 +55,12 @@ pub(super) fn read_endpoint(
         };
     }
     let fields = reader.fields(node, path);
-    let host = fields.text("domain").or_else(|| fields.text("host"));
+    let (domain, host) = (fields.text("domain"), fields.text("host"));
+    if domain.is_some() && host.is_some() {
+        let hint = "both mean the same: give one";
+        reader.problem(node, path, "has a domain and a host", Some(hint));
+    }
+    let host = domain.or(host);
     let address: Option<IpAddr> = fields.value("address");
     let port = fields.number("port", 1, 65535).unwrap_or(6443);
     fields.finish();

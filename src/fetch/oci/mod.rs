@@ -2,32 +2,31 @@
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>), manifests byte for
 //! byte.
 
+mod manifest;
+mod refusal;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use oci_client::client::{BlobResponse, ClientConfig, ClientProtocol};
+use oci_client::client::{BlobResponse, ClientConfig, ClientProtocol, SizedStream};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
-use serde::Deserialize;
 
+use manifest::{
+    INDEX_TYPES, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick, platform,
+};
+use refusal::{failure, is_passing, may_be_about_the_range};
+
+use super::cache::{Claim, Partial};
 use super::{FetchError, Http, credentials};
-use crate::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
+use crate::bundle::lock::{Descriptor, LockedImage};
+use crate::event::Transfer;
 use crate::spec::{Arch, Digest, ImageRef};
 
-/// Media types that kubexm understands, in OCI's and in Docker's words.
-const INDEX_TYPES: [&str; 2] = [
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-];
-const MANIFEST_TYPES: [&str; 2] = [
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-];
-/// Larger manifests are refused, as registries do.
-const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
+/// How often a blob or a manifest is tried before kubexm gives up.
 const TRIES: u32 = 4;
 
 /// Pulls images into the cache.
@@ -36,40 +35,6 @@ pub struct Puller {
     client: Client,
     http: Http,
     credentials: Arc<BTreeMap<String, (String, String)>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest {
-    media_type: Option<String>,
-    manifests: Option<Vec<Entry>>,
-    config: Option<Entry>,
-    layers: Option<Vec<Entry>>,
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    media_type: String,
-    digest: Digest,
-    size: u64,
-    platform: Option<Platform>,
-}
-
-#[derive(Deserialize, Clone)]
-struct Platform {
-    os: String,
-    architecture: String,
-}
-
-impl Entry {
-    fn descriptor(&self) -> Descriptor {
-        Descriptor {
-            media_type: self.media_type.clone(),
-            digest: self.digest,
-            size: self.size,
-        }
-    }
 }
 
 impl Puller {
@@ -154,13 +119,7 @@ impl Puller {
         let mut pause = Duration::from_millis(300);
         for left in (0..TRIES).rev() {
             match self.try_blob(name, blob).await {
-                Err(
-                    error @ (FetchError::Unreachable { .. }
-                    | FetchError::Refused {
-                        status: 429 | 500..,
-                        ..
-                    }),
-                ) if left > 0 => {
+                Err(error) if left > 0 && is_passing(&error) => {
                     tracing::debug!(%error, "trying again");
                     tokio::time::sleep(pause).await;
                     pause *= 2;
@@ -173,37 +132,89 @@ impl Puller {
 
     async fn try_blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         let reference = self.reference(name, Some(blob.digest))?;
-        let fail = |error| self.failure(name, &reference, error);
-        self.authorize(&reference).await;
-        let mut partial = self.http.cache().partial(&blob.digest.hex())?;
-        if partial.length() >= blob.size {
-            partial.restart()?;
-        }
         let label = format!("{name} {}", &blob.digest.hex()[..12]);
-        let transfer = self
-            .http
-            .events()
-            .transfer("download", label, Some(blob.size));
+        let key = blob.digest.hex();
+        let mut partial = match self.http.claim(&key, Some(blob.digest), &label).await? {
+            Claim::Published(..) => return Ok(()),
+            Claim::Partial(partial) => *partial,
+        };
+        partial.expect(Some(blob.size));
+        let events = self.http.events();
+        let transfer = events.transfer("download", label, Some(blob.size));
+        // All of it may be there: killed between the last byte and the final name.
+        if !partial.is(&blob.digest) {
+            if partial.length() >= blob.size {
+                partial.restart()?;
+            }
+            self.authorize(&reference).await;
+            let stream = self.begin(name, &reference, blob, &mut partial).await?;
+            self.receive(name, &reference, blob, stream, &mut partial, &transfer)
+                .await?;
+        }
+        match partial.publish(Some(&blob.digest))? {
+            Ok(_) => transfer.done(),
+            Err(got) => {
+                return Err(FetchError::Checksum {
+                    what: label_of(name, blob),
+                    url: reference.to_string(),
+                    expected: blob.digest,
+                    got,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the bytes that are not there yet; where the registry does not go on from there,
+    /// for all of them.
+    async fn begin(
+        &self,
+        name: &ImageRef,
+        reference: &Reference,
+        blob: &Descriptor,
+        partial: &mut Partial,
+    ) -> Result<SizedStream, FetchError> {
         let digest = blob.digest.to_string();
-        let response = self
-            .client
-            .pull_blob_stream_partial(&reference, digest.as_str(), partial.length(), None)
-            .await
-            .map_err(fail)?;
-        let mut stream = match response {
-            BlobResponse::Partial(stream) => stream,
+        let ask = |from| {
+            self.client
+                .pull_blob_stream_partial(reference, digest.as_str(), from, None)
+        };
+        let answer = match ask(partial.length()).await {
+            Err(error) if partial.length() > 0 && may_be_about_the_range(&error) => {
+                partial.restart()?;
+                ask(0).await
+            }
+            answer => answer,
+        };
+        match answer.map_err(|error| failure(name, reference, error))? {
+            BlobResponse::Partial(stream) => Ok(stream),
             BlobResponse::Full(stream) => {
                 partial.restart()?;
-                stream
+                Ok(stream)
             }
-        };
+        }
+    }
+
+    /// Adds a stream's bytes, never more than the manifest says, and fails where they are fewer.
+    async fn receive(
+        &self,
+        name: &ImageRef,
+        reference: &Reference,
+        blob: &Descriptor,
+        mut stream: SizedStream,
+        partial: &mut Partial,
+        transfer: &Transfer,
+    ) -> Result<(), FetchError> {
         transfer.advance(partial.length());
         while let Some(chunk) = stream.next().await {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
-                // The client's own digest check speaks here; ours below names both digests.
+                // The client's own digest check speaks here; ours names both digests.
                 Err(error) if error.to_string().contains("igest") => break,
-                Err(error) => return Err(self.failure(name, &reference, error.into())),
+                Err(error) => {
+                    let error = OciDistributionError::from(error);
+                    return Err(failure(name, reference, error));
+                }
             };
             if partial.length() + chunk.len() as u64 > blob.size {
                 partial.restart()?;
@@ -221,17 +232,6 @@ impl Puller {
                 url: reference.to_string(),
                 reason: "the line dropped before the end; run again to go on from there".to_owned(),
             });
-        }
-        match partial.publish(Some(&blob.digest))? {
-            Ok(_) => transfer.done(),
-            Err(got) => {
-                return Err(FetchError::Checksum {
-                    what: label_of(name, blob),
-                    url: reference.to_string(),
-                    expected: blob.digest,
-                    got,
-                });
-            }
         }
         Ok(())
     }
@@ -261,17 +261,9 @@ impl Puller {
                 .await
             {
                 Ok(pulled) => break pulled,
-                Err(error) => self.failure(name, &reference, error),
+                Err(error) => failure(name, &reference, error),
             };
-            let again = matches!(
-                error,
-                FetchError::Unreachable { .. }
-                    | FetchError::Refused {
-                        status: 429 | 500..,
-                        ..
-                    }
-            );
-            if left == 0 || !again {
+            if left == 0 || !is_passing(&error) {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
@@ -350,144 +342,8 @@ impl Puller {
             .store_auth_if_needed(reference.resolve_registry(), &auth)
             .await;
     }
-
-    fn failure(
-        &self,
-        name: &ImageRef,
-        reference: &Reference,
-        error: OciDistributionError,
-    ) -> FetchError {
-        use OciDistributionError as E;
-        let (what, url) = (name.to_string(), reference.to_string());
-        let refused = |status: u16, hint: &str| FetchError::Refused {
-            what: what.clone(),
-            url: url.clone(),
-            status,
-            hint: hint.to_owned(),
-        };
-        match error {
-            E::UnauthorizedError { .. } | E::AuthenticationFailure(_) => refused(
-                401,
-                "the image does not exist there, or `docker login` is needed",
-            ),
-            E::ImageManifestNotFoundError(_) => refused(404, "there is no such image or tag"),
-            E::ServerError { code: 429, .. } => {
-                refused(429, "too many requests; wait, or use a mirror")
-            }
-            E::ServerError { code, .. } => {
-                refused(code, "the registry failed; try later, or use a mirror")
-            }
-            E::RegistryError { envelope, .. } => {
-                let words = envelope.to_string();
-                if words.contains("TOOMANYREQUESTS")
-                    || words.to_lowercase().contains("too many requests")
-                {
-                    refused(429, "too many requests; wait, or use a mirror")
-                } else {
-                    refused(404, words.trim())
-                }
-            }
-            E::RequestError(error) if error.status().is_some() => {
-                let status = error.status().map_or(0, |status| status.as_u16());
-                refused(status, "the registry refuses")
-            }
-            E::DigestError(error) => FetchError::Content {
-                what,
-                reason: error.to_string(),
-            },
-            other => FetchError::Unreachable {
-                what,
-                url,
-                reason: root_cause(&other),
-            },
-        }
-    }
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }
 
 fn label_of(name: &ImageRef, blob: &Descriptor) -> String {
     format!("{name}, blob {}", blob.digest)
-}
-
-fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, FetchError> {
-    let wrong = |reason: String| FetchError::Content {
-        what: name.to_string(),
-        reason,
-    };
-    if bytes.len() > LARGEST_MANIFEST {
-        return Err(wrong("its manifest is larger than 4 MiB".to_owned()));
-    }
-    let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| wrong(format!("its manifest cannot be read: {error}")))?;
-    let known = |kind: &str| INDEX_TYPES.contains(&kind) || MANIFEST_TYPES.contains(&kind);
-    match &manifest.media_type {
-        Some(kind) if !known(kind) => Err(wrong(format!(
-            "its manifest is a '{kind}', which kubexm does not carry"
-        ))),
-        _ => Ok(manifest),
-    }
-}
-
-fn pick<'a>(name: &ImageRef, entries: &'a [Entry], arch: Arch) -> Result<&'a Entry, FetchError> {
-    let fits = |entry: &&Entry| {
-        entry
-            .platform
-            .as_ref()
-            .is_some_and(|p| p.os == "linux" && p.architecture == arch.name())
-    };
-    entries.iter().find(fits).ok_or_else(|| {
-        let platforms = entries.iter().filter_map(|entry| entry.platform.as_ref());
-        let offered: Vec<String> = platforms
-            .map(|p| format!("{}/{}", p.os, p.architecture))
-            .collect();
-        no_platform(name, arch, &offered)
-    })
-}
-
-fn no_platform(name: &ImageRef, arch: Arch, offered: &[String]) -> FetchError {
-    FetchError::Content {
-        what: name.to_string(),
-        reason: format!("has no linux/{arch}; it has {}", offered.join(", ")),
-    }
-}
-
-fn platform(
-    name: &ImageRef,
-    arch: Arch,
-    manifest: Descriptor,
-    content: &Manifest,
-) -> Result<PlatformManifest, FetchError> {
-    let wrong = |reason: &str| FetchError::Content {
-        what: name.to_string(),
-        reason: reason.to_owned(),
-    };
-    let config = content
-        .config
-        .as_ref()
-        .ok_or_else(|| wrong("its manifest has no config"))?;
-    let layers = content
-        .layers
-        .as_ref()
-        .ok_or_else(|| wrong("its manifest has no layers"))?;
-    if layers.iter().any(|layer| {
-        layer.media_type.contains("foreign") || layer.media_type.contains("nondistributable")
-    }) {
-        return Err(wrong("it has layers that may not be distributed"));
-    }
-    let blobs = std::iter::once(config)
-        .chain(layers)
-        .map(Entry::descriptor)
-        .collect();
-    Ok(PlatformManifest {
-        arch,
-        manifest,
-        blobs,
-    })
 }

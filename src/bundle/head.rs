@@ -1,0 +1,109 @@
+//! The first frame of a bundle, read as what it is: a text from a stranger.
+
+use std::collections::BTreeMap;
+
+use super::layout;
+use super::lock::Lock;
+use super::write::{TAR_BLOCK, entry_header};
+use crate::spec::Digest;
+
+/// `oci-layout`, `index.json`, the artifact manifest, the lock and the empty configuration.
+const ENTRIES: usize = 5;
+
+/// The lock out of the first frame and its digest, held against everything above it.
+///
+/// # Errors
+/// What is wrong with the bundle, as the rest of a sentence about it.
+pub fn read(head: &[u8]) -> Result<(Lock, Digest), String> {
+    let entries = entries(head)?;
+    let layout = entries.get("oci-layout").copied();
+    if layout != Some(layout::LAYOUT.as_bytes()) {
+        return Err("is no kubexm bundle (no OCI image layout stands first)".to_owned());
+    }
+    let index = *entries.get("index.json").ok_or("has no index.json")?;
+    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<(&[u8], Digest), String> {
+        let (digest, size) =
+            named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
+        let content = *entries
+            .get(layout::blob_path(&digest).as_str())
+            .ok_or_else(|| format!("lacks its {what}"))?;
+        if Digest::of(content) != digest || content.len() as u64 != size {
+            return Err(format!("its {what} was changed; copy the bundle again"));
+        }
+        Ok((content, digest))
+    };
+    let (manifest, _) = pick(layout::manifest_in_index(index), "artifact manifest")?;
+    let (lock_text, digest) = pick(layout::lock_in_manifest(manifest), "lock")?;
+    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text".to_owned())?;
+    let lock = Lock::from_yaml(text)?;
+    for image in layout::images_in_index(index).ok_or("has an index.json that names no images")? {
+        let is_locked = |(digest, size)| {
+            let mut images = lock.images.iter().map(|locked| &locked.manifest);
+            images.any(|manifest| manifest.digest == digest && manifest.size == size)
+        };
+        if !is_locked(image) {
+            let (digest, size) = image;
+            return Err(format!(
+                "its index names {digest} with {size} bytes, its lock does not; do not use it"
+            ));
+        }
+    }
+    Ok((lock, digest))
+}
+
+/// Names and contents. Only what kubexm itself writes is taken, header for header: plain files
+/// under the layout's own names, each once. So no link, no device, no long or hidden name, and no
+/// path that leads elsewhere gets any further than this.
+fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
+    let unreadable = || "its index cannot be read; copy the bundle again".to_owned();
+    let block = TAR_BLOCK as usize;
+    let mut entries = BTreeMap::new();
+    let mut rest = head;
+    while !rest.is_empty() {
+        let (header, after) = rest.split_at_checked(block).ok_or_else(unreadable)?;
+        let (name, size) = name_and_size(header).ok_or_else(unreadable)?;
+        let shown = name.escape_default();
+        if !is_ours(&name) || *header != entry_header(&name, size) {
+            return Err(format!(
+                "has an entry '{shown}' that no kubexm bundle has; do not use it"
+            ));
+        }
+        let length = usize::try_from(size).map_err(|_| unreadable())?;
+        let padded = length
+            .checked_next_multiple_of(block)
+            .ok_or_else(unreadable)?;
+        let (content, next) = after.split_at_checked(padded).ok_or_else(unreadable)?;
+        if let Some(digits) = name.strip_prefix("blobs/sha256/")
+            && Digest::of(&content[..length]).hex() != digits
+        {
+            return Err(format!(
+                "its entry '{shown}' is not what its name says; copy the bundle again"
+            ));
+        }
+        if entries.insert(name.clone(), &content[..length]).is_some() {
+            return Err(format!("has the entry '{shown}' twice; do not use it"));
+        }
+        if entries.len() > ENTRIES {
+            return Err("has more in its index than kubexm writes; do not use it".to_owned());
+        }
+        rest = next;
+    }
+    Ok(entries)
+}
+
+fn name_and_size(header: &[u8]) -> Option<(String, u64)> {
+    let header = tar::Header::from_byte_slice(header);
+    // The raw field: the crate's own path would join prefixes and translate.
+    let raw = header.as_old().name;
+    let end = raw.iter().position(|byte| *byte == 0).unwrap_or(raw.len());
+    let name = String::from_utf8_lossy(&raw[..end]).into_owned();
+    Some((name, header.entry_size().ok()?))
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "oci-layout"
+        || name == "index.json"
+        || name
+            .strip_prefix("blobs/sha256/")
+            .is_some_and(|hex| hex.len() == 64 && hex.parse::<Digest>().is_ok())
+}

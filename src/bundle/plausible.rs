@@ -1,0 +1,86 @@
+//! What a lock may say. Its texts go to terminals, into file names and into archives that root
+//! unpacks on hosts, and it may come from a stranger.
+
+use std::collections::BTreeMap;
+
+use super::lock::Lock;
+use crate::spec::Digest;
+
+/// Nothing in a lock has a longer name.
+const LONGEST: usize = 255;
+
+/// Checks every text and every size of a lock that its types leave open.
+///
+/// # Errors
+/// The first thing that no lock of ours says.
+pub fn check(lock: &Lock) -> Result<(), String> {
+    name("name", &lock.name)?;
+    for file in &lock.files {
+        name("component", &file.component)?;
+        name("file name", &file.file_name)?;
+        for member in &file.members {
+            path(&member.path)?;
+        }
+    }
+    for set in &lock.packages {
+        name("distribution", &set.distribution)?;
+        name("release", &set.release)?;
+        for package in &set.packages {
+            name("package", &package.name)?;
+            name("package version", &package.version)?;
+            name("file name", &package.file_name)?;
+        }
+    }
+    sizes(lock)
+}
+
+/// One part of a path, fit to be printed.
+fn name(what: &str, text: &str) -> Result<(), String> {
+    let odd = |c: char| c.is_control() || c == '/' || c == '\\' || c.is_whitespace();
+    if text.is_empty() || text.len() > LONGEST || text.starts_with('.') || text.contains(odd) {
+        return Err(implausible(what, text));
+    }
+    Ok(())
+}
+
+/// A relative path that leads nowhere else.
+fn path(text: &str) -> Result<(), String> {
+    text.split('/')
+        .try_for_each(|part| name("path", part))
+        .map_err(|_| implausible("path", text))
+}
+
+fn implausible(what: &str, text: &str) -> String {
+    let shown: String = text
+        .chars()
+        .take(80)
+        .flat_map(char::escape_default)
+        .collect();
+    format!("its lock has a {what} '{shown}' that cannot be; do not use it")
+}
+
+/// A digest has one size.
+fn sizes(lock: &Lock) -> Result<(), String> {
+    let mut known: BTreeMap<Digest, u64> = BTreeMap::new();
+    let files = lock.files.iter().map(|file| (file.digest, file.size));
+    let images = lock.images.iter().flat_map(|image| {
+        let below = image
+            .platforms
+            .iter()
+            .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+        std::iter::once(&image.manifest)
+            .chain(below)
+            .map(|blob| (blob.digest, blob.size))
+    });
+    let packages = lock.packages.iter().flat_map(|set| {
+        let index = (set.index.digest, set.index.size);
+        let packages = set.packages.iter().map(|p| (p.digest, p.size));
+        std::iter::once(index).chain(packages)
+    });
+    for (digest, size) in files.chain(images).chain(packages) {
+        if *known.entry(digest).or_insert(size) != size {
+            return Err(format!("its lock gives {digest} two sizes; do not use it"));
+        }
+    }
+    Ok(())
+}

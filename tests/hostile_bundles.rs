@@ -1,0 +1,477 @@
+//! Bundles that somebody made or damaged on purpose: each ends in one message and exit code 3, with
+//! the real program, and nothing of it gets any further.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile, Member};
+use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write};
+use kubexm::event::Events;
+use kubexm::spec::{Arch, Digest, Version};
+
+const BLOCK: usize = 512;
+
+struct InMemory(BTreeMap<Digest, Vec<u8>>);
+
+impl Blobs for InMemory {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        let bytes = self.0.get(digest).cloned();
+        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+}
+
+fn contents() -> [Vec<u8>; 3] {
+    let noise = (0..90_000u64).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
+    [b"kubexm".to_vec(), vec![7; 70_000], noise.collect()]
+}
+
+fn lock() -> Lock {
+    let file = |(at, content): (usize, &Vec<u8>)| LockedFile {
+        component: format!("part{at}"),
+        version: Version::new(1, 0, 0),
+        arch: Arch::Amd64,
+        file_name: format!("part{at}"),
+        url: "https://dl.example/part".parse().unwrap(),
+        size: content.len() as u64,
+        digest: Digest::of(content),
+        checksum: ChecksumSource::Pinned,
+        format: FileFormat::Binary,
+        members: Vec::new(),
+    };
+    Lock {
+        lock_version: Lock::VERSION,
+        name: "example".into(),
+        kubernetes: vec![Version::new(1, 36, 3)],
+        architectures: vec![Arch::Amd64],
+        files: contents().iter().enumerate().map(file).collect(),
+        images: Vec::new(),
+        packages: Vec::new(),
+        kubeadm: Vec::new(),
+    }
+}
+
+fn pack(folder: &Path, lock: &Lock) -> PathBuf {
+    let blobs = contents().map(|content| (Digest::of(&content), content));
+    let path = folder.join("b.tar.zst");
+    let options = PackOptions {
+        level: 3,
+        threads: 1,
+    };
+    let blobs = InMemory(blobs.into());
+    write(&path, lock, &blobs, options, &Events::silent()).unwrap();
+    path
+}
+
+/// A bundle taken apart: its frames as they lie in the file, with the plain sizes of its table.
+#[derive(Clone)]
+struct Parts(Vec<(Vec<u8>, u32)>);
+
+impl Parts {
+    fn good(folder: &Path) -> Self {
+        let bytes = std::fs::read(pack(folder, &lock())).unwrap();
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let count = number(bytes.len() - 9) as usize;
+        let table = bytes.len() - 9 - 8 * count;
+        let mut offset = 0;
+        let frame = |at: usize| {
+            let packed = number(table + 8 * at) as usize;
+            offset += packed;
+            let frame = bytes[offset - packed..offset].to_vec();
+            (frame, number(table + 8 * at + 4))
+        };
+        Self((0..count).map(frame).collect())
+    }
+
+    fn plain(&self, at: usize) -> Vec<u8> {
+        zstd::decode_all(&self.0[at].0[..]).unwrap()
+    }
+
+    /// Another content for a frame, with a table that fits it.
+    fn with(&self, at: usize, plain: &[u8]) -> Self {
+        let mut parts = self.clone();
+        parts.0[at] = (zstd::encode_all(plain, 1).unwrap(), plain.len() as u32);
+        parts
+    }
+
+    fn write(&self, path: &Path) {
+        let table: Vec<(u32, u32)> = self.0.iter().map(|(f, p)| (f.len() as u32, *p)).collect();
+        self.write_with(path, &table, table.len() as u32);
+    }
+
+    fn write_with(&self, path: &Path, table: &[(u32, u32)], count: u32) {
+        let mut bytes: Vec<u8> = self.0.iter().flat_map(|(frame, _)| frame.clone()).collect();
+        bytes.extend(0x184D_2A5Eu32.to_le_bytes());
+        bytes.extend((table.len() as u32 * 8 + 9).to_le_bytes());
+        for (packed, plain) in table {
+            bytes.extend(packed.to_le_bytes());
+            bytes.extend(plain.to_le_bytes());
+        }
+        bytes.extend(count.to_le_bytes());
+        bytes.push(0);
+        bytes.extend(0x8F92_EAB1u32.to_le_bytes());
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+/// A tar entry with any name and type.
+fn entry(name: &[u8], kind: tar::EntryType, link: &str, content: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(content.len() as u64);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend(content);
+    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+    bytes
+}
+
+fn kubexm(arguments: &[&str], path: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    let output = command.args(arguments).arg(path).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(!words.contains("panicked"), "{words}");
+    (output.status.code(), words)
+}
+
+/// The one message with which the program refuses a bundle.
+fn refused(path: &Path) -> String {
+    let (code, words) = kubexm(&["bundle", "verify"], path);
+    assert_eq!(code, Some(3), "{words}");
+    let errors = words.matches("error: ").count();
+    assert_eq!(errors, 1, "{words}");
+    assert!(words.contains(&path.display().to_string()), "{words}");
+    words
+}
+
+#[test]
+fn a_good_bundle_that_was_taken_apart_and_put_together_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("again.tar.zst");
+    Parts::good(folder.path()).write(&path);
+    assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0));
+}
+
+#[test]
+fn entries_that_lead_elsewhere_or_are_no_files_are_refused() {
+    use tar::EntryType as T;
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("hostile.tar.zst");
+    let digest = Digest::of(b"x");
+    let blob = format!("blobs/sha256/{}", digest.hex());
+    for (name, kind, link, content) in [
+        ("../../etc/cron.d/evil", T::Regular, "", "x"),
+        ("blobs/sha256/../../../evil", T::Regular, "", "x"),
+        ("/etc/shadow", T::Regular, "", "x"),
+        ("notes.txt", T::Regular, "", "x"),
+        ("\u{1b}[2Jevil", T::Regular, "", "x"),
+        (&blob, T::Symlink, "/etc/shadow", ""),
+        (&blob, T::Link, "../../etc/shadow", ""),
+        ("index.json", T::Symlink, "/etc/shadow", ""),
+        (&blob, T::Char, "", ""),
+        (&blob, T::Block, "", ""),
+        (&blob, T::Fifo, "", ""),
+        ("blobs/", T::Directory, "", ""),
+        ("././@LongLink", T::GNULongName, "", "../../evil"),
+        ("pax", T::XHeader, "", "20 path=../../evil12\n"),
+        (&blob, T::Regular, "", "not what its name says"),
+        ("index.json", T::Regular, "", "{}"),
+        ("oci-layout", T::Regular, "", "{}"),
+    ] {
+        for first in [true, false] {
+            let (head, evil) = (
+                parts.plain(0),
+                entry(name.as_bytes(), kind, link, content.as_bytes()),
+            );
+            let plain = if first {
+                [evil, head].concat()
+            } else {
+                [head, evil].concat()
+            };
+            parts.with(0, &plain).write(&path);
+            let words = refused(&path);
+            assert!(words.contains("entry"), "{name}: {words}");
+            assert!(!words.contains('\u{1b}'), "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_blob_under_another_name_or_with_another_content_is_refused() {
+    use tar::EntryType as T;
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("hostile.tar.zst");
+    for at in 1..parts.0.len() - 1 {
+        let plain = parts.plain(at);
+        let mut other = plain.clone();
+        other[BLOCK] ^= 1;
+        let mut named = plain.clone();
+        let body = plain.len() - BLOCK;
+        let evil = entry(b"../../evil", T::Regular, "", &plain[BLOCK..BLOCK + body]);
+        named[..BLOCK].copy_from_slice(&evil[..BLOCK]);
+        let mut linked = plain.clone();
+        let evil = entry(b"blobs/sha256/x", T::Symlink, "/etc/shadow", b"");
+        linked[..BLOCK].copy_from_slice(&evil[..BLOCK]);
+        for plain in [other, named, linked] {
+            parts.with(at, &plain).write(&path);
+            assert!(refused(&path).contains("damaged"));
+        }
+    }
+    let end = parts.0.len() - 1;
+    parts.with(end, &[1; 2 * BLOCK]).write(&path);
+    assert!(refused(&path).contains("the end of the tar"));
+}
+
+#[test]
+fn a_table_that_lies_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("hostile.tar.zst");
+    let good: Vec<(u32, u32)> = parts.0.iter().map(|(f, p)| (f.len() as u32, *p)).collect();
+    let lies: [&dyn Fn(&mut Vec<(u32, u32)>); 8] = [
+        &|table| table[0].1 += 1,
+        &|table| table[0].1 = u32::MAX,
+        &|table| table[1].1 += 512,
+        &|table| (table[1].0, table[2].0) = (table[1].0 + 3, table[2].0 - 3),
+        &|table| (table[0].0, table[1].0) = (table[0].0 - 1, table[1].0 + 1),
+        &|table| table[2].0 = u32::MAX,
+        &|table| table.swap(1, 2),
+        &|table| table.truncate(1),
+    ];
+    for (at, lie) in lies.iter().enumerate() {
+        let mut table = good.clone();
+        lie(&mut table);
+        parts.write_with(&path, &table, table.len() as u32);
+        let words = refused(&path);
+        assert!(
+            words.contains("copy") || words.contains("damaged"),
+            "{at}: {words}"
+        );
+    }
+    for count in [0, 1, u32::MAX, good.len() as u32 + 1] {
+        parts.write_with(&path, &good, count);
+        refused(&path);
+    }
+    // A blob that the lock names is not in the file at all.
+    let mut fewer = parts.clone();
+    fewer.0.remove(2);
+    fewer.write(&path);
+    assert!(refused(&path).contains("does not fit its lock"));
+}
+
+/// A frame of some kilobytes that inflates to 4 GiB of zeros
+/// (<https://github.com/facebook/zstd/blob/dev/doc/zstd_compression_format.md>, RLE blocks).
+fn bomb(start: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
+    let raw = (start.len() as u32) << 3;
+    frame.extend(&raw.to_le_bytes()[..3]);
+    frame.extend(start);
+    for block in 0..32_768u32 {
+        let header = (131_072 << 3) | (1 << 1) | u32::from(block == 32_767);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.push(0);
+    }
+    frame
+}
+
+#[test]
+fn a_frame_that_inflates_beyond_its_size_is_stopped_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("bomb.tar.zst");
+    for at in [0, 1, parts.0.len() - 1] {
+        let mut bombed = parts.clone();
+        bombed.0[at].0 = bomb(&parts.plain(at));
+        bombed.write(&path);
+        // Less address space than the bomb would take.
+        let limited = format!(
+            "ulimit -v 2000000; exec '{}' bundle verify '{}'",
+            env!("CARGO_BIN_EXE_kubexm"),
+            path.display()
+        );
+        let began = std::time::Instant::now();
+        let output = Command::new("bash")
+            .args(["-c", &limited])
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "frame {at}: {words}");
+        assert!(began.elapsed().as_secs() < 10, "frame {at} took too long");
+    }
+}
+
+#[test]
+fn a_lock_with_texts_that_lead_elsewhere_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let lies: [&dyn Fn(&mut Lock); 7] = [
+        &|lock| lock.name = "\u{1b}]0;evil\u{7}".into(),
+        &|lock| lock.files[0].file_name = "../../etc/cron.d/evil".into(),
+        &|lock| lock.files[0].file_name = "/etc/shadow".into(),
+        &|lock| lock.files[0].component = "a\nimage  1 GiB trusted".into(),
+        &|lock| lock.files[0].file_name = "x".repeat(5000),
+        &|lock| {
+            lock.files[0].members = vec![Member {
+                path: "bin/../../../etc/passwd".into(),
+                size: 1,
+                digest: Digest::of(b"x"),
+            }];
+        },
+        &|lock| {
+            let mut twice = lock.files[0].clone();
+            twice.size += 1;
+            lock.files.push(twice);
+        },
+    ];
+    for lie in lies {
+        let mut lock = lock();
+        lie(&mut lock);
+        let path = pack(folder.path(), &lock);
+        let words = refused(&path);
+        assert!(words.contains("its lock"), "{words}");
+        assert!(!words.contains('\u{1b}') && words.len() < 1000, "{words}");
+    }
+}
+
+#[test]
+fn an_index_that_names_what_the_lock_does_not_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("hostile.tar.zst");
+    let head = parts.plain(0);
+    let mut archive = tar::Archive::new(&head[..]);
+    let mut plain = Vec::new();
+    for file in archive.entries().unwrap() {
+        let Ok(mut file) = file else { break };
+        let name = file.path().unwrap().display().to_string();
+        let mut content = String::new();
+        file.read_to_string(&mut content).unwrap();
+        if name == "index.json" {
+            let mut index: serde_json::Value = serde_json::from_str(&content).unwrap();
+            index["manifests"]
+                .as_array_mut()
+                .unwrap()
+                .push(serde_json::json!({
+                    "mediaType": "application/vnd.oci.image.index.v1+json",
+                    "digest": Digest::of(b"evil"), "size": u64::MAX,
+                }));
+            content = index.to_string();
+        }
+        plain.extend(entry(
+            name.as_bytes(),
+            tar::EntryType::Regular,
+            "",
+            content.as_bytes(),
+        ));
+    }
+    parts.with(0, &plain).write(&path);
+    assert!(refused(&path).contains("its lock does not"));
+}
+
+#[test]
+fn a_truncated_bundle_is_refused_wherever_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(pack(folder.path(), &lock())).unwrap();
+    let path = folder.path().join("cut.tar.zst");
+    let cuts = (0..whole.len()).step_by(whole.len() / 50 + 1);
+    for length in cuts.chain([whole.len() - 1]) {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let words = refused(&path);
+        assert!(words.contains("copy"), "{length}: {words}");
+    }
+}
+
+#[test]
+fn flipped_bits_are_seen_or_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(pack(folder.path(), &lock())).unwrap();
+    let path = folder.path().join("flipped.tar.zst");
+    // Knuth's generator with a fixed seed: the same positions in every run.
+    let mut state = 42u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    let mut unseen = 0;
+    for _ in 0..200 {
+        let (at, bit) = (next() % whole.len(), next() % 8);
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&path, &bytes).unwrap();
+        let (code, words) = kubexm(&["bundle", "verify"], &path);
+        if code == Some(0) {
+            // zstd has header bits that say nothing; then at least every byte must be the same.
+            unseen += 1;
+            let bundle = Bundle::open(&path).unwrap();
+            for content in contents() {
+                let mut read = Vec::new();
+                let mut blob = bundle.open(&Digest::of(&content)).unwrap();
+                blob.read_to_end(&mut read).unwrap();
+                assert_eq!(read, content, "bit {bit} of byte {at}");
+            }
+        } else {
+            assert_eq!(code, Some(3), "bit {bit} of byte {at}: {words}");
+        }
+    }
+    assert!(unseen <= 2, "{unseen} of 200 flips went unseen");
+}
+
+#[test]
+fn files_that_are_no_bundles_are_named_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &[0; 4096]).unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (path, wanted) in [
+        (
+            file("archive.tar.gz", &gzip.finish().unwrap().repeat(9)),
+            "not compressed by zstd",
+        ),
+        (
+            file("notes.txt", &b"remember the milk\n".repeat(9)),
+            "not compressed by zstd",
+        ),
+        (file("short.txt", b"milk\n"), "no kubexm bundle"),
+        (file("empty", b""), "is empty"),
+        (folder.path().to_owned(), "is no regular file"),
+        (pipe, "is no regular file"),
+        ("/dev/null".into(), "is no regular file"),
+        (
+            folder.path().join("nowhere.tar.zst"),
+            "there is no such file",
+        ),
+    ] {
+        for command in ["inspect", "list", "verify"] {
+            let (code, words) = kubexm(&["bundle", command], &path);
+            assert_eq!(code, Some(3), "{words}");
+            assert!(words.contains(wanted), "{words}");
+            assert!(words.contains(&path.display().to_string()), "{words}");
+        }
+    }
+}
