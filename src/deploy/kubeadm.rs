@@ -55,6 +55,19 @@ rm -f /var/lib/kubexm/done/kubeadm-*
 const CLEANUP: &str =
     "kubeadm reset -f --cri-socket unix:///run/containerd/containerd.sock >/dev/null";
 
+/// A node that died while it joined stays Ready in the cluster until its lease runs out, after some
+/// 50 seconds, and kubeadm takes no name that is: then the join waits for that.
+const JOIN: &str = r#"
+left=12
+until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do
+  case $said in *"already exists in the cluster"*) ;; *) left=0 ;; esac
+  if [ "$left" = 0 ]; then printf '%s\n' "$said" >&2; exit 1; fi
+  left=$((left - 1))
+  reset || :
+  sleep 10
+done
+"#;
+
 /// Where the kubelet, etcd and pods keep data.
 const FOLDERS: [&str; 8] = [
     "/etc/kubernetes",
@@ -263,9 +276,7 @@ fn join(
         .step(RunOnce {
             id: "kubeadm-join".to_owned(),
             title: "Run kubeadm join".to_owned(),
-            command: format!(
-                "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
-            ),
+            command: format!("export PATH={BIN}:$PATH\nreset() {{ {CLEANUP}; }}\n{JOIN}"),
             input: Some(config),
             cleanup: format!("export PATH={BIN}:$PATH; {CLEANUP}"),
             undo: vec![undo()],
