@@ -111,6 +111,28 @@ fn every_event(text: &str) -> Vec<Event> {
             message: message.clone(),
         },
         Event::Note { message },
+        Event::Planned {
+            host: "node1".parse().unwrap(),
+            module: "os".to_owned(),
+            task: "prepare".to_owned(),
+            steps: vec![text.to_owned()],
+        },
+        Event::Finding {
+            host: "node1".parse().unwrap(),
+            fatal: false,
+            what: text.to_owned(),
+            hint: "mend it".to_owned(),
+        },
+        Event::Summary {
+            changed: 1,
+            unchanged: 2,
+            kubeconfig: None,
+        },
+        Event::End {
+            ok: false,
+            exit_code: 5,
+            message: Some(text.to_owned()),
+        },
     ]
 }
 
@@ -153,6 +175,8 @@ fn plain_lines() {
             "node1: Write /etc/hosts",
             "warning: Write /etc/hosts",
             "Write /etc/hosts",
+            "warning: node1: Write /etc/hosts",
+            "  hint: mend it",
         ]
     );
 }
@@ -189,7 +213,11 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "step",
             "step",
             "warning",
-            "note"
+            "note",
+            "planned",
+            "finding",
+            "summary",
+            "end",
         ]
     );
     let states: Vec<String> = objects[7..12]
@@ -203,9 +231,11 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "\"unchanged\"",
             "\"changed\"",
             "\"reverted\"",
-            r#"{"failed":"two\nlines"}"#
+            "\"failed\"",
         ]
     );
+    assert_eq!(objects[11]["reason"], "two\nlines");
+    assert_eq!(objects[17]["exitCode"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;

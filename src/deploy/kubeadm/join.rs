@@ -12,6 +12,19 @@ use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Etcd, HostSpec};
 use crate::steps::{InputFile, RunOnce};
 
+/// A node that died while it joined stays Ready in the cluster until its lease runs out, after some
+/// 50 seconds, and kubeadm takes no name that is: then the join waits for that.
+const JOIN: &str = r#"
+left=12
+until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do
+  case $said in *"already exists in the cluster"*) ;; *) left=0 ;; esac
+  if [ "$left" = 0 ]; then printf '%s\n' "$said" >&2; exit 1; fi
+  left=$((left - 1))
+  clean_up || :
+  sleep 10
+done
+"#;
+
 /// Runs `kubeadm join` on a node that is not the first control plane.
 pub(super) fn join(
     inputs: &Inputs<'_>,
@@ -23,16 +36,17 @@ pub(super) fn join(
         true => "control-plane",
         false => "worker",
     };
+    let cleanup = cleanup(inputs, host);
     let mut task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
         .step(RunOnce {
             id: "kubeadm-join".to_owned(),
             title: "Run kubeadm join".to_owned(),
             command: format!(
-                "export PATH={BIN}:$PATH; kubeadm join --config \"$INPUT\" >/dev/null"
+                "export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"
             ),
             input: Some(config_file(inputs.cluster, host, slot)?),
-            cleanup: cleanup(inputs, host),
+            cleanup,
             undo: vec![undo::undo()],
         });
     if pending {

@@ -201,8 +201,11 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 .problem(fields.node(), &path, "is missing", Some(hint));
             None
         }
-        (Some(_), _) => {
-            let hint = "set type: external";
+        (Some(_), external) => {
+            if let Some(external) = external {
+                read_external_etcd(external);
+            }
+            let hint = "set type: external, or take this section away";
             refuse(
                 &fields,
                 "external",
@@ -213,7 +216,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         }
         (None, _) => None,
     };
-    if let (Some("external"), Some(external)) = (kind, external) {
+    if let (Some(_), Some(external)) = (kind, external) {
         external.finish();
     }
     fields.finish();
