@@ -235,7 +235,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
         ]
     );
     assert_eq!(objects[11]["reason"], "two\nlines");
-    assert_eq!(objects[17]["exitCode"], 5);
+    assert_eq!(objects[17]["exit-code"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;
