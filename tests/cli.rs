@@ -2,7 +2,7 @@
 //! program throughout.
 
 // A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::io::Read;
