@@ -235,13 +235,16 @@ fn a_blob_under_another_name_or_with_another_content_is_refused() {
     assert!(refused(&path).contains("the end of the tar"));
 }
 
+/// A change of a table's pairs of packed and plain sizes.
+type Lie<'a> = &'a dyn Fn(&mut Vec<(u32, u32)>);
+
 #[test]
 fn a_table_that_lies_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
     let path = folder.path().join("hostile.tar.zst");
     let good: Vec<(u32, u32)> = parts.0.iter().map(|(f, p)| (f.len() as u32, *p)).collect();
-    let lies: [&dyn Fn(&mut Vec<(u32, u32)>); 8] = [
+    let lies: [Lie; 8] = [
         &|table| table[0].1 += 1,
         &|table| table[0].1 = u32::MAX,
         &|table| table[1].1 += 512,

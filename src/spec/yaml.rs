@@ -89,11 +89,16 @@ fn syntax_problem(file: &str, text: &str, error: &serde_saphyr::Error) -> Proble
             1,
             Some("YAML is indented with spaces, never with tabs".to_owned()),
         ),
-        None if words.contains("nchor") || words.contains("budget") => (
-            line,
-            column,
-            Some("anchors, aliases and deep nesting are not taken".to_owned()),
-        ),
+        None if ["nchor", "budget", "recursion"]
+            .iter()
+            .any(|word| words.contains(word)) =>
+        {
+            (
+                line,
+                column,
+                Some("anchors, aliases and deep nesting are not taken".to_owned()),
+            )
+        }
         None if words.contains("uplicate") => (
             line,
             column,
