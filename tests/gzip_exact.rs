@@ -1,5 +1,8 @@
 //! Streams that Go's own compressor, GNU gzip and zlib made are recognised and made again, bit for bit.
 
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -175,6 +175,11 @@ fn is_rsa(algorithm: &Algorithm) -> bool {
 
 /// The system's word with what to look at.
 fn reason_of(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        // As sshd does before it lets users in who are not root, and when it has too many of them.
+        return "the host ended the connection; its journal says why (journalctl -u ssh)"
+            .to_owned();
+    }
     let hint = match error.kind() {
         io::ErrorKind::ConnectionRefused => "; does sshd run there, and is the port right?",
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# How end-to-end tests say what they found. Sourced; the caller sets `work` to a folder of its own.
+# How end-to-end tests say what they found. Sourced; the caller sets `work` to a folder of its own,
+# and may define `explain`, which says more about a check that failed.
 passed=0 failed=0
 
 part() { printf '\n### %s\n' "$*"; part_start=$EPOCHREALTIME; }
@@ -13,7 +14,8 @@ check() { # DESCRIPTION COMMAND...
   else
     failed=$((failed + 1))
     echo "FAIL  $words"
-    tail -n 40 "$work/check.log" | sed 's/^/      /'
+    tail -n 40 "$work/check.log" | cut -c1-400 | sed 's/^/      /'
+    if declare -F explain >/dev/null; then explain | sed 's/^/      /'; fi
   fi
 }
 must() { # DESCRIPTION COMMAND...: a check without which the rest makes no sense

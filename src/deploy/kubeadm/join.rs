@@ -42,9 +42,7 @@ pub(super) fn join(
         .step(RunOnce {
             id: "kubeadm-join".to_owned(),
             title: "Run kubeadm join".to_owned(),
-            command: format!(
-                "export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"
-            ),
+            command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
             input: Some(config_file(inputs.cluster, host, slot)?),
             cleanup,
             undo: vec![undo::undo()],
