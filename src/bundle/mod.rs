@@ -5,6 +5,8 @@
 //! kubexm can take one blob out without reading the rest.
 
 pub mod archive;
+pub mod difference;
+pub mod extract;
 mod frames;
 mod head;
 mod layout;

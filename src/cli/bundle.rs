@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
+use super::extract::{self, Extract};
 use super::out::say;
 use super::{Failure, interrupt};
+use crate::bundle::difference::differences;
 use crate::bundle::{self, Blobs, Bundle, BundleError, Lock, PackOptions};
 use crate::catalog::Catalog;
 use crate::deploy::proof;
@@ -27,6 +29,10 @@ pub enum Command {
     Verify(File),
     /// List every file, image and package of a bundle
     List(File),
+    /// Say what differs between two bundles or locks
+    Diff(Diff),
+    /// Take single programs, files or packages out of a bundle
+    Extract(Extract),
 }
 
 #[derive(Debug, Args)]
@@ -46,6 +52,9 @@ pub struct Build {
     /// Where downloads are kept between builds
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
+    /// Fail where the bundle would not be what its lock says, instead of writing a new lock
+    #[arg(long)]
+    locked: bool,
     /// Compression level, 1 (fast) to 19 (small)
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
@@ -57,12 +66,22 @@ pub struct File {
     bundle: PathBuf,
 }
 
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// A bundle, or the lock of one (.yaml)
+    before: PathBuf,
+    /// Another
+    after: PathBuf,
+}
+
 /// Runs one of the commands.
 pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Build(arguments) => build(arguments, events).await,
         Command::Inspect(File { bundle }) => inspect(&bundle),
         Command::List(File { bundle }) => list(&bundle),
+        Command::Diff(arguments) => diff(&arguments),
+        Command::Extract(arguments) => extract::run(&arguments),
         Command::Verify(File { bundle }) => {
             let opened = Bundle::open(&bundle)?;
             opened.verify(threads(), events)?;
@@ -95,6 +114,11 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
     let lock_path = lock_path(&arguments.out);
     let previous = read_lock(&lock_path)?;
+    if arguments.locked && previous.is_none() {
+        let path = lock_path.display();
+        let words = format!("{path}: there is no lock; build once without --locked to get one");
+        return Err(Failure::configuration(words));
+    }
     let http = Http::new(mirrors, cache.clone(), events.clone())?;
     let resolver = Resolver {
         http: &http,
@@ -110,6 +134,9 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         lock = resolved => lock?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),
     };
+    if arguments.locked {
+        refuse_drift(previous.as_ref(), &lock, &lock_path)?;
+    }
     events.phase("pack");
     let options = PackOptions {
         level: arguments.level,
@@ -133,6 +160,27 @@ async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     say!("  sha256   {}", written.digest.hex());
     say!("  lock     {}", lock_path.display());
     Ok(())
+}
+
+fn refuse_drift(previous: Option<&Lock>, lock: &Lock, path: &Path) -> Result<(), Failure> {
+    let Some(previous) = previous.filter(|previous| *previous != lock) else {
+        return Ok(());
+    };
+    let mut list: Vec<String> = differences(previous, lock)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if list.is_empty() {
+        list.push(
+            "the same content by other addresses, checksums or answers of kubeadm".to_owned(),
+        );
+    }
+    Err(Failure::bundle(format!(
+        "the bundle would not be what {} says; nothing was written\n  {}\nBuild without --locked to \
+         take this over.",
+        path.display(),
+        list.join("\n  ")
+    )))
 }
 
 /// Proves that every cluster in question can be installed from what the lock names.
@@ -224,6 +272,43 @@ fn write_lock(path: &Path, lock: &Lock) -> Result<(), Failure> {
         .persist(path)
         .map(|_| ())
         .map_err(|error| fail(&error.error))
+}
+
+fn diff(arguments: &Diff) -> Result<(), Failure> {
+    let (before, after) = (any_lock(&arguments.before)?, any_lock(&arguments.after)?);
+    let differences = differences(&before, &after);
+    for difference in &differences {
+        say!("{difference}");
+    }
+    if differences.is_empty() {
+        say!("no difference in content");
+        return Ok(());
+    }
+    let had = before.blobs();
+    let new = after.blobs().into_iter();
+    let bytes: u64 = new
+        .filter(|(digest, _)| !had.contains_key(digest))
+        .map(|(_, (size, _))| size)
+        .sum();
+    say!(
+        "{} differences; {} that only the second has",
+        differences.len(),
+        report::bytes(bytes)
+    );
+    Ok(())
+}
+
+/// The lock of a bundle, or one that lies beside it.
+fn any_lock(path: &Path) -> Result<Lock, Failure> {
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "yaml")
+    {
+        return read_lock(path)?.ok_or_else(|| {
+            Failure::configuration(format!("{}: there is no such file", path.display()))
+        });
+    }
+    Ok(Bundle::open(path)?.lock().clone())
 }
 
 fn inspect(path: &Path) -> Result<(), Failure> {

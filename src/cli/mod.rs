@@ -1,8 +1,10 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
 mod bundle;
+mod cache;
 mod config;
 mod exit;
+mod extract;
 mod install;
 mod interrupt;
 mod out;
@@ -46,6 +48,9 @@ enum Command {
     /// Start, check and describe cluster files
     #[command(subcommand)]
     Config(config::Command),
+    /// Look after the downloads that are kept between builds
+    #[command(subcommand)]
+    Cache(cache::Command),
 }
 
 /// Runs the program.
@@ -73,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Render(render) => render::run(&render),
         Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
         Command::Config(command) => config::run(command),
+        Command::Cache(command) => cache::run(command),
     };
     runtime.shutdown_background();
     let code = result.as_ref().err().map_or(0, Failure::code);

@@ -41,7 +41,17 @@ impl Cache {
 
     /// Where a blob lies, whether it is there or not.
     pub fn path(&self, digest: &Digest) -> PathBuf {
-        self.root.join("blobs/sha256").join(digest.hex())
+        self.blobs().join(digest.hex())
+    }
+
+    /// The folder of blobs.
+    pub(super) fn blobs(&self) -> PathBuf {
+        self.root.join("blobs/sha256")
+    }
+
+    /// The folder of downloads that go on.
+    pub(super) fn unfinished(&self) -> PathBuf {
+        self.root.join("partial")
     }
 
     /// Size of a blob in bytes, if it is there.
@@ -73,8 +83,7 @@ impl Cache {
             let target = self.path(&digest);
             let fail = |source| failed(&target, source);
             // A name of its own instead of the partial file of this digest: nobody need be waited for.
-            let mut file =
-                tempfile::NamedTempFile::new_in(self.root.join("partial")).map_err(fail)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.unfinished()).map_err(fail)?;
             file.write_all(bytes)
                 .and_then(|()| file.as_file().sync_all())
                 .map_err(fail)?;
@@ -88,7 +97,7 @@ impl Cache {
     /// # Errors
     /// The cache cannot be written.
     pub fn partial(&self, key: &str) -> Result<Partial, FetchError> {
-        let path = self.root.join("partial").join(key);
+        let path = self.unfinished().join(key);
         self.locked(&path, &|| {})
             .map_err(|source| failed(&path, source))
     }
@@ -105,7 +114,7 @@ impl Cache {
         expected: Option<Digest>,
         on_wait: impl Fn() + Send + 'static,
     ) -> Result<Claim, FetchError> {
-        let path = self.root.join("partial").join(key);
+        let path = self.unfinished().join(key);
         let (cache, name) = (self.clone(), path.clone());
         // Waiting for a lock and hashing what is there would keep other downloads from moving.
         let taken = tokio::task::spawn_blocking(move || {

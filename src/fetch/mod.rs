@@ -9,6 +9,7 @@ pub mod http;
 pub mod kubeadm;
 pub mod oci;
 pub mod resolve;
+pub mod store;
 
 pub use cache::Cache;
 pub use http::Http;

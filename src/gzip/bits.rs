@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use super::symbols::{Code, END_OF_BLOCK, FIRST_LENGTH, Token, distance_code, length_code};
+
 /// Bytes gathered before they are passed on.
 const BUFFER: usize = 1 << 16;
 
@@ -34,6 +36,30 @@ impl<W: Write> BitWriter<W> {
             self.bits >>= 32;
             self.count -= 32;
         }
+    }
+
+    /// Adds a symbol's code.
+    #[inline]
+    pub(super) fn code(&mut self, code: Code) {
+        self.put(code.bits.into(), code.length.into());
+    }
+
+    /// Adds a block's tokens and its end, in these codes.
+    pub(super) fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
+        for token in tokens {
+            match token.split() {
+                Ok(literal) => self.code(literals[literal]),
+                Err((length, distance)) => {
+                    let (number, extra) = length_code(length);
+                    self.code(literals[FIRST_LENGTH + number]);
+                    self.put(length & ((1 << extra) - 1), extra);
+                    let (number, extra) = distance_code(distance);
+                    self.code(distances[number]);
+                    self.put(distance & ((1 << extra) - 1), extra);
+                }
+            }
+        }
+        self.code(literals[END_OF_BLOCK]);
     }
 
     /// Where bytes go.

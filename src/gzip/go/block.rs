@@ -132,11 +132,11 @@ impl<W: Write> BlockWriter<W> {
             }
             _ if dynamic < fixed => {
                 self.header(&header);
-                self.tokens(tokens, &literal_codes, &distance_codes);
+                self.bits.tokens(tokens, &literal_codes, &distance_codes);
             }
             _ => {
                 self.bits.put(0b010, 3);
-                self.tokens(tokens, &FIXED.0, &FIXED.1);
+                self.bits.tokens(tokens, &FIXED.0, &FIXED.1);
             }
         }
         self.bits.drain()
@@ -155,7 +155,7 @@ impl<W: Write> BlockWriter<W> {
             return self.stored(input);
         }
         self.header(&header);
-        self.tokens(tokens, &literal_codes, &distance_codes);
+        self.bits.tokens(tokens, &literal_codes, &distance_codes);
         self.bits.drain()
     }
 
@@ -176,11 +176,9 @@ impl<W: Write> BlockWriter<W> {
         }
         self.header(&header);
         for byte in input {
-            let code = codes[usize::from(*byte)];
-            self.bits.put(code.bits.into(), code.length.into());
+            self.bits.code(codes[usize::from(*byte)]);
         }
-        let end = codes[END_OF_BLOCK];
-        self.bits.put(end.bits.into(), end.length.into());
+        self.bits.code(codes[END_OF_BLOCK]);
         self.bits.drain()
     }
 
@@ -251,33 +249,9 @@ impl<W: Write> BlockWriter<W> {
             self.bits.put(header.codes[*symbol].length.into(), 3);
         }
         for (symbol, value, extra) in &header.symbols {
-            let code = header.codes[usize::from(*symbol)];
-            self.bits.put(code.bits.into(), code.length.into());
+            self.bits.code(header.codes[usize::from(*symbol)]);
             self.bits.put(*value, *extra);
         }
-    }
-
-    fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
-        for token in tokens {
-            match token.split() {
-                Ok(literal) => {
-                    let code = literals[literal];
-                    self.bits.put(code.bits.into(), code.length.into());
-                }
-                Err((length, distance)) => {
-                    let (number, extra) = length_code(length);
-                    let code = literals[FIRST_LENGTH + number];
-                    self.bits.put(code.bits.into(), code.length.into());
-                    self.bits.put(length & ((1 << extra) - 1), extra);
-                    let (number, extra) = distance_code(distance);
-                    let code = distances[number];
-                    self.bits.put(code.bits.into(), code.length.into());
-                    self.bits.put(distance & ((1 << extra) - 1), extra);
-                }
-            }
-        }
-        let end = literals[END_OF_BLOCK];
-        self.bits.put(end.bits.into(), end.length.into());
     }
 }
 

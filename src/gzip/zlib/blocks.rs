@@ -115,12 +115,13 @@ impl<W: Write> Blocks<W> {
             Some(input) if length as u64 + 4 <= dynamic.min(fixed) => self.stored(input, last),
             _ if fixed <= dynamic => {
                 self.bits.put(0b010 | u32::from(last), 3);
-                self.tokens(&FIXED.0, &FIXED.1);
+                self.bits.tokens(&self.tokens, &FIXED.0, &FIXED.1);
             }
             _ => {
                 self.bits.put(0b100 | u32::from(last), 3);
                 self.header(&header, literals.last, distances.last);
-                self.tokens(&literals.codes, &distances.codes);
+                self.bits
+                    .tokens(&self.tokens, &literals.codes, &distances.codes);
             }
         }
         self.tokens.clear();
@@ -162,33 +163,9 @@ impl<W: Write> Blocks<W> {
             self.bits.put(header.tree.codes[*symbol].length.into(), 3);
         }
         for (symbol, value, extra) in &header.symbols {
-            let code = header.tree.codes[usize::from(*symbol)];
-            self.bits.put(code.bits.into(), code.length.into());
+            self.bits.code(header.tree.codes[usize::from(*symbol)]);
             self.bits.put(*value, *extra);
         }
-    }
-
-    fn tokens(&mut self, literals: &[Code], distances: &[Code]) {
-        for token in &self.tokens {
-            match token.split() {
-                Ok(literal) => {
-                    let code = literals[literal];
-                    self.bits.put(code.bits.into(), code.length.into());
-                }
-                Err((length, distance)) => {
-                    let (number, extra) = length_code(length);
-                    let code = literals[FIRST_LENGTH + number];
-                    self.bits.put(code.bits.into(), code.length.into());
-                    self.bits.put(length & ((1 << extra) - 1), extra);
-                    let (number, extra) = distance_code(distance);
-                    let code = distances[number];
-                    self.bits.put(code.bits.into(), code.length.into());
-                    self.bits.put(distance & ((1 << extra) - 1), extra);
-                }
-            }
-        }
-        let end = literals[END_OF_BLOCK];
-        self.bits.put(end.bits.into(), end.length.into());
     }
 }
 

@@ -1,0 +1,137 @@
+//! `kubexm cache`: what downloads are kept between builds.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+use super::out::say;
+use crate::bundle::Lock;
+use crate::fetch::Cache;
+use crate::fetch::store::Kept;
+use crate::report;
+use crate::spec::Digest;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List what is kept, with sizes, and what is left of broken downloads
+    Ls(Place),
+    /// Read everything and compare all digests; removes what was changed
+    Verify(Place),
+    /// Remove what none of the given locks needs
+    Gc(Gc),
+}
+
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The cache
+    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
+    cache: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Gc {
+    #[command(flatten)]
+    place: Place,
+    /// Locks (<bundle>.lock.yaml) whose downloads are kept
+    #[arg(long = "keep", value_name = "LOCK", required_unless_present = "all")]
+    locks: Vec<PathBuf>,
+    /// Remove everything
+    #[arg(long, conflicts_with = "locks")]
+    all: bool,
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Place {
+    fn open(&self) -> Result<Cache, Failure> {
+        let folder = self.cache.clone().unwrap_or_else(Cache::default_dir);
+        Ok(Cache::open(&folder)?)
+    }
+}
+
+/// Runs one of the commands.
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Ls(place) => list(&place.open()?),
+        Command::Verify(place) => verify(&place.open()?),
+        Command::Gc(arguments) => collect(&arguments),
+    }
+}
+
+fn list(cache: &Cache) -> Result<(), Failure> {
+    let kept = cache.kept()?;
+    for Kept { digest, size, .. } in &kept {
+        say!("{:>11} {digest}", report::bytes(*size));
+    }
+    let partial = cache.partials()?;
+    for (path, size) in &partial {
+        say!(
+            "{:>11} {} (not complete)",
+            report::bytes(*size),
+            path.display()
+        );
+    }
+    let total = kept.iter().map(|kept| kept.size).sum();
+    say!(
+        "{} blobs, {}; {} not complete",
+        kept.len(),
+        report::bytes(total),
+        partial.len()
+    );
+    Ok(())
+}
+
+fn verify(cache: &Cache) -> Result<(), Failure> {
+    let mut bad = Vec::new();
+    let kept = cache.kept()?;
+    for kept in &kept {
+        if !cache.is_right(kept)? {
+            cache.remove(kept)?;
+            bad.push(kept.path.display().to_string());
+        }
+    }
+    if bad.is_empty() {
+        say!("{} blobs are what their digests say", kept.len());
+        return Ok(());
+    }
+    Err(Failure::bundle(format!(
+        "{} of {} blobs were changed and are removed; the next build downloads them again:\n  {}",
+        bad.len(),
+        kept.len(),
+        bad.join("\n  ")
+    )))
+}
+
+fn collect(arguments: &Gc) -> Result<(), Failure> {
+    let cache = arguments.place.open()?;
+    let mut needed: BTreeSet<Digest> = BTreeSet::new();
+    for path in &arguments.locks {
+        let wrong = |reason: &dyn std::fmt::Display| {
+            Failure::configuration(format!("{}: {reason}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let lock = Lock::from_yaml(&text).map_err(|reason| wrong(&reason))?;
+        needed.extend(lock.blobs().into_keys());
+    }
+    let (mut count, mut bytes) = (0usize, 0u64);
+    for kept in cache.kept()? {
+        if needed.contains(&kept.digest) {
+            continue;
+        }
+        if !arguments.dry_run {
+            cache.remove(&kept)?;
+        }
+        count += 1;
+        bytes += kept.size;
+    }
+    let verb = if arguments.dry_run {
+        "would be removed"
+    } else {
+        "removed"
+    };
+    say!("{count} blobs {verb}, {}", report::bytes(bytes));
+    Ok(())
+}

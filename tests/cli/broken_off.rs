@@ -1,0 +1,173 @@
+//! Full disks and builds that are stopped.
+
+use super::*;
+
+/// A file system of some kilobytes, away again when dropped; `None`, with the reason in the test's
+/// output, where this machine does not let us mount one.
+struct Tiny(tempfile::TempDir);
+
+impl Tiny {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"]);
+        let output = mount.arg(folder.path()).output();
+        match output {
+            Ok(output) if output.status.success() => Some(Self(folder)),
+            refused => {
+                eprintln!("SKIPPED: no tmpfs can be mounted here: {refused:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
+    let Some(tiny) = Tiny::mount() else { return };
+    let path = tiny.0.path().join("b.tar.zst");
+    let (lock, blobs) = example(1, 2_000_000);
+    let error = write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap_err();
+    let words = error.to_string();
+    assert!(matches!(error, BundleError::Full { .. }), "{words}");
+    for part in [&path.display().to_string(), "512.00 KiB free", "1.91 MiB"] {
+        assert!(words.contains(part), "wanted '{part}' in: {words}");
+    }
+    assert_eq!(names(tiny.0.path()), [""; 0]);
+}
+
+#[test]
+fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
+    let Some(tiny) = Tiny::mount() else { return };
+    let cache = Cache::open(tiny.0.path()).unwrap();
+    let content = noise(2_000_000);
+    let digest = Digest::of(&content);
+    let mut partial = cache.partial(&digest.hex()).unwrap();
+    partial.expect(Some(content.len() as u64));
+    let error = content
+        .chunks(10_000)
+        .find_map(|chunk| partial.append(chunk).err());
+    let error = error.unwrap();
+    let missing = match &error {
+        FetchError::Full { missing, .. } => missing.unwrap(),
+        other => panic!("{other}"),
+    };
+    assert!((1_400_000..1_600_000).contains(&missing), "{missing}");
+    let words = error.to_string();
+    assert!(
+        words.contains(&tiny.0.path().display().to_string()),
+        "{words}"
+    );
+    drop(partial);
+    assert!(cache.size(&digest).is_none());
+    assert!(cache.partial(&digest.hex()).unwrap().length() > 300_000);
+    assert!(matches!(
+        cache.insert(&content),
+        Err(FetchError::Full { .. })
+    ));
+    assert_eq!(names(&tiny.0.path().join("blobs/sha256")), [""; 0]);
+}
+
+#[test]
+fn packing_that_is_stopped_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.tar.zst");
+    let (lock, blobs) = example(1, 3_000_000);
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 3;
+    let error = write_until(&path, &lock, &blobs, OPTIONS, &Events::silent(), &stop).unwrap_err();
+    assert!(matches!(error, BundleError::Stopped), "{error}");
+    assert_eq!(names(folder.path()), [""; 0]);
+    write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap();
+    Bundle::open(&path).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
+    for signal in ["INT", "TERM"] {
+        let server = MockServer::start().await;
+        let content = noise(100_000);
+        let sum = Digest::of(&content).hex();
+        Mock::given(method("GET"))
+            .and(path_regex(r"/kubectl\.sha256$"))
+            .respond_with(ResponseTemplate::new(200).set_body_string(&sum))
+            .mount(&server)
+            .await;
+        Mock::given(method("GET"))
+            .and(path_regex(r"/kubectl$"))
+            .respond_with(ResponseTemplate::new(200).set_body_bytes(content))
+            .mount(&server)
+            .await;
+        // Everything else takes longer than anybody waits.
+        Mock::given(method("GET"))
+            .respond_with(ResponseTemplate::new(404).set_delay(Duration::from_secs(60)))
+            .with_priority(9)
+            .mount(&server)
+            .await;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let uri = server.uri();
+        let places = [
+            "https://dl.k8s.io",
+            "https://github.com",
+            "http://deb.debian.org",
+        ];
+        let lines = places
+            .map(|place| format!("  \"{place}\": \"{uri}\"\n"))
+            .concat();
+        let mirrors = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\ndownloads:\n{lines}");
+        std::fs::write(at("mirrors.yaml"), mirrors).unwrap();
+        let mut command = kubexm();
+        command.args([
+            "bundle",
+            "build",
+            "-f",
+            "manifests/kubernetes-1.36.yaml",
+            "-o",
+        ]);
+        command
+            .arg(at("out/b.tar.zst"))
+            .arg("--mirrors")
+            .arg(at("mirrors.yaml"));
+        command.arg("--cache").arg(at("cache"));
+        let child = command
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let blob = at("cache/blobs/sha256").join(&sum);
+        let began = Instant::now();
+        while !blob.exists() && began.elapsed().as_secs() < 20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let signalled = Instant::now();
+        let pid = child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+        let output = output.await.unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "SIG{signal}: {err}");
+        assert!(
+            signalled.elapsed().as_secs() < 5,
+            "SIG{signal} took too long"
+        );
+        assert!(err.contains("run the same command again to go on"), "{err}");
+        assert!(
+            blob.exists(),
+            "SIG{signal}: the download is not kept: {err}"
+        );
+        assert_eq!(names(&at("out")), [""; 0]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Looking into bundles, taking things out of them, comparing them.
+
+use super::*;
+
+#[test]
+fn a_bundle_is_described_listed_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bundle(folder.path(), 2).display().to_string();
+    let (_, inspected, _) = run(&["bundle", "inspect", &path]);
+    for part in ["example", &path, "1.36.3", "amd64", "files          2"] {
+        assert!(inspected.contains(part), "{part}: {inspected}");
+    }
+    let (_, listed, _) = run(&["bundle", "list", &path]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let digest = &Digest::of(&noise(5000)).hex()[..12];
+    assert!(
+        listed.contains("part0001 1.0.0 amd64") && listed.contains(digest),
+        "{listed}"
+    );
+    let (_, verified, _) = run(&["bundle", "verify", &path]);
+    assert!(
+        verified.contains("every blob is what its digest says"),
+        "{verified}"
+    );
+}
+
+#[test]
+fn extract_takes_out_what_is_named_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.tar.zst");
+    let (mut lock, InMemory(mut blobs)) = example(1, 5000);
+    // An archive with one program in it, and the same program for another architecture.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut tar = tar::Builder::new(&mut packed);
+    let mut header = tar::Header::new_gnu();
+    header.set_size(7);
+    header.set_mode(0o755);
+    tar.append_data(&mut header, "bin/tool", &b"program"[..])
+        .unwrap();
+    tar.into_inner().unwrap();
+    let packed = packed.finish().unwrap();
+    for arch in [Arch::Amd64, Arch::Arm64] {
+        lock.files.push(LockedFile {
+            component: "tools".to_owned(),
+            arch,
+            file_name: format!("tools-{}.tar.gz", arch.name()),
+            size: packed.len() as u64,
+            digest: Digest::of(&packed),
+            format: FileFormat::TarGz,
+            members: vec![kubexm::bundle::lock::Member {
+                path: "bin/tool".to_owned(),
+                size: 7,
+                digest: Digest::of(b"program"),
+            }],
+            ..lock.files[0].clone()
+        });
+    }
+    lock.architectures.push(Arch::Arm64);
+    blobs.insert(Digest::of(&packed), packed.clone());
+    write(&path, &lock, &InMemory(blobs), OPTIONS, &Events::silent()).unwrap();
+
+    let bundle = path.display().to_string();
+    let out = folder.path().join("out").display().to_string();
+    let take = |arguments: &[&str]| {
+        let command = [&["bundle", "extract", &bundle, "-o", &out], arguments].concat();
+        run(&command)
+    };
+    let (code, _, err) = take(&["part0000", "nothing"]);
+    assert!(code == Some(3) && err.contains("'nothing'"), "{err}");
+    assert!(
+        !Path::new(&out).exists(),
+        "a wrong name comes after a right one"
+    );
+    let (code, _, err) = take(&["tool"]);
+    assert!(
+        code == Some(2) && err.contains("arm64") && err.contains("--arch"),
+        "{err}"
+    );
+    let (code, said, err) = take(&["part0000", "tool", "--arch", "amd64"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(said.contains("bin/tool of tools 1.0.0 amd64"), "{said}");
+    assert_eq!(std::fs::read(format!("{out}/tool")).unwrap(), b"program");
+    let mode = std::os::unix::fs::PermissionsExt::mode;
+    assert_eq!(
+        mode(
+            &std::fs::metadata(format!("{out}/tool"))
+                .unwrap()
+                .permissions()
+        ) & 0o777,
+        0o755
+    );
+    take(&["tools-arm64.tar.gz"]);
+    assert_eq!(
+        std::fs::read(format!("{out}/tools-arm64.tar.gz")).unwrap(),
+        packed
+    );
+    let mut there = names(Path::new(&out));
+    there.sort();
+    assert_eq!(there, ["part0000", "tool", "tools-arm64.tar.gz"]);
+}
+
+#[test]
+fn diff_says_what_came_went_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, _) = example(2, 5000);
+    let mut new = old.clone();
+    new.files[0].version = Version::new(2, 0, 0);
+    new.files[0].digest = Digest::of(b"newer");
+    new.files[0].size = 1024;
+    new.files[1].component = "other".to_owned();
+    let path = |name: &str, lock: &Lock| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, serde_saphyr::to_string(lock).unwrap()).unwrap();
+        path.display().to_string()
+    };
+    let (first, second) = (path("a.lock.yaml", &old), path("b.lock.yaml", &new));
+    let (code, said, err) = run(&["bundle", "diff", &first, &second]);
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("+ file other amd64 1.0.0"), "{said}");
+    assert!(
+        lines[1].starts_with("~ file part0000 amd64 1.0.0") && lines[1].contains("-> 2.0.0"),
+        "{said}"
+    );
+    assert!(
+        lines[2].starts_with("- file part0001 amd64 1.0.0"),
+        "{said}"
+    );
+    assert_eq!(lines[3], "3 differences; 1.00 KiB that only the second has");
+    let bundle = bundle(folder.path(), 2).display().to_string();
+    let (_, said, _) = run(&["bundle", "diff", &first, &bundle]);
+    assert_eq!(said, "no difference in content\n");
+    let (code, ..) = run(&["bundle", "diff", &first, "/no/such.lock.yaml"]);
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_build_is_not_held_to_a_lock_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("b.tar.zst").display().to_string();
+    let manifest = "manifests/kubernetes-1.36.yaml";
+    let cache = folder.path().display().to_string();
+    let arguments = [
+        "bundle", "build", "-f", manifest, "-o", &out, "--locked", "--cache", &cache,
+    ];
+    let (code, _, err) = run(&arguments);
+    assert!(
+        code == Some(2) && err.contains("b.lock.yaml: there is no lock"),
+        "{err}"
+    );
+}

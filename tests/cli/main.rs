@@ -1,0 +1,112 @@
+//! What a person at a terminal gets: exit codes, messages, help, and nothing half done. The real
+//! program throughout.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod arguments;
+mod broken_off;
+mod bundles;
+mod cache;
+mod input;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
+use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write, write_until};
+use kubexm::event::Events;
+use kubexm::fetch::{Cache, FetchError};
+use kubexm::spec::{Arch, Digest, Version};
+use wiremock::matchers::{method, path_regex};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+fn kubexm() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    command.env_remove("KUBEXM_CACHE").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = kubexm().args(arguments).output().unwrap();
+    let (out, err) = (
+        String::from_utf8(stdout).unwrap(),
+        String::from_utf8(stderr).unwrap(),
+    );
+    assert!(!err.contains("panicked"), "{arguments:?}: {err}");
+    (status.code(), out, err)
+}
+
+struct InMemory(BTreeMap<Digest, Vec<u8>>);
+
+impl Blobs for InMemory {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        Ok(Box::new(std::io::Cursor::new(self.0[digest].clone())))
+    }
+}
+
+/// Content that does not get smaller.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 7u64;
+    let step = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 40) as u8
+    };
+    (0..length).map(step).collect()
+}
+
+fn example(files: usize, length: usize) -> (Lock, InMemory) {
+    let content = noise(length);
+    let file = |at: usize| LockedFile {
+        component: format!("part{at:04}"),
+        version: Version::new(1, 0, 0),
+        arch: Arch::Amd64,
+        file_name: format!("part{at:04}"),
+        url: "https://dl.example/part".parse().unwrap(),
+        size: length as u64,
+        digest: Digest::of(&content),
+        checksum: ChecksumSource::Pinned,
+        format: FileFormat::Binary,
+        members: Vec::new(),
+    };
+    let lock = Lock {
+        lock_version: Lock::VERSION,
+        name: "example".into(),
+        kubernetes: vec![Version::new(1, 36, 3)],
+        architectures: vec![Arch::Amd64],
+        files: (0..files).map(file).collect(),
+        images: Vec::new(),
+        packages: Vec::new(),
+        kubeadm: Vec::new(),
+    };
+    let blobs = [(Digest::of(&content), content)];
+    (lock, InMemory(blobs.into()))
+}
+
+const OPTIONS: PackOptions = PackOptions {
+    level: 1,
+    threads: 1,
+};
+
+fn bundle(folder: &Path, files: usize) -> PathBuf {
+    let path = folder.join("small.tar.zst");
+    let (lock, blobs) = example(files, 5000);
+    write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap();
+    path
+}
+
+/// Names in a folder, hidden ones too.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+    entries.map(|e| name(e).into_string().unwrap()).collect()
+}
