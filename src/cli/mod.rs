@@ -1,5 +1,6 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
+mod build;
 mod bundle;
 mod cache;
 mod config;
@@ -69,7 +70,9 @@ pub fn main() -> ExitCode {
     // These tell of themselves by events; the others write what they were asked for.
     let tells = matches!(
         arguments.command,
-        Command::Install(_) | Command::Reset(_) | Command::Bundle(bundle::Command::Build(_))
+        Command::Install(_)
+            | Command::Reset(_)
+            | Command::Bundle(bundle::Command::Build(_) | bundle::Command::Lock(_))
     );
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
