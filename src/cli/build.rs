@@ -64,6 +64,8 @@ pub struct Build {
 /// Builds a bundle.
 pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
+    // Said now, not after everything was downloaded.
+    bundle::check_folder(&arguments.out)?;
     let lock_path = lock_path(&arguments.out);
     let previous = read_lock(&lock_path)?;
     if arguments.locked && previous.is_none() {
@@ -71,8 +73,6 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         let words = format!("{path}: there is no lock; build once without --locked to get one");
         return Err(Failure::configuration(words));
     }
-    // Said now, not after everything was downloaded.
-    bundle::check_folder(&arguments.out)?;
     let (lock, cache) = arguments
         .sources
         .resolve(previous.as_ref(), events, &stop)
