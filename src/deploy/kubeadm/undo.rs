@@ -56,7 +56,13 @@ members() {
 if [ -e /etc/kubernetes/admin.conf ]; then
   list=$(members list)
   member=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  [ -z "$member" ] || members remove "$member" >/dev/null
+  # Right after a member came or went etcd calls itself unhealthy for some seconds and removes none.
+  left=30
+  until [ -z "$member" ] || said=$(members remove "$member" 2>&1); do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || { printf '%s\n' "$said" >&2; exit 1; }
+    sleep 2
+  done
 fi
 "#;
 
