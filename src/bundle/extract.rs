@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::archive::each_member;
-use super::lock::{LockedFile, LockedPackage, Member};
+use super::lock::{FileFormat, LockedFile, LockedPackage, Member};
 use super::{Blobs, Bundle, BundleError};
 use crate::spec::{Arch, DigestWriter, Version};
 
@@ -45,7 +45,7 @@ impl Item<'_> {
     /// Whether it is a program, to be made executable.
     pub fn is_program(&self) -> bool {
         match self {
-            Self::File(file) => file.members.is_empty() && file.format.is_binary(),
+            Self::File(file) => file.format == FileFormat::Binary,
             Self::Member(..) => true,
             Self::Package(_) => false,
         }

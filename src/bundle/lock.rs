@@ -79,13 +79,6 @@ pub enum FileFormat {
     TarGz,
 }
 
-impl FileFormat {
-    /// Whether it is an executable as it is.
-    pub fn is_binary(self) -> bool {
-        self == Self::Binary
-    }
-}
-
 /// A regular file inside an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -13,7 +13,7 @@ use crate::bundle::Bundle;
 use crate::deploy::{self, DeployError};
 use crate::event::{Event, Events, Listener};
 use crate::host::{HostError, preflight::Finding};
-use crate::plan::{self, Journal, Outcome, StepError};
+use crate::plan::{self, Journal, Outcome, Skip};
 use crate::report::Output;
 use crate::spec::{self, Cluster};
 
@@ -71,10 +71,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         let looking = dry_run(arguments, &cluster, &opened, events, output);
         return interrupt::unless_stopped(&stop, looking).await;
     }
-    let journal = Arc::new(
-        Journal::open(&folder)
-            .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?,
-    );
+    let journal = Arc::new(session::journal(&folder)?);
     journal.begin("install", &opened.lock_digest().to_string());
     let events = both(events.clone(), Arc::clone(&journal));
     let preparing = async {
@@ -150,7 +147,6 @@ async fn dry_run(
     Ok(())
 }
 
-/// A plan as people read it.
 /// Every byte of the bundle is checked before any of it reaches a host.
 async fn verify(opened: &Arc<Bundle>, events: &Events) -> Result<(), Failure> {
     let (opened, events) = (Arc::clone(opened), events.clone());
@@ -184,15 +180,18 @@ fn judge(findings: &[Finding], events: &Events) -> Result<(), Failure> {
 /// Turns what did not go well into the command's failure.
 fn finish(outcome: &Outcome, silent: &[HostError]) -> Result<(), Failure> {
     let mut left = String::new();
-    if outcome.abandoned > 0 {
+    let skipped = outcome.skipped.iter();
+    let (running, waiting): (Vec<_>, Vec<_>) =
+        skipped.partition(|(_, why)| *why == Skip::LeftRunning);
+    if !running.is_empty() {
         left += &format!(
             "\n{} tasks did not end in time: their commands may still run on the hosts, and the \
              next run waits for them",
-            outcome.abandoned
+            running.len()
         );
     }
-    if !outcome.skipped.is_empty() {
-        left += &format!("\n{} tasks were not begun", outcome.skipped.len());
+    if !waiting.is_empty() {
+        left += &format!("\n{} tasks were not begun", waiting.len());
     }
     let again = interrupt::AGAIN;
     if !outcome.failed.is_empty() {
@@ -210,9 +209,10 @@ fn finish(outcome: &Outcome, silent: &[HostError]) -> Result<(), Failure> {
         );
         let message = format!("{}{left}\n{again}", list.join("\n"));
         let lost = !silent.is_empty()
-            || outcome.failed.iter().any(|(_, _, error)| {
-                matches!(error, StepError::Host(HostError::Unreachable { .. }))
-            });
+            || outcome
+                .failed
+                .iter()
+                .any(|(_, _, error)| error.is_loss_of_host());
         return Err(match lost {
             true => Failure::host(message),
             false => Failure::step(message),

@@ -10,11 +10,11 @@ use futures_util::future::join_all;
 
 use super::interrupt::AGAIN;
 use super::out::say;
-use super::session::Connection;
+use super::session::{self, Connection};
 use super::{Failure, interrupt};
 use crate::event::{Event, Events, StepState};
 use crate::host::Host;
-use crate::plan::{Journal, Receipt, StepError, Stop};
+use crate::plan::{Receipt, StepError, Stop};
 use crate::report::Output;
 use crate::spec::cluster::Etcd;
 use crate::spec::{self, HostName};
@@ -40,8 +40,7 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     }
     let folder = arguments.connection.state_folder(&cluster);
     // Held until the end: no install may run at the same time.
-    let journal = Journal::open(&folder)
-        .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))?;
+    let journal = session::journal(&folder)?;
     journal.begin("reset", "");
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     events.phase("connect");

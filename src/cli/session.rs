@@ -16,6 +16,7 @@ use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use crate::pki::{Ca, Pair};
+use crate::plan::Journal;
 use crate::spec::{Cluster, HostName};
 
 /// Connections that are made at once.
@@ -131,6 +132,12 @@ pub async fn gather(
     } else {
         Err(Failure::host(errors.join("\n")))
     }
+}
+
+/// The journal of a cluster, for this run alone.
+pub fn journal(folder: &Path) -> Result<Journal, Failure> {
+    Journal::open(folder)
+        .map_err(|error| Failure::configuration(format!("{}: {error}", folder.display())))
 }
 
 /// Why hosts no longer answer, where they do not: what failed elsewhere may have waited for them.

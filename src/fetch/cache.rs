@@ -186,7 +186,8 @@ impl Blobs for Cache {
     }
 }
 
-fn failed(path: &Path, source: io::Error) -> FetchError {
+/// The error of a path in the cache.
+pub(super) fn failed(path: &Path, source: io::Error) -> FetchError {
     if source.kind() == io::ErrorKind::StorageFull {
         return FetchError::Full {
             path: path.display().to_string(),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::cache::failed;
 use super::{Cache, FetchError};
 use crate::spec::{Digest, DigestReader};
 
@@ -84,11 +85,4 @@ fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>, FetchError> {
         Ok(files)
     };
     read().map_err(|source| failed(folder, source))
-}
-
-fn failed(path: &Path, source: io::Error) -> FetchError {
-    FetchError::Cache {
-        path: path.display().to_string(),
-        source,
-    }
 }

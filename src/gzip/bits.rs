@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::symbols::{Code, END_OF_BLOCK, FIRST_LENGTH, Token, distance_code, length_code};
+use super::symbols::{
+    Code, END_OF_BLOCK, FIRST_LENGTH, HEADER_ORDER, Token, distance_code, length_code,
+};
 
 /// Bytes gathered before they are passed on.
 const BUFFER: usize = 1 << 16;
@@ -42,6 +44,19 @@ impl<W: Write> BitWriter<W> {
     #[inline]
     pub(super) fn code(&mut self, code: Code) {
         self.put(code.bits.into(), code.length.into());
+    }
+
+    /// Adds a dynamic block's code lengths: run-length encoded as symbols with the value and number
+    /// of their extra bits, behind the first `listed` lengths of the code that they are in.
+    pub(super) fn lengths(&mut self, listed: usize, codes: &[Code], symbols: &[(u8, u32, u32)]) {
+        self.put(listed as u32 - 4, 4);
+        for symbol in &HEADER_ORDER[..listed] {
+            self.put(codes[*symbol].length.into(), 3);
+        }
+        for (symbol, value, extra) in symbols {
+            self.code(codes[usize::from(*symbol)]);
+            self.put(*value, *extra);
+        }
     }
 
     /// Adds a block's tokens and its end, in these codes.

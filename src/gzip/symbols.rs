@@ -131,8 +131,24 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Holds a way to make codes to what every decoder wants of them: complete, and none too long.
+    pub(in crate::gzip) fn assert_complete(make: impl Fn(&[u32], usize) -> Vec<Code>) {
+        // Fibonacci numbers make the deepest trees.
+        let mut frequencies = vec![1u32, 1];
+        for i in 2..30 {
+            frequencies.push(frequencies[i - 1] + frequencies[i - 2]);
+        }
+        for longest in [7, 15] {
+            let codes = make(&frequencies, longest);
+            let lengths = codes.iter().map(|code| i32::from(code.length));
+            let space: f64 = lengths.clone().map(|length| 0.5f64.powi(length)).sum();
+            assert!((space - 1.0).abs() < 1e-9, "Kraft's sum is {space}");
+            assert!(lengths.max() <= Some(longest as i32));
+        }
+    }
 
     #[test]
     fn codes_of_lengths_and_distances_are_those_of_the_rfc() {

@@ -18,9 +18,6 @@ pub struct Outcome {
     pub failed: Vec<(TaskId, String, StepError)>,
     /// Tasks that were not begun, or not brought to their end, and why; in the plan's order.
     pub skipped: Vec<(TaskId, Skip)>,
-    /// Tasks that were left running on their hosts, since they did not end in time after a stop
-    /// or the loss of a host.
-    pub abandoned: usize,
     /// Whether the user stopped the run.
     pub interrupted: bool,
 }
@@ -130,7 +127,6 @@ impl Progress {
 
     /// The outcome, with a reason for each task that was not done.
     pub(super) fn outcome(mut self, stopped: bool, abandoned: Vec<usize>) -> Outcome {
-        self.outcome.abandoned = abandoned.len();
         let abandoned = abandoned
             .into_iter()
             .map(|place| (place, Skip::LeftRunning));

@@ -244,14 +244,8 @@ impl<W: Write> BlockWriter<W> {
         self.bits.put(0b100, 3);
         self.bits.put(header.literals as u32 - 257, 5);
         self.bits.put(header.distances as u32 - 1, 5);
-        self.bits.put(header.listed as u32 - 4, 4);
-        for symbol in &HEADER_ORDER[..header.listed] {
-            self.bits.put(header.codes[*symbol].length.into(), 3);
-        }
-        for (symbol, value, extra) in &header.symbols {
-            self.bits.code(header.codes[usize::from(*symbol)]);
-            self.bits.put(*value, *extra);
-        }
+        self.bits
+            .lengths(header.listed, &header.codes, &header.symbols);
     }
 }
 

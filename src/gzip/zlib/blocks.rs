@@ -158,14 +158,8 @@ impl<W: Write> Blocks<W> {
     fn header(&mut self, header: &Header, last_literal: usize, last_distance: usize) {
         self.bits.put(last_literal as u32 - 256, 5);
         self.bits.put(last_distance as u32, 5);
-        self.bits.put(header.listed as u32 - 4, 4);
-        for symbol in &HEADER_ORDER[..header.listed] {
-            self.bits.put(header.tree.codes[*symbol].length.into(), 3);
-        }
-        for (symbol, value, extra) in &header.symbols {
-            self.bits.code(header.tree.codes[usize::from(*symbol)]);
-            self.bits.put(*value, *extra);
-        }
+        self.bits
+            .lengths(header.listed, &header.tree.codes, &header.symbols);
     }
 }
 

@@ -177,20 +177,11 @@ fn canonical(lengths: &[u8]) -> Vec<Code> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gzip::symbols::tests::assert_complete;
 
     #[test]
     fn codes_are_complete_and_short_enough() {
-        let mut frequencies = vec![1u32, 1];
-        for i in 2..30 {
-            frequencies.push(frequencies[i - 1] + frequencies[i - 2]);
-        }
-        for longest in [7, 15] {
-            let tree = Tree::new(&frequencies, longest);
-            let lengths = tree.codes.iter().map(|code| i32::from(code.length));
-            let space: f64 = lengths.clone().map(|length| 0.5f64.powi(length)).sum();
-            assert!((space - 1.0).abs() < 1e-9, "Kraft's sum is {space}");
-            assert!(lengths.max() <= Some(longest as i32));
-        }
+        assert_complete(|frequencies, longest| Tree::new(frequencies, longest).codes);
     }
 
     #[test]

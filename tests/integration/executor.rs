@@ -1,8 +1,5 @@
 //! Plans on stand-in hosts: what runs when, what is left out and why, and what is told of it.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,41 +1,16 @@
 //! A folder that stands for a host, and what tests look at in it.
 
-// Each test binary uses a part of this.
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm::bundle::{Blobs, BundleError};
 use kubexm::event::Events;
 use kubexm::host::Host;
 use kubexm::host::local::LocalHost;
 use kubexm::plan::{Check, Receipt, Step, StepContext, StepError, UndoLog};
 use kubexm::spec::{Digest, HostPath};
 use kubexm::steps::Undo;
-
-/// A bundle's blobs.
-#[derive(Default)]
-pub struct InMemory(pub BTreeMap<Digest, Vec<u8>>);
-
-impl InMemory {
-    pub fn add(&mut self, content: &[u8]) -> Digest {
-        let digest = Digest::of(content);
-        self.0.insert(digest, content.to_vec());
-        digest
-    }
-}
-
-impl Blobs for InMemory {
-    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        let bytes = self.0.get(digest).cloned();
-        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
-        Ok(Box::new(std::io::Cursor::new(bytes)))
-    }
-}
 
 /// A host in a temporary folder.
 pub struct Sandbox {

@@ -1,8 +1,5 @@
 //! What happens when servers misbehave: each ends in one clear error, and nothing wrong is kept.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
-
 use kubexm::bundle::lock::Descriptor;
 use kubexm::event::Events;
 use kubexm::fetch::http::Wanted;

@@ -9,7 +9,8 @@ use kubexm::steps::{
     Content, InstallFiles, ManagedBlock, OwnFolders, Payload, RunScript, Source, WriteFile,
 };
 
-use crate::sandbox::{InMemory, Sandbox, path};
+use crate::example::InMemory;
+use crate::sandbox::{Sandbox, path};
 
 pub fn names() -> ManagedBlock {
     ManagedBlock {

@@ -1,23 +1,20 @@
 //! What a person at a terminal gets: exit codes, messages, help, and nothing half done. The real
 //! program throughout.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 mod arguments;
 mod broken_off;
 mod bundles;
 mod cache;
 mod input;
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
-use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write, write_until};
+use crate::example::{InMemory, example};
+use kubexm::bundle::lock::{FileFormat, LockedFile};
+use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, write, write_until};
 use kubexm::event::Events;
 use kubexm::fetch::{Cache, FetchError};
 use kubexm::spec::{Arch, Digest, Version};
@@ -44,14 +41,6 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), out, err)
 }
 
-struct InMemory(BTreeMap<Digest, Vec<u8>>);
-
-impl Blobs for InMemory {
-    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        Ok(Box::new(std::io::Cursor::new(self.0[digest].clone())))
-    }
-}
-
 /// Content that does not get smaller.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 7u64;
@@ -64,32 +53,9 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-fn example(files: usize, length: usize) -> (Lock, InMemory) {
-    let content = noise(length);
-    let file = |at: usize| LockedFile {
-        component: format!("part{at:04}"),
-        version: Version::new(1, 0, 0),
-        arch: Arch::Amd64,
-        file_name: format!("part{at:04}"),
-        url: "https://dl.example/part".parse().unwrap(),
-        size: length as u64,
-        digest: Digest::of(&content),
-        checksum: ChecksumSource::Pinned,
-        format: FileFormat::Binary,
-        members: Vec::new(),
-    };
-    let lock = Lock {
-        lock_version: Lock::VERSION,
-        name: "example".into(),
-        kubernetes: vec![Version::new(1, 36, 3)],
-        architectures: vec![Arch::Amd64],
-        files: (0..files).map(file).collect(),
-        images: Vec::new(),
-        packages: Vec::new(),
-        kubeadm: Vec::new(),
-    };
-    let blobs = [(Digest::of(&content), content)];
-    (lock, InMemory(blobs.into()))
+/// So many files with the same content.
+fn alike(files: usize, length: usize) -> (Lock, InMemory) {
+    example(&vec![noise(length); files])
 }
 
 const OPTIONS: PackOptions = PackOptions {
@@ -99,7 +65,7 @@ const OPTIONS: PackOptions = PackOptions {
 
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");
-    let (lock, blobs) = example(files, 5000);
+    let (lock, blobs) = alike(files, 5000);
     write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap();
     path
 }

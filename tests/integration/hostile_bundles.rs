@@ -1,30 +1,17 @@
 //! Bundles that somebody made or damaged on purpose: each ends in one message and exit code 3, with
 //! the real program, and nothing of it gets any further.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
-
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile, Member};
-use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write};
+use crate::example::example;
+use kubexm::bundle::lock::Member;
+use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions, write};
 use kubexm::event::Events;
-use kubexm::spec::{Arch, Digest, Version};
+use kubexm::spec::Digest;
 
 const BLOCK: usize = 512;
-
-struct InMemory(BTreeMap<Digest, Vec<u8>>);
-
-impl Blobs for InMemory {
-    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        let bytes = self.0.get(digest).cloned();
-        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
-        Ok(Box::new(std::io::Cursor::new(bytes)))
-    }
-}
 
 fn contents() -> [Vec<u8>; 3] {
     let noise = (0..90_000u64).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
@@ -32,38 +19,16 @@ fn contents() -> [Vec<u8>; 3] {
 }
 
 fn lock() -> Lock {
-    let file = |(at, content): (usize, &Vec<u8>)| LockedFile {
-        component: format!("part{at}"),
-        version: Version::new(1, 0, 0),
-        arch: Arch::Amd64,
-        file_name: format!("part{at}"),
-        url: "https://dl.example/part".parse().unwrap(),
-        size: content.len() as u64,
-        digest: Digest::of(content),
-        checksum: ChecksumSource::Pinned,
-        format: FileFormat::Binary,
-        members: Vec::new(),
-    };
-    Lock {
-        lock_version: Lock::VERSION,
-        name: "example".into(),
-        kubernetes: vec![Version::new(1, 36, 3)],
-        architectures: vec![Arch::Amd64],
-        files: contents().iter().enumerate().map(file).collect(),
-        images: Vec::new(),
-        packages: Vec::new(),
-        kubeadm: Vec::new(),
-    }
+    example(&contents()).0
 }
 
 fn pack(folder: &Path, lock: &Lock) -> PathBuf {
-    let blobs = contents().map(|content| (Digest::of(&content), content));
     let path = folder.join("b.tar.zst");
     let options = PackOptions {
         level: 3,
         threads: 1,
     };
-    let blobs = InMemory(blobs.into());
+    let (_, blobs) = example(&contents());
     write(&path, lock, &blobs, options, &Events::silent()).unwrap();
     path
 }

@@ -1,19 +1,14 @@
 //! Long commands, their input, and receipts, when somebody pulls the plug.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod sandbox;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use kubexm::host::{Command, Host, HostError, Input, Output};
 use kubexm::plan::{Check, Receipt, Step, StepError, UndoLog};
 use kubexm::spec::HostName;
 use kubexm::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
-use sandbox::{Sandbox, path};
 use serde_json::json;
 
 const SECRET: &str = "token: abcdef.0123456789abcdef\n";

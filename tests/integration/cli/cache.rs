@@ -6,7 +6,7 @@ use super::*;
 fn the_cache_is_listed_verified_and_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).unwrap();
-    let (lock, InMemory(blobs)) = example(1, 5000);
+    let (lock, InMemory(blobs)) = alike(1, 5000);
     let needed = cache.insert(blobs.values().next().unwrap()).unwrap();
     let other = cache.insert(b"nobody needs this").unwrap();
     std::fs::write(folder.path().join("partial/abc"), "half").unwrap();

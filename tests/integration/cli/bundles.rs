@@ -28,7 +28,7 @@ fn a_bundle_is_described_listed_and_verified() {
 fn extract_takes_out_what_is_named_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
-    let (mut lock, InMemory(mut blobs)) = example(1, 5000);
+    let (mut lock, InMemory(mut blobs)) = alike(1, 5000);
     // An archive with one program in it, and the same program for another architecture.
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut tar = tar::Builder::new(&mut packed);
@@ -102,7 +102,7 @@ fn extract_takes_out_what_is_named_and_nothing_else() {
 #[test]
 fn diff_says_what_came_went_and_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let (old, _) = example(2, 5000);
+    let (old, _) = alike(2, 5000);
     let mut new = old.clone();
     new.files[0].version = Version::new(2, 0, 0);
     new.files[0].digest = Digest::of(b"newer");

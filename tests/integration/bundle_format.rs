@@ -1,57 +1,14 @@
 //! What a bundle promises: what goes in comes out, the same lock gives the same bytes, and damage
 //! is always seen.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
-
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
-use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, PackOptions, write};
+use crate::example::example;
+use kubexm::bundle::lock::LockedFile;
+use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions, write};
 use kubexm::event::Events;
-use kubexm::spec::{Arch, Digest, Version};
-
-struct InMemory(BTreeMap<Digest, Vec<u8>>);
-
-impl Blobs for InMemory {
-    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        let bytes = self.0.get(digest).cloned();
-        let bytes = bytes.ok_or_else(|| BundleError::Missing(digest.to_string()))?;
-        Ok(Box::new(std::io::Cursor::new(bytes)))
-    }
-}
-
-fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
-    let file = |(at, content): (usize, &Vec<u8>)| LockedFile {
-        component: format!("part{at:03}"),
-        version: Version::new(1, 0, 0),
-        arch: Arch::Amd64,
-        file_name: format!("part{at:03}"),
-        url: "https://dl.example/part".parse().unwrap(),
-        size: content.len() as u64,
-        digest: Digest::of(content),
-        checksum: ChecksumSource::Pinned,
-        format: FileFormat::Binary,
-        members: Vec::new(),
-    };
-    let lock = Lock {
-        lock_version: Lock::VERSION,
-        name: "example".into(),
-        kubernetes: vec![Version::new(1, 36, 3)],
-        architectures: vec![Arch::Amd64],
-        files: contents.iter().enumerate().map(file).collect(),
-        images: Vec::new(),
-        packages: Vec::new(),
-        kubeadm: Vec::new(),
-    };
-    let blobs = contents
-        .iter()
-        .map(|content| (Digest::of(content), content.clone()))
-        .collect();
-    (lock, InMemory(blobs))
-}
+use kubexm::spec::Digest;
 
 fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
     let (lock, blobs) = example(contents);

@@ -1,18 +1,13 @@
 //! A secret goes where it belongs and nowhere else.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used)]
-
-mod sandbox;
-
 use std::collections::BTreeMap;
 
 use std::sync::{Arc, Mutex};
 
+use crate::sandbox::{Sandbox, path};
 use kubexm::event::{Event, Events, Listener};
 use kubexm::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
 use kubexm::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
-use sandbox::{Sandbox, path};
 
 /// Everything that was told.
 #[derive(Default)]

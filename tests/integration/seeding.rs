@@ -1,10 +1,5 @@
 //! Seeded images against a real registry: what is served is byte for byte what was published.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod sandbox;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -12,11 +7,12 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::example::InMemory;
+use crate::sandbox::{Sandbox, path};
 use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
 use kubexm::bundle::{Blobs, BundleError, Lock};
 use kubexm::seed::{self, Content};
 use kubexm::spec::{Arch, Digest, ImageRef, Version};
-use sandbox::{InMemory, Sandbox, path};
 use serde_json::json;
 
 const DATA: &str = "/srv/registry";

@@ -1,26 +1,20 @@
 //! What each step promises: it sees whether it is needed, changes what it says, sees what was
 //! changed behind its back, and goes away without a trace, wherever it was cut off.
 
-// A test that fails shall panic, helper or not.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 mod cases;
-#[path = "../sandbox/mod.rs"]
-mod sandbox;
-
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
 use kubexm::host::{Command, Host, HostError, Output};
 use kubexm::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
 use kubexm::spec::{Digest, HostName};
 use kubexm::steps::{Produce, WaitFor, WriteFile};
-use sandbox::{Sandbox, path};
 
 #[tokio::test]
 async fn every_step_comes_stays_and_goes() {

@@ -32,7 +32,7 @@ impl Drop for Tiny {
 fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
     let Some(tiny) = Tiny::mount() else { return };
     let path = tiny.0.path().join("b.tar.zst");
-    let (lock, blobs) = example(1, 2_000_000);
+    let (lock, blobs) = alike(1, 2_000_000);
     let error = write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, BundleError::Full { .. }), "{words}");
@@ -78,7 +78,7 @@ fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
 fn packing_that_is_stopped_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
-    let (lock, blobs) = example(1, 3_000_000);
+    let (lock, blobs) = alike(1, 3_000_000);
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 3;
     let error = write_until(&path, &lock, &blobs, OPTIONS, &Events::silent(), &stop).unwrap_err();

@@ -1,3 +1,0 @@
-module kubexm.io/tests/gzip
-
-go 1.26.0

@@ -1,0 +1,18 @@
+//! What a user relies on, below the end-to-end lab: one test program, since linking one for each subject
+//! takes longer than running them all.
+
+// A test that fails shall panic, helper or not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bundle_format;
+mod cli;
+mod example;
+mod executor;
+mod fetching;
+mod gzip_exact;
+mod hostile_bundles;
+mod interrupted;
+mod sandbox;
+mod secrets;
+mod seeding;
+mod steps;
