@@ -11,7 +11,6 @@ pub mod cli;
 pub mod deploy;
 pub mod event;
 pub mod fetch;
-pub mod gzip;
 pub mod host;
 pub mod pki;
 pub mod plan;

@@ -9,7 +9,6 @@ mod cli;
 mod example;
 mod executor;
 mod fetching;
-mod gzip_exact;
 mod hostile_bundles;
 mod interrupted;
 mod sandbox;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::block::BlockWriter;
-use crate::gzip::symbols::LARGEST_STORED;
+use crate::symbols::LARGEST_STORED;
 
 /// Writes blocks of 64 KiB without any search.
-pub(in crate::gzip) struct PlainEncoder<W> {
+pub(crate) struct PlainEncoder<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
     coded: bool,

@@ -3,7 +3,7 @@
 //! Codes of a given greatest length that cost least are not unique. Go builds them by package-merge
 //! and takes a package before a symbol of equal weight; with the same rule the lengths are the same.
 
-use crate::gzip::symbols::{Code, LONGEST_CODE, reversed};
+use crate::symbols::{Code, LONGEST_CODE, reversed};
 
 /// Codes for symbols with these frequencies, none longer than `longest`.
 pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
@@ -108,7 +108,7 @@ fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST_CODE + 1], codes: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gzip::symbols::tests::assert_complete;
+    use crate::symbols::tests::assert_complete;
 
     #[test]
     fn codes_are_complete_and_short_enough() {

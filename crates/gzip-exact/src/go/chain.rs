@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use super::block::BlockWriter;
-use crate::gzip::symbols::{Token, same};
+use crate::symbols::{Token, same};
 
 const WINDOW: usize = 1 << 15;
 const SHORTEST: usize = 4;
@@ -65,7 +65,7 @@ const NO_MATCH: Match = Match {
 };
 
 /// Compresses what is written to it.
-pub(in crate::gzip) struct ChainEncoder<W> {
+pub(crate) struct ChainEncoder<W> {
     effort: Effort,
     blocks: BlockWriter<W>,
     tokens: Vec<Token>,

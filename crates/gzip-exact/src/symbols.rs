@@ -135,7 +135,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Holds a way to make codes to what every decoder wants of them: complete, and none too long.
-    pub(in crate::gzip) fn assert_complete(make: impl Fn(&[u32], usize) -> Vec<Code>) {
+    pub(crate) fn assert_complete(make: impl Fn(&[u32], usize) -> Vec<Code>) {
         // Fibonacci numbers make the deepest trees.
         let mut frequencies = vec![1u32, 1];
         for i in 2..30 {

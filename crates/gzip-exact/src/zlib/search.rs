@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::blocks::Blocks;
 use super::{Kind, ZlibLevel};
-use crate::gzip::symbols::same;
+use crate::symbols::same;
 
 const WINDOW: usize = 1 << 15;
 const SHORTEST: usize = 3;
@@ -53,7 +53,7 @@ fn effort(level: u8) -> Effort {
 }
 
 /// Compresses what is written to it.
-pub(in crate::gzip) struct ZlibEncoder<W> {
+pub(crate) struct ZlibEncoder<W> {
     kind: Kind,
     effort: Effort,
     lazy: bool,
@@ -77,7 +77,7 @@ pub(in crate::gzip) struct ZlibEncoder<W> {
 }
 
 impl<W: Write> ZlibEncoder<W> {
-    pub(in crate::gzip) fn new(out: W, kind: Kind, level: ZlibLevel) -> Self {
+    pub(crate) fn new(out: W, kind: Kind, level: ZlibLevel) -> Self {
         Self {
             kind,
             effort: effort(level.number()),
@@ -98,11 +98,11 @@ impl<W: Write> ZlibEncoder<W> {
     }
 
     /// Where bytes go.
-    pub(in crate::gzip) fn out(&mut self) -> &mut W {
+    pub(crate) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }
 
-    pub(in crate::gzip) fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
         while !data.is_empty() {
             data = &data[self.fill(data)..];
             if self.position + self.ahead == 2 * WINDOW {
@@ -112,7 +112,7 @@ impl<W: Write> ZlibEncoder<W> {
         Ok(())
     }
 
-    pub(in crate::gzip) fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         // What has come since the window was last full is not looked at yet.
         self.compress(false)?;
         self.slide();

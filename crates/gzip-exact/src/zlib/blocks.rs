@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::Kind;
 use super::trees::Tree;
-use crate::gzip::bits::BitWriter;
-use crate::gzip::symbols::{
+use crate::bits::BitWriter;
+use crate::symbols::{
     Code, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, FIXED, HEADER_ORDER, LITERALS, LONGEST_CODE,
     Token, cost, distance_code, length_code,
 };

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use super::block::BlockWriter;
-use crate::gzip::symbols::{LARGEST_STORED, Token};
+use crate::symbols::{LARGEST_STORED, Token};
 
 const TABLE_BITS: u32 = 14;
 const FARTHEST: i64 = 1 << 15;
@@ -26,7 +26,7 @@ struct Seen {
 }
 
 /// Compresses what is written to it.
-pub(in crate::gzip) struct FastEncoder<W> {
+pub(crate) struct FastEncoder<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
     before: Vec<u8>,

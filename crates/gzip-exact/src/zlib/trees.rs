@@ -2,7 +2,7 @@
 //! the shallower of two equally frequent trees counts as smaller, then shortened where codes grew
 //! too long. Ties decide the lengths, so the heap is moved exactly as zlib moves it.
 
-use crate::gzip::symbols::{Code, LONGEST_CODE, reversed};
+use crate::symbols::{Code, LONGEST_CODE, reversed};
 
 /// A code for each symbol, and the highest symbol that has one.
 pub(super) struct Tree {
@@ -177,7 +177,7 @@ fn canonical(lengths: &[u8]) -> Vec<Code> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gzip::symbols::tests::assert_complete;
+    use crate::symbols::tests::assert_complete;
 
     #[test]
     fn codes_are_complete_and_short_enough() {

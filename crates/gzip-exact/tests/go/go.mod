@@ -1,0 +1,3 @@
+module kubexm.io/gzip-exact/tests
+
+go 1.26.0
