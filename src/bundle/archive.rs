@@ -1,13 +1,12 @@
-//! Files inside downloaded `.tar.gz` archives.
+//! Files inside downloaded `.tar.gz` archives. What is read here is the tar: see
+//! [`super::Blobs::open_inside`].
 
 use std::io::{self, Read};
-
-use flate2::read::MultiGzDecoder;
 
 use super::lock::Member;
 use crate::spec::DigestReader;
 
-/// Regular files of a `.tar.gz` that `wanted` names, with sizes and digests, sorted by path.
+/// Regular files of a tar that `wanted` names, with sizes and digests, sorted by path.
 ///
 /// # Errors
 /// The archive cannot be read.
@@ -30,7 +29,7 @@ pub fn list_members(archive: impl Read, wanted: impl Fn(&str) -> bool) -> io::Re
     Ok(members)
 }
 
-/// Hands every regular file of a `.tar.gz` to `take`, in the archive's order.
+/// Hands every regular file of a tar to `take`, in the archive's order.
 ///
 /// # Errors
 /// The archive cannot be read, or `take` fails.
@@ -38,7 +37,7 @@ pub fn each_member(
     archive: impl Read,
     mut take: impl FnMut(&str, &mut dyn Read) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut archive = tar::Archive::new(MultiGzDecoder::new(archive));
+    let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {
         let mut entry = entry?;
         if !entry.header().entry_type().is_file() {

@@ -61,19 +61,22 @@ impl Item<'_> {
             Self::File(file) | Self::Member(file, _) => file.digest,
             Self::Package(package) => package.digest,
         };
-        let mut blob = bundle.open(&digest)?;
         let failed = |source: io::Error| BundleError::Io {
             path: bundle.path().display().to_string(),
             source,
         };
         let Self::Member(file, member) = self else {
+            let mut blob = bundle.open(&digest)?;
             return io::copy(&mut blob, out).map(|_| ()).map_err(failed);
         };
         let mut hashed = DigestWriter::new(out);
-        each_member(blob, |path, content| match path == member.path {
-            true => io::copy(content, &mut hashed).map(|_| ()),
-            false => Ok(()),
-        })
+        each_member(
+            Blobs::open_inside(bundle, &digest)?,
+            |path, content| match path == member.path {
+                true => io::copy(content, &mut hashed).map(|_| ()),
+                false => Ok(()),
+            },
+        )
         .map_err(failed)?;
         let (_, got, _) = hashed.finish();
         if got == member.digest {

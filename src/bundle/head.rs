@@ -4,17 +4,29 @@ use std::collections::BTreeMap;
 
 use super::layout;
 use super::lock::Lock;
+use super::storage::Storage;
 use super::write::{TAR_BLOCK, entry_header};
 use crate::spec::Digest;
 
-/// `oci-layout`, `index.json`, the artifact manifest, the lock and the empty configuration.
-const ENTRIES: usize = 5;
+/// `oci-layout`, `index.json`, the artifact manifest, the lock, the storage document and the empty
+/// configuration.
+const ENTRIES: usize = 6;
 
-/// The lock out of the first frame and its digest, held against everything above it.
+/// What the first frame says.
+pub struct Head {
+    /// What is in the bundle.
+    pub lock: Lock,
+    /// SHA-256 of the lock's text.
+    pub lock_digest: Digest,
+    /// How it lies there.
+    pub storage: Storage,
+}
+
+/// The lock and the storage document out of the first frame, held against everything above them.
 ///
 /// # Errors
 /// What is wrong with the bundle, as the rest of a sentence about it.
-pub fn read(head: &[u8]) -> Result<(Lock, Digest), String> {
+pub fn read(head: &[u8]) -> Result<Head, String> {
     let entries = entries(head)?;
     let layout = entries.get("oci-layout").copied();
     if layout != Some(layout::LAYOUT.as_bytes()) {
@@ -33,7 +45,8 @@ pub fn read(head: &[u8]) -> Result<(Lock, Digest), String> {
         Ok((content, digest))
     };
     let (manifest, _) = pick(layout::manifest_in_index(index), "artifact manifest")?;
-    let (lock_text, digest) = pick(layout::lock_in_manifest(manifest), "lock")?;
+    let document = |media_type| layout::document_in_manifest(manifest, media_type);
+    let (lock_text, lock_digest) = pick(document(layout::LOCK_TYPE), "lock")?;
     let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text".to_owned())?;
     let lock = Lock::from_yaml(text)?;
     for image in layout::images_in_index(index).ok_or("has an index.json that names no images")? {
@@ -48,7 +61,13 @@ pub fn read(head: &[u8]) -> Result<(Lock, Digest), String> {
             ));
         }
     }
-    Ok((lock, digest))
+    let (places, _) = pick(document(layout::STORAGE_TYPE), "list of places")?;
+    let storage = Storage::read(places, &lock)?;
+    Ok(Head {
+        lock,
+        lock_digest,
+        storage,
+    })
 }
 
 /// Names and contents. Only what kubexm itself writes is taken, header for header: plain files

@@ -4,12 +4,15 @@
 use serde_json::{Value, json};
 
 use super::lock::{Descriptor, FileFormat, Lock};
+use super::storage::Storage;
 use crate::spec::Digest;
 
 /// `artifactType` of the manifest that lists everything but images.
 pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 /// Media type of the lock.
 pub const LOCK_TYPE: &str = "application/vnd.kubexm.lock.v1+yaml";
+/// Media type of the document that says how blobs lie in the file.
+pub const STORAGE_TYPE: &str = "application/vnd.kubexm.storage.v1+json";
 /// Content of `oci-layout`.
 pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The config of an artifact manifest without configuration.
@@ -28,6 +31,8 @@ pub struct Head {
     pub manifest: Vec<u8>,
     /// The lock.
     pub lock: Vec<u8>,
+    /// How blobs lie in the file.
+    pub storage: Vec<u8>,
 }
 
 /// Path of a blob in the layout.
@@ -35,17 +40,21 @@ pub fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// Makes the head of a bundle. The same lock gives the same bytes.
-pub fn head(lock: &Lock) -> Result<Head, String> {
+/// Makes the head of a bundle. The same lock and storage give the same bytes.
+pub fn head(lock: &Lock, storage: &Storage) -> Result<Head, String> {
     let lock_text = serde_saphyr::to_string(lock)
         .map_err(|error| error.to_string())?
         .into_bytes();
-    let manifest = artifact_manifest(lock, &lock_text).to_string().into_bytes();
+    let storage = serde_json::to_vec(storage).map_err(|error| error.to_string())?;
+    let manifest = artifact_manifest(lock, &lock_text, &storage)
+        .to_string()
+        .into_bytes();
     let index = index(lock, &manifest).to_string().into_bytes();
     Ok(Head {
         index,
         manifest,
         lock: lock_text,
+        storage,
     })
 }
 
@@ -55,14 +64,14 @@ fn descriptor(media_type: &str, digest: Digest, size: u64, title: &str) -> Value
     })
 }
 
-fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
-    let size = lock_text.len() as u64;
-    let mut layers = vec![descriptor(
-        LOCK_TYPE,
-        Digest::of(lock_text),
-        size,
-        "kubexm.lock.yaml",
-    )];
+fn artifact_manifest(lock: &Lock, lock_text: &[u8], storage: &[u8]) -> Value {
+    let document = |media_type, text: &[u8], title| {
+        descriptor(media_type, Digest::of(text), text.len() as u64, title)
+    };
+    let mut layers = vec![
+        document(LOCK_TYPE, lock_text, "kubexm.lock.yaml"),
+        document(STORAGE_TYPE, storage, "kubexm.storage.json"),
+    ];
     for file in &lock.files {
         let media_type = match file.format {
             FileFormat::Binary => "application/vnd.kubexm.binary.v1",
@@ -139,11 +148,11 @@ pub fn manifest_in_index(index: &[u8]) -> Option<(Digest, u64)> {
     descriptor_of(manifests.find(|manifest| manifest["artifactType"] == ARTIFACT_TYPE)?)
 }
 
-/// Digest and size of the lock that an artifact manifest names.
-pub fn lock_in_manifest(manifest: &[u8]) -> Option<(Digest, u64)> {
+/// Digest and size of the document of a media type that an artifact manifest names.
+pub fn document_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest, u64)> {
     let manifest: Value = serde_json::from_slice(manifest).ok()?;
     let mut layers = manifest["layers"].as_array()?.iter();
-    descriptor_of(layers.find(|layer| layer["mediaType"] == LOCK_TYPE)?)
+    descriptor_of(layers.find(|layer| layer["mediaType"] == media_type)?)
 }
 
 /// Digest and size of everything that an `index.json` names beside the artifact manifest.

@@ -5,18 +5,34 @@
 //! kubexm can take one blob out without reading the rest.
 
 pub mod archive;
+mod arrange;
 pub mod difference;
 pub mod extract;
 mod frames;
+mod group;
 mod head;
 mod layout;
 pub mod lock;
+mod opening;
+mod pieces;
 mod plausible;
 mod read;
+mod remade;
+mod source;
+pub mod storage;
+mod stream;
+mod verify;
 mod write;
 
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+
+pub use arrange::arrange;
+use flate2::read::MultiGzDecoder;
 pub use lock::Lock;
+pub use opening::{Recipes, openings};
 pub use read::Bundle;
+pub use storage::Storage;
 pub use write::{PackOptions, Written, check_folder, write, write_until};
 
 use crate::spec::Digest;
@@ -91,12 +107,61 @@ pub enum BundleError {
     Missing(String),
 }
 
+/// A part of a blob on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// The blob.
+    pub digest: Digest,
+    /// What follows.
+    pub bytes: &'a [u8],
+    /// Whether it is the blob's end: it has been held against the digest then.
+    pub last: bool,
+}
+
+/// Takes the parts of blobs.
+pub type Take<'a> = dyn FnMut(Chunk<'_>) -> io::Result<()> + 'a;
+
 /// Somewhere blobs can be had by digest: a bundle, or the cache that a bundle is packed from.
 pub trait Blobs: Send + Sync {
     /// Opens a blob for reading from its start. The reader checks the digest as it goes and fails
-    /// at the end with [`std::io::ErrorKind::InvalidData`] where it does not match: until then
-    /// nothing that was read may be used.
-    fn open(&self, digest: &Digest) -> Result<Box<dyn std::io::Read + Send>, BundleError>;
+    /// at the end with [`io::ErrorKind::InvalidData`] where it does not match: until then nothing
+    /// that was read may be used.
+    ///
+    /// # Errors
+    /// There is no such blob, or it cannot be read.
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError>;
+
+    /// Opens what is inside a gzip blob. Whoever reads to the end knows that it is right.
+    ///
+    /// # Errors
+    /// As [`Blobs::open`].
+    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        Ok(Box::new(MultiGzDecoder::new(self.open(digest)?)))
+    }
+
+    /// Hands many blobs to `take`, in whatever order is the fastest; several may be on their way at
+    /// once.
+    ///
+    /// # Errors
+    /// One cannot be read or is not what its digest says, or `take` fails.
+    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+        for digest in wanted {
+            let mut blob = self.open(digest).map_err(io::Error::other)?;
+            let mut buffer = vec![0; 1 << 17];
+            loop {
+                let count = blob.read(&mut buffer)?;
+                take(Chunk {
+                    digest: *digest,
+                    bytes: &buffer[..count],
+                    last: count == 0,
+                })?;
+                if count == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
 
     /// Where a person finds a blob: names it in messages.
     fn place(&self, digest: &Digest) -> String {

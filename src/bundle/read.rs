@@ -1,44 +1,46 @@
 //! Opening: the index and the lock first, then any blob by its digest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
 
 use super::frames::{self, FOOTER, Frame};
+use super::group::{self, EntryReader, GroupReader, Place};
+use super::head::{self, Head};
 use super::lock::Lock;
-use super::write::{LARGEST_FRAME, TAR_BLOCK, entry_header};
-use super::{Blobs, BundleError, head, layout};
-use crate::event::Events;
-use crate::spec::{Digest, DigestReader};
+use super::pieces::{Layout, Stored};
+use super::remade::{Remade, Verified};
+use super::write::{LARGEST_FRAME, TRAILER};
+use super::{Blobs, BundleError, Take, stream};
+use crate::spec::Digest;
 
 /// The first frame holds index and lock; more than this is no bundle.
 const LARGEST_HEAD: u64 = 64 * 1024 * 1024;
 /// A seek table larger than this is no bundle's.
 const LARGEST_TABLE: u64 = 16 * 1024 * 1024;
-/// Largest window that a frame may ask of our memory, as a power of two.
-const LARGEST_WINDOW: u32 = 27;
-
-/// An opened bundle. Cheap to read from many threads: each blob is opened on a handle of its own.
+/// An opened bundle. Cheap to read from many threads: each reader has a handle of its own.
 #[derive(Debug)]
 pub struct Bundle {
     path: PathBuf,
     size: u64,
     lock: Lock,
     lock_digest: Digest,
-    places: BTreeMap<Digest, Place>,
+    groups: Vec<Placed>,
+    /// Group and entry of each blob.
+    places: BTreeMap<Digest, (usize, usize)>,
     trailer: Place,
 }
 
-/// Where a blob's frames are.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    offset: u64,
-    packed: u64,
-    size: u64,
+/// A group and where its frames are.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    pub(super) place: Place,
+    pub(super) layout: Arc<Layout>,
 }
 
 impl Bundle {
@@ -78,10 +80,13 @@ impl Bundle {
                 "has an index of impossible size; copy the bundle again",
             ));
         }
-        let packed = section(file, 0, u64::from(head_frame.packed)).map_err(io)?;
+        let place = Place {
+            offset: 0,
+            packed: u64::from(head_frame.packed),
+        };
         let plain = u64::from(head_frame.plain);
         let mut head = Vec::new();
-        decoder(packed)
+        group::decoder(path, place)
             .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut head))
             .map_err(|_| damaged("its index cannot be read; copy the bundle again"))?;
         if head.len() as u64 != plain {
@@ -89,13 +94,20 @@ impl Bundle {
                 "its index is not as long as its table says; copy the bundle again",
             ));
         }
-        let (lock, lock_digest) = head::read(&head).map_err(|reason| damaged(&reason))?;
-        let (places, trailer) = locate(&lock, &frames).map_err(|reason| damaged(&reason))?;
+        let head = head::read(&head).map_err(|reason| damaged(&reason))?;
+        let (groups, trailer) = locate(&head, &frames).map_err(|reason| damaged(&reason))?;
+        let mut places = BTreeMap::new();
+        for (number, group) in groups.iter().enumerate() {
+            for (entry, stored) in group.layout.entries().iter().enumerate() {
+                places.insert(stored.blob, (number, entry));
+            }
+        }
         Ok(Self {
             path: path.to_owned(),
             size,
-            lock,
-            lock_digest,
+            lock: head.lock,
+            lock_digest: head.lock_digest,
+            groups,
             places,
             trailer,
         })
@@ -121,108 +133,72 @@ impl Bundle {
         &self.path
     }
 
-    /// Reads every blob and compares its digest, on `threads` threads.
-    ///
-    /// # Errors
-    /// All blobs that are damaged, in one message.
-    pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
-        let all: Vec<_> = self.lock.blobs().into_iter().collect();
-        let total = all.iter().map(|(_, (size, _))| size).sum();
-        let transfer = events.transfer("verify", self.path.display().to_string(), Some(total));
-        let next = AtomicUsize::new(0);
-        let bad = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(|| {
-                    while let Some((digest, (size, label))) =
-                        all.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let read = self
-                            .open_blob(digest)
-                            .and_then(|mut blob| io::copy(&mut blob, &mut io::sink()));
-                        transfer.advance(*size);
-                        if let (Err(error), Ok(mut bad)) = (read, bad.lock()) {
-                            bad.push(format!("{label} ({digest}): {error}"));
-                        }
-                    }
-                });
-            }
-        });
-        let mut bad = bad.into_inner().unwrap_or_default();
-        let Place {
-            offset,
-            packed,
-            size,
-        } = self.trailer;
-        let end = File::open(&self.path)
-            .and_then(|file| decoder(section(file, offset, packed)?))
-            .and_then(|end| zeros(end, size));
-        if end.is_err() {
-            bad.push("the end of the tar".to_owned());
-        }
-        if bad.is_empty() {
-            transfer.done();
-            return Ok(());
-        }
-        bad.sort();
-        let list = bad.join("\n  ");
-        let reason = format!(
-            "{} of {} parts are damaged; copy the bundle again:\n  {list}",
-            bad.len(),
-            all.len() + 1
-        );
-        Err(BundleError::Damaged {
-            path: self.path.display().to_string(),
-            reason,
-        })
+    pub(super) fn groups(&self) -> &[Placed] {
+        &self.groups
     }
 
-    fn open_blob(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
-        let place = self
+    pub(super) fn trailer(&self) -> Place {
+        self.trailer
+    }
+
+    pub(super) fn read_group(&self, group: &Placed) -> io::Result<GroupReader> {
+        GroupReader::open(&self.path, group.place, Arc::clone(&group.layout))
+    }
+
+    /// What lies in the file for a blob, and how the blob is made of it.
+    fn stored(&self, digest: &Digest) -> io::Result<(EntryReader, &Stored)> {
+        let (group, entry) = self
             .places
             .get(digest)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not in the bundle"))?;
-        let mut plain = decoder(section(
-            File::open(&self.path)?,
-            place.offset,
-            place.packed,
-        )?)?;
-        let mut header = [0u8; TAR_BLOCK as usize];
-        plain.read_exact(&mut header)?;
-        if header != entry_header(&layout::blob_path(digest), place.size) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "another blob lies in its place",
-            ));
+        let group = &self.groups[*group];
+        let reader = EntryReader::new(self.read_group(group)?, *entry);
+        Ok((reader, &group.layout.entries()[*entry]))
+    }
+
+    fn open_blob(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+        let (reader, stored) = self.stored(digest)?;
+        Ok(match &stored.opened {
+            None => Box::new(Verified::new(reader, stored.blob, stored.size)),
+            Some(opened) => {
+                let made = Remade::new(reader, &opened.recipe)?;
+                Box::new(Verified::new(made, stored.blob, stored.size))
+            }
+        })
+    }
+
+    fn open_inside(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+        let (reader, stored) = self.stored(digest)?;
+        let verified = Verified::new(reader, stored.stored_digest(), stored.stored_size());
+        Ok(match &stored.opened {
+            None => Box::new(MultiGzDecoder::new(verified)),
+            Some(_) => Box::new(verified),
+        })
+    }
+
+    fn explain(&self, digest: &Digest, source: io::Error) -> BundleError {
+        match source.kind() {
+            io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
+            _ => BundleError::Io {
+                path: self.path.display().to_string(),
+                source,
+            },
         }
-        Ok(Box::new(Verified::new(plain, *digest, place.size)))
     }
 }
 
 impl Blobs for Bundle {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        self.open_blob(digest)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
-                _ => BundleError::Io {
-                    path: self.path.display().to_string(),
-                    source,
-                },
-            })
+        self.open_blob(digest).map_err(|e| self.explain(digest, e))
     }
-}
 
-type Section = io::Take<BufReader<File>>;
+    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        Self::open_inside(self, digest).map_err(|e| self.explain(digest, e))
+    }
 
-fn section(mut file: File, offset: u64, length: u64) -> io::Result<Section> {
-    file.seek(SeekFrom::Start(offset))?;
-    Ok(BufReader::with_capacity(1 << 17, file).take(length))
-}
-
-fn decoder(packed: Section) -> io::Result<zstd::Decoder<'static, BufReader<Section>>> {
-    let mut decoder = zstd::Decoder::new(packed)?;
-    decoder.window_log_max(LARGEST_WINDOW)?;
-    Ok(decoder)
+    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+        stream::stream(self, wanted, take)
+    }
 }
 
 /// The frames of a bundle, or why it is none.
@@ -254,17 +230,17 @@ fn read_table(file: &File, size: u64) -> io::Result<Result<Vec<Frame>, String>> 
     Ok(frames.ok_or_else(|| "has a table that does not fit the file; copy it again".to_owned()))
 }
 
-/// Where each blob lies, by the order in which bundles are written, and the tar's end.
-fn locate(lock: &Lock, frames: &[Frame]) -> Result<(BTreeMap<Digest, Place>, Place), String> {
+/// Where each group lies, by the order in which bundles are written, and the tar's end.
+fn locate(head: &Head, frames: &[Frame]) -> Result<(Vec<Placed>, Place), String> {
     let mismatch = || "its table does not fit its lock; copy the bundle again".to_owned();
+    let sizes = head.lock.blobs();
     let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
     let mut rest = frames.iter().skip(1);
-    let mut places = BTreeMap::new();
-    for (digest, (size, _)) in lock.blobs() {
-        let mut left = size
-            .checked_next_multiple_of(TAR_BLOCK)
-            .and_then(|padded| padded.checked_add(TAR_BLOCK))
+    let mut groups = Vec::new();
+    for group in &head.storage.groups {
+        let layout = Layout::new(group, |digest| sizes.get(digest).map(|(size, _)| *size))
             .ok_or_else(mismatch)?;
+        let mut left = layout.plain().ok_or_else(mismatch)?;
         let start = offset;
         while left > 0 {
             let frame = rest.next().ok_or_else(mismatch)?;
@@ -274,76 +250,22 @@ fn locate(lock: &Lock, frames: &[Frame]) -> Result<(BTreeMap<Digest, Place>, Pla
             left -= u64::from(frame.plain);
             offset += u64::from(frame.packed);
         }
-        places.insert(
-            digest,
-            Place {
+        groups.push(Placed {
+            place: Place {
                 offset: start,
                 packed: offset - start,
-                size,
             },
-        );
+            layout: Arc::new(layout),
+        });
     }
     match (rest.next(), rest.next()) {
-        (Some(trailer), None) if u64::from(trailer.plain) == 2 * TAR_BLOCK => {
+        (Some(trailer), None) if u64::from(trailer.plain) == TRAILER => {
             let trailer = Place {
                 offset,
                 packed: u64::from(trailer.packed),
-                size: u64::from(trailer.plain),
             };
-            Ok((places, trailer))
+            Ok((groups, trailer))
         }
         _ => Err(mismatch()),
     }
-}
-
-/// A blob's bytes, held against its digest when the last one is read.
-struct Verified<R> {
-    inner: Option<DigestReader<io::Take<R>>>,
-    digest: Digest,
-    size: u64,
-}
-
-impl<R: Read> Verified<R> {
-    fn new(inner: R, digest: Digest, size: u64) -> Self {
-        Self {
-            inner: Some(DigestReader::new(inner.take(size))),
-            digest,
-            size,
-        }
-    }
-}
-
-impl<R: Read> Read for Verified<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(inner) = &mut self.inner else {
-            return Ok(0);
-        };
-        let count = inner.read(buffer)?;
-        if count > 0 || buffer.is_empty() {
-            return Ok(count);
-        }
-        let Some(inner) = self.inner.take() else {
-            return Ok(0);
-        };
-        let (rest, digest, size) = inner.into_parts();
-        if size != self.size || digest != self.digest {
-            let words = format!("damaged: expected {}, got {digest}", self.digest);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
-        }
-        let padding = size.next_multiple_of(TAR_BLOCK) - size;
-        zeros(rest.into_inner(), padding)?;
-        Ok(0)
-    }
-}
-
-/// Reads on to the end, so that the frames' own checksums are held against what was read; there
-/// must be so many zeros and nothing else, and not one byte more is taken.
-fn zeros(rest: impl Read, count: u64) -> io::Result<()> {
-    let mut read = Vec::new();
-    rest.take(count + 1).read_to_end(&mut read)?;
-    if read.len() as u64 == count && read.iter().all(|byte| *byte == 0) {
-        return Ok(());
-    }
-    let words = "damaged: something else follows it";
-    Err(io::Error::new(io::ErrorKind::InvalidData, words))
 }

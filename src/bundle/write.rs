@@ -1,19 +1,36 @@
-//! Packing: from a lock and a store of blobs to one file.
+//! Packing: from a lock, an arrangement and a store of blobs to one file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
+use zstd::zstd_safe::CParameter;
+
 use super::frames::{self, Frame};
 use super::lock::Lock;
+use super::pieces::Layout;
+use super::source::GroupSource;
+use super::storage::Storage;
 use super::{Blobs, BundleError, layout};
-use crate::event::{Events, Transfer};
-use crate::spec::{Digest, DigestReader, DigestWriter};
+use crate::event::Events;
+use crate::spec::{Digest, DigestWriter};
 
 /// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;
+/// Largest window of a frame, as a power of two: what a reader needs of memory for each frame that
+/// it reads.
+pub(super) const WINDOW: u32 = 25;
+/// Plain bytes of a frame from which on the long window is worth its time.
+const FAR: u64 = 16 * 1024 * 1024;
+/// Bytes that a thread compresses at a time, in frames with the long window: without it, zstd would
+/// take four windows, and as much memory for each thread.
+const JOB: u32 = 16 * 1024 * 1024;
+/// More threads would take more memory than packing may.
+const MOST_THREADS: u32 = 8;
 /// The unit of a tar file in bytes.
 pub(super) const TAR_BLOCK: u64 = 512;
+/// Bytes of zeros that end a tar.
+pub(super) const TRAILER: u64 = 2 * TAR_BLOCK;
 
 /// How to pack.
 #[derive(Debug, Clone, Copy)]
@@ -41,11 +58,12 @@ pub struct Written {
 pub fn write(
     path: &Path,
     lock: &Lock,
+    storage: &Storage,
     blobs: &dyn Blobs,
     options: PackOptions,
     events: &Events,
 ) -> Result<Written, BundleError> {
-    write_until(path, lock, blobs, options, events, &|| false)
+    write_until(path, lock, storage, blobs, options, events, &|| false)
 }
 
 /// As [`write`], until `stop` says so, which is asked again and again.
@@ -55,6 +73,7 @@ pub fn write(
 pub fn write_until(
     path: &Path,
     lock: &Lock,
+    storage: &Storage,
     blobs: &dyn Blobs,
     options: PackOptions,
     events: &Events,
@@ -77,7 +96,7 @@ pub fn write_until(
         stop,
     };
     let written = packer
-        .pack(lock, blobs, events)
+        .pack(lock, storage, blobs, events)
         .and_then(|()| packer.finish())
         .map_err(|error| explain(error, stop(), folder, &partial, lock))?;
     partial.as_file().sync_all().map_err(io_error)?;
@@ -151,8 +170,14 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    fn pack(&mut self, lock: &Lock, blobs: &dyn Blobs, events: &Events) -> Result<(), BundleError> {
-        let head = layout::head(lock).map_err(|reason| self.damaged(&reason))?;
+    fn pack(
+        &mut self,
+        lock: &Lock,
+        storage: &Storage,
+        blobs: &dyn Blobs,
+        events: &Events,
+    ) -> Result<(), BundleError> {
+        let head = layout::head(lock, storage).map_err(|reason| self.damaged(&reason))?;
         let mut first = Vec::new();
         for (name, content) in [
             ("oci-layout".to_owned(), layout::LAYOUT.as_bytes()),
@@ -162,6 +187,7 @@ impl Packer<'_> {
                 &head.manifest,
             ),
             (layout::blob_path(&Digest::of(&head.lock)), &head.lock),
+            (layout::blob_path(&Digest::of(&head.storage)), &head.storage),
             (
                 layout::blob_path(&Digest::of(layout::EMPTY_CONFIG)),
                 layout::EMPTY_CONFIG,
@@ -171,67 +197,52 @@ impl Packer<'_> {
             first.extend_from_slice(content);
             first.resize(first.len().next_multiple_of(TAR_BLOCK as usize), 0);
         }
-        self.frame(&mut &first[..], first.len() as u64, self.options.level)?;
+        let effort = Effort::plain(self.options.level);
+        self.frame(&mut &first[..], first.len() as u64, effort)?;
 
         let all = lock.blobs();
         let total = all.values().map(|(size, _)| size).sum();
         let transfer = events.transfer("pack", self.path.clone(), Some(total));
-        for (digest, (size, label)) in &all {
-            self.blob(blobs, digest, *size, label, &transfer)?;
+        let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
+        for group in &storage.groups {
+            let layout = Layout::new(group, |digest| all.get(digest).map(|(size, _)| *size))
+                .ok_or_else(|| self.damaged("a blob is not in the lock"))?;
+            let source = GroupSource::open(&layout, blobs, &label, &transfer, self.stop)?;
+            self.group(&layout, source)?;
         }
         transfer.done();
-        let trailer = [0u8; 2 * TAR_BLOCK as usize];
-        self.frame(&mut &trailer[..], trailer.len() as u64, 1)
+        let trailer = [0u8; TRAILER as usize];
+        self.frame(&mut &trailer[..], TRAILER, Effort::plain(1))
     }
 
-    fn blob(
-        &mut self,
-        blobs: &dyn Blobs,
-        digest: &Digest,
-        size: u64,
-        label: &str,
-        transfer: &Transfer,
-    ) -> Result<(), BundleError> {
-        let mut source = blobs.open(digest)?;
-        let mut start = [0u8; 6];
-        let known = source.read(&mut start).map_err(|error| self.io(error))?;
-        let level = if is_compressed(&start[..known]) {
-            1
-        } else {
-            self.options.level
+    fn group(&mut self, layout: &Layout, mut source: GroupSource<'_>) -> Result<(), BundleError> {
+        let mut left = layout
+            .plain()
+            .ok_or_else(|| self.damaged("a group of impossible size"))?;
+        let compressed = source.starts_compressed().map_err(|e| self.io(e))?;
+        let effort = Effort {
+            level: if compressed { 1 } else { self.options.level },
+            far: left >= FAR && !compressed,
         };
-        let content = start[..known].chain(source).take(size + 1);
-        let mut hashed = DigestReader::new(Advancing {
-            inner: content,
-            transfer,
-            stop: self.stop,
-        });
-        let header = entry_header(&layout::blob_path(digest), size);
-        let padding = vec![0u8; (size.next_multiple_of(TAR_BLOCK) - size) as usize];
-        let mut body = header.chain((&mut hashed).take(size)).chain(&padding[..]);
-        let mut left = TAR_BLOCK + size + padding.len() as u64;
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);
-            self.frame(&mut body, plain, level)?;
+            self.frame(&mut source, plain, effort)?;
             left -= plain;
         }
-        io::copy(&mut hashed, &mut io::sink()).map_err(|error| self.io(error))?;
-        let (got, read) = hashed.finish();
-        if got != *digest || read != size {
-            return Err(BundleError::Source {
-                path: blobs.place(digest),
-                label: label.to_owned(),
-                expected: *digest,
-                got,
-            });
-        }
+        // What it has read last is compared when the end is asked for.
+        io::copy(&mut source, &mut io::sink()).map_err(|error| self.io(error))?;
         Ok(())
     }
 
     /// One zstd frame of exactly `plain` bytes from `source`.
-    fn frame(&mut self, source: &mut dyn Read, plain: u64, level: i32) -> Result<(), BundleError> {
+    fn frame(
+        &mut self,
+        source: &mut dyn Read,
+        plain: u64,
+        effort: Effort,
+    ) -> Result<(), BundleError> {
         let before = self.out.bytes;
-        let copied = compress(source, plain, &mut self.out, level, self.options.threads)
+        let copied = compress(source, plain, &mut self.out, effort, self.options.threads)
             .map_err(|error| self.io(error))?;
         if copied != plain {
             return Err(self.damaged("a blob is shorter than the lock says"));
@@ -259,9 +270,12 @@ impl Packer<'_> {
     }
 
     fn io(&self, source: io::Error) -> BundleError {
-        BundleError::Io {
-            path: self.path.clone(),
-            source,
+        match source.downcast::<BundleError>() {
+            Ok(error) => error,
+            Err(source) => BundleError::Io {
+                path: self.path.clone(),
+                source,
+            },
         }
     }
 
@@ -273,37 +287,53 @@ impl Packer<'_> {
     }
 }
 
+/// How hard a frame is compressed.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    level: i32,
+    /// Whether to look for what was there long ago.
+    far: bool,
+}
+
+impl Effort {
+    fn plain(level: i32) -> Self {
+        Self { level, far: false }
+    }
+}
+
 /// Compresses `plain` bytes as one frame. There is always at least one worker thread: zstd's
 /// threaded output differs from its single-threaded one, but not with the number of threads.
 fn compress(
     source: &mut dyn Read,
     plain: u64,
     out: &mut dyn Write,
-    level: i32,
+    effort: Effort,
     threads: u32,
 ) -> io::Result<u64> {
-    let mut encoder = zstd::Encoder::new(out, level)?;
-    encoder.multithread(threads.max(1))?;
+    let mut encoder = zstd::Encoder::new(out, effort.level)?;
+    encoder.multithread(threads.clamp(1, MOST_THREADS))?;
     encoder.include_checksum(true)?;
     encoder.set_pledged_src_size(Some(plain))?;
-    let copied = io::copy(&mut source.take(plain), &mut encoder)?;
-    if copied != plain {
-        return Ok(copied);
+    if effort.far {
+        encoder.long_distance_matching(true)?;
+        encoder.window_log(WINDOW)?;
+        encoder.set_parameter(CParameter::JobSize(JOB))?;
     }
-    encoder.finish()?;
+    let mut buffer = vec![0; 1 << 18];
+    let mut source = source.take(plain);
+    let mut copied = 0;
+    loop {
+        let count = source.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        encoder.write_all(&buffer[..count])?;
+        copied += count as u64;
+    }
+    if copied == plain {
+        encoder.finish()?;
+    }
     Ok(copied)
-}
-
-/// Whether the first bytes are those of gzip, zstd, xz or a Debian package.
-fn is_compressed(start: &[u8]) -> bool {
-    [
-        &[0x1f, 0x8b][..],
-        &[0x28, 0xb5, 0x2f, 0xfd],
-        b"\xfd7zXZ",
-        b"!<arch",
-    ]
-    .iter()
-    .any(|magic| start.starts_with(magic))
 }
 
 /// A tar header with nothing of this machine in it.
@@ -334,25 +364,5 @@ impl<W: Write> Write for Counted<W> {
     }
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
-    }
-}
-
-/// Tells a transfer what is read, and fails once that shall stop.
-struct Advancing<'a, R> {
-    inner: R,
-    transfer: &'a Transfer,
-    stop: &'a dyn Fn() -> bool,
-}
-
-impl<R: Read> Read for Advancing<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.stop)() {
-            return Err(io::Error::other("stopped"));
-        }
-        let count = self.inner.read(buffer)?;
-        if count > 0 {
-            self.transfer.advance(count as u64);
-        }
-        Ok(count)
     }
 }

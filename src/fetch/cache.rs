@@ -11,7 +11,7 @@ use super::FetchError;
 use crate::bundle::{Blobs, BundleError};
 use crate::spec::{Digest, DigestWriter};
 
-/// A folder with `blobs/sha256/<digest>` and `partial/<key>`.
+/// A folder with `blobs/sha256/<digest>`, `partial/<key>` and `recipes/<digest>.json`.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -20,7 +20,7 @@ pub struct Cache {
 impl Cache {
     /// Opens or makes the cache at `root`.
     pub fn open(root: &Path) -> Result<Self, FetchError> {
-        for folder in ["blobs/sha256", "partial"] {
+        for folder in ["blobs/sha256", "partial", "recipes"] {
             let path = root.join(folder);
             std::fs::create_dir_all(&path).map_err(|source| failed(&path, source))?;
         }
@@ -52,6 +52,11 @@ impl Cache {
     /// The folder of downloads that go on.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.root.join("partial")
+    }
+
+    /// The folder of what is known about blobs.
+    pub(super) fn recipes(&self) -> PathBuf {
+        self.root.join("recipes")
     }
 
     /// Size of a blob in bytes, if it is there.

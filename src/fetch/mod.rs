@@ -8,6 +8,7 @@ mod credentials;
 pub mod http;
 pub mod kubeadm;
 pub mod oci;
+mod recipes;
 pub mod resolve;
 pub mod store;
 

@@ -8,6 +8,7 @@ use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
 use super::{FetchError, Http, apt, checksum};
+use crate::bundle::Blobs;
 use crate::bundle::archive;
 use crate::bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, Lock, LockedFile, LockedImage,
@@ -161,14 +162,14 @@ impl Resolver<'_> {
         file: &Download,
         digest: &Digest,
     ) -> Result<Vec<crate::bundle::lock::Member>, FetchError> {
-        let path = self.http.cache().path(digest);
+        let (cache, digest) = (self.http.cache().clone(), *digest);
         let names = file.members.clone();
         let wrong = |reason: String| FetchError::Content {
             what: file.file_name.clone(),
             reason,
         };
         let listed = tokio::task::spawn_blocking(move || {
-            let archive = std::io::BufReader::new(std::fs::File::open(path)?);
+            let archive = cache.open_inside(&digest).map_err(std::io::Error::other)?;
             archive::list_members(archive, |path| names.iter().any(|name| name == path))
         });
         let members = listed

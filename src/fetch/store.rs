@@ -68,6 +68,8 @@ impl Cache {
     /// # Errors
     /// The cache cannot be written.
     pub fn remove(&self, kept: &Kept) -> Result<(), FetchError> {
+        // It says nothing without its blob, and there need not be one.
+        let _ = std::fs::remove_file(self.recipe(&kept.digest));
         std::fs::remove_file(&kept.path).map_err(|source| failed(&kept.path, source))
     }
 }

@@ -10,6 +10,7 @@ pub mod forward;
 pub mod known_hosts;
 pub mod local;
 pub mod outside;
+pub mod piped;
 pub mod preflight;
 pub mod ssh;
 pub mod tar_stream;

@@ -1,26 +1,24 @@
 //! A tar archive that is made while it is sent.
 
-use std::io::{self, PipeReader, PipeWriter, Read};
-use std::thread::JoinHandle;
+use std::io::{self, PipeWriter, Read};
+
+use super::piped::piped;
 
 /// Where entries are added.
 pub type Builder = tar::Builder<PipeWriter>;
 
-/// Reads the archive that `produce` writes on a thread of its own. What fails there fails the
-/// reader, so that a cut-off archive is never taken for a whole one.
+/// Reads the archive that `produce` writes: see [`piped`].
+///
+/// # Errors
+/// The system has no pipe left.
 pub fn stream(
     produce: impl FnOnce(&mut Builder) -> io::Result<()> + Send + 'static,
 ) -> io::Result<Box<dyn Read + Send>> {
-    let (reader, writer) = io::pipe()?;
-    let thread = std::thread::spawn(move || {
+    piped(|writer| {
         let mut builder = tar::Builder::new(writer);
         produce(&mut builder)?;
         builder.finish()
-    });
-    Ok(Box::new(Stream {
-        reader,
-        thread: Some(thread),
-    }))
+    })
 }
 
 /// Adds a regular file.
@@ -36,24 +34,4 @@ pub fn add(
     header.set_mode(mode);
     header.set_entry_type(tar::EntryType::Regular);
     builder.append_data(&mut header, name, content)
-}
-
-struct Stream {
-    reader: PipeReader,
-    thread: Option<JoinHandle<io::Result<()>>>,
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        if count == 0
-            && !buffer.is_empty()
-            && let Some(thread) = self.thread.take()
-        {
-            thread
-                .join()
-                .map_err(|_| io::Error::other("packing failed"))??;
-        }
-        Ok(count)
-    }
 }

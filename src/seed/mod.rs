@@ -7,17 +7,18 @@
 //! names platforms which the bundle does not carry, which the API would refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::bundle::lock::{Lock, LockedImage};
-use crate::bundle::{Blobs, BundleError};
+use crate::bundle::{Blobs, BundleError, Chunk};
 use crate::event::{Events, Transfer};
-use crate::host::{Command, Host, HostError, Input, Output, tar_stream};
+use crate::host::piped::piped;
+use crate::host::{Command, Host, HostError, Input, Output};
 use crate::spec::{Digest, HostPath, ImageRef};
 
-/// A batch is about this many bytes: what is in place is not sent again after a break.
-const BATCH: u64 = 256 * 1024 * 1024;
+/// Bytes of a blob that are sent at a time.
+const BLOCK: usize = 1 << 20;
 
 /// Why seeding failed.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +167,9 @@ pub async fn missing(
     })
 }
 
-/// Unpacks blobs named by their digests, compares each, and moves them into place.
+/// Takes lines of a number and a digest, each followed by so many bytes of that blob; blobs may take
+/// turns. A line `end` compares a blob and moves it into place, a line `all` says that nothing was cut
+/// off.
 const RECEIVE: &str = r#"
 umask 022
 root=$1/docker/registry/v2
@@ -179,16 +182,31 @@ staging=$(mktemp -d "$1/.kubexm-staging-XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 exec 9<"$staging"
 flock 9
-tar -x --no-same-owner -C "$staging"
 cd "$staging"
-for name in *; do echo "$name  $name"; done | sha256sum -c --quiet - >&2
-# A later look compares sizes only: after a power cut a name must never stand for zeros.
-sync -f . 2>/dev/null || sync
-for name in *; do
-  folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
-  mkdir -p "$folder"
-  mv -f "$name" "$folder/data"
+whole=
+while read -r count name; do
+  case $count in
+  all)
+    whole=yes
+    break
+    ;;
+  end)
+    : >>"$name"
+    echo "$name  $name" | sha256sum -c --quiet - >&2
+    # A later look compares sizes only: after a power cut a name must never stand for zeros.
+    sync "$name" 2>/dev/null || sync
+    folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
+    mkdir -p "$folder"
+    mv -f "$name" "$folder/data"
+    ;;
+  # One block, which is never read beyond its end: the next line follows.
+  *) dd bs="$count" count=1 iflag=fullblock status=none >>"$name" ;;
+  esac
 done
+if [ -z "$whole" ]; then
+  echo "what was sent ends too early" >&2
+  exit 1
+fi
 "#;
 
 /// Writes links from lines of path and digest; tags stand last.
@@ -212,9 +230,10 @@ pub async fn seed(
 ) -> Result<(), SeedError> {
     let label = format!("images → {}", host.name());
     let transfer = Arc::new(events.transfer("seed", label, Some(missing.bytes())));
-    for batch in batches(missing.blobs) {
-        let (source, moved) = (Arc::clone(&source), Arc::clone(&transfer));
-        let stream = tar_stream::stream(move |tar| pack(tar, &batch, source.as_ref(), &moved))?;
+    if !missing.blobs.is_empty() {
+        let wanted: BTreeSet<Digest> = missing.blobs.iter().map(|(digest, _)| *digest).collect();
+        let moved = Arc::clone(&transfer);
+        let stream = piped(move |out| send(out, &wanted, source.as_ref(), &moved))?;
         let command = Command::script(RECEIVE, [data_dir.to_string()]);
         must(
             host,
@@ -260,34 +279,36 @@ async fn must(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
     })
 }
 
-fn batches(blobs: Vec<(Digest, u64)>) -> Vec<Vec<(Digest, u64)>> {
-    let mut batches: Vec<Vec<(Digest, u64)>> = Vec::new();
-    let mut room = 0;
-    for (digest, size) in blobs {
-        match batches.last_mut() {
-            Some(batch) if size <= room => {
-                room -= size;
-                batch.push((digest, size));
-            }
-            _ => {
-                room = BATCH.saturating_sub(size);
-                batches.push(vec![(digest, size)]);
-            }
-        }
-    }
-    batches
-}
-
-fn pack(
-    tar: &mut tar_stream::Builder,
-    batch: &[(Digest, u64)],
+/// Writes what [`RECEIVE`] reads.
+fn send(
+    mut out: impl Write,
+    wanted: &BTreeSet<Digest>,
     source: &dyn Blobs,
     transfer: &Transfer,
 ) -> io::Result<()> {
-    for (digest, size) in batch {
-        let content = source.open(digest).map_err(io::Error::other)?;
-        tar_stream::add(tar, &digest.hex(), *size, 0o644, content)?;
-        transfer.advance(*size);
-    }
-    Ok(())
+    let mut waiting: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
+    source.stream(wanted, &mut |Chunk {
+                                     digest,
+                                     bytes,
+                                     last,
+                                 }| {
+        let gathered = waiting.entry(digest).or_default();
+        gathered.extend_from_slice(bytes);
+        if gathered.len() < BLOCK && !last {
+            return Ok(());
+        }
+        let hex = digest.hex();
+        for block in gathered.chunks(BLOCK) {
+            writeln!(out, "{} {hex}", block.len())?;
+            out.write_all(block)?;
+        }
+        transfer.advance(gathered.len() as u64);
+        gathered.clear();
+        if last {
+            waiting.remove(&digest);
+            writeln!(out, "end {hex}")?;
+        }
+        Ok(())
+    })?;
+    writeln!(out, "all")
 }

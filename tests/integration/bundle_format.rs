@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::example::example;
 use kubexm::bundle::lock::LockedFile;
-use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions, write};
+use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions, Storage, write};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
@@ -16,6 +16,7 @@ fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
     write(
         &path,
         &lock,
+        &Storage::plain(&lock),
         &blobs,
         PackOptions { level: 3, threads },
         &Events::silent(),
@@ -137,7 +138,15 @@ fn a_lying_store_leaves_no_bundle() {
         level: 3,
         threads: 1,
     };
-    let error = write(&path, &lock, &blobs, options, &Events::silent()).unwrap_err();
+    let error = write(
+        &path,
+        &lock,
+        &Storage::plain(&lock),
+        &blobs,
+        options,
+        &Events::silent(),
+    )
+    .unwrap_err();
     assert!(matches!(error, BundleError::Source { .. }), "{error}");
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
@@ -158,5 +167,5 @@ fn the_worlds_tools_list_it() {
         .map(|entry| entry.unwrap().path().unwrap().display().to_string())
         .collect();
     assert_eq!(names[..2], ["oci-layout", "index.json"]);
-    assert_eq!(names.len(), 5 + some_contents().len());
+    assert_eq!(names.len(), 6 + some_contents().len());
 }

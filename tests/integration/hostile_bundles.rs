@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::example::example;
 use kubexm::bundle::lock::Member;
-use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions, write};
+use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions, Storage, write};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
@@ -29,7 +29,15 @@ fn pack(folder: &Path, lock: &Lock) -> PathBuf {
         threads: 1,
     };
     let (_, blobs) = example(&contents());
-    write(&path, lock, &blobs, options, &Events::silent()).unwrap();
+    write(
+        &path,
+        lock,
+        &Storage::plain(lock),
+        &blobs,
+        options,
+        &Events::silent(),
+    )
+    .unwrap();
     path
 }
 
@@ -346,6 +354,127 @@ fn an_index_that_names_what_the_lock_does_not_is_refused() {
     }
     parts.with(0, &plain).write(&path);
     assert!(refused(&path).contains("its lock does not"));
+}
+
+/// The head with another list of places, and everything above it made to fit.
+fn with_places(parts: &Parts, change: &dyn Fn(&mut serde_json::Value)) -> Parts {
+    use serde_json::Value;
+    let head = parts.plain(0);
+    let mut archive = tar::Archive::new(&head[..]);
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    for file in archive.entries().unwrap() {
+        let Ok(mut file) = file else { break };
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).unwrap();
+        files.push((file.path().unwrap().display().to_string(), content));
+    }
+    let mut replaced: Option<(String, Value)> = None;
+    // The list of places, then the manifest that names it, then the index that names that.
+    for key in ["groups", "layers", "manifests"] {
+        let parsed = |content: &[u8]| serde_json::from_slice::<Value>(content).ok();
+        let (name, content) = files
+            .iter_mut()
+            .find(|(_, content)| parsed(content).is_some_and(|value| value[key].is_array()))
+            .unwrap();
+        let mut value = parsed(content).unwrap();
+        match &replaced {
+            None => change(&mut value),
+            Some((old, new)) => {
+                let list = value[key].as_array_mut().unwrap();
+                let named = list
+                    .iter_mut()
+                    .find(|entry| entry["digest"] == **old)
+                    .unwrap();
+                (named["digest"], named["size"]) = (new["digest"].clone(), new["size"].clone());
+            }
+        }
+        let old = Digest::of(content).to_string();
+        *content = value.to_string().into_bytes();
+        let digest = Digest::of(content);
+        replaced = Some((
+            old,
+            serde_json::json!({"digest": digest, "size": content.len()}),
+        ));
+        if name.starts_with("blobs/") {
+            *name = format!("blobs/sha256/{}", digest.hex());
+        }
+    }
+    let entries = files.iter();
+    let plain: Vec<Vec<u8>> = entries
+        .map(|(name, content)| entry(name.as_bytes(), tar::EntryType::Regular, "", content))
+        .collect();
+    parts.with(0, &plain.concat())
+}
+
+#[test]
+fn a_list_of_places_that_lies_is_refused() {
+    use serde_json::json;
+    let folder = tempfile::tempdir().unwrap();
+    let parts = Parts::good(folder.path());
+    let path = folder.path().join("hostile.tar.zst");
+    let opened = |size: u64, encoder: &str| {
+        json!({"content": Digest::of(b"x"), "size": size, "header": "1f8b0800000000000000",
+               "encoder": encoder})
+    };
+    type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
+    let lies: [(Change, &str); 13] = [
+        (
+            &|places| places["storageVersion"] = json!(2),
+            "use a newer one",
+        ),
+        (&|places| places["groups"] = json!([]), "has none"),
+        (
+            &|places| drop(places["groups"].as_array_mut().unwrap().pop()),
+            "has none",
+        ),
+        (
+            &|places| places["groups"][0] = places["groups"][1].clone(),
+            "is in it twice",
+        ),
+        (
+            &|places| places["groups"][0]["entries"][0]["blob"] = json!(Digest::of(b"evil")),
+            "should not be",
+        ),
+        (
+            &|places| places["groups"][0]["entries"] = json!([]),
+            "a group that cannot be",
+        ),
+        (
+            &|places| places["groups"][0]["pieces"] = json!(0),
+            "a group that cannot be",
+        ),
+        (
+            &|places| places["groups"][0]["pieces"] = json!(1_000_000),
+            "a group that cannot be",
+        ),
+        (
+            &|places| places["groups"][0]["pieces"] = json!(-1),
+            "cannot be read",
+        ),
+        (
+            &|places| places["groups"][0]["entries"][0]["opened"] = opened(u64::MAX, "go:6"),
+            "a content that cannot be",
+        ),
+        (
+            &|places| places["groups"][0]["entries"][0]["opened"] = opened(9, "go:17"),
+            "encoder",
+        ),
+        (
+            &|places| places["groups"].as_array_mut().unwrap().swap(0, 1),
+            "does not fit",
+        ),
+        (
+            &|places| places["groups"][0]["pieces"] = json!(7),
+            "does not fit",
+        ),
+    ];
+    for (at, (lie, wanted)) in lies.iter().enumerate() {
+        with_places(&parts, lie).write(&path);
+        let words = refused(&path);
+        assert!(words.contains(wanted), "{at}: {words}");
+    }
+    with_places(&parts, &|_| {}).write(&path);
+    assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "none");
 }
 
 #[test]

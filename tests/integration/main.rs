@@ -11,6 +11,7 @@ mod executor;
 mod fetching;
 mod hostile_bundles;
 mod interrupted;
+mod opened_layers;
 mod sandbox;
 mod secrets;
 mod seeding;

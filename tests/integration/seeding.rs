@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -259,20 +259,37 @@ async fn a_registry_serves_what_was_published() {
     assert!(head.contains("200 OK"), "{head}");
 }
 
-/// A source that fails in the middle of one blob; the receiver is killed with -9 then.
-struct Failing(Arc<InMemory>, Digest);
+/// A source that fails in the middle of one blob; the receiver, which has its folder by then, is
+/// killed with -9.
+struct Failing {
+    blobs: Arc<InMemory>,
+    at: Digest,
+    data: PathBuf,
+}
+
+fn staged(data: &Path) -> usize {
+    let entries = std::fs::read_dir(data).unwrap().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".kubexm"))
+        .count()
+}
 
 impl Blobs for Failing {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        struct Broken;
+        struct Broken(PathBuf);
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                let began = std::time::Instant::now();
+                while staged(&self.0) == 0 && began.elapsed().as_secs() < 10 {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
                 Err(std::io::Error::other("the bundle's disk is gone"))
             }
         }
-        let whole = self.0.open(digest)?;
-        if *digest == self.1 {
-            return Ok(Box::new(whole.take(100_000).chain(Broken)));
+        let whole = self.blobs.open(digest)?;
+        if *digest == self.at {
+            let broken = Broken(self.data.clone());
+            return Ok(Box::new(whole.take(100_000).chain(broken)));
         }
         Ok(whole)
     }
@@ -305,15 +322,14 @@ async fn what_a_killed_seeding_left_is_repaired() {
             &hex[..2]
         ))
     };
-    let staged = || {
-        let entries = std::fs::read_dir(host.at(DATA)).unwrap().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(".kubexm"))
-            .count()
-    };
+    let staged = || staged(&host.at(DATA));
     let sources: [Arc<dyn Blobs>; 2] = [
         Arc::new(Lying(Arc::clone(&blobs))),
-        Arc::new(Failing(Arc::clone(&blobs), layer.digest)),
+        Arc::new(Failing {
+            blobs: Arc::clone(&blobs),
+            at: layer.digest,
+            data: host.at(DATA),
+        }),
     ];
     for source in sources {
         let missing = seed::missing(host.host.as_ref(), &data, &content)

@@ -16,7 +16,9 @@ mod recognise;
 mod symbols;
 mod zlib;
 
+use std::fmt;
 use std::io::{self, Write};
+use std::str::FromStr;
 
 use flate2::Crc;
 use go::GoEncoder;
@@ -33,6 +35,48 @@ pub enum Encoder {
     /// zlib, or GNU gzip.
     Zlib(Kind, ZlibLevel),
 }
+
+impl fmt::Display for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Go(level) => write!(f, "go:{}", level.number()),
+            Self::Zlib(Kind::Gnu, level) => write!(f, "gnu:{}", level.number()),
+            Self::Zlib(Kind::Zlib, level) => write!(f, "zlib:{}", level.number()),
+        }
+    }
+}
+
+impl FromStr for Encoder {
+    type Err = UnknownEncoder;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEncoder> {
+        let zlib = |level: &str| ZlibLevel::new(level.parse().ok()?);
+        let encoder = text.split_once(':').and_then(|(family, level)| {
+            Some(match family {
+                "go" => Self::Go(GoLevel::new(level.parse().ok()?)?),
+                "gnu" => Self::Zlib(Kind::Gnu, zlib(level)?),
+                "zlib" => Self::Zlib(Kind::Zlib, zlib(level)?),
+                _ => return None,
+            })
+        });
+        // One spelling each: `go:06` and `go:+6` are none.
+        encoder
+            .filter(|encoder| encoder.to_string() == text)
+            .ok_or(UnknownEncoder)
+    }
+}
+
+/// No encoder has this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownEncoder;
+
+impl fmt::Display for UnknownEncoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("wants 'go', 'gnu' or 'zlib', a colon and a level, as in 'go:6'")
+    }
+}
+
+impl std::error::Error for UnknownEncoder {}
 
 /// All that a stream has besides its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +108,11 @@ pub struct GzipWriter<W: Write> {
 }
 
 impl<W: Write> GzipWriter<W> {
+    /// Where bytes go: what has come out so far may be taken away from there.
+    pub fn out(&mut self) -> &mut W {
+        self.deflate.out()
+    }
+
     /// Ends the stream.
     ///
     /// # Errors
@@ -124,6 +173,27 @@ impl<W: Write> Deflate<W> {
         match self {
             Self::Go(encoder) => encoder.finish(),
             Self::Zlib(encoder) => encoder.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoders_are_read_as_they_are_written() {
+        let go = GoLevel::ALL.into_iter().map(Encoder::Go);
+        let zlib = ZlibLevel::ALL.into_iter();
+        let zlib =
+            zlib.flat_map(|level| [Kind::Gnu, Kind::Zlib].map(|kind| Encoder::Zlib(kind, level)));
+        for encoder in go.chain(zlib) {
+            assert_eq!(encoder.to_string().parse(), Ok(encoder));
+        }
+        for text in [
+            "", "go", "go:10", "go:06", "go:+6", "zlib:0", "gnu:-2", "Go:6", "xz:6",
+        ] {
+            assert_eq!(text.parse::<Encoder>(), Err(UnknownEncoder), "{text}");
         }
     }
 }

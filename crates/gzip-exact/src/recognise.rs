@@ -1,7 +1,7 @@
 //! Which encoder made a stream: all that may have are tried side by side, and whoever writes
 //! another byte is out.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
@@ -28,11 +28,12 @@ pub enum Recognition {
     Unknown,
 }
 
-/// Tries to make a gzip stream again; memory does not grow with it.
+/// Tries to make a gzip stream again, and writes what is in it to `content` on the way; memory does
+/// not grow with it.
 ///
 /// # Errors
-/// The reader fails.
-pub fn recognise(source: impl Read) -> io::Result<Recognition> {
+/// The reader or the writer fails.
+pub fn recognise(source: impl Read, mut content: impl Write) -> io::Result<Recognition> {
     let mut stream = Stream {
         source,
         bytes: Vec::new(),
@@ -62,6 +63,7 @@ pub fn recognise(source: impl Read) -> io::Result<Recognition> {
         at += inflate.total_in() - read;
         let fresh = &plain[..(inflate.total_out() - written) as usize];
         check.update(fresh);
+        content.write_all(fresh)?;
         tries.retain_mut(|one| one.write(fresh, &stream));
         if status == Status::StreamEnd {
             break at;

@@ -33,7 +33,15 @@ fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
     let Some(tiny) = Tiny::mount() else { return };
     let path = tiny.0.path().join("b.tar.zst");
     let (lock, blobs) = alike(1, 2_000_000);
-    let error = write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap_err();
+    let error = write(
+        &path,
+        &lock,
+        &Storage::plain(&lock),
+        &blobs,
+        OPTIONS,
+        &Events::silent(),
+    )
+    .unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, BundleError::Full { .. }), "{words}");
     for part in [&path.display().to_string(), "512.00 KiB free", "1.91 MiB"] {
@@ -81,10 +89,27 @@ fn packing_that_is_stopped_leaves_nothing() {
     let (lock, blobs) = alike(1, 3_000_000);
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 3;
-    let error = write_until(&path, &lock, &blobs, OPTIONS, &Events::silent(), &stop).unwrap_err();
+    let error = write_until(
+        &path,
+        &lock,
+        &Storage::plain(&lock),
+        &blobs,
+        OPTIONS,
+        &Events::silent(),
+        &stop,
+    )
+    .unwrap_err();
     assert!(matches!(error, BundleError::Stopped), "{error}");
     assert_eq!(names(folder.path()), [""; 0]);
-    write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap();
+    write(
+        &path,
+        &lock,
+        &Storage::plain(&lock),
+        &blobs,
+        OPTIONS,
+        &Events::silent(),
+    )
+    .unwrap();
     Bundle::open(&path).unwrap();
 }
 

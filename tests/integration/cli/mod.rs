@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::example::{InMemory, example};
 use kubexm::bundle::lock::{FileFormat, LockedFile};
-use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, write, write_until};
+use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, Storage, write, write_until};
 use kubexm::event::Events;
 use kubexm::fetch::{Cache, FetchError};
 use kubexm::spec::{Arch, Digest, Version};
@@ -66,7 +66,15 @@ const OPTIONS: PackOptions = PackOptions {
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");
     let (lock, blobs) = alike(files, 5000);
-    write(&path, &lock, &blobs, OPTIONS, &Events::silent()).unwrap();
+    write(
+        &path,
+        &lock,
+        &Storage::plain(&lock),
+        &blobs,
+        OPTIONS,
+        &Events::silent(),
+    )
+    .unwrap();
     path
 }
 

@@ -1,0 +1,144 @@
+//! Which blobs stand together: kin beside kin, so that what they share is stored once; programs in
+//! small groups, so that a host's kubelet is had without reading layers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lock::{FileFormat, Lock};
+use super::storage::{Entry, Group, MOST_BESIDE, Openings, Storage};
+use crate::spec::Digest;
+
+/// Blobs below this size are manifests, configurations and the like: they follow one another in one
+/// group at the start.
+pub const SMALL: u64 = 64 * 1024;
+/// Bytes of a group of layers, as they lie in the file: what one decoder has to go through to get at
+/// the last of them.
+const LARGEST_GROUP: u64 = 512 * 1024 * 1024;
+/// Bytes of one round of pieces: a few rounds fit the window.
+const ROUND: u64 = 4 * 1024 * 1024;
+/// Pieces of a group are no more than this; beyond it their headers cost more than they bring.
+const ENOUGH_PIECES: u64 = 256;
+/// Files are kin when their names begin with so many equal letters: kubeadm, kubectl, kubelet.
+const KIN_LETTERS: usize = 4;
+
+/// A blob that gets smaller by compression.
+#[derive(Debug, Clone)]
+struct Soft {
+    blob: Digest,
+    /// As it lies in the file.
+    size: u64,
+}
+
+/// Arranges all blobs of a lock. The same lock and openings give the same arrangement.
+pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
+    let all = lock.blobs();
+    let mut left: BTreeSet<Digest> = all.keys().copied().collect();
+    let mut take = |digest: &Digest| left.remove(digest);
+    let mut groups = Vec::new();
+
+    let small = all.iter().filter(|(_, (size, _))| *size < SMALL);
+    let small: Vec<Digest> = small
+        .map(|(digest, _)| *digest)
+        .filter(|digest| take(digest))
+        .collect();
+    if !small.is_empty() {
+        let entries = small.into_iter().map(|blob| Entry { blob, opened: None });
+        groups.push(Group {
+            pieces: 1,
+            entries: entries.collect(),
+        });
+    }
+
+    let mut layers = layers(lock, openings);
+    for (family, files) in families(lock, openings) {
+        let twins = layers.iter_mut().filter(|(name, _)| family.contains(*name));
+        let twins = twins.flat_map(|(_, layers)| std::mem::take(layers));
+        let members = files.into_iter().chain(twins);
+        let members = members.filter(|soft| take(&soft.blob)).collect();
+        groups.extend(side_by_side(members, openings));
+    }
+    let rest = layers.into_values().flatten();
+    let rest = rest.filter(|soft| take(&soft.blob)).collect();
+    groups.extend(side_by_side(rest, openings));
+
+    // What is compressed already stands for itself.
+    let alone = left.into_iter().map(|blob| Group {
+        pieces: 1,
+        entries: vec![Entry {
+            blob,
+            opened: openings.get(&blob).cloned(),
+        }],
+    });
+    groups.extend(alone);
+    Storage {
+        storage_version: Storage::VERSION,
+        groups,
+    }
+}
+
+/// Files that get smaller, by families of names; each with its components' names.
+fn families(lock: &Lock, openings: &Openings) -> Vec<(BTreeSet<String>, Vec<Soft>)> {
+    let mut families: BTreeMap<_, (BTreeSet<String>, Vec<Soft>)> = BTreeMap::new();
+    for file in &lock.files {
+        let opened = openings.get(&file.digest);
+        if opened.is_none() && file.format != FileFormat::Binary {
+            continue;
+        }
+        let start: String = file.component.chars().take(KIN_LETTERS).collect();
+        let (names, files) = families.entry((file.arch, start)).or_default();
+        names.insert(file.component.clone());
+        files.push(Soft {
+            blob: file.digest,
+            size: opened.map_or(file.size, |opened| opened.size),
+        });
+    }
+    families.into_values().collect()
+}
+
+/// Layers that get smaller, by the last part of their image's name.
+fn layers(lock: &Lock, openings: &Openings) -> BTreeMap<String, Vec<Soft>> {
+    let mut layers: BTreeMap<String, Vec<Soft>> = BTreeMap::new();
+    for image in &lock.images {
+        let repository = image.name.repository();
+        let name = repository.rsplit('/').next().unwrap_or(repository);
+        for blob in image.platforms.iter().flat_map(|platform| &platform.blobs) {
+            let opened = openings.get(&blob.digest);
+            if opened.is_some() || blob.media_type.ends_with(".tar") {
+                layers.entry(name.to_owned()).or_default().push(Soft {
+                    blob: blob.digest,
+                    size: opened.map_or(blob.size, |opened| opened.size),
+                });
+            }
+        }
+    }
+    layers
+}
+
+/// Groups of blobs whose pieces take turns.
+fn side_by_side(members: Vec<Soft>, openings: &Openings) -> Vec<Group> {
+    let mut groups: Vec<(u64, Vec<Soft>)> = Vec::new();
+    for soft in members {
+        match groups.last_mut() {
+            Some((size, group))
+                if *size + soft.size <= LARGEST_GROUP && group.len() < MOST_BESIDE =>
+            {
+                *size += soft.size;
+                group.push(soft);
+            }
+            _ => groups.push((soft.size, vec![soft])),
+        }
+    }
+    let group = |(size, members): (u64, Vec<Soft>)| Group {
+        pieces: match members.len() {
+            1 => 1,
+            _ => (size / ROUND).clamp(1, ENOUGH_PIECES) as u32,
+        },
+        entries: members
+            .into_iter()
+            .map(|soft| Entry {
+                blob: soft.blob,
+                opened: openings.get(&soft.blob).cloned(),
+            })
+            .collect(),
+    };
+    groups.into_iter().map(group).collect()
+}

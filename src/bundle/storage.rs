@@ -1,0 +1,190 @@
+//! How blobs lie in a bundle: in which order, which stand together, and which are held opened up.
+//!
+//! The lock says *what* is in a bundle; this document, which lies in the head beside it, says *how*.
+//! Blobs stand in groups, each group in zstd frames of its own. In a group of one piece they follow
+//! one another. In a group of more, each is cut in so many pieces of nearly equal length, and first
+//! come all first pieces, then all second ones, and so on: programs of one family then run side by
+//! side, what they share is close together, and a small window finds it.
+//!
+//! A gzip stream that can be made again bit for bit may lie there as its content.
+
+use std::collections::BTreeMap;
+
+use gzip_exact::{Encoder, Recipe};
+use serde::{Deserialize, Serialize};
+
+use super::lock::Lock;
+use crate::spec::Digest;
+
+/// Pieces that a group's blobs may be cut in.
+pub const MOST_PIECES: u32 = 1024;
+/// Blobs that may stand side by side in pieces: each takes memory of its own when it is read.
+pub const MOST_BESIDE: usize = 128;
+/// DEFLATE makes nothing smaller than this many times.
+const DEFLATE_RATIO: u64 = 1032;
+/// A gzip header in hexadecimal digits has no more.
+const LONGEST_HEADER: usize = 4096;
+
+/// What became of gzip blobs that can be held opened up.
+pub type Openings = BTreeMap<Digest, Opened>;
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Storage {
+    /// Format of this document; this program writes and reads 1.
+    pub storage_version: u32,
+    /// Groups in the order in which they lie in the file.
+    pub groups: Vec<Group>,
+}
+
+/// Blobs that share frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Group {
+    /// Pieces that each blob is cut in.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pieces: u32,
+    /// The blobs, in the order in which their pieces lie.
+    pub entries: Vec<Entry>,
+}
+
+/// A blob's place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Entry {
+    /// The blob, as the lock names it.
+    pub blob: Digest,
+    /// Set where not the blob lies there but what is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<Opened>,
+}
+
+/// The content of a gzip stream, and how the stream is made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "Text")]
+pub struct Opened {
+    /// SHA-256 of the content.
+    pub content: Digest,
+    /// Bytes of the content.
+    pub size: u64,
+    /// Makes the stream again.
+    pub recipe: Recipe,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Text {
+    content: Digest,
+    size: u64,
+    header: String,
+    encoder: String,
+}
+
+impl From<Opened> for Text {
+    fn from(opened: Opened) -> Self {
+        Self {
+            content: opened.content,
+            size: opened.size,
+            header: hex::encode(opened.recipe.header),
+            encoder: opened.recipe.encoder.to_string(),
+        }
+    }
+}
+
+impl TryFrom<Text> for Opened {
+    type Error = String;
+
+    fn try_from(text: Text) -> Result<Self, String> {
+        let header = Some(&text.header)
+            .filter(|header| header.len() <= LONGEST_HEADER)
+            .and_then(|header| hex::decode(header).ok())
+            .ok_or("a gzip header that is none")?;
+        let encoder: Encoder = text
+            .encoder
+            .parse()
+            .map_err(|error| format!("encoder '{}': {error}", text.encoder.escape_default()))?;
+        Ok(Self {
+            content: text.content,
+            size: text.size,
+            recipe: Recipe { header, encoder },
+        })
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(pieces: &u32) -> bool {
+    *pieces == 1
+}
+
+impl Storage {
+    /// The one format this program writes.
+    pub const VERSION: u32 = 1;
+
+    /// Every blob as it came and for itself, in the order of digests.
+    pub fn plain(lock: &Lock) -> Self {
+        let alone = |blob| Group {
+            pieces: 1,
+            entries: vec![Entry { blob, opened: None }],
+        };
+        Self {
+            storage_version: Self::VERSION,
+            groups: lock.blobs().into_keys().map(alone).collect(),
+        }
+    }
+
+    /// Reads the document's text, which a stranger may have written, and holds it against the lock.
+    ///
+    /// # Errors
+    /// What is wrong, as the rest of a sentence about the bundle.
+    pub fn read(text: &[u8], lock: &Lock) -> Result<Self, String> {
+        let storage: Self = serde_json::from_slice(text)
+            .map_err(|error| format!("its list of places cannot be read: {error}"))?;
+        if storage.storage_version != Self::VERSION {
+            let (got, own) = (storage.storage_version, Self::VERSION);
+            return Err(format!(
+                "its list of places has format {got}; this kubexm reads {own}: use a newer one"
+            ));
+        }
+        storage.check(lock)?;
+        Ok(storage)
+    }
+
+    /// Every blob of the lock has one place, and no place asks for more than it may.
+    fn check(&self, lock: &Lock) -> Result<(), String> {
+        let mut unplaced = lock.blobs();
+        for group in &self.groups {
+            let beside = group.pieces > 1 && group.entries.len() > MOST_BESIDE;
+            if group.pieces == 0 || group.pieces > MOST_PIECES || beside || group.entries.is_empty()
+            {
+                return Err("its list of places has a group that cannot be; do not use it".into());
+            }
+            for entry in &group.entries {
+                let Some((size, _)) = unplaced.remove(&entry.blob) else {
+                    return Err(format!(
+                        "its list of places does not fit its lock: {} is in it twice, or should not \
+                         be; do not use it",
+                        entry.blob
+                    ));
+                };
+                let opened = entry.opened.as_ref();
+                if opened.is_some_and(|o| o.size > size.saturating_mul(DEFLATE_RATIO)) {
+                    return Err(format!(
+                        "its list of places gives {} a content that cannot be; do not use it",
+                        entry.blob
+                    ));
+                }
+            }
+        }
+        match unplaced.pop_first() {
+            None => Ok(()),
+            Some((digest, _)) => Err(format!(
+                "its list of places does not fit its lock: {digest} has none; copy the bundle again"
+            )),
+        }
+    }
+}

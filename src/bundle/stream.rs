@@ -1,0 +1,226 @@
+//! Many blobs in one go: each group is read once, and what is held opened up is made again on all
+//! cores while the next pieces are read.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use gzip_exact::GzipWriter;
+
+use super::pieces::{Layout, Stored};
+use super::read::Placed;
+use super::remade::compare;
+use super::{Bundle, Chunk, Take};
+use crate::spec::{Digest, DigestWriter};
+
+/// Bytes that pass between threads at a time.
+const STEP: usize = 1 << 18;
+/// Steps that may wait for a thread.
+const WAITING: usize = 4;
+/// Making a byte again takes so many times as long as hashing it.
+const WORK: u64 = 20;
+
+/// A step of one entry.
+struct Step {
+    entry: usize,
+    bytes: Vec<u8>,
+    last: bool,
+}
+
+/// Hands the wanted blobs to `take`, in the order in which they lie in the file. Blobs that lie side
+/// by side come in turns.
+///
+/// # Errors
+/// A blob is damaged or not in the bundle, or `take` fails.
+pub fn stream(bundle: &Bundle, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found = 0;
+    for group in bundle.groups() {
+        let entries = group.layout.entries().iter();
+        let chosen: Vec<bool> = entries
+            .map(|stored| wanted.contains(&stored.blob))
+            .collect();
+        let count = chosen.iter().filter(|chosen| **chosen).count();
+        if count > 0 {
+            found += count;
+            stream_group(bundle, group, &chosen, threads.min(count), take)?;
+        }
+    }
+    match found == wanted.len() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::NotFound, "not in the bundle")),
+    }
+}
+
+fn stream_group(
+    bundle: &Bundle,
+    group: &Placed,
+    chosen: &[bool],
+    threads: usize,
+    take: &mut Take<'_>,
+) -> io::Result<()> {
+    let layout = &group.layout;
+    let shares = shares(layout, chosen, threads);
+    let wanted = chosen.iter().filter(|chosen| **chosen).count();
+    std::thread::scope(|scope| {
+        let (out, results) = sync_channel(threads * WAITING);
+        let mut workers = Vec::new();
+        for _ in 0..threads {
+            let (work, steps) = sync_channel(WAITING);
+            workers.push(work);
+            let (layout, out) = (Arc::clone(layout), out.clone());
+            scope.spawn(move || {
+                if let Err(error) = make(&layout, &steps, &out) {
+                    // Whoever has stopped listening does not want to know.
+                    let _ = out.send(Err(error));
+                }
+            });
+        }
+        scope.spawn(move || {
+            let read = bundle
+                .read_group(group)
+                .and_then(|reader| distribute(reader, chosen, wanted, &shares, &workers));
+            if let Err(error) = read {
+                let _ = out.send(Err(error));
+            }
+        });
+        let mut ended = 0;
+        for result in results {
+            let Step { entry, bytes, last } = result?;
+            ended += usize::from(last);
+            take(Chunk {
+                digest: layout.entries()[entry].blob,
+                bytes: &bytes,
+                last,
+            })?;
+        }
+        match ended == wanted {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    })
+}
+
+/// Which thread makes which entry, so that all have about as much to do.
+fn shares(layout: &Layout, chosen: &[bool], threads: usize) -> Vec<usize> {
+    let cost = |stored: &Stored| {
+        let factor = if stored.opened.is_some() { WORK } else { 1 };
+        stored.stored_size().saturating_mul(factor)
+    };
+    let entries = layout.entries();
+    let mut order: Vec<usize> = (0..entries.len()).filter(|entry| chosen[*entry]).collect();
+    order.sort_by_key(|entry| std::cmp::Reverse(cost(&entries[*entry])));
+    let mut load = vec![0u64; threads];
+    let mut shares = vec![0; entries.len()];
+    for entry in order {
+        let lightest = load.iter().enumerate().min_by_key(|(_, load)| **load);
+        let thread = lightest.map_or(0, |(thread, _)| thread);
+        load[thread] = load[thread].saturating_add(cost(&entries[entry]));
+        shares[entry] = thread;
+    }
+    shares
+}
+
+/// Reads the group and hands out what is wanted.
+fn distribute(
+    mut reader: super::group::GroupReader,
+    chosen: &[bool],
+    mut wanted: usize,
+    shares: &[usize],
+    workers: &[SyncSender<Step>],
+) -> io::Result<()> {
+    while wanted > 0
+        && let Some(piece) = reader.next()?
+    {
+        let entry = piece.entry;
+        if !chosen[entry] {
+            continue;
+        }
+        let mut left = piece.size;
+        loop {
+            let mut bytes = vec![0; left.min(STEP as u64) as usize];
+            reader.read_exact(&mut bytes)?;
+            left -= bytes.len() as u64;
+            let last = piece.last && left == 0;
+            if workers[shares[entry]]
+                .send(Step { entry, bytes, last })
+                .is_err()
+            {
+                // It has said why.
+                return Ok(());
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        wanted -= usize::from(piece.last);
+    }
+    Ok(())
+}
+
+/// A blob on its way out.
+enum Making {
+    Kept(DigestWriter<io::Sink>),
+    Opened(GzipWriter<Vec<u8>>, DigestWriter<io::Sink>),
+}
+
+/// Makes blobs of the steps of their entries, and compares them.
+fn make(
+    layout: &Layout,
+    steps: &Receiver<Step>,
+    out: &SyncSender<io::Result<Step>>,
+) -> io::Result<()> {
+    let mut making: Vec<Option<Making>> = layout.entries().iter().map(|_| None).collect();
+    for Step { entry, bytes, last } in steps {
+        let stored = &layout.entries()[entry];
+        let begun = match making[entry].take() {
+            Some(begun) => begun,
+            None => match &stored.opened {
+                None => Making::Kept(DigestWriter::new(io::sink())),
+                Some(opened) => Making::Opened(
+                    opened.recipe.writer(Vec::new())?,
+                    DigestWriter::new(io::sink()),
+                ),
+            },
+        };
+        let (bytes, begun) = go_on(begun, bytes, last)?;
+        match begun {
+            Ok(begun) => making[entry] = Some(begun),
+            Err((digest, size)) => compare(digest, size, stored.blob, stored.size)?,
+        }
+        if out.send(Ok(Step { entry, bytes, last })).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// What a step becomes, and either what is going on or what the blob was in the end.
+#[expect(clippy::type_complexity, reason = "used once, right here")]
+fn go_on(
+    making: Making,
+    bytes: Vec<u8>,
+    last: bool,
+) -> io::Result<(Vec<u8>, Result<Making, (Digest, u64)>)> {
+    let (bytes, mut hash, writer) = match making {
+        Making::Kept(hash) => (bytes, hash, None),
+        Making::Opened(mut writer, hash) => {
+            writer.write_all(&bytes)?;
+            match last {
+                true => (writer.finish()?, hash, None),
+                false => (std::mem::take(writer.out()), hash, Some(writer)),
+            }
+        }
+    };
+    hash.write_all(&bytes)?;
+    if last {
+        let (_, digest, size) = hash.finish();
+        return Ok((bytes, Err((digest, size))));
+    }
+    let making = match writer {
+        Some(writer) => Making::Opened(writer, hash),
+        None => Making::Kept(hash),
+    };
+    Ok((bytes, Ok(making)))
+}

@@ -1,0 +1,57 @@
+//! What became of gzip blobs when they were tried: kept beside them, since trying takes longer than
+//! packing.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Cache;
+use crate::bundle::Recipes;
+use crate::bundle::storage::Opened;
+use crate::spec::Digest;
+
+/// Counts up when more encoders are known, so that everything is tried again.
+const ENCODERS: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Tried {
+    /// The blob again: a file that was renamed or cut off says nothing.
+    blob: Digest,
+    encoders: u32,
+    opened: Option<Opened>,
+}
+
+impl Cache {
+    /// Where it is kept what became of a blob.
+    pub(super) fn recipe(&self, blob: &Digest) -> PathBuf {
+        self.recipes().join(format!("{}.json", blob.hex()))
+    }
+}
+
+impl Recipes for Cache {
+    fn recall(&self, blob: &Digest) -> Option<Option<Opened>> {
+        let text = std::fs::read(self.recipe(blob)).ok()?;
+        let tried: Tried = serde_json::from_slice(&text).ok()?;
+        (tried.blob == *blob && tried.encoders == ENCODERS).then_some(tried.opened)
+    }
+
+    fn keep(&self, blob: &Digest, opened: Option<&Opened>) {
+        let tried = Tried {
+            blob: *blob,
+            encoders: ENCODERS,
+            opened: opened.cloned(),
+        };
+        let write = || -> std::io::Result<()> {
+            let text = serde_json::to_vec(&tried)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.recipes())?;
+            file.write_all(&text)?;
+            file.persist(self.recipe(blob))?;
+            Ok(())
+        };
+        if let Err(error) = write() {
+            tracing::debug!(%error, "a recipe is not kept");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Gzip blobs that are held as their content, and blobs that lie side by side in pieces: whoever asks
+//! for them gets the bytes that were published.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use gzip_exact::{Encoder, GoLevel, Recipe, ZlibLevel};
+use kubexm::bundle::lock::FileFormat;
+use kubexm::bundle::storage::{Entry, Group, Opened, Openings};
+use kubexm::bundle::{
+    Blobs, Bundle, BundleError, Lock, PackOptions, Recipes, Storage, arrange, openings, write,
+};
+use kubexm::event::Events;
+use kubexm::spec::Digest;
+
+use crate::example::{InMemory, example};
+
+const OPTIONS: PackOptions = PackOptions {
+    level: 3,
+    threads: 2,
+};
+
+/// Forgets everything.
+struct Forgetful;
+
+impl Recipes for Forgetful {
+    fn recall(&self, _: &Digest) -> Option<Option<Opened>> {
+        None
+    }
+    fn keep(&self, _: &Digest, _: Option<&Opened>) {}
+}
+
+/// Bytes that compress somewhat, differing from seed to seed.
+fn text(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{:x} ", state % 5000)
+    };
+    let mut text = Vec::new();
+    while text.len() < length {
+        text.extend(word().into_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
+fn recipe(encoder: Encoder) -> Recipe {
+    Recipe {
+        header: vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255],
+        encoder,
+    }
+}
+
+fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, Opened) {
+    let mut writer = recipe.writer(Vec::new()).unwrap();
+    writer.write_all(content).unwrap();
+    let opened = Opened {
+        content: Digest::of(content),
+        size: content.len() as u64,
+        recipe: recipe.clone(),
+    };
+    (writer.finish().unwrap(), opened)
+}
+
+fn pack(folder: &Path, lock: &Lock, storage: &Storage, blobs: &InMemory) -> Bundle {
+    let path = folder.join("b.tar.zst");
+    write(&path, lock, storage, blobs, OPTIONS, &Events::silent()).unwrap();
+    Bundle::open(&path).unwrap()
+}
+
+fn all(mut reader: impl Read) -> Vec<u8> {
+    let mut content = Vec::new();
+    reader.read_to_end(&mut content).unwrap();
+    content
+}
+
+/// Every way to read a bundle gives these blobs.
+fn assert_gives(bundle: &Bundle, blobs: &InMemory) {
+    bundle.verify(2, &Events::silent()).unwrap();
+    bundle.verify_made(&Events::silent()).unwrap();
+    for (digest, content) in &blobs.0 {
+        assert!(all(bundle.open(digest).unwrap()) == *content, "{digest}");
+    }
+    let wanted: BTreeSet<Digest> = blobs.0.keys().copied().collect();
+    let mut streamed = InMemory::default();
+    let mut ended = BTreeSet::new();
+    bundle
+        .stream(&wanted, &mut |chunk| {
+            assert!(!ended.contains(&chunk.digest), "something follows the end");
+            let content = streamed.0.entry(chunk.digest).or_default();
+            content.extend_from_slice(chunk.bytes);
+            if chunk.last {
+                ended.insert(chunk.digest);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(streamed.0 == blobs.0, "streamed");
+    assert_eq!(ended, wanted);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_arrangement_gives_what_went_in(
+        plan in proptest::collection::vec(
+            (0usize..3000, 0u8..5, proptest::prelude::any::<bool>()), 1..14),
+        cuts in proptest::collection::vec((1usize..6, 1u32..9), 1..6),
+        seed in proptest::prelude::any::<u64>(),
+    ) {
+        let encoders = [
+            Encoder::Go(GoLevel::DEFAULT),
+            Encoder::Go(GoLevel::new(1).unwrap()),
+            Encoder::Zlib(gzip_exact::Kind::Gnu, ZlibLevel::new(9).unwrap()),
+            Encoder::Zlib(gzip_exact::Kind::Zlib, ZlibLevel::new(6).unwrap()),
+        ];
+        let mut contents = Vec::new();
+        let mut opened = Openings::new();
+        for (at, (length, kind, open)) in plan.iter().enumerate() {
+            let content = text(seed ^ at as u64, *length);
+            let (blob, how) = match encoders.get(usize::from(*kind)) {
+                Some(encoder) => gzip(&content, &recipe(*encoder)),
+                None => { contents.push(content); continue; }
+            };
+            if *open { opened.insert(Digest::of(&blob), how); }
+            contents.push(blob);
+        }
+        let (lock, blobs) = example(&contents);
+        let entry = |blob: &Digest| Entry { blob: *blob, opened: opened.get(blob).cloned() };
+        let mut left: Vec<Entry> = blobs.0.keys().map(entry).collect();
+        let mut groups = Vec::new();
+        for (count, pieces) in cuts.into_iter().cycle() {
+            if left.is_empty() { break; }
+            let entries = left.split_off(left.len().saturating_sub(count));
+            groups.push(Group { pieces, entries });
+        }
+        let storage = Storage { storage_version: Storage::VERSION, groups };
+        let folder = tempfile::tempdir().unwrap();
+        assert_gives(&pack(folder.path(), &lock, &storage, &blobs), &blobs);
+    }
+}
+
+/// Programs that are kin, one of them packed, and something that no encoder here makes.
+fn kin() -> (Lock, InMemory, Digest) {
+    let shared = text(1, 600_000);
+    let program = |seed| [&text(seed, 90_000)[..], &shared].concat();
+    let (packed, _) = gzip(&program(3), &recipe(Encoder::Go(GoLevel::DEFAULT)));
+    let mut foreign = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(4));
+    foreign.write_all(&program(5)).unwrap();
+    let foreign = foreign.finish().unwrap();
+    let digest = Digest::of(&packed);
+    let (mut lock, blobs) = example(&[
+        program(2),
+        packed,
+        foreign,
+        b"small".to_vec(),
+        program(4),
+        Vec::new(),
+    ]);
+    for file in &mut lock.files {
+        if blobs.0[&file.digest].starts_with(&[0x1f, 0x8b]) {
+            file.format = FileFormat::TarGz;
+        }
+    }
+    (lock, blobs, digest)
+}
+
+#[test]
+fn kin_are_packed_together_and_come_out_as_they_were() {
+    let (lock, blobs, packed) = kin();
+    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    assert!(opened.keys().eq([&packed]), "one of them can be made again");
+    let storage = arrange(&lock, &opened);
+    let folder = tempfile::tempdir().unwrap();
+    let small = pack(folder.path(), &lock, &storage, &blobs);
+    assert_gives(&small, &blobs);
+    let inside = all(small.open_inside(&packed).unwrap());
+    assert!(inside == all(flate2::read::GzDecoder::new(&blobs.0[&packed][..])));
+    let small = small.size();
+    let plain = pack(folder.path(), &lock, &Storage::plain(&lock), &blobs);
+    assert_gives(&plain, &blobs);
+    // Of three programs, two have nearly all in common with the first.
+    assert!(small < plain.size() * 7 / 10, "{small} of {}", plain.size());
+}
+
+#[test]
+fn the_same_lock_is_packed_into_the_same_bytes() {
+    let (lock, blobs, _) = kin();
+    let folder = tempfile::tempdir().unwrap();
+    let digests: BTreeSet<Digest> = [1, 2, 5]
+        .into_iter()
+        .map(|threads| {
+            let opened = openings(
+                &lock,
+                &blobs,
+                &Forgetful,
+                threads,
+                &Events::silent(),
+                &|| false,
+            );
+            let storage = arrange(&lock, &opened.unwrap());
+            let options = PackOptions {
+                level: 3,
+                threads: threads as u32,
+            };
+            let path = folder.path().join("b.tar.zst");
+            let written = write(&path, &lock, &storage, &blobs, options, &Events::silent());
+            written.unwrap().digest
+        })
+        .collect();
+    assert_eq!(digests.len(), 1);
+}
+
+#[test]
+fn what_was_changed_in_the_store_is_named_and_not_packed() {
+    let (lock, blobs, packed) = kin();
+    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let storage = arrange(&lock, &opened);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("never.tar.zst");
+    let end = blobs.0[&packed].len() - 1;
+    for at in [3, 5000, end - 4, end] {
+        let mut changed = InMemory(blobs.0.clone());
+        changed.0.get_mut(&packed).unwrap()[at] ^= 1;
+        let error = write(&path, &lock, &storage, &changed, OPTIONS, &Events::silent());
+        let error = error.unwrap_err();
+        assert!(
+            matches!(&error, BundleError::Source { expected, .. } if *expected == packed),
+            "{at}: {error}"
+        );
+        assert!(!path.exists());
+    }
+    // Nor does a recipe get through that somebody made up.
+    let mut lied = opened.clone();
+    lied.get_mut(&packed).unwrap().content = Digest::of(b"another");
+    let storage = arrange(&lock, &lied);
+    let error = write(&path, &lock, &storage, &blobs, OPTIONS, &Events::silent()).unwrap_err();
+    assert!(error.to_string().contains("cache"), "{error}");
+}
+
+#[test]
+fn a_recipe_that_makes_something_else_is_seen() {
+    let (lock, blobs, packed) = kin();
+    let mut opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    opened.get_mut(&packed).unwrap().recipe.encoder = Encoder::Go(GoLevel::new(1).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
+    bundle.verify(2, &Events::silent()).unwrap();
+    let error = bundle
+        .verify_made(&Events::silent())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains(&format!("expected {packed}")), "{error}");
+    let mut read = Vec::new();
+    let error = bundle.open(&packed).unwrap().read_to_end(&mut read);
+    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn whoever_stops_taking_ends_the_stream() {
+    let (lock, blobs, _) = kin();
+    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
+    let wanted: BTreeSet<Digest> = blobs.0.keys().copied().collect();
+    let mut taken = 0;
+    let error = bundle.stream(&wanted, &mut |_| {
+        taken += 1;
+        match taken {
+            4 => Err(std::io::Error::other("the host is gone")),
+            _ => Ok(()),
+        }
+    });
+    assert_eq!(error.unwrap_err().to_string(), "the host is gone");
+    assert_eq!(taken, 4);
+    let unknown = BTreeSet::from([Digest::of(b"not in it")]);
+    let error = bundle.stream(&unknown, &mut |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
