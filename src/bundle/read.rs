@@ -161,7 +161,7 @@ impl Bundle {
         Ok(match &stored.opened {
             None => Box::new(Verified::new(reader, stored.blob, stored.size)),
             Some(opened) => {
-                let made = Remade::new(reader, &opened.recipe)?;
+                let made = Remade::new(reader, &opened.recipe);
                 Box::new(Verified::new(made, stored.blob, stored.size))
             }
         })

@@ -13,7 +13,7 @@ const STEP: usize = 1 << 17;
 /// The gzip stream of a content.
 pub struct Remade<R> {
     content: R,
-    writer: Option<GzipWriter<Vec<u8>>>,
+    writer: Option<GzipWriter>,
     /// What was made and not read yet, from `read` on.
     made: Vec<u8>,
     read: usize,
@@ -21,16 +21,14 @@ pub struct Remade<R> {
 }
 
 impl<R: Read> Remade<R> {
-    /// # Errors
-    /// None that a buffer in memory could have.
-    pub fn new(content: R, recipe: &Recipe) -> io::Result<Self> {
-        Ok(Self {
+    pub fn new(content: R, recipe: &Recipe) -> Self {
+        Self {
             content,
-            writer: Some(recipe.writer(Vec::new())?),
+            writer: Some(recipe.writer()),
             made: Vec::new(),
             read: 0,
             step: vec![0; STEP],
-        })
+        }
     }
 }
 

@@ -162,7 +162,7 @@ fn distribute(
 /// A blob on its way out.
 enum Making {
     Kept(DigestWriter<io::Sink>),
-    Opened(GzipWriter<Vec<u8>>, DigestWriter<io::Sink>),
+    Opened(GzipWriter, DigestWriter<io::Sink>),
 }
 
 /// Makes blobs of the steps of their entries, and compares them.
@@ -178,10 +178,9 @@ fn make(
             Some(begun) => begun,
             None => match &stored.opened {
                 None => Making::Kept(DigestWriter::new(io::sink())),
-                Some(opened) => Making::Opened(
-                    opened.recipe.writer(Vec::new())?,
-                    DigestWriter::new(io::sink()),
-                ),
+                Some(opened) => {
+                    Making::Opened(opened.recipe.writer(), DigestWriter::new(io::sink()))
+                }
             },
         };
         let (bytes, begun) = go_on(begun, bytes, last)?;

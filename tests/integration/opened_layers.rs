@@ -56,7 +56,7 @@ fn recipe(encoder: Encoder) -> Recipe {
 }
 
 fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, Opened) {
-    let mut writer = recipe.writer(Vec::new()).unwrap();
+    let mut writer = recipe.writer();
     writer.write_all(content).unwrap();
     let opened = Opened {
         content: Digest::of(content),

@@ -89,45 +89,41 @@ pub struct Recipe {
 
 impl Recipe {
     /// A writer that makes the stream again from the content that is written to it.
-    ///
-    /// # Errors
-    /// `out` fails.
-    pub fn writer<W: Write>(&self, mut out: W) -> io::Result<GzipWriter<W>> {
-        out.write_all(&self.header)?;
-        Ok(GzipWriter {
-            deflate: Deflate::new(out, self.encoder),
+    pub fn writer(&self) -> GzipWriter {
+        GzipWriter {
+            deflate: Deflate::new(self.header.clone(), self.encoder),
             check: Crc::new(),
-        })
+        }
     }
 }
 
-/// Makes a gzip stream. What is written last must be followed by [`GzipWriter::finish`].
-pub struct GzipWriter<W: Write> {
-    deflate: Deflate<W>,
+/// Makes a gzip stream. What is written last must be followed by [`GzipWriter::finish`]. (It writes
+/// into memory, and is no generic: its loops are compiled here, as this crate is.)
+pub struct GzipWriter {
+    deflate: Deflate<Vec<u8>>,
     check: Crc,
 }
 
-impl<W: Write> GzipWriter<W> {
-    /// Where bytes go: what has come out so far may be taken away from there.
-    pub fn out(&mut self) -> &mut W {
+impl GzipWriter {
+    /// What has come out so far, to be taken away from there.
+    pub fn out(&mut self) -> &mut Vec<u8> {
         self.deflate.out()
     }
 
-    /// Ends the stream.
+    /// Ends the stream; gives what has come out and was not taken away.
     ///
     /// # Errors
-    /// The writer below fails.
-    pub fn finish(self) -> io::Result<W> {
+    /// None that memory could have.
+    pub fn finish(self) -> io::Result<Vec<u8>> {
         let mut out = self.deflate.finish()?;
         // RFC 1952, section 2.3.1: the CRC and the length modulo 2^32.
-        out.write_all(&self.check.sum().to_le_bytes())?;
-        out.write_all(&self.check.amount().to_le_bytes())?;
-        out.flush()?;
+        out.extend(self.check.sum().to_le_bytes());
+        out.extend(self.check.amount().to_le_bytes());
         Ok(out)
     }
 }
 
-impl<W: Write> Write for GzipWriter<W> {
+impl Write for GzipWriter {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         self.deflate.write(data)?;
         self.check.update(data);

@@ -33,7 +33,12 @@ pub enum Recognition {
 ///
 /// # Errors
 /// The reader or the writer fails.
-pub fn recognise(source: impl Read, mut content: impl Write) -> io::Result<Recognition> {
+pub fn recognise(mut source: impl Read, mut content: impl Write) -> io::Result<Recognition> {
+    // No generic: the encoders' loops are compiled here, as this crate is.
+    run(&mut source, &mut content)
+}
+
+fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition> {
     let mut stream = Stream {
         source,
         bytes: Vec::new(),
