@@ -1,8 +1,9 @@
 //! The bundle: one file that crosses the gap. Knows no network.
 //!
-//! A tar in zstd, in it an OCI image layout whose index and lock stand first. Every blob begins a
-//! zstd frame of its own and a seek table ends the file, so that any tool can unpack it whole and
-//! kubexm can take one blob out without reading the rest.
+//! A tar in zstd: first the head (image layout, index, lock, and the list of places), then the blobs in
+//! groups. Every group begins a zstd frame of its own and a seek table ends the file, so that kubexm
+//! can take one blob out without reading the rest. See [`storage`] for what a group is. A bundle whose
+//! layers were kept is an OCI image layout that any tool can unpack.
 
 pub mod archive;
 mod arrange;

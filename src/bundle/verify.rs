@@ -101,7 +101,7 @@ impl Bundle {
         let entries = group.layout.entries();
         let mut bad = Vec::new();
         let mut ended = vec![false; entries.len()];
-        let read = || -> io::Result<()> {
+        let mut read = || -> io::Result<()> {
             let mut reader = self.read_group(group)?;
             let mut hashes: Vec<_> = entries
                 .iter()
@@ -135,7 +135,6 @@ impl Bundle {
             }
             Ok(())
         };
-        let mut read = read;
         if let Err(error) = read() {
             let mut lost: Vec<_> = entries.iter().zip(&ended).filter(|(_, e)| !**e).collect();
             if lost.is_empty() {

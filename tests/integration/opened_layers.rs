@@ -281,3 +281,25 @@ fn whoever_stops_taking_ends_the_stream() {
     let error = bundle.stream(&unknown, &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
 }
+
+#[test]
+fn what_is_known_of_a_blob_is_kept_and_a_spoilt_note_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = kubexm::fetch::Cache::open(folder.path()).unwrap();
+    let (blob, opened) = gzip(b"content", &recipe(Encoder::Go(GoLevel::DEFAULT)));
+    let (blob, other) = (Digest::of(&blob), Digest::of(b"other"));
+    assert_eq!(cache.recall(&blob), None);
+    cache.keep(&blob, Some(&opened));
+    cache.keep(&other, None);
+    assert_eq!(cache.recall(&blob), Some(Some(opened)));
+    assert_eq!(cache.recall(&other), Some(None));
+    let note = |digest: &Digest| folder.path().join(format!("recipes/{}.json", digest.hex()));
+    let text = std::fs::read(note(&blob)).unwrap();
+    for spoilt in [&text[..text.len() / 2], b"", b"null", b"{}"] {
+        std::fs::write(note(&blob), spoilt).unwrap();
+        assert_eq!(cache.recall(&blob), None);
+    }
+    // Nor does another blob's.
+    std::fs::write(note(&other), &text).unwrap();
+    assert_eq!(cache.recall(&other), None);
+}
