@@ -70,13 +70,12 @@ impl Item<'_> {
             return io::copy(&mut blob, out).map(|_| ()).map_err(failed);
         };
         let mut hashed = DigestWriter::new(out);
-        each_member(
-            Blobs::open_inside(bundle, &digest)?,
-            |path, content| match path == member.path {
+        each_member(bundle.open_inside(&digest)?, |path, content| {
+            match path == member.path {
                 true => io::copy(content, &mut hashed).map(|_| ()),
                 false => Ok(()),
-            },
-        )
+            }
+        })
         .map_err(failed)?;
         let (_, got, _) = hashed.finish();
         if got == member.digest {

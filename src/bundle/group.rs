@@ -52,8 +52,6 @@ pub struct GroupReader {
     at: usize,
     /// Bytes of the piece that are not read yet.
     left: u64,
-    /// Bytes of it that nobody wants.
-    unwanted: u64,
     /// Bytes of the padding behind it.
     padding: u64,
 }
@@ -65,7 +63,6 @@ impl GroupReader {
             layout,
             at: 0,
             left: 0,
-            unwanted: 0,
             padding: 0,
         })
     }
@@ -73,9 +70,8 @@ impl GroupReader {
     /// The next piece, whose content is read next; what is left of the one before is passed over.
     /// At the group's end, the file must be there too.
     pub fn next(&mut self) -> io::Result<Option<Piece>> {
-        self.pass();
-        let unwanted = std::mem::take(&mut self.unwanted);
-        if io::copy(&mut (&mut self.plain).take(unwanted), &mut io::sink())? != unwanted {
+        let left = std::mem::take(&mut self.left);
+        if io::copy(&mut (&mut self.plain).take(left), &mut io::sink())? != left {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut padding = [0u8; TAR_BLOCK as usize];
@@ -99,11 +95,6 @@ impl GroupReader {
         self.padding = piece.size.next_multiple_of(TAR_BLOCK) - piece.size;
         Ok(Some(piece))
     }
-
-    /// Nobody wants the rest of the piece.
-    fn pass(&mut self) {
-        self.unwanted += std::mem::take(&mut self.left);
-    }
 }
 
 /// The content of the piece.
@@ -123,6 +114,8 @@ impl Read for GroupReader {
 pub struct EntryReader {
     group: GroupReader,
     entry: usize,
+    /// Whether the group stands at a piece of it.
+    within: bool,
     ended: bool,
 }
 
@@ -131,6 +124,7 @@ impl EntryReader {
         Self {
             group,
             entry,
+            within: false,
             ended: false,
         }
     }
@@ -138,17 +132,21 @@ impl EntryReader {
 
 impl Read for EntryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.group.left == 0 && !self.ended {
-            match self.group.next()? {
-                // Its last piece may be empty; then there is nothing left to read.
-                Some(piece) if piece.entry == self.entry => self.ended = piece.last,
-                Some(_) => self.group.pass(),
-                None => self.ended = true,
+        loop {
+            if self.within {
+                let count = self.group.read(buffer)?;
+                if count > 0 || buffer.is_empty() {
+                    return Ok(count);
+                }
             }
+            if self.ended {
+                return Ok(0);
+            }
+            let piece = self.group.next()?;
+            self.within = piece
+                .as_ref()
+                .is_some_and(|piece| piece.entry == self.entry);
+            self.ended = piece.is_none_or(|piece| self.within && piece.last);
         }
-        if self.group.left == 0 || buffer.is_empty() {
-            return Ok(0);
-        }
-        self.group.read(buffer)
     }
 }

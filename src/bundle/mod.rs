@@ -23,6 +23,7 @@ mod source;
 pub mod storage;
 mod stream;
 mod verify;
+mod workers;
 mod write;
 
 use std::collections::BTreeSet;

@@ -1,13 +1,12 @@
 //! Finding out which gzip blobs can be held opened up.
 
 use std::io::{self, Read};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gzip_exact::{Recognition, recognise};
 
 use super::arrange::SMALL;
 use super::storage::{Opened, Openings};
+use super::workers::each;
 use super::{Blobs, BundleError, Lock};
 use crate::event::{Events, Transfer};
 use crate::spec::{Digest, DigestReader, DigestWriter};
@@ -48,26 +47,13 @@ pub fn openings(
     unknown.sort_by_key(|(digest, size)| (std::cmp::Reverse(*size), *digest));
     let total = unknown.iter().map(|(_, size)| size).sum();
     let transfer = events.transfer("open", "layers and archives".to_owned(), Some(total));
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                while let Some((digest, size)) = unknown.get(next.fetch_add(1, Ordering::Relaxed))
-                    && !stop()
-                {
-                    let result = open(blobs, digest, *size, &transfer, stop);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((*digest, result));
-                    }
-                }
-            });
-        }
+    let results = each(&unknown, threads.max(1), |(digest, size)| {
+        (!stop()).then(|| (*digest, open(blobs, digest, *size, &transfer, stop)))
     });
     if stop() {
         return Err(BundleError::Stopped);
     }
-    for (digest, result) in results.into_inner().unwrap_or_default() {
+    for (digest, result) in results.into_iter().flatten() {
         let opened = result?;
         recipes.keep(&digest, opened.as_ref());
         if let Some(opened) = opened {

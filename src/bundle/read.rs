@@ -167,7 +167,7 @@ impl Bundle {
         })
     }
 
-    fn open_inside(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+    fn open_content(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
         let (reader, stored) = self.stored(digest)?;
         let verified = Verified::new(reader, stored.stored_digest(), stored.stored_size());
         Ok(match &stored.opened {
@@ -193,7 +193,8 @@ impl Blobs for Bundle {
     }
 
     fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        Self::open_inside(self, digest).map_err(|e| self.explain(digest, e))
+        self.open_content(digest)
+            .map_err(|e| self.explain(digest, e))
     }
 
     fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {

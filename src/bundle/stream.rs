@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use gzip_exact::GzipWriter;
 
+use super::group::GroupReader;
 use super::pieces::{Layout, Stored};
 use super::read::Placed;
 use super::remade::compare;
@@ -124,7 +125,7 @@ fn shares(layout: &Layout, chosen: &[bool], threads: usize) -> Vec<usize> {
 
 /// Reads the group and hands out what is wanted.
 fn distribute(
-    mut reader: super::group::GroupReader,
+    mut reader: GroupReader,
     chosen: &[bool],
     mut wanted: usize,
     shares: &[usize],
@@ -160,9 +161,39 @@ fn distribute(
 }
 
 /// A blob on its way out.
-enum Making {
-    Kept(DigestWriter<io::Sink>),
-    Opened(GzipWriter, DigestWriter<io::Sink>),
+struct Making {
+    /// Set where it is made of its content.
+    writer: Option<GzipWriter>,
+    hash: DigestWriter<io::Sink>,
+}
+
+impl Making {
+    fn of(stored: &Stored) -> Self {
+        let opened = stored.opened.as_ref();
+        Self {
+            writer: opened.map(|opened| opened.recipe.writer()),
+            hash: DigestWriter::new(io::sink()),
+        }
+    }
+
+    /// What the next bytes, or the last ones, become.
+    fn step(&mut self, bytes: Vec<u8>, last: bool) -> io::Result<Vec<u8>> {
+        let made = match self.writer.take() {
+            None => bytes,
+            Some(mut writer) => {
+                writer.write_all(&bytes)?;
+                if last {
+                    writer.finish()?
+                } else {
+                    let made = std::mem::take(writer.out());
+                    self.writer = Some(writer);
+                    made
+                }
+            }
+        };
+        self.hash.write_all(&made)?;
+        Ok(made)
+    }
 }
 
 /// Makes blobs of the steps of their entries, and compares them.
@@ -174,52 +205,15 @@ fn make(
     let mut making: Vec<Option<Making>> = layout.entries().iter().map(|_| None).collect();
     for Step { entry, bytes, last } in steps {
         let stored = &layout.entries()[entry];
-        let begun = match making[entry].take() {
-            Some(begun) => begun,
-            None => match &stored.opened {
-                None => Making::Kept(DigestWriter::new(io::sink())),
-                Some(opened) => {
-                    Making::Opened(opened.recipe.writer(), DigestWriter::new(io::sink()))
-                }
-            },
-        };
-        let (bytes, begun) = go_on(begun, bytes, last)?;
-        match begun {
-            Ok(begun) => making[entry] = Some(begun),
-            Err((digest, size)) => compare(digest, size, stored.blob, stored.size)?,
+        let begun = making[entry].get_or_insert_with(|| Making::of(stored));
+        let bytes = begun.step(bytes, last)?;
+        if last && let Some(ended) = making[entry].take() {
+            let (_, digest, size) = ended.hash.finish();
+            compare(digest, size, stored.blob, stored.size)?;
         }
         if out.send(Ok(Step { entry, bytes, last })).is_err() {
             return Ok(());
         }
     }
     Ok(())
-}
-
-/// What a step becomes, and either what is going on or what the blob was in the end.
-#[expect(clippy::type_complexity, reason = "used once, right here")]
-fn go_on(
-    making: Making,
-    bytes: Vec<u8>,
-    last: bool,
-) -> io::Result<(Vec<u8>, Result<Making, (Digest, u64)>)> {
-    let (bytes, mut hash, writer) = match making {
-        Making::Kept(hash) => (bytes, hash, None),
-        Making::Opened(mut writer, hash) => {
-            writer.write_all(&bytes)?;
-            match last {
-                true => (writer.finish()?, hash, None),
-                false => (std::mem::take(writer.out()), hash, Some(writer)),
-            }
-        }
-    };
-    hash.write_all(&bytes)?;
-    if last {
-        let (_, digest, size) = hash.finish();
-        return Ok((bytes, Err((digest, size))));
-    }
-    let making = match writer {
-        Some(writer) => Making::Opened(writer, hash),
-        None => Making::Kept(hash),
-    };
-    Ok((bytes, Ok(making)))
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::group::{decoder, zeros};
+use super::pieces::Stored;
 use super::read::Placed;
 use super::remade::compare;
+use super::workers::each;
 use super::write::TRAILER;
 use super::{Blobs, Bundle, BundleError};
 use crate::event::{Events, Transfer};
@@ -26,31 +26,18 @@ impl Bundle {
     pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
         let labels = self.lock().blobs();
         let label = |digest: &Digest| labels.get(digest).map_or("", |(_, label)| label.as_str());
-        let entries = self
-            .groups()
-            .iter()
-            .flat_map(|group| group.layout.entries());
-        let total = entries.map(|stored| stored.stored_size()).sum();
+        let total = self.all_stored().map(Stored::stored_size).sum();
         let path = self.path().display().to_string();
         let transfer = events.transfer("verify", path.clone(), Some(total));
-        let next = AtomicUsize::new(0);
-        let bad = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, MOST_THREADS) {
-                scope.spawn(|| {
-                    while let Some(group) = self.groups().get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let damaged = self.verify_group(group, &transfer);
-                        if let Ok(mut bad) = bad.lock() {
-                            bad.extend(damaged.into_iter().map(|(digest, error)| {
-                                format!("{} ({digest}): {error}", label(&digest))
-                            }));
-                        }
-                    }
-                });
-            }
+        let threads = threads.clamp(1, MOST_THREADS);
+        let damaged = each(self.groups(), threads, |group| {
+            self.verify_group(group, &transfer)
         });
-        let mut bad = bad.into_inner().unwrap_or_default();
+        let mut bad: Vec<String> = damaged
+            .into_iter()
+            .flatten()
+            .map(|(digest, error)| format!("{} ({digest}): {error}", label(&digest)))
+            .collect();
         let end = decoder(self.path(), self.trailer()).and_then(|end| zeros(end, TRAILER));
         if end.is_err() {
             bad.push("the end of the tar".to_owned());
@@ -74,11 +61,10 @@ impl Bundle {
     /// # Errors
     /// Something comes out otherwise.
     pub fn verify_made(&self, events: &Events) -> Result<(), BundleError> {
-        let opened = self
-            .groups()
-            .iter()
-            .flat_map(|group| group.layout.entries());
-        let opened: Vec<_> = opened.filter(|stored| stored.opened.is_some()).collect();
+        let opened: Vec<_> = self
+            .all_stored()
+            .filter(|stored| stored.opened.is_some())
+            .collect();
         let total = opened.iter().map(|stored| stored.size).sum();
         let path = self.path().display().to_string();
         let transfer = events.transfer("make again", path.clone(), Some(total));
@@ -95,52 +81,53 @@ impl Bundle {
         Ok(())
     }
 
+    /// Everything as it lies in the file.
+    fn all_stored(&self) -> impl Iterator<Item = &Stored> {
+        let groups = self.groups().iter();
+        groups.flat_map(|group| group.layout.entries())
+    }
+
     /// What of a group is not what it must be. Where it cannot be read to its end, that is all that
     /// has not ended well before.
     fn verify_group(&self, group: &Placed, transfer: &Transfer) -> Vec<(Digest, io::Error)> {
         let entries = group.layout.entries();
         let mut bad = Vec::new();
-        let mut ended = vec![false; entries.len()];
+        let new = |_| Some(DigestWriter::new(io::sink()));
+        let mut hashes: Vec<_> = entries.iter().map(new).collect();
         let mut read = || -> io::Result<()> {
             let mut reader = self.read_group(group)?;
-            let mut hashes: Vec<_> = entries
-                .iter()
-                .map(|_| Some(DigestWriter::new(io::sink())))
-                .collect();
             let mut buffer = vec![0; 1 << 17];
             while let Some(piece) = reader.next()? {
-                let Some(hash) = &mut hashes[piece.entry] else {
-                    continue;
-                };
-                loop {
+                let hash = &mut hashes[piece.entry];
+                let mut left = piece.size;
+                while left > 0
+                    && let Some(hash) = hash
+                {
                     let count = reader.read(&mut buffer)?;
-                    if count == 0 {
-                        break;
-                    }
                     hash.write_all(&buffer[..count])?;
                     transfer.advance(count as u64);
+                    left -= count as u64;
                 }
                 if piece.last
-                    && let Some(hash) = hashes[piece.entry].take()
+                    && let Some(hash) = hash.take()
                 {
                     let stored = &entries[piece.entry];
                     let (_, digest, size) = hash.finish();
-                    ended[piece.entry] = true;
-                    if let Err(error) =
-                        compare(digest, size, stored.stored_digest(), stored.stored_size())
-                    {
-                        bad.push((stored.blob, error));
-                    }
+                    let compared =
+                        compare(digest, size, stored.stored_digest(), stored.stored_size());
+                    bad.extend(compared.err().map(|error| (stored.blob, error)));
                 }
             }
             Ok(())
         };
         if let Err(error) = read() {
-            let mut lost: Vec<_> = entries.iter().zip(&ended).filter(|(_, e)| !**e).collect();
+            let lost = entries.iter().zip(&hashes);
+            let lost = lost.filter(|(_, hash)| hash.is_some());
+            let mut lost: Vec<_> = lost.map(|(stored, _)| stored).collect();
             if lost.is_empty() {
-                lost.extend(entries.last().map(|last| (last, &true)));
+                lost.extend(entries.last());
             }
-            for (stored, _) in lost {
+            for stored in lost {
                 let words = io::Error::new(error.kind(), error.to_string());
                 bad.push((stored.blob, words));
             }

@@ -1,7 +1,7 @@
 //! Packing: from a lock, an arrangement and a store of blobs to one file.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use zstd::zstd_safe::CParameter;
@@ -319,17 +319,8 @@ fn compress(
         encoder.window_log(WINDOW)?;
         encoder.set_parameter(CParameter::JobSize(JOB))?;
     }
-    let mut buffer = vec![0; 1 << 18];
-    let mut source = source.take(plain);
-    let mut copied = 0;
-    loop {
-        let count = source.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        encoder.write_all(&buffer[..count])?;
-        copied += count as u64;
-    }
+    let mut source = BufReader::with_capacity(1 << 18, source.take(plain));
+    let copied = io::copy(&mut source, &mut encoder)?;
     if copied == plain {
         encoder.finish()?;
     }

@@ -4,24 +4,16 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::example::example;
+use crate::example::{example, write_plain};
 use kubexm::bundle::lock::LockedFile;
-use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions, Storage, write};
+use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
 fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
     let (lock, blobs) = example(contents);
     let path = folder.join(format!("b{threads}.tar.zst"));
-    write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &blobs,
-        PackOptions { level: 3, threads },
-        &Events::silent(),
-    )
-    .unwrap();
+    write_plain(&path, &lock, &blobs, PackOptions { level: 3, threads }).unwrap();
     path
 }
 
@@ -138,15 +130,7 @@ fn a_lying_store_leaves_no_bundle() {
         level: 3,
         threads: 1,
     };
-    let error = write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &blobs,
-        options,
-        &Events::silent(),
-    )
-    .unwrap_err();
+    let error = write_plain(&path, &lock, &blobs, options).unwrap_err();
     assert!(matches!(error, BundleError::Source { .. }), "{error}");
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::Path;
 
 use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
-use kubexm::bundle::{Blobs, BundleError, Lock};
+use kubexm::bundle::{Blobs, BundleError, Lock, PackOptions, Storage, Written, write};
+use kubexm::event::Events;
 use kubexm::spec::{Arch, Digest, Version};
 
 /// A bundle's blobs.
@@ -56,4 +58,15 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         blobs.add(content);
     }
     (lock, blobs)
+}
+
+/// Packs every blob as it came and for itself.
+pub fn write_plain(
+    path: &Path,
+    lock: &Lock,
+    blobs: &InMemory,
+    options: PackOptions,
+) -> Result<Written, BundleError> {
+    let storage = Storage::plain(lock);
+    write(path, lock, &storage, blobs, options, &Events::silent())
 }

@@ -5,10 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::example::example;
+use crate::example::{example, write_plain};
 use kubexm::bundle::lock::Member;
-use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions, Storage, write};
-use kubexm::event::Events;
+use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions};
 use kubexm::spec::Digest;
 
 const BLOCK: usize = 512;
@@ -29,15 +28,7 @@ fn pack(folder: &Path, lock: &Lock) -> PathBuf {
         threads: 1,
     };
     let (_, blobs) = example(&contents());
-    write(
-        &path,
-        lock,
-        &Storage::plain(lock),
-        &blobs,
-        options,
-        &Events::silent(),
-    )
-    .unwrap();
+    write_plain(&path, lock, &blobs, options).unwrap();
     path
 }
 

@@ -33,15 +33,7 @@ fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
     let Some(tiny) = Tiny::mount() else { return };
     let path = tiny.0.path().join("b.tar.zst");
     let (lock, blobs) = alike(1, 2_000_000);
-    let error = write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &blobs,
-        OPTIONS,
-        &Events::silent(),
-    )
-    .unwrap_err();
+    let error = write_plain(&path, &lock, &blobs, OPTIONS).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, BundleError::Full { .. }), "{words}");
     for part in [&path.display().to_string(), "512.00 KiB free", "1.91 MiB"] {
@@ -101,15 +93,7 @@ fn packing_that_is_stopped_leaves_nothing() {
     .unwrap_err();
     assert!(matches!(error, BundleError::Stopped), "{error}");
     assert_eq!(names(folder.path()), [""; 0]);
-    write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &blobs,
-        OPTIONS,
-        &Events::silent(),
-    )
-    .unwrap();
+    write_plain(&path, &lock, &blobs, OPTIONS).unwrap();
     Bundle::open(&path).unwrap();
 }
 

@@ -57,15 +57,7 @@ fn extract_takes_out_what_is_named_and_nothing_else() {
     }
     lock.architectures.push(Arch::Arm64);
     blobs.insert(Digest::of(&packed), packed.clone());
-    write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &InMemory(blobs),
-        OPTIONS,
-        &Events::silent(),
-    )
-    .unwrap();
+    write_plain(&path, &lock, &InMemory(blobs), OPTIONS).unwrap();
 
     let bundle = path.display().to_string();
     let out = folder.path().join("out").display().to_string();

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::example::{InMemory, example};
+use crate::example::{InMemory, example, write_plain};
 use kubexm::bundle::lock::{FileFormat, LockedFile};
-use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, Storage, write, write_until};
+use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, Storage, write_until};
 use kubexm::event::Events;
 use kubexm::fetch::{Cache, FetchError};
 use kubexm::spec::{Arch, Digest, Version};
@@ -66,15 +66,7 @@ const OPTIONS: PackOptions = PackOptions {
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");
     let (lock, blobs) = alike(files, 5000);
-    write(
-        &path,
-        &lock,
-        &Storage::plain(&lock),
-        &blobs,
-        OPTIONS,
-        &Events::silent(),
-    )
-    .unwrap();
+    write_plain(&path, &lock, &blobs, OPTIONS).unwrap();
     path
 }
 
