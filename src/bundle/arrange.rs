@@ -72,6 +72,7 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
     Storage {
         storage_version: Storage::VERSION,
         groups,
+        base: None,
     }
 }
 

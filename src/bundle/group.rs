@@ -1,10 +1,9 @@
 //! A group as it is read back: piece by piece, each under the name that it must have.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
+use super::medium::{Medium, MediumReader};
 use super::pieces::{Layout, Piece};
 use super::write::{TAR_BLOCK, WINDOW, entry_header};
 
@@ -17,14 +16,12 @@ pub struct Place {
     pub packed: u64,
 }
 
-pub type Decoder = zstd::Decoder<'static, BufReader<io::Take<BufReader<File>>>>;
+pub type Decoder = zstd::Decoder<'static, BufReader<io::Take<MediumReader>>>;
 
 /// Decompresses what lies at a place.
-pub fn decoder(path: &Path, place: Place) -> io::Result<Decoder> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(place.offset))?;
-    let packed = BufReader::with_capacity(1 << 17, file).take(place.packed);
-    let mut decoder = zstd::Decoder::new(packed)?;
+pub fn decoder(medium: &Medium, place: Place) -> io::Result<Decoder> {
+    let packed = medium.reader(place.offset).take(place.packed);
+    let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, packed))?;
     // A frame that asks for more of our memory is no frame of ours.
     decoder.window_log_max(WINDOW)?;
     Ok(decoder)
@@ -57,9 +54,9 @@ pub struct GroupReader {
 }
 
 impl GroupReader {
-    pub fn open(path: &Path, place: Place, layout: Arc<Layout>) -> io::Result<Self> {
+    pub fn open(medium: &Medium, place: Place, layout: Arc<Layout>) -> io::Result<Self> {
         Ok(Self {
-            plain: decoder(path, place)?,
+            plain: decoder(medium, place)?,
             layout,
             at: 0,
             left: 0,

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::layout;
 use super::lock::Lock;
 use super::storage::Storage;
 use super::write::{TAR_BLOCK, entry_header};
-use crate::spec::Digest;
+use super::{layout, signature};
+use crate::spec::{Digest, PublicKey};
 
-/// `oci-layout`, `index.json`, the artifact manifest, the lock, the storage document and the empty
-/// configuration.
-const ENTRIES: usize = 6;
+/// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration
+/// and the storage document.
+const ENTRIES: usize = 7;
 
 /// What the first frame says.
+#[derive(Debug)]
 pub struct Head {
     /// What is in the bundle.
     pub lock: Lock,
@@ -20,34 +21,53 @@ pub struct Head {
     pub lock_digest: Digest,
     /// How it lies there.
     pub storage: Storage,
+    /// The texts themselves.
+    pub texts: layout::Head,
+}
+
+/// Why a head is not taken, as the rest of a sentence about the bundle.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BadHead {
+    /// It is damaged or no head.
+    Damaged(String),
+    /// Nobody who is trusted signed it.
+    Untrusted(String),
+}
+
+impl From<String> for BadHead {
+    fn from(reason: String) -> Self {
+        Self::Damaged(reason)
+    }
+}
+
+impl From<&str> for BadHead {
+    fn from(reason: &str) -> Self {
+        Self::Damaged(reason.to_owned())
+    }
 }
 
 /// The lock and the storage document out of the first frame, held against everything above them.
+/// Where `trust` is not empty, one of its keys must have signed the index: nothing that a text says is
+/// looked at before.
 ///
 /// # Errors
-/// What is wrong with the bundle, as the rest of a sentence about it.
-pub fn read(head: &[u8]) -> Result<Head, String> {
+/// What is wrong with the bundle.
+pub fn read(head: &[u8], trust: &[PublicKey]) -> Result<Head, BadHead> {
     let entries = entries(head)?;
     let layout = entries.get("oci-layout").copied();
     if layout != Some(layout::LAYOUT.as_bytes()) {
-        return Err("is no kubexm bundle (no OCI image layout stands first)".to_owned());
+        return Err("is no kubexm bundle (no OCI image layout stands first)".into());
     }
     let index = *entries.get("index.json").ok_or("has no index.json")?;
-    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<(&[u8], Digest), String> {
-        let (digest, size) =
-            named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
-        let content = *entries
-            .get(layout::blob_path(&digest).as_str())
-            .ok_or_else(|| format!("lacks its {what}"))?;
-        if Digest::of(content) != digest || content.len() as u64 != size {
-            return Err(format!("its {what} was changed; copy the bundle again"));
-        }
-        Ok((content, digest))
-    };
-    let (manifest, _) = pick(layout::manifest_in_index(index), "artifact manifest")?;
-    let document = |media_type| layout::document_in_manifest(manifest, media_type);
-    let (lock_text, lock_digest) = pick(document(layout::LOCK_TYPE), "lock")?;
-    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text".to_owned())?;
+    let signature = entries
+        .get(layout::SIGNATURE)
+        .map(|text| std::str::from_utf8(text).map_err(|_| "has a signature that is no text"))
+        .transpose()?;
+    if !trust.is_empty() {
+        signature::check(index, signature, trust).map_err(BadHead::Untrusted)?;
+    }
+    let (manifest, lock_text) = documents(index, &entries)?;
+    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text")?;
     let lock = Lock::from_yaml(text)?;
     for image in layout::images_in_index(index).ok_or("has an index.json that names no images")? {
         let is_locked = |(digest, size)| {
@@ -58,16 +78,46 @@ pub fn read(head: &[u8]) -> Result<Head, String> {
             let (digest, size) = image;
             return Err(format!(
                 "its index names {digest} with {size} bytes, its lock does not; do not use it"
-            ));
+            )
+            .into());
         }
     }
-    let (places, _) = pick(document(layout::STORAGE_TYPE), "list of places")?;
+    let places = *entries
+        .get(layout::STORAGE)
+        .ok_or("has no list of places")?;
     let storage = Storage::read(places, &lock)?;
     Ok(Head {
         lock,
-        lock_digest,
+        lock_digest: Digest::of(lock_text),
         storage,
+        texts: layout::Head {
+            index: index.to_vec(),
+            manifest: manifest.to_vec(),
+            lock: lock_text.to_vec(),
+            signature: signature.map(|text| text.as_bytes().to_vec()),
+        },
     })
+}
+
+/// The artifact manifest and the lock that an index leads to.
+fn documents<'a>(
+    index: &[u8],
+    entries: &BTreeMap<String, &'a [u8]>,
+) -> Result<(&'a [u8], &'a [u8]), String> {
+    let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<&'a [u8], String> {
+        let (digest, size) =
+            named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
+        let content = *entries
+            .get(layout::blob_path(&digest).as_str())
+            .ok_or_else(|| format!("lacks its {what}"))?;
+        if Digest::of(content) != digest || content.len() as u64 != size {
+            return Err(format!("its {what} was changed; copy the bundle again"));
+        }
+        Ok(content)
+    };
+    let manifest = pick(layout::manifest_in_index(index), "artifact manifest")?;
+    let lock = layout::document_in_manifest(manifest, layout::LOCK_TYPE);
+    Ok((manifest, pick(lock, "lock")?))
 }
 
 /// Names and contents. Only what kubexm itself writes is taken, header for header: plain files
@@ -122,6 +172,8 @@ fn name_and_size(header: &[u8]) -> Option<(String, u64)> {
 fn is_ours(name: &str) -> bool {
     name == "oci-layout"
         || name == "index.json"
+        || name == layout::SIGNATURE
+        || name == layout::STORAGE
         || name
             .strip_prefix("blobs/sha256/")
             .is_some_and(|hex| hex.len() == 64 && hex.parse::<Digest>().is_ok())

@@ -4,15 +4,19 @@
 use serde_json::{Value, json};
 
 use super::lock::{Descriptor, FileFormat, Lock};
-use super::storage::Storage;
+use super::signature::Signer;
 use crate::spec::Digest;
 
 /// `artifactType` of the manifest that lists everything but images.
 pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 /// Media type of the lock.
 pub const LOCK_TYPE: &str = "application/vnd.kubexm.lock.v1+yaml";
-/// Media type of the document that says how blobs lie in the file.
-pub const STORAGE_TYPE: &str = "application/vnd.kubexm.storage.v1+json";
+/// Name of the document that says how blobs lie in the file. It is no part of what is signed: the same
+/// content has the same signature whole or as a difference, and however it is packed. Whoever changes
+/// it can keep a bundle from being read, and nothing else.
+pub const STORAGE: &str = "kubexm.storage.json";
+/// Name of the signature of `index.json`.
+pub const SIGNATURE: &str = "index.json.minisig";
 /// Content of `oci-layout`.
 pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The config of an artifact manifest without configuration.
@@ -23,7 +27,8 @@ const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
 const TITLE: &str = "org.opencontainers.image.title";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The texts that stand first in a bundle.
+/// The texts that stand first in a bundle and say what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// `index.json`.
     pub index: Vec<u8>,
@@ -31,8 +36,38 @@ pub struct Head {
     pub manifest: Vec<u8>,
     /// The lock.
     pub lock: Vec<u8>,
-    /// How blobs lie in the file.
-    pub storage: Vec<u8>,
+    /// The signature of `index`.
+    pub signature: Option<Vec<u8>>,
+}
+
+impl Head {
+    /// Signs the index in the name of a bundle.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn sign(&mut self, signer: &Signer, name: &str) -> Result<(), String> {
+        let signature = signer.sign(&self.index, name, &Digest::of(&self.lock))?;
+        self.signature = Some(signature.into_bytes());
+        Ok(())
+    }
+
+    /// Names and contents, in the order in which they stand in the tar.
+    pub fn entries<'a>(&'a self, storage: &'a [u8]) -> Vec<(String, &'a [u8])> {
+        let blob = |content: &[u8]| blob_path(&Digest::of(content));
+        let mut entries = vec![
+            ("oci-layout".to_owned(), LAYOUT.as_bytes()),
+            ("index.json".to_owned(), &self.index[..]),
+        ];
+        let signature = self.signature.as_deref();
+        entries.extend(signature.map(|text| (SIGNATURE.to_owned(), text)));
+        entries.extend([
+            (blob(&self.manifest), &self.manifest[..]),
+            (blob(&self.lock), &self.lock[..]),
+            (blob(EMPTY_CONFIG), EMPTY_CONFIG),
+            (STORAGE.to_owned(), storage),
+        ]);
+        entries
+    }
 }
 
 /// Path of a blob in the layout.
@@ -40,21 +75,18 @@ pub fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// Makes the head of a bundle. The same lock and storage give the same bytes.
-pub fn head(lock: &Lock, storage: &Storage) -> Result<Head, String> {
+/// Makes the head of a bundle. The same lock gives the same bytes.
+pub fn head(lock: &Lock) -> Result<Head, String> {
     let lock_text = serde_saphyr::to_string(lock)
         .map_err(|error| error.to_string())?
         .into_bytes();
-    let storage = serde_json::to_vec(storage).map_err(|error| error.to_string())?;
-    let manifest = artifact_manifest(lock, &lock_text, &storage)
-        .to_string()
-        .into_bytes();
+    let manifest = artifact_manifest(lock, &lock_text).to_string().into_bytes();
     let index = index(lock, &manifest).to_string().into_bytes();
     Ok(Head {
         index,
         manifest,
         lock: lock_text,
-        storage,
+        signature: None,
     })
 }
 
@@ -64,14 +96,9 @@ fn descriptor(media_type: &str, digest: Digest, size: u64, title: &str) -> Value
     })
 }
 
-fn artifact_manifest(lock: &Lock, lock_text: &[u8], storage: &[u8]) -> Value {
-    let document = |media_type, text: &[u8], title| {
-        descriptor(media_type, Digest::of(text), text.len() as u64, title)
-    };
-    let mut layers = vec![
-        document(LOCK_TYPE, lock_text, "kubexm.lock.yaml"),
-        document(STORAGE_TYPE, storage, "kubexm.storage.json"),
-    ];
+fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
+    let (digest, size) = (Digest::of(lock_text), lock_text.len() as u64);
+    let mut layers = vec![descriptor(LOCK_TYPE, digest, size, "kubexm.lock.yaml")];
     for file in &lock.files {
         let media_type = match file.format {
             FileFormat::Binary => "application/vnd.kubexm.binary.v1",

@@ -12,17 +12,23 @@ pub mod extract;
 mod frames;
 mod group;
 mod head;
-mod layout;
+pub mod inventory;
+pub mod layout;
 pub mod lock;
+pub mod medium;
 mod opening;
+mod output;
 mod pieces;
 mod plausible;
 mod read;
 mod remade;
+pub mod rewrite;
+pub mod signature;
 mod source;
 pub mod storage;
 mod stream;
 mod verify;
+mod whole;
 mod workers;
 mod write;
 
@@ -31,11 +37,14 @@ use std::io::{self, Read};
 
 pub use arrange::arrange;
 use flate2::read::MultiGzDecoder;
+pub use inventory::Inventory;
 pub use lock::Lock;
 pub use opening::{Recipes, openings};
-pub use read::Bundle;
-pub use storage::Storage;
-pub use write::{PackOptions, Written, check_folder, write, write_until};
+pub use read::{Access, Bundle};
+pub use signature::Signer;
+pub use storage::{Opened, Storage};
+pub use whole::Whole;
+pub use write::{PackOptions, Signed, Written, check_folder, write, write_until};
 
 use crate::spec::Digest;
 
@@ -58,6 +67,32 @@ pub enum BundleError {
         /// What is wrong, where, and what to do.
         reason: String,
     },
+    /// Nobody who is trusted signed the bundle.
+    #[error("{path}: {reason}")]
+    Untrusted {
+        /// The bundle.
+        path: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// The bundle leans on others, and together they lack something.
+    #[error(
+        "{path}: carries only what was new; {count} blobs are missing that {base} has ({some}{})\nGive the bundle that it was built on as well, before it: --bundle BASE --bundle {path}",
+        if *count > 5 { ", …" } else { "" }
+    )]
+    Incomplete {
+        /// The bundle.
+        path: String,
+        /// What it leans on.
+        base: String,
+        /// Blobs that are missing.
+        count: usize,
+        /// What a person calls some of them.
+        some: String,
+    },
+    /// Volumes of a bundle are damaged; a line for each.
+    #[error("{}", .0.join("\n"))]
+    Volumes(Vec<String>),
     /// The folder of a bundle that shall be written takes no files.
     #[error("{path}: no bundle can be written there: {source}\nName another place with --out.")]
     Folder {
@@ -120,6 +155,9 @@ pub struct Chunk<'a> {
     pub last: bool,
 }
 
+/// The content of a blob that is held opened up.
+pub type Held = Option<Box<dyn Read + Send>>;
+
 /// Takes the parts of blobs.
 pub type Take<'a> = dyn FnMut(Chunk<'_>) -> io::Result<()> + 'a;
 
@@ -139,6 +177,15 @@ pub trait Blobs: Send + Sync {
     /// As [`Blobs::open`].
     fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         Ok(Box::new(MultiGzDecoder::new(self.open(digest)?)))
+    }
+
+    /// Opens what is inside a gzip blob, where it lies there just so: with this content, to be made
+    /// again in this way. Whoever reads to the end knows that it is that content.
+    ///
+    /// # Errors
+    /// As [`Blobs::open`].
+    fn open_held(&self, _digest: &Digest, _opened: &Opened) -> Result<Held, BundleError> {
+        Ok(None)
     }
 
     /// Hands many blobs to `take`, in whatever order is the fastest; several may be on their way at

@@ -1,9 +1,7 @@
 //! Opening: the index and the lock first, then any blob by its digest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,29 +9,39 @@ use flate2::read::MultiGzDecoder;
 
 use super::frames::{self, FOOTER, Frame};
 use super::group::{self, EntryReader, GroupReader, Place};
-use super::head::{self, Head};
+use super::head::{self, BadHead, Head};
 use super::lock::Lock;
+use super::medium::Medium;
 use super::pieces::{Layout, Stored};
 use super::remade::{Remade, Verified};
+use super::storage::{Base, Opened, Storage};
 use super::write::{LARGEST_FRAME, TRAILER};
-use super::{Blobs, BundleError, Take, stream};
-use crate::spec::Digest;
+use super::{Blobs, BundleError, Held, Take, layout, signature, stream};
+use crate::spec::{Digest, PublicKey};
 
 /// The first frame holds index and lock; more than this is no bundle.
 const LARGEST_HEAD: u64 = 64 * 1024 * 1024;
 /// A seek table larger than this is no bundle's.
 const LARGEST_TABLE: u64 = 16 * 1024 * 1024;
+
+/// How a bundle is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Where volumes are looked for, beside the folder of the one that was named.
+    pub folders: Vec<PathBuf>,
+    /// Keys of which one must have signed; anybody's bundle is taken where there are none.
+    pub trust: Vec<PublicKey>,
+}
+
 /// An opened bundle. Cheap to read from many threads: each reader has a handle of its own.
 #[derive(Debug)]
 pub struct Bundle {
-    path: PathBuf,
-    size: u64,
-    lock: Lock,
-    lock_digest: Digest,
+    medium: Medium,
+    head: Head,
     groups: Vec<Placed>,
     /// Group and entry of each blob.
     places: BTreeMap<Digest, (usize, usize)>,
-    trailer: Place,
+    frames: Vec<Frame>,
 }
 
 /// A group and where its frames are.
@@ -44,58 +52,40 @@ pub(super) struct Placed {
 }
 
 impl Bundle {
-    /// Opens a bundle and reads its index and lock; blobs are checked when they are read.
+    /// Opens a bundle, whoever made it, as [`Bundle::open_with`] does.
     ///
     /// # Errors
-    /// The file is no bundle, is cut off, or its head contradicts itself.
+    /// As there.
     pub fn open(path: &Path) -> Result<Self, BundleError> {
-        let damaged = |reason: &str| BundleError::Damaged {
-            path: path.display().to_string(),
-            reason: reason.to_owned(),
+        Self::open_with(path, &Access::default())
+    }
+
+    /// Opens a bundle, given its file or one of its volumes, and reads its index and lock; blobs are
+    /// checked when they are read.
+    ///
+    /// # Errors
+    /// The file is no bundle, is cut off, its head contradicts itself, or nobody who is trusted
+    /// signed it.
+    pub fn open_with(path: &Path, access: &Access) -> Result<Self, BundleError> {
+        let medium = Medium::find(path, &access.folders)?;
+        let name = medium.name().display().to_string();
+        let damaged = |reason: String| BundleError::Damaged {
+            path: name.clone(),
+            reason,
         };
         let io = |source| BundleError::Io {
-            path: path.display().to_string(),
+            path: name.clone(),
             source,
         };
-        // Asked before it is opened: opening a pipe would wait for somebody to write into it.
-        let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => BundleError::NoFile {
-                path: path.display().to_string(),
+        let frames = read_table(&medium).map_err(io)?.map_err(damaged)?;
+        let head = read_head(&medium, &frames, &access.trust).map_err(|bad| match bad {
+            BadHead::Damaged(reason) => damaged(reason),
+            BadHead::Untrusted(reason) => BundleError::Untrusted {
+                path: name.clone(),
+                reason,
             },
-            _ => io(source),
         })?;
-        if !metadata.is_file() {
-            return Err(damaged(
-                "is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
-            ));
-        }
-        let file = File::open(path).map_err(io)?;
-        let size = metadata.len();
-        let frames = read_table(&file, size)
-            .map_err(io)?
-            .map_err(|reason| damaged(&reason))?;
-        let head_frame = frames.first().ok_or_else(|| damaged("holds nothing"))?;
-        if u64::from(head_frame.plain) > LARGEST_HEAD {
-            return Err(damaged(
-                "has an index of impossible size; copy the bundle again",
-            ));
-        }
-        let place = Place {
-            offset: 0,
-            packed: u64::from(head_frame.packed),
-        };
-        let plain = u64::from(head_frame.plain);
-        let mut head = Vec::new();
-        group::decoder(path, place)
-            .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut head))
-            .map_err(|_| damaged("its index cannot be read; copy the bundle again"))?;
-        if head.len() as u64 != plain {
-            return Err(damaged(
-                "its index is not as long as its table says; copy the bundle again",
-            ));
-        }
-        let head = head::read(&head).map_err(|reason| damaged(&reason))?;
-        let (groups, trailer) = locate(&head, &frames).map_err(|reason| damaged(&reason))?;
+        let groups = locate(&head, &frames).map_err(damaged)?;
         let mut places = BTreeMap::new();
         for (number, group) in groups.iter().enumerate() {
             for (entry, stored) in group.layout.entries().iter().enumerate() {
@@ -103,46 +93,104 @@ impl Bundle {
             }
         }
         Ok(Self {
-            path: path.to_owned(),
-            size,
-            lock: head.lock,
-            lock_digest: head.lock_digest,
+            medium,
+            head,
             groups,
             places,
-            trailer,
+            frames,
         })
     }
 
-    /// What is in it.
+    /// What is in it, what it leans on included.
     pub fn lock(&self) -> &Lock {
-        &self.lock
+        &self.head.lock
     }
 
     /// SHA-256 of the lock: names the content.
     pub fn lock_digest(&self) -> Digest {
-        self.lock_digest
+        self.head.lock_digest
     }
 
-    /// Bytes of the file.
+    /// Set where it carries only what another bundle or a site lacks.
+    pub fn base(&self) -> Option<&Base> {
+        self.head.storage.base.as_ref()
+    }
+
+    /// The number of the key that signed it, as minisign shows it. That says nothing where no key was
+    /// asked for.
+    pub fn signed_by(&self) -> Option<String> {
+        let text = std::str::from_utf8(self.head.texts.signature.as_deref()?).ok()?;
+        signature::key_id(text)
+    }
+
+    /// The texts that stand first in it.
+    pub fn texts(&self) -> &layout::Head {
+        &self.head.texts
+    }
+
+    pub(super) fn storage(&self) -> &Storage {
+        &self.head.storage
+    }
+
+    /// Bytes of the file, or of all volumes.
     pub fn size(&self) -> u64 {
-        self.size
+        self.medium.size()
     }
 
-    /// The file.
+    /// How many volumes there are; `None` where it was not split.
+    pub fn volumes(&self) -> Option<usize> {
+        self.medium.volumes()
+    }
+
+    /// The file, or the name that its volumes have without their numbers.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.medium.name()
+    }
+
+    /// Whether the blob lies in this very file.
+    pub fn carries(&self, digest: &Digest) -> bool {
+        self.places.contains_key(digest)
+    }
+
+    /// The blobs that lie in this very file.
+    pub fn carried(&self) -> impl Iterator<Item = &Digest> {
+        self.places.keys()
+    }
+
+    /// How a blob is held opened up, where it is.
+    pub fn opened(&self, digest: &Digest) -> Option<&Opened> {
+        let (group, entry) = self.places.get(digest)?;
+        let stored = self.groups.get(*group)?.layout.entries().get(*entry)?;
+        stored.opened.as_ref()
     }
 
     pub(super) fn groups(&self) -> &[Placed] {
         &self.groups
     }
 
+    pub(super) fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    pub(super) fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
+    /// Where the tar's end lies.
     pub(super) fn trailer(&self) -> Place {
-        self.trailer
+        let packed = self
+            .frames
+            .last()
+            .map_or(0, |frame| u64::from(frame.packed));
+        let all: u64 = self.frames.iter().map(|f| u64::from(f.packed)).sum();
+        Place {
+            offset: all - packed,
+            packed,
+        }
     }
 
     pub(super) fn read_group(&self, group: &Placed) -> io::Result<GroupReader> {
-        GroupReader::open(&self.path, group.place, Arc::clone(&group.layout))
+        GroupReader::open(&self.medium, group.place, Arc::clone(&group.layout))
     }
 
     /// What lies in the file for a blob, and how the blob is made of it.
@@ -180,7 +228,7 @@ impl Bundle {
         match source.kind() {
             io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
             _ => BundleError::Io {
-                path: self.path.display().to_string(),
+                path: self.path().display().to_string(),
                 source,
             },
         }
@@ -197,42 +245,81 @@ impl Blobs for Bundle {
             .map_err(|e| self.explain(digest, e))
     }
 
+    fn open_held(&self, digest: &Digest, opened: &Opened) -> Result<Held, BundleError> {
+        match self.opened(digest) {
+            Some(own) if own == opened => {
+                let (reader, stored) = self.stored(digest).map_err(|e| self.explain(digest, e))?;
+                let (content, size) = (stored.stored_digest(), stored.stored_size());
+                Ok(Some(Box::new(Verified::new(reader, content, size))))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
         stream::stream(self, wanted, take)
     }
 }
 
 /// The frames of a bundle, or why it is none.
-fn read_table(file: &File, size: u64) -> io::Result<Result<Vec<Frame>, String>> {
-    let cut_off = "is cut off or no kubexm bundle; copy it again and compare its size";
+fn read_table(medium: &Medium) -> io::Result<Result<Vec<Frame>, String>> {
+    let size = medium.size();
+    let cut_off = || match medium.perhaps_not_last() {
+        Some(last) => format!(
+            "is cut off after {}: copy the volumes that follow beside it, with their list",
+            last.display()
+        ),
+        None => "is cut off or no kubexm bundle; copy it again and compare its size".to_owned(),
+    };
     let mut magic = [0u8; 4];
     if size == 0 {
         return Ok(Err("is empty; copy the bundle again".to_owned()));
     }
     if size < 64 {
-        return Ok(Err(cut_off.to_owned()));
+        return Ok(Err(cut_off()));
     }
-    file.read_exact_at(&mut magic, 0)?;
+    medium.read_exact_at(&mut magic, 0)?;
     if magic != [0x28, 0xb5, 0x2f, 0xfd] {
         return Ok(Err(
             "is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote".to_owned()
         ));
     }
     let mut footer = [0u8; FOOTER];
-    file.read_exact_at(&mut footer, size - FOOTER as u64)?;
+    medium.read_exact_at(&mut footer, size - FOOTER as u64)?;
     let Some(length) = frames::table_length(&footer).filter(|l| *l <= LARGEST_TABLE && *l < size)
     else {
-        return Ok(Err(cut_off.to_owned()));
+        return Ok(Err(cut_off()));
     };
     let mut table = vec![0u8; length as usize];
-    file.read_exact_at(&mut table, size - length)?;
+    medium.read_exact_at(&mut table, size - length)?;
     let frames = frames::decode(&table)
         .filter(|frames| frames.iter().map(|f| u64::from(f.packed)).sum::<u64>() == size - length);
     Ok(frames.ok_or_else(|| "has a table that does not fit the file; copy it again".to_owned()))
 }
 
-/// Where each group lies, by the order in which bundles are written, and the tar's end.
-fn locate(head: &Head, frames: &[Frame]) -> Result<(Vec<Placed>, Place), String> {
+/// What the first frame says.
+fn read_head(medium: &Medium, frames: &[Frame], trust: &[PublicKey]) -> Result<Head, BadHead> {
+    let frame = frames.first().ok_or("holds nothing")?;
+    let plain = u64::from(frame.plain);
+    if plain > LARGEST_HEAD {
+        return Err("has an index of impossible size; copy the bundle again".into());
+    }
+    let place = Place {
+        offset: 0,
+        packed: u64::from(frame.packed),
+    };
+    let mut head = Vec::new();
+    group::decoder(medium, place)
+        .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut head))
+        .map_err(|_| "its index cannot be read; copy the bundle again")?;
+    if head.len() as u64 != plain {
+        return Err("its index is not as long as its table says; copy the bundle again".into());
+    }
+    head::read(&head, trust)
+}
+
+/// Where each group lies, by the order in which bundles are written.
+fn locate(head: &Head, frames: &[Frame]) -> Result<Vec<Placed>, String> {
     let mismatch = || "its table does not fit its lock; copy the bundle again".to_owned();
     let sizes = head.lock.blobs();
     let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
@@ -260,13 +347,7 @@ fn locate(head: &Head, frames: &[Frame]) -> Result<(Vec<Placed>, Place), String>
         });
     }
     match (rest.next(), rest.next()) {
-        (Some(trailer), None) if u64::from(trailer.plain) == TRAILER => {
-            let trailer = Place {
-                offset,
-                packed: u64::from(trailer.packed),
-            };
-            Ok((groups, trailer))
-        }
+        (Some(trailer), None) if u64::from(trailer.plain) == TRAILER => Ok(groups),
         _ => Err(mismatch()),
     }
 }

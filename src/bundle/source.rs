@@ -31,6 +31,8 @@ type Raw<'a> = DigestReader<io::Take<Watched<'a, Box<dyn Read + Send>>>>;
 
 enum Source<'a> {
     Kept(Raw<'a>),
+    /// Content that is held opened up where it comes from, and compares itself.
+    Held(Watched<'a, Box<dyn Read + Send>>),
     Opened(Box<DigestReader<GzDecoder<BufReader<Raw<'a>>>>>),
 }
 
@@ -47,11 +49,17 @@ impl<'a> GroupSource<'a> {
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Self, BundleError> {
         let open = |stored: &Stored| {
-            let watched = Watched {
-                inner: blobs.open(&stored.blob)?,
+            let watched = |inner| Watched {
+                inner,
                 transfer,
                 stop,
             };
+            if let Some(opened) = &stored.opened
+                && let Some(held) = blobs.open_held(&stored.blob, opened)?
+            {
+                return Ok(Some(Source::Held(watched(held))));
+            }
+            let watched = watched(blobs.open(&stored.blob)?);
             // One byte more, to see that it is longer than it should be.
             let raw = DigestReader::new(watched.take(stored.size + 1));
             Ok(Some(match &stored.opened {
@@ -121,6 +129,7 @@ impl<'a> GroupSource<'a> {
         let buffer = &mut buffer[..limit];
         let read = match &mut self.sources[entry] {
             Some(Source::Kept(raw)) => raw.read(buffer),
+            Some(Source::Held(content)) => content.read(buffer),
             Some(Source::Opened(plain)) => plain.read(buffer),
             None => Ok(0),
         };
@@ -144,6 +153,9 @@ impl<'a> GroupSource<'a> {
         let (mut raw, content) = match self.sources[entry].take() {
             None => return Ok(()),
             Some(Source::Kept(raw)) => (raw, None),
+            Some(Source::Held(mut content)) => {
+                return io::copy(&mut content, &mut io::sink()).map(|_| ());
+            }
             Some(Source::Opened(mut plain)) => {
                 // Its trailer, and whether something follows.
                 let ended = io::copy(&mut plain, &mut io::sink());

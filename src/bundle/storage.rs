@@ -8,7 +8,7 @@
 //!
 //! A gzip stream that can be made again bit for bit may lie there as its content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gzip_exact::{Encoder, Recipe};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,21 @@ pub struct Storage {
     pub storage_version: u32,
     /// Groups in the order in which they lie in the file.
     pub groups: Vec<Group>,
+    /// Set where the file carries only what the other side lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
+}
+
+/// What a bundle leans on that carries only a difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Base {
+    /// What it is called: the bundle's name, or the site's.
+    pub name: String,
+    /// SHA-256 of its lock or inventory.
+    pub digest: Digest,
+    /// Blobs that are there and not here; never empty.
+    pub blobs: BTreeSet<Digest>,
 }
 
 /// Blobs that share frames.
@@ -134,7 +149,29 @@ impl Storage {
         Self {
             storage_version: Self::VERSION,
             groups: lock.blobs().into_keys().map(alone).collect(),
+            base: None,
         }
+    }
+
+    /// The same without what the other side has.
+    #[must_use]
+    pub fn without(mut self, base: Base) -> Self {
+        for group in &mut self.groups {
+            group
+                .entries
+                .retain(|entry| !base.blobs.contains(&entry.blob));
+            if group.entries.len() == 1 {
+                group.pieces = 1;
+            }
+        }
+        self.groups.retain(|group| !group.entries.is_empty());
+        self.base = Some(base);
+        self
+    }
+
+    /// Blobs of the lock that are not in the file.
+    pub fn absent(&self) -> impl Iterator<Item = &Digest> {
+        self.base.iter().flat_map(|base| &base.blobs)
     }
 
     /// Reads the document's text, which a stranger may have written, and holds it against the lock.
@@ -178,6 +215,17 @@ impl Storage {
                         entry.blob
                     ));
                 }
+            }
+        }
+        if self.base.as_ref().is_some_and(|base| base.blobs.is_empty()) {
+            return Err("its list of places leans on nothing; do not use it".into());
+        }
+        for digest in self.absent() {
+            if unplaced.remove(digest).is_none() {
+                return Err(format!(
+                    "its list of places does not fit its lock: {digest} must not be elsewhere; do \
+                     not use it"
+                ));
             }
         }
         match unplaced.pop_first() {

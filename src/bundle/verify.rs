@@ -24,13 +24,33 @@ impl Bundle {
     /// # Errors
     /// All blobs that are damaged, in one message.
     pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
+        self.verify_blobs(None, threads, events)
+    }
+
+    /// As [`Bundle::verify`], where not all blobs are `wanted` without what lies beside none of them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn verify_blobs(
+        &self,
+        wanted: Option<&BTreeSet<Digest>>,
+        threads: usize,
+        events: &Events,
+    ) -> Result<(), BundleError> {
         let labels = self.lock().blobs();
         let label = |digest: &Digest| labels.get(digest).map_or("", |(_, label)| label.as_str());
-        let total = self.all_stored().map(Stored::stored_size).sum();
+        let matters = |stored: &Stored| wanted.is_none_or(|wanted| wanted.contains(&stored.blob));
+        let groups: Vec<&Placed> = self
+            .groups()
+            .iter()
+            .filter(|group| group.layout.entries().iter().any(matters))
+            .collect();
+        let stored = groups.iter().flat_map(|group| group.layout.entries());
+        let total = stored.map(Stored::stored_size).sum();
         let path = self.path().display().to_string();
         let transfer = events.transfer("verify", path.clone(), Some(total));
         let threads = threads.clamp(1, MOST_THREADS);
-        let damaged = each(self.groups(), threads, |group| {
+        let damaged = each(&groups, threads, |group| {
             self.verify_group(group, &transfer)
         });
         let mut bad: Vec<String> = damaged
@@ -38,7 +58,7 @@ impl Bundle {
             .flatten()
             .map(|(digest, error)| format!("{} ({digest}): {error}", label(&digest)))
             .collect();
-        let end = decoder(self.path(), self.trailer()).and_then(|end| zeros(end, TRAILER));
+        let end = decoder(self.medium(), self.trailer()).and_then(|end| zeros(end, TRAILER));
         if end.is_err() {
             bad.push("the end of the tar".to_owned());
         }
@@ -47,10 +67,11 @@ impl Bundle {
             return Ok(());
         }
         bad.sort();
+        let count = bad.len();
+        bad.extend(self.medium().damaged_volumes());
         let list = bad.join("\n  ");
         let reason = format!(
-            "{} of {} parts are damaged; copy the bundle again:\n  {list}",
-            bad.len(),
+            "{count} of {} parts are damaged; copy the bundle again:\n  {list}",
             labels.len() + 1
         );
         Err(BundleError::Damaged { path, reason })

@@ -1,6 +1,5 @@
 //! Packing: from a lock, an arrangement and a store of blobs to one file.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -8,7 +7,9 @@ use zstd::zstd_safe::CParameter;
 
 use super::frames::{self, Frame};
 use super::lock::Lock;
+use super::output::Output;
 use super::pieces::Layout;
+use super::signature::Signer;
 use super::source::GroupSource;
 use super::storage::Storage;
 use super::{Blobs, BundleError, layout};
@@ -27,6 +28,8 @@ const FAR: u64 = 16 * 1024 * 1024;
 const JOB: u32 = 16 * 1024 * 1024;
 /// More threads would take more memory than packing may.
 const MOST_THREADS: u32 = 8;
+/// zstd level of the first frame, whatever the rest has: signing a bundle later gives the same bytes.
+const HEAD_LEVEL: i32 = 9;
 /// The unit of a tar file in bytes.
 pub(super) const TAR_BLOCK: u64 = 512;
 /// Bytes of zeros that end a tar.
@@ -34,19 +37,47 @@ pub(super) const TRAILER: u64 = 2 * TAR_BLOCK;
 
 /// How to pack.
 #[derive(Debug, Clone, Copy)]
-pub struct PackOptions {
+pub struct PackOptions<'a> {
     /// zstd level for what is not compressed already, 1 to 19.
     pub level: i32,
     /// Threads that compress; the result does not depend on it.
     pub threads: u32,
+    /// Bytes of a volume, where the bundle is to be split.
+    pub volume: Option<u64>,
+    /// Who signs it.
+    pub signed: Signed<'a>,
+}
+
+/// What becomes of a bundle's signature.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Signed<'a> {
+    /// There is none.
+    #[default]
+    No,
+    /// It is signed now.
+    By(&'a Signer),
+    /// It has the texts of another bundle of the same content, its signature included.
+    As(&'a layout::Head),
+}
+
+impl PackOptions<'_> {
+    /// One file that nobody signs.
+    pub const fn new(level: i32, threads: u32) -> Self {
+        Self {
+            level,
+            threads,
+            volume: None,
+            signed: Signed::No,
+        }
+    }
 }
 
 /// What was written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Bytes of the file.
+    /// Bytes of the file, or of all volumes.
     pub size: u64,
-    /// SHA-256 of the file.
+    /// SHA-256 of the file, or of all volumes one after another.
     pub digest: Digest,
 }
 
@@ -60,7 +91,7 @@ pub fn write(
     lock: &Lock,
     storage: &Storage,
     blobs: &dyn Blobs,
-    options: PackOptions,
+    options: PackOptions<'_>,
     events: &Events,
 ) -> Result<Written, BundleError> {
     write_until(path, lock, storage, blobs, options, events, &|| false)
@@ -75,35 +106,21 @@ pub fn write_until(
     lock: &Lock,
     storage: &Storage,
     blobs: &dyn Blobs,
-    options: PackOptions,
+    options: PackOptions<'_>,
     events: &Events,
     stop: &dyn Fn() -> bool,
 ) -> Result<Written, BundleError> {
-    let io_error = |source| BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    };
-    let (folder, partial) = partial_beside(path)?;
-    let file = partial.as_file().try_clone().map_err(io_error)?;
     let mut packer = Packer {
-        out: Counted {
-            inner: DigestWriter::new(BufWriter::with_capacity(1 << 20, file)),
-            bytes: 0,
-        },
+        out: Sink::create(path, options.volume)?,
         frames: Vec::new(),
         options,
         path: path.display().to_string(),
         stop,
     };
-    let written = packer
-        .pack(lock, storage, blobs, events)
-        .and_then(|()| packer.finish())
-        .map_err(|error| explain(error, stop(), folder, &partial, lock))?;
-    partial.as_file().sync_all().map_err(io_error)?;
-    partial
-        .persist(path)
-        .map_err(|error| io_error(error.error))?;
-    Ok(written)
+    match packer.pack(lock, storage, blobs, events) {
+        Ok(()) => packer.out.persist(),
+        Err(error) => Err(explain(error, stop(), packer.out.output(), lock)),
+    }
 }
 
 /// Makes the folder of a bundle and sees whether it takes files.
@@ -111,60 +128,101 @@ pub fn write_until(
 /// # Errors
 /// It does not.
 pub fn check_folder(path: &Path) -> Result<(), BundleError> {
-    partial_beside(path).map(|_| ())
-}
-
-/// A bundle's folder and a temporary file in it, which goes when it is dropped.
-fn partial_beside(path: &Path) -> Result<(&Path, tempfile::NamedTempFile), BundleError> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let partial = std::fs::create_dir_all(folder).and_then(|()| {
-        tempfile::Builder::new()
-            .prefix(".kubexm-bundle-")
-            .suffix(".partial")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(folder)
-    });
-    match partial {
-        Ok(partial) => Ok((folder, partial)),
-        Err(source) => Err(BundleError::Folder {
-            path: folder.display().to_string(),
-            source,
-        }),
-    }
+    Output::create(path, None).map(|_| ())
 }
 
 /// What an error of the file system means to somebody who waits for a bundle.
-fn explain(
-    error: BundleError,
-    stopped: bool,
-    folder: &Path,
-    partial: &tempfile::NamedTempFile,
-    lock: &Lock,
-) -> BundleError {
+fn explain(error: BundleError, stopped: bool, output: &Output, lock: &Lock) -> BundleError {
     match error {
         _ if stopped => BundleError::Stopped,
         BundleError::Io { path, source } if source.kind() == io::ErrorKind::StorageFull => {
             let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
-            // What is written already is free again once the partial file is gone.
-            let written = partial.as_file().metadata().map_or(0, |file| file.len());
-            let free = fs4::available_space(folder).map_or(0, |free| free + written);
+            // What is written already is free again once the partial files are gone.
+            let free = fs4::available_space(output.folder()).unwrap_or_default();
             BundleError::Full {
                 path,
                 content,
-                free,
+                free: free + output.written(),
             }
         }
         other => other,
     }
 }
 
+/// An error of the file system, or what a reader has hidden in it.
+fn named(path: &str, source: io::Error) -> BundleError {
+    match source.downcast::<BundleError>() {
+        Ok(error) => error,
+        Err(source) => BundleError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    }
+}
+
+/// Where a bundle's frames go.
+pub(super) struct Sink {
+    out: DigestWriter<BufWriter<Output>>,
+}
+
+impl Sink {
+    pub(super) fn create(path: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
+        let output = Output::create(path, volume)?;
+        Ok(Self {
+            out: DigestWriter::new(BufWriter::with_capacity(1 << 20, output)),
+        })
+    }
+
+    fn output(&self) -> &Output {
+        self.out.inner().get_ref()
+    }
+
+    /// Ends the bundle with its table of frames.
+    pub(super) fn end_table(&mut self, frames: &[Frame]) -> io::Result<()> {
+        self.write_all(&frames::encode(frames))?;
+        self.flush()
+    }
+
+    /// Gives the ended bundle its name.
+    pub(super) fn persist(self) -> Result<Written, BundleError> {
+        let (out, digest, size) = self.out.finish();
+        let (output, _) = out.into_parts();
+        output.persist()?;
+        Ok(Written { size, digest })
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.out.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The first frame of a bundle.
+pub(super) fn head_frame(
+    head: &layout::Head,
+    storage: &Storage,
+    out: &mut dyn Write,
+) -> io::Result<Frame> {
+    let storage = serde_json::to_vec(storage)?;
+    let mut plain = Vec::new();
+    for (name, content) in head.entries(&storage) {
+        plain.extend_from_slice(&entry_header(&name, content.len() as u64));
+        plain.extend_from_slice(content);
+        plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
+    }
+    let effort = Effort::plain(HEAD_LEVEL);
+    frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
+}
+
 struct Packer<'a> {
-    out: Counted<DigestWriter<BufWriter<File>>>,
+    out: Sink,
     frames: Vec<Frame>,
-    options: PackOptions,
+    options: PackOptions<'a>,
     path: String,
     stop: &'a dyn Fn() -> bool,
 }
@@ -177,31 +235,16 @@ impl Packer<'_> {
         blobs: &dyn Blobs,
         events: &Events,
     ) -> Result<(), BundleError> {
-        let head = layout::head(lock, storage).map_err(|reason| self.damaged(&reason))?;
-        let mut first = Vec::new();
-        for (name, content) in [
-            ("oci-layout".to_owned(), layout::LAYOUT.as_bytes()),
-            ("index.json".to_owned(), &head.index),
-            (
-                layout::blob_path(&Digest::of(&head.manifest)),
-                &head.manifest,
-            ),
-            (layout::blob_path(&Digest::of(&head.lock)), &head.lock),
-            (layout::blob_path(&Digest::of(&head.storage)), &head.storage),
-            (
-                layout::blob_path(&Digest::of(layout::EMPTY_CONFIG)),
-                layout::EMPTY_CONFIG,
-            ),
-        ] {
-            first.extend_from_slice(&entry_header(&name, content.len() as u64));
-            first.extend_from_slice(content);
-            first.resize(first.len().next_multiple_of(TAR_BLOCK as usize), 0);
-        }
-        let effort = Effort::plain(self.options.level);
-        self.frame(&mut &first[..], first.len() as u64, effort)?;
+        let head = self.head(lock).map_err(|reason| self.damaged(&reason))?;
+        let first = head_frame(&head, storage, &mut self.out).map_err(|error| self.io(error))?;
+        self.frames.push(first);
 
         let all = lock.blobs();
-        let total = all.values().map(|(size, _)| size).sum();
+        let carried = storage.groups.iter().flat_map(|group| &group.entries);
+        let total = carried
+            .filter_map(|entry| all.get(&entry.blob))
+            .map(|(size, _)| size)
+            .sum();
         let transfer = events.transfer("pack", self.path.clone(), Some(total));
         let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
         for group in &storage.groups {
@@ -212,7 +255,21 @@ impl Packer<'_> {
         }
         transfer.done();
         let trailer = [0u8; TRAILER as usize];
-        self.frame(&mut &trailer[..], TRAILER, Effort::plain(1))
+        self.frame(&mut &trailer[..], TRAILER, Effort::plain(1))?;
+        self.out
+            .end_table(&self.frames)
+            .map_err(|error| self.io(error))
+    }
+
+    fn head(&self, lock: &Lock) -> Result<layout::Head, String> {
+        if let Signed::As(head) = self.options.signed {
+            return Ok(head.clone());
+        }
+        let mut head = layout::head(lock)?;
+        if let Signed::By(signer) = self.options.signed {
+            head.sign(signer, &lock.name)?;
+        }
+        Ok(head)
     }
 
     fn group(&mut self, layout: &Layout, mut source: GroupSource<'_>) -> Result<(), BundleError> {
@@ -234,49 +291,20 @@ impl Packer<'_> {
         Ok(())
     }
 
-    /// One zstd frame of exactly `plain` bytes from `source`.
     fn frame(
         &mut self,
         source: &mut dyn Read,
         plain: u64,
         effort: Effort,
     ) -> Result<(), BundleError> {
-        let before = self.out.bytes;
-        let copied = compress(source, plain, &mut self.out, effort, self.options.threads)
+        let frame = frame(source, plain, &mut self.out, effort, self.options.threads)
             .map_err(|error| self.io(error))?;
-        if copied != plain {
-            return Err(self.damaged("a blob is shorter than the lock says"));
-        }
-        let packed = u32::try_from(self.out.bytes - before)
-            .map_err(|_| self.damaged("a frame grew beyond 4 GiB"))?;
-        self.frames.push(Frame {
-            packed,
-            plain: plain as u32,
-        });
+        self.frames.push(frame);
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Written, BundleError> {
-        let table = frames::encode(&self.frames);
-        self.out
-            .write_all(&table)
-            .and_then(|()| self.out.flush())
-            .map_err(|error| BundleError::Io {
-                path: self.path.clone(),
-                source: error,
-            })?;
-        let (_, digest, size) = self.out.inner.finish();
-        Ok(Written { size, digest })
-    }
-
     fn io(&self, source: io::Error) -> BundleError {
-        match source.downcast::<BundleError>() {
-            Ok(error) => error,
-            Err(source) => BundleError::Io {
-                path: self.path.clone(),
-                source,
-            },
-        }
+        named(&self.path, source)
     }
 
     fn damaged(&self, reason: &str) -> BundleError {
@@ -301,16 +329,21 @@ impl Effort {
     }
 }
 
-/// Compresses `plain` bytes as one frame. There is always at least one worker thread: zstd's
-/// threaded output differs from its single-threaded one, but not with the number of threads.
-fn compress(
+/// One zstd frame of exactly `plain` bytes from `source`. There is always at least one worker thread:
+/// zstd's threaded output differs from its single-threaded one, but not with the number of threads.
+fn frame(
     source: &mut dyn Read,
     plain: u64,
     out: &mut dyn Write,
     effort: Effort,
     threads: u32,
-) -> io::Result<u64> {
-    let mut encoder = zstd::Encoder::new(out, effort.level)?;
+) -> io::Result<Frame> {
+    let too_large = || io::Error::other("a frame grew beyond 4 GiB");
+    let mut counted = Counted {
+        inner: out,
+        bytes: 0,
+    };
+    let mut encoder = zstd::Encoder::new(&mut counted, effort.level)?;
     encoder.multithread(threads.clamp(1, MOST_THREADS))?;
     encoder.include_checksum(true)?;
     encoder.set_pledged_src_size(Some(plain))?;
@@ -320,11 +353,14 @@ fn compress(
         encoder.set_parameter(CParameter::JobSize(JOB))?;
     }
     let mut source = BufReader::with_capacity(1 << 18, source.take(plain));
-    let copied = io::copy(&mut source, &mut encoder)?;
-    if copied == plain {
-        encoder.finish()?;
+    if io::copy(&mut source, &mut encoder)? != plain {
+        return Err(io::Error::other("a blob is shorter than the lock says"));
     }
-    Ok(copied)
+    encoder.finish()?;
+    Ok(Frame {
+        packed: u32::try_from(counted.bytes).map_err(|_| too_large())?,
+        plain: u32::try_from(plain).map_err(|_| too_large())?,
+    })
 }
 
 /// A tar header with nothing of this machine in it.

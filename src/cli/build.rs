@@ -1,5 +1,6 @@
 //! `kubexm bundle build` and `kubexm bundle lock`: the connected side.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,9 +8,11 @@ use clap::Args;
 
 use super::bundle::threads;
 use super::out::say;
-use super::{Failure, interrupt};
+use super::volume_size::{VolumeSize, at_most};
+use super::{Failure, base, copies, interrupt};
 use crate::bundle::difference::differences;
-use crate::bundle::{self, Blobs, BundleError, PackOptions, Storage, Written};
+use crate::bundle::storage::Base;
+use crate::bundle::{self, Blobs, BundleError, PackOptions, Signed, Signer, Storage, Written};
 use crate::catalog::Catalog;
 use crate::deploy::proof;
 use crate::event::Events;
@@ -18,7 +21,7 @@ use crate::fetch::{Cache, Http};
 use crate::plan::Stop;
 use crate::report;
 use crate::spec::manifest::Mirrors;
-use crate::spec::{self, Cluster};
+use crate::spec::{self, Cluster, Digest};
 
 /// Where everything comes from.
 #[derive(Debug, Args)]
@@ -66,6 +69,16 @@ pub struct Build {
     /// A larger bundle in less time: `--level 3 --layers keep`
     #[arg(long, conflicts_with_all = ["level", "layers"])]
     fast: bool,
+    /// Carry only what these lack: bundles, their locks, or inventories of the site
+    #[arg(long, value_name = "FILE")]
+    base: Vec<PathBuf>,
+    /// Write volumes of at most this size, as in 4GiB (what FAT32 takes)
+    #[arg(long, value_name = "SIZE", value_parser = at_most)]
+    split: Option<VolumeSize>,
+    /// Sign it with this minisign secret key; its password is read from KUBEXM_KEY_PASSWORD, or asked
+    /// for
+    #[arg(long, value_name = "FILE")]
+    sign: Option<PathBuf>,
 }
 
 /// How gzip blobs are held in a bundle.
@@ -92,6 +105,8 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
     // Said now, not after everything was downloaded.
     bundle::check_folder(&arguments.out)?;
+    let signer = arguments.sign.as_deref().map(copies::signer).transpose()?;
+    let site = base::read(&arguments.base)?;
     let lock_path = lock_path(&arguments.out);
     let previous = read_lock(&lock_path)?;
     if arguments.locked && previous.is_none() {
@@ -106,50 +121,71 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     if arguments.locked {
         refuse_drift(previous.as_ref(), &lock, &lock_path)?;
     }
-    let (packed, listener) = (lock.clone(), events.clone());
-    let (level, layers, path) = (arguments.level(), arguments.layers(), arguments.out.clone());
-    let written = tokio::task::spawn_blocking(move || {
-        pack(&path, &packed, &cache, level, layers, &listener, &stop)
-    })
-    .await
-    .map_err(Failure::bundle)??;
-    write_lock(&lock_path, &lock)?;
-    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
-    say!("{}", arguments.out.display());
-    say!(
-        "  size     {} ({} of content)",
-        report::bytes(written.size),
-        report::bytes(content)
+    let wanted: BTreeSet<Digest> = lock.blobs().into_keys().collect();
+    let base = site.and_then(|(site, digest)| site.base(digest, &wanted));
+    if base.is_none() && !arguments.base.is_empty() {
+        events.warn("--base: what is there already has nothing of this bundle; it carries all");
+    }
+    let (listener, packing) = (
+        events.clone(),
+        Packing {
+            path: arguments.out.clone(),
+            lock: lock.clone(),
+            cache,
+            layers: arguments.layers(),
+            level: arguments.level(),
+            volume: arguments.split.map(VolumeSize::bytes),
+            base,
+            signer,
+        },
     );
-    say!("  sha256   {}", written.digest.hex());
+    let written = tokio::task::spawn_blocking(move || packing.pack(&listener, &stop))
+        .await
+        .map_err(Failure::bundle)??;
+    write_lock(&lock_path, &lock)?;
+    copies::tell(&arguments.out, written, arguments.split);
+    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    say!("  content  {}", report::bytes(content));
     say!("  lock     {}", lock_path.display());
     Ok(())
 }
 
-fn pack(
-    path: &Path,
-    lock: &bundle::Lock,
-    cache: &Cache,
-    level: i32,
+/// What is packed, and how.
+struct Packing {
+    path: PathBuf,
+    lock: bundle::Lock,
+    cache: Cache,
     layers: Layers,
-    events: &Events,
-    stop: &Stop,
-) -> Result<Written, BundleError> {
-    let stop = || stop.is_cancelled();
-    let storage = match layers {
-        Layers::Keep => Storage::plain(lock),
-        Layers::Open => {
-            events.phase("open");
-            let openings = bundle::openings(lock, cache, cache, threads(), events, &stop)?;
-            bundle::arrange(lock, &openings)
+    level: i32,
+    volume: Option<u64>,
+    base: Option<Base>,
+    signer: Option<Signer>,
+}
+
+impl Packing {
+    fn pack(self, events: &Events, stop: &Stop) -> Result<Written, BundleError> {
+        let (lock, cache) = (&self.lock, &self.cache);
+        let stop = || stop.is_cancelled();
+        let mut storage = match self.layers {
+            Layers::Keep => Storage::plain(lock),
+            Layers::Open => {
+                events.phase("open");
+                let openings = bundle::openings(lock, cache, cache, threads(), events, &stop)?;
+                bundle::arrange(lock, &openings)
+            }
+        };
+        if let Some(base) = self.base {
+            storage = storage.without(base);
         }
-    };
-    events.phase("pack");
-    let options = PackOptions {
-        level,
-        threads: threads() as u32,
-    };
-    bundle::write_until(path, lock, &storage, cache, options, events, &stop)
+        events.phase("pack");
+        let options = PackOptions {
+            level: self.level,
+            threads: threads() as u32,
+            volume: self.volume,
+            signed: self.signer.as_ref().map_or(Signed::No, Signed::By),
+        };
+        bundle::write_until(&self.path, lock, &storage, cache, options, events, &stop)
+    }
 }
 
 fn refuse_drift(
@@ -282,7 +318,7 @@ async fn prove(
     )))
 }
 
-fn lock_path(out: &Path) -> PathBuf {
+pub(super) fn lock_path(out: &Path) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".tar.zst").unwrap_or(&name);
     out.with_file_name(format!("{stem}.lock.yaml"))
@@ -301,10 +337,16 @@ pub(super) fn read_lock(path: &Path) -> Result<Option<bundle::Lock>, Failure> {
     }
 }
 
-fn write_lock(path: &Path, lock: &bundle::Lock) -> Result<(), Failure> {
+pub(super) fn write_lock(path: &Path, lock: &bundle::Lock) -> Result<(), Failure> {
+    let text = serde_saphyr::to_string(lock)
+        .map_err(|error| Failure::bundle(format!("{}: {error}", path.display())))?;
+    write_text(path, &text)
+}
+
+/// Writes a text whole or not at all.
+pub(super) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
-    let text = serde_saphyr::to_string(lock).map_err(|error| fail(&error))?;
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     let mut partial = tempfile::Builder::new()
         .prefix(".kubexm-lock-")

@@ -6,9 +6,12 @@ use clap::{Args, Subcommand};
 
 use super::Failure;
 use super::build::{self, Build, Lock, read_lock};
+use super::copies::{self, Apply, Join, Keygen, Sign, Split};
 use super::extract::{self, Extract};
 use super::out::say;
+use super::subject::Opening;
 use crate::bundle::difference::differences;
+use crate::bundle::medium::check_volume;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
 use crate::report;
@@ -30,18 +33,35 @@ pub enum Command {
     Diff(Diff),
     /// Take single programs, files or packages out of a bundle
     Extract(Extract),
+    /// Cut a bundle into volumes, or volumes into others
+    Split(Split),
+    /// Make one file of a bundle's volumes
+    Join(Join),
+    /// Sign a bundle with a minisign key
+    Sign(Sign),
+    /// Make a pair of keys to sign bundles with
+    Keygen(Keygen),
+    /// Make a whole bundle of one that carries only what was new, and those it leans on
+    Apply(Apply),
 }
 
 #[derive(Debug, Args)]
 pub struct File {
     /// The bundle
     bundle: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// The bundle
+    /// The bundle, any of its volumes, or a volume of which the others are elsewhere
     bundle: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+    /// Just the volume that is named, against the list beside it
+    #[arg(long, conflicts_with = "quick")]
+    alone: bool,
     /// Look at the index and the table of places only, which takes no time
     #[arg(long)]
     quick: bool,
@@ -60,17 +80,27 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Build(arguments) => build::build(arguments, events).await,
         Command::Lock(arguments) => build::lock(arguments, events).await,
-        Command::Inspect(File { bundle }) => inspect(&bundle),
-        Command::List(File { bundle }) => list(&bundle),
+        Command::Inspect(file) => inspect(&file.opening.open(&file.bundle)?),
+        Command::List(file) => list(&file.opening.open(&file.bundle)?),
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Verify(arguments) => verify(&arguments, events),
+        Command::Split(arguments) => copies::split(arguments, events).await,
+        Command::Join(arguments) => copies::join(arguments, events).await,
+        Command::Sign(arguments) => copies::sign(arguments, events).await,
+        Command::Keygen(arguments) => copies::keygen(&arguments),
+        Command::Apply(arguments) => copies::apply(arguments, events).await,
     }
 }
 
 fn verify(arguments: &Verify, events: &Events) -> Result<(), Failure> {
     let path = arguments.bundle.display();
-    let bundle = Bundle::open(&arguments.bundle)?;
+    if arguments.alone {
+        check_volume(&arguments.bundle, arguments.opening.folders())?;
+        say!("{path}: the volume is what the list says");
+        return Ok(());
+    }
+    let bundle = arguments.opening.open(&arguments.bundle)?;
     if arguments.quick {
         say!("{path}: the index fits the file; no content was read");
         return Ok(());
@@ -111,7 +141,7 @@ fn diff(arguments: &Diff) -> Result<(), Failure> {
 }
 
 /// The lock of a bundle, or one that lies beside it.
-fn any_lock(path: &Path) -> Result<bundle::Lock, Failure> {
+pub(super) fn any_lock(path: &Path) -> Result<bundle::Lock, Failure> {
     if path
         .extension()
         .is_some_and(|extension| extension == "yaml")
@@ -123,12 +153,25 @@ fn any_lock(path: &Path) -> Result<bundle::Lock, Failure> {
     Ok(Bundle::open(path)?.lock().clone())
 }
 
-fn inspect(path: &Path) -> Result<(), Failure> {
-    let bundle = Bundle::open(path)?;
+fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     let lock = bundle.lock();
     let join = |items: Vec<String>| items.join(", ");
-    say!("{} ({})", lock.name, path.display());
+    say!("{} ({})", lock.name, bundle.path().display());
     say!("  size           {}", report::bytes(bundle.size()));
+    if let Some(volumes) = bundle.volumes() {
+        say!("  volumes        {volumes}");
+    }
+    if let Some(base) = bundle.base() {
+        say!(
+            "  leans on       {} for {} of {} blobs",
+            base.name,
+            base.blobs.len(),
+            lock.blobs().len()
+        );
+    }
+    if let Some(key) = bundle.signed_by() {
+        say!("  signed by      key {key}");
+    }
     say!("  lock           {}", bundle.lock_digest());
     say!(
         "  kubernetes     {}",
@@ -150,8 +193,7 @@ fn inspect(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(path: &Path) -> Result<(), Failure> {
-    let bundle = Bundle::open(path)?;
+fn list(bundle: &Bundle) -> Result<(), Failure> {
     let line = |kind: &str, name: &str, size: u64, digest: &spec::Digest| {
         say!(
             "{kind:8} {:>11} {} {name}",

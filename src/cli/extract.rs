@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::Failure;
 use super::out::say;
+use super::subject::Opening;
 use crate::bundle::extract::{Item, find};
 use crate::bundle::{Bundle, BundleError};
 use crate::spec::{Arch, Version};
@@ -29,11 +30,13 @@ pub struct Extract {
     /// Only for this architecture
     #[arg(long)]
     arch: Option<Arch>,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Writes each named thing, once it is known to be right.
 pub fn run(arguments: &Extract) -> Result<(), Failure> {
-    let bundle = Bundle::open(&arguments.bundle)?;
+    let bundle = arguments.opening.open(&arguments.bundle)?;
     let (version, arch) = (arguments.version.as_ref(), arguments.arch);
     // All names are looked up first: a wrong one must not be told after gigabytes of others.
     let mut items = Vec::new();

@@ -1,6 +1,5 @@
 //! `kubexm install` and `kubexm plan`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,23 +7,20 @@ use clap::Args;
 
 use super::out::{self, say};
 use super::session::{self, Connection};
+use super::subject::Subject;
 use super::{Failure, bundle, interrupt};
-use crate::bundle::Bundle;
+use crate::bundle::Whole;
 use crate::deploy::{self, DeployError};
 use crate::event::{Event, Events, Listener};
 use crate::host::{HostError, preflight::Finding};
 use crate::plan::{self, Journal, Outcome, Skip};
 use crate::report::Output;
-use crate::spec::{self, Cluster};
+use crate::spec::Cluster;
 
 #[derive(Debug, Args)]
 pub struct Install {
-    /// The bundle
-    #[arg(long, value_name = "BUNDLE")]
-    bundle: PathBuf,
-    /// The cluster
-    #[arg(short, long, value_name = "CLUSTER")]
-    file: PathBuf,
+    #[command(flatten)]
+    subject: Subject,
     #[command(flatten)]
     connection: Connection,
     /// Look at the hosts, print the whole plan, touch nothing
@@ -34,12 +30,8 @@ pub struct Install {
 
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// The bundle
-    #[arg(long, value_name = "BUNDLE")]
-    bundle: PathBuf,
-    /// The cluster
-    #[arg(short, long, value_name = "CLUSTER")]
-    file: PathBuf,
+    #[command(flatten)]
+    subject: Subject,
 }
 
 impl From<DeployError> for Failure {
@@ -53,8 +45,7 @@ impl From<DeployError> for Failure {
 
 /// Prints the plan that a first install would follow; needs no host.
 pub fn show(arguments: &Plan) -> Result<(), Failure> {
-    let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
-    let cluster = spec::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
+    let (bundle, cluster) = arguments.subject.open()?;
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
     out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     Ok(())
@@ -63,8 +54,7 @@ pub fn show(arguments: &Plan) -> Result<(), Failure> {
 /// Installs a cluster, or goes on with an install that was stopped.
 pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let mut clock = Clock::start();
-    let opened = Arc::new(Bundle::open(&arguments.bundle)?);
-    let cluster = spec::load_cluster_for(&arguments.file, &opened.lock().kubernetes)?;
+    let (opened, cluster) = arguments.subject.open()?;
     let folder = arguments.connection.state_folder(&cluster);
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {
@@ -72,7 +62,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         return interrupt::unless_stopped(&stop, looking).await;
     }
     let journal = Arc::new(session::journal(&folder)?);
-    journal.begin("install", &opened.lock_digest().to_string());
+    journal.begin("install", &opened.bundle().lock_digest().to_string());
     let events = both(events.clone(), Arc::clone(&journal));
     let preparing = async {
         events.phase("verify");
@@ -120,7 +110,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
 async fn dry_run(
     arguments: &Install,
     cluster: &Cluster,
-    opened: &Arc<Bundle>,
+    opened: &Arc<Whole>,
     events: &Events,
     output: Output,
 ) -> Result<(), Failure> {
@@ -148,7 +138,7 @@ async fn dry_run(
 }
 
 /// Every byte of the bundle is checked before any of it reaches a host.
-async fn verify(opened: &Arc<Bundle>, events: &Events) -> Result<(), Failure> {
+async fn verify(opened: &Arc<Whole>, events: &Events) -> Result<(), Failure> {
     let (opened, events) = (Arc::clone(opened), events.clone());
     tokio::task::spawn_blocking(move || opened.verify(bundle::threads(), &events))
         .await

@@ -1,9 +1,11 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
+mod base;
 mod build;
 mod bundle;
 mod cache;
 mod config;
+mod copies;
 mod exit;
 mod extract;
 mod install;
@@ -12,6 +14,8 @@ mod out;
 mod render;
 mod reset;
 mod session;
+mod subject;
+mod volume_size;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -49,6 +53,8 @@ enum Command {
     /// Start, check and describe cluster files
     #[command(subcommand)]
     Config(config::Command),
+    /// Write down what a site has, to be carried out: a bundle can be built to carry only the rest
+    Inventory(base::Take),
     /// Look after the downloads that are kept between builds
     #[command(subcommand)]
     Cache(cache::Command),
@@ -81,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Render(render) => render::run(&render),
         Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
         Command::Config(command) => config::run(command),
+        Command::Inventory(arguments) => base::take(&arguments),
         Command::Cache(command) => cache::run(command),
     };
     runtime.shutdown_background();

@@ -1,23 +1,18 @@
 //! `kubexm render`: every file that would be put on every host, without any host.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 
 use super::out::say;
+use super::subject::Subject;
 use super::{Failure, session};
-use crate::bundle::Bundle;
-use crate::{deploy, spec};
+use crate::deploy;
 
 #[derive(Debug, Args)]
 pub struct Render {
-    /// The cluster
-    #[arg(short, long, value_name = "CLUSTER")]
-    file: PathBuf,
-    /// The bundle
-    #[arg(long, value_name = "BUNDLE")]
-    bundle: PathBuf,
+    #[command(flatten)]
+    subject: Subject,
     /// Folder for <host>/<absolute path>
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
@@ -25,8 +20,7 @@ pub struct Render {
 
 /// Writes all files. Secrets appear as words in angle brackets.
 pub fn run(arguments: &Render) -> Result<(), Failure> {
-    let bundle = Arc::new(Bundle::open(&arguments.bundle)?);
-    let cluster = spec::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
+    let (bundle, cluster) = arguments.subject.open()?;
     let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
     let mut count = 0;
     for (host, files) in deploy::rendered(&deployment.plan) {

@@ -9,7 +9,7 @@ use clap::Args;
 use futures_util::stream::{self, StreamExt};
 
 use super::Failure;
-use crate::bundle::Bundle;
+use crate::bundle::Whole;
 use crate::deploy::{Certificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
@@ -155,7 +155,7 @@ pub async fn preflight(
     cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
     facts: &BTreeMap<HostName, Facts>,
-    bundle: &Bundle,
+    bundle: &Whole,
 ) -> Vec<Finding> {
     let lock = bundle.lock();
     let files: u64 = lock.files.iter().map(|file| file.size).sum();
@@ -180,7 +180,7 @@ pub async fn preflight(
 /// What a plan is made from. The certificates are made where there are none yet.
 pub fn inputs<'a>(
     cluster: &'a Cluster,
-    bundle: &'a Arc<Bundle>,
+    bundle: &'a Arc<Whole>,
     facts: &BTreeMap<HostName, Facts>,
     state: &Path,
 ) -> Result<Inputs<'a>, Failure> {
@@ -237,7 +237,7 @@ fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure
 }
 
 /// Inputs for a look without hosts: nothing is made, certificates are words.
-pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Bundle>) -> Inputs<'a> {
+pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) -> Inputs<'a> {
     let pair = Pair {
         certificate: "<certificate>\n".to_owned(),
         key: "<key>\n".to_owned(),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Arch, HostName, Version};
+use super::{Arch, HostName, PublicKey, Version};
 
 /// A checked cluster.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub struct Cluster {
     pub registry: Registry,
     /// The operating system of the hosts.
     pub system: System,
+    /// Keys of which one must have signed the bundle; anybody's is taken where there are none.
+    pub trust: Vec<PublicKey>,
 }
 
 /// A machine and how to reach it.

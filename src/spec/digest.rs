@@ -105,6 +105,11 @@ impl<W: Write> DigestWriter<W> {
         }
     }
 
+    /// What is written to.
+    pub fn inner(&self) -> &W {
+        &self.inner
+    }
+
     /// Digest of the bytes written so far.
     pub fn digest(&self) -> Digest {
         Digest(self.hash.clone().finalize().into())

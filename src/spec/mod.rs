@@ -14,6 +14,7 @@ pub mod image;
 pub mod manifest;
 pub mod manifest_document;
 pub mod problem;
+pub mod public_key;
 mod reader;
 pub mod schema;
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod yaml;
 pub use arch::Arch;
 pub use cluster::Cluster;
 pub use cluster_document::{
-    default_cluster, load_cluster, load_cluster_for, parse_cluster, parse_cluster_for,
+    default_cluster, load_cluster, load_cluster_for, load_trust, parse_cluster, parse_cluster_for,
 };
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
@@ -32,6 +33,7 @@ pub use host_path::HostPath;
 pub use image::ImageRef;
 pub use manifest_document::{load_manifest, load_mirrors, parse_manifest, parse_mirrors};
 pub use problem::{Problem, Problems};
+pub use public_key::PublicKey;
 pub use version::Version;
 
 /// A value that does not have the form its type wants; the text says which form.

@@ -1,6 +1,6 @@
 //! Blobs in memory, and a small lock over them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
@@ -65,8 +65,54 @@ pub fn write_plain(
     path: &Path,
     lock: &Lock,
     blobs: &InMemory,
-    options: PackOptions,
+    options: PackOptions<'_>,
 ) -> Result<Written, BundleError> {
     let storage = Storage::plain(lock);
     write(path, lock, &storage, blobs, options, &Events::silent())
+}
+
+/// Bytes that compress somewhat, differing from seed to seed.
+pub fn text(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{:x} ", state % 5000)
+    };
+    let mut text = Vec::new();
+    while text.len() < length {
+        text.extend(word().into_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
+pub fn all(mut reader: impl Read) -> Vec<u8> {
+    let mut content = Vec::new();
+    reader.read_to_end(&mut content).unwrap();
+    content
+}
+
+/// One by one and all in one go: these blobs come out.
+pub fn assert_holds(source: &dyn Blobs, blobs: &InMemory) {
+    for (digest, content) in &blobs.0 {
+        assert!(all(source.open(digest).unwrap()) == *content, "{digest}");
+    }
+    let wanted: BTreeSet<Digest> = blobs.0.keys().copied().collect();
+    let mut streamed = InMemory::default();
+    let mut ended = BTreeSet::new();
+    source
+        .stream(&wanted, &mut |chunk| {
+            assert!(!ended.contains(&chunk.digest), "something follows the end");
+            let content = streamed.0.entry(chunk.digest).or_default();
+            content.extend_from_slice(chunk.bytes);
+            if chunk.last {
+                ended.insert(chunk.digest);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(streamed.0 == blobs.0, "streamed");
+    assert_eq!(ended, wanted);
 }

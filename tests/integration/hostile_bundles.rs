@@ -11,6 +11,7 @@ use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions};
 use kubexm::spec::Digest;
 
 const BLOCK: usize = 512;
+const PLACES: &str = "kubexm.storage.json";
 
 fn contents() -> [Vec<u8>; 3] {
     let noise = (0..90_000u64).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
@@ -23,10 +24,7 @@ fn lock() -> Lock {
 
 fn pack(folder: &Path, lock: &Lock) -> PathBuf {
     let path = folder.join("b.tar.zst");
-    let options = PackOptions {
-        level: 3,
-        threads: 1,
-    };
+    let options = PackOptions::new(3, 1);
     let (_, blobs) = example(&contents());
     write_plain(&path, lock, &blobs, options).unwrap();
     path
@@ -317,84 +315,36 @@ fn an_index_that_names_what_the_lock_does_not_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
     let path = folder.path().join("hostile.tar.zst");
+    let lie = |index: &mut serde_json::Value| {
+        let manifests = index["manifests"].as_array_mut().unwrap();
+        manifests.push(serde_json::json!({
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "digest": Digest::of(b"evil"), "size": u64::MAX,
+        }));
+    };
+    with_text(&parts, "index.json", &lie).write(&path);
+    assert!(refused(&path).contains("its lock does not"));
+}
+
+/// The head with one of its texts changed.
+fn with_text(parts: &Parts, name: &str, change: &dyn Fn(&mut serde_json::Value)) -> Parts {
     let head = parts.plain(0);
     let mut archive = tar::Archive::new(&head[..]);
     let mut plain = Vec::new();
     for file in archive.entries().unwrap() {
         let Ok(mut file) = file else { break };
-        let name = file.path().unwrap().display().to_string();
-        let mut content = String::new();
-        file.read_to_string(&mut content).unwrap();
-        if name == "index.json" {
-            let mut index: serde_json::Value = serde_json::from_str(&content).unwrap();
-            index["manifests"]
-                .as_array_mut()
-                .unwrap()
-                .push(serde_json::json!({
-                    "mediaType": "application/vnd.oci.image.index.v1+json",
-                    "digest": Digest::of(b"evil"), "size": u64::MAX,
-                }));
-            content = index.to_string();
-        }
-        plain.extend(entry(
-            name.as_bytes(),
-            tar::EntryType::Regular,
-            "",
-            content.as_bytes(),
-        ));
-    }
-    parts.with(0, &plain).write(&path);
-    assert!(refused(&path).contains("its lock does not"));
-}
-
-/// The head with another list of places, and everything above it made to fit.
-fn with_places(parts: &Parts, change: &dyn Fn(&mut serde_json::Value)) -> Parts {
-    use serde_json::Value;
-    let head = parts.plain(0);
-    let mut archive = tar::Archive::new(&head[..]);
-    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    for file in archive.entries().unwrap() {
-        let Ok(mut file) = file else { break };
+        let path = file.path().unwrap().display().to_string();
         let mut content = Vec::new();
         file.read_to_end(&mut content).unwrap();
-        files.push((file.path().unwrap().display().to_string(), content));
-    }
-    let mut replaced: Option<(String, Value)> = None;
-    // The list of places, then the manifest that names it, then the index that names that.
-    for key in ["groups", "layers", "manifests"] {
-        let parsed = |content: &[u8]| serde_json::from_slice::<Value>(content).ok();
-        let (name, content) = files
-            .iter_mut()
-            .find(|(_, content)| parsed(content).is_some_and(|value| value[key].is_array()))
-            .unwrap();
-        let mut value = parsed(content).unwrap();
-        match &replaced {
-            None => change(&mut value),
-            Some((old, new)) => {
-                let list = value[key].as_array_mut().unwrap();
-                let named = list
-                    .iter_mut()
-                    .find(|entry| entry["digest"] == **old)
-                    .unwrap();
-                (named["digest"], named["size"]) = (new["digest"].clone(), new["size"].clone());
-            }
+        if path == name {
+            let mut value = serde_json::from_slice(&content).unwrap();
+            change(&mut value);
+            content = value.to_string().into_bytes();
         }
-        let old = Digest::of(content).to_string();
-        *content = value.to_string().into_bytes();
-        let digest = Digest::of(content);
-        replaced = Some((
-            old,
-            serde_json::json!({"digest": digest, "size": content.len()}),
-        ));
-        if name.starts_with("blobs/") {
-            *name = format!("blobs/sha256/{}", digest.hex());
-        }
+        let kind = tar::EntryType::Regular;
+        plain.extend(entry(path.as_bytes(), kind, "", &content));
     }
-    let entries = files.iter();
-    let plain: Vec<Vec<u8>> = entries
-        .map(|(name, content)| entry(name.as_bytes(), tar::EntryType::Regular, "", content))
-        .collect();
-    parts.with(0, &plain.concat())
+    parts.with(0, &plain)
 }
 
 #[test]
@@ -408,7 +358,7 @@ fn a_list_of_places_that_lies_is_refused() {
                "encoder": encoder})
     };
     type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
-    let lies: [(Change, &str); 13] = [
+    let lies: [(Change, &str); 16] = [
         (
             &|places| places["storageVersion"] = json!(2),
             "use a newer one",
@@ -458,13 +408,34 @@ fn a_list_of_places_that_lies_is_refused() {
             &|places| places["groups"][0]["pieces"] = json!(7),
             "does not fit",
         ),
+        (
+            &|places| {
+                places["base"] = json!({"name": "x", "digest": Digest::of(b"x"), "blobs": []})
+            },
+            "leans on nothing",
+        ),
+        (
+            &|places| {
+                let blob = places["groups"][0]["entries"][0]["blob"].clone();
+                places["base"] = json!({"name": "x", "digest": Digest::of(b"x"), "blobs": [blob]});
+            },
+            "must not be elsewhere",
+        ),
+        (
+            &|places| {
+                let group = places["groups"].as_array_mut().unwrap().pop().unwrap();
+                let blob = group["entries"][0]["blob"].clone();
+                places["base"] = json!({"name": "x", "digest": Digest::of(b"x"), "blobs": [blob]});
+            },
+            "does not fit",
+        ),
     ];
     for (at, (lie, wanted)) in lies.iter().enumerate() {
-        with_places(&parts, lie).write(&path);
+        with_text(&parts, PLACES, lie).write(&path);
         let words = refused(&path);
         assert!(words.contains(wanted), "{at}: {words}");
     }
-    with_places(&parts, &|_| {}).write(&path);
+    with_text(&parts, PLACES, &|_| {}).write(&path);
     assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "none");
 }
 

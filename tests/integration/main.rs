@@ -6,6 +6,7 @@
 
 mod bundle_format;
 mod cli;
+mod differences;
 mod example;
 mod executor;
 mod fetching;
@@ -15,4 +16,6 @@ mod opened_layers;
 mod sandbox;
 mod secrets;
 mod seeding;
+mod signatures;
 mod steps;
+mod volumes;

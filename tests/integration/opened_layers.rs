@@ -2,7 +2,7 @@
 //! for them gets the bytes that were published.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Recipe, ZlibLevel};
@@ -14,12 +14,9 @@ use kubexm::bundle::{
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
-use crate::example::{InMemory, example};
+use crate::example::{InMemory, all, assert_holds, example, text};
 
-const OPTIONS: PackOptions = PackOptions {
-    level: 3,
-    threads: 2,
-};
+const OPTIONS: PackOptions<'_> = PackOptions::new(3, 2);
 
 /// Forgets everything.
 struct Forgetful;
@@ -29,23 +26,6 @@ impl Recipes for Forgetful {
         None
     }
     fn keep(&self, _: &Digest, _: Option<&Opened>) {}
-}
-
-/// Bytes that compress somewhat, differing from seed to seed.
-fn text(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        format!("{:x} ", state % 5000)
-    };
-    let mut text = Vec::new();
-    while text.len() < length {
-        text.extend(word().into_bytes());
-    }
-    text.truncate(length);
-    text
 }
 
 fn recipe(encoder: Encoder) -> Recipe {
@@ -72,35 +52,11 @@ fn pack(folder: &Path, lock: &Lock, storage: &Storage, blobs: &InMemory) -> Bund
     Bundle::open(&path).unwrap()
 }
 
-fn all(mut reader: impl Read) -> Vec<u8> {
-    let mut content = Vec::new();
-    reader.read_to_end(&mut content).unwrap();
-    content
-}
-
 /// Every way to read a bundle gives these blobs.
 fn assert_gives(bundle: &Bundle, blobs: &InMemory) {
     bundle.verify(2, &Events::silent()).unwrap();
     bundle.verify_made(&Events::silent()).unwrap();
-    for (digest, content) in &blobs.0 {
-        assert!(all(bundle.open(digest).unwrap()) == *content, "{digest}");
-    }
-    let wanted: BTreeSet<Digest> = blobs.0.keys().copied().collect();
-    let mut streamed = InMemory::default();
-    let mut ended = BTreeSet::new();
-    bundle
-        .stream(&wanted, &mut |chunk| {
-            assert!(!ended.contains(&chunk.digest), "something follows the end");
-            let content = streamed.0.entry(chunk.digest).or_default();
-            content.extend_from_slice(chunk.bytes);
-            if chunk.last {
-                ended.insert(chunk.digest);
-            }
-            Ok(())
-        })
-        .unwrap();
-    assert!(streamed.0 == blobs.0, "streamed");
-    assert_eq!(ended, wanted);
+    assert_holds(bundle, blobs);
 }
 
 proptest::proptest! {
@@ -138,7 +94,7 @@ proptest::proptest! {
             let entries = left.split_off(left.len().saturating_sub(count));
             groups.push(Group { pieces, entries });
         }
-        let storage = Storage { storage_version: Storage::VERSION, groups };
+        let storage = Storage { storage_version: Storage::VERSION, groups, base: None };
         let folder = tempfile::tempdir().unwrap();
         assert_gives(&pack(folder.path(), &lock, &storage, &blobs), &blobs);
     }
@@ -203,10 +159,7 @@ fn the_same_lock_is_packed_into_the_same_bytes() {
                 &|| false,
             );
             let storage = arrange(&lock, &opened.unwrap());
-            let options = PackOptions {
-                level: 3,
-                threads: threads as u32,
-            };
+            let options = PackOptions::new(3, threads as u32);
             let path = folder.path().join("b.tar.zst");
             let written = write(&path, &lock, &storage, &blobs, options, &Events::silent());
             written.unwrap().digest

@@ -15,7 +15,7 @@ use super::cluster::{Cluster, Dns, Registry, System};
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node};
-use super::{HostName, HostPath, Version};
+use super::{HostName, HostPath, PublicKey, Version};
 
 /// Reads and checks a cluster file.
 ///
@@ -32,6 +32,35 @@ pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
 pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
     let text = super::read_text(path)?;
     parse_cluster_for(&path.display().to_string(), &text, offered)
+}
+
+/// The keys that a cluster file trusts bundles by: asked before any bundle is opened, and so before it
+/// is known what else the file may say.
+///
+/// # Errors
+/// The file cannot be read, or one of them is no key.
+pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
+    let file = path.display().to_string();
+    let root = yaml::parse(&file, &super::read_text(path)?)?;
+    let reader = Reader::new("cluster");
+    let trust = match &root.value {
+        yaml::Value::Map(_) => {
+            let top = reader.fields(&root, "");
+            top.section("spec").map(|spec| read_trust(&spec))
+        }
+        // What is wrong is told when all of it is read.
+        _ => None,
+    };
+    reader.finish(&file, Some(trust.unwrap_or_default()))
+}
+
+fn read_trust(spec: &Fields<'_>) -> Vec<PublicKey> {
+    let Some(fields) = spec.section("bundle") else {
+        return Vec::new();
+    };
+    let trust = fields.values("trust");
+    fields.finish();
+    trust
 }
 
 /// Reads and checks the text of a cluster file; `file` is its name in messages.
@@ -95,6 +124,7 @@ fn read_spec(
     let dns = read_dns(spec);
     let registry = read_registry(spec);
     let system = read_system(spec);
+    let trust = read_trust(spec);
     Some(Cluster {
         name: name?,
         hosts,
@@ -107,6 +137,7 @@ fn read_spec(
         dns,
         registry: registry?,
         system,
+        trust,
     })
 }
 

@@ -58,10 +58,7 @@ fn alike(files: usize, length: usize) -> (Lock, InMemory) {
     example(&vec![noise(length); files])
 }
 
-const OPTIONS: PackOptions = PackOptions {
-    level: 1,
-    threads: 1,
-};
+const OPTIONS: PackOptions<'_> = PackOptions::new(1, 1);
 
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");

@@ -1,0 +1,173 @@
+//! Writing a bundle's file or volumes: under temporary names first, so that nothing half done ever
+//! has a final name.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::BundleError;
+use super::medium::{list_path, listed_volumes, volume_path};
+use crate::spec::{Digest, DigestWriter};
+
+/// The file, or the volumes, of a bundle that is being written.
+pub struct Output {
+    name: PathBuf,
+    /// Bytes of a volume; `None` where it is one file.
+    volume: Option<u64>,
+    done: Vec<(NamedTempFile, Digest)>,
+    current: NamedTempFile,
+    hash: DigestWriter<io::Sink>,
+    written: u64,
+}
+
+impl Output {
+    /// Makes the folder and sees whether it takes files.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn create(name: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
+        Ok(Self {
+            name: name.to_owned(),
+            volume,
+            done: Vec::new(),
+            current: partial_beside(name)?,
+            hash: DigestWriter::new(io::sink()),
+            written: 0,
+        })
+    }
+
+    /// The folder that it is written to.
+    pub fn folder(&self) -> &Path {
+        folder_of(&self.name)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        let done = self.done.iter().map(|(file, _)| length(file.as_file()));
+        done.sum::<u64>() + length(self.current.as_file())
+    }
+
+    /// Gives everything its name. What an earlier bundle of the same name left in the other form,
+    /// whole or in volumes, goes: it would be taken for this one.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn persist(mut self) -> Result<(), BundleError> {
+        self.current.as_file().sync_all().map_err(|e| self.io(e))?;
+        let name = self.name;
+        let (list, before) = (list_path(&name), listed_volumes(&name));
+        if before > 0 {
+            remove(&list)?;
+        }
+        if self.volume.is_none() {
+            persist(self.current, &name)?;
+            return (1..=before).try_for_each(|number| remove(&volume_path(&name, number)));
+        }
+        self.done.push((self.current, self.hash.finish().1));
+        let mut lines = String::new();
+        let count = self.done.len();
+        for (number, (volume, digest)) in (1..).zip(self.done) {
+            let path = volume_path(&name, number);
+            let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+            // Writing into a string does not fail.
+            let _ = writeln!(lines, "{}  {file_name}", digest.hex());
+            persist(volume, &path)?;
+        }
+        (count + 1..=before).try_for_each(|number| remove(&volume_path(&name, number)))?;
+        remove(&name)?;
+        let mut partial = partial_beside(&name)?;
+        let failed = |source| BundleError::Io {
+            path: list.display().to_string(),
+            source,
+        };
+        partial.write_all(lines.as_bytes()).map_err(failed)?;
+        partial.as_file().sync_all().map_err(failed)?;
+        persist(partial, &list)
+    }
+
+    fn next_volume(&mut self) -> io::Result<()> {
+        self.current.as_file().sync_all()?;
+        let next = partial_beside(&self.name).map_err(io::Error::other)?;
+        let hash = std::mem::replace(&mut self.hash, DigestWriter::new(io::sink()));
+        let full = std::mem::replace(&mut self.current, next);
+        self.done.push((full, hash.finish().1));
+        self.written = 0;
+        Ok(())
+    }
+
+    fn io(&self, source: io::Error) -> BundleError {
+        BundleError::Io {
+            path: self.name.display().to_string(),
+            source,
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let Some(volume) = self.volume else {
+            return self.current.as_file_mut().write(buffer);
+        };
+        if self.written == volume && !buffer.is_empty() {
+            self.next_volume()?;
+        }
+        let limit = (volume - self.written).min(buffer.len() as u64) as usize;
+        let count = self.current.as_file_mut().write(&buffer[..limit])?;
+        self.hash.write_all(&buffer[..count])?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.current.as_file_mut().flush()
+    }
+}
+
+fn length(file: &File) -> u64 {
+    file.metadata().map_or(0, |file| file.len())
+}
+
+fn folder_of(name: &Path) -> &Path {
+    name.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn persist(partial: NamedTempFile, path: &Path) -> Result<(), BundleError> {
+    partial
+        .persist(path)
+        .map(|_| ())
+        .map_err(|error| BundleError::Io {
+            path: path.display().to_string(),
+            source: error.error,
+        })
+}
+
+fn remove(path: &Path) -> Result<(), BundleError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(BundleError::Io {
+            path: path.display().to_string(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A temporary file in the folder of a bundle, which goes when it is dropped.
+fn partial_beside(name: &Path) -> Result<NamedTempFile, BundleError> {
+    let folder = folder_of(name);
+    let partial = std::fs::create_dir_all(folder).and_then(|()| {
+        tempfile::Builder::new()
+            .prefix(".kubexm-bundle-")
+            .suffix(".partial")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder)
+    });
+    partial.map_err(|source| BundleError::Folder {
+        path: folder.display().to_string(),
+        source,
+    })
+}

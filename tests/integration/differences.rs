@@ -1,0 +1,176 @@
+//! Bundles that carry only what the other side lacks.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubexm::bundle::storage::Base;
+use kubexm::bundle::{Bundle, BundleError, Inventory, PackOptions, Storage, Whole, write};
+use kubexm::event::Events;
+use kubexm::spec::Digest;
+
+use crate::example::{InMemory, assert_holds, example, text, write_plain};
+
+fn base_of(contents: &[Vec<u8>]) -> Base {
+    Base {
+        name: "what was there".into(),
+        digest: Digest::of(b"its lock"),
+        blobs: contents.iter().map(|content| Digest::of(content)).collect(),
+    }
+}
+
+/// A bundle of the contents that carries none of those in the base.
+fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
+    let (lock, blobs) = example(contents);
+    let storage = Storage::plain(&lock).without(base_of(base));
+    let options = PackOptions::new(3, 1);
+    write(path, &lock, &storage, &blobs, options, &Events::silent()).unwrap();
+    blobs
+}
+
+fn whole(path: &Path, contents: &[Vec<u8>]) {
+    let (lock, blobs) = example(contents);
+    write_plain(path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+}
+
+fn together(paths: &[&PathBuf]) -> Result<Whole, BundleError> {
+    let (last, bases) = paths.split_last().unwrap();
+    let bases = bases.iter().map(|path| Bundle::open(path));
+    Whole::of(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
+}
+
+fn contents(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {
+    seeds.map(|seed| text(seed, 20_000)).collect()
+}
+
+fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    let output = command.args(arguments).output().unwrap();
+    let words = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(words).unwrap())
+}
+
+#[test]
+fn a_chain_of_differences_gives_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (old, next, last) = (at("old"), at("next"), at("last"));
+    whole(&old, &contents(0..6));
+    difference(&next, &contents(2..8), &contents(2..6));
+    let blobs = difference(&last, &contents(3..10), &contents(3..8));
+    let sizes: Vec<u64> = [&old, &next, &last]
+        .map(|path| std::fs::metadata(path).unwrap().len())
+        .into();
+    assert!(
+        sizes[1] < sizes[0] / 2 && sizes[2] < sizes[0] / 2,
+        "{sizes:?}"
+    );
+    let all = together(&[&old, &next, &last]).unwrap();
+    all.verify(2, &Events::silent()).unwrap();
+    assert_holds(&all, &blobs);
+    // The order of what it leans on does not matter.
+    assert_holds(&together(&[&next, &old, &last]).unwrap(), &blobs);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (old, last) = (at("old"), at("last"));
+    whole(&old, &contents(0..3));
+    difference(&last, &contents(0..6), &contents(0..4));
+    let error = together(&[&last]).unwrap_err().to_string();
+    for part in [
+        "4 blobs are missing",
+        "what was there",
+        "part0000",
+        "--bundle",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let error = together(&[&old, &last]).unwrap_err().to_string();
+    for part in ["1 blobs are missing", "part0003"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let (old, last) = (old.display().to_string(), last.display().to_string());
+    let cluster = folder.path().join("cluster.yaml");
+    std::fs::write(&cluster, kubexm(&["config", "init"]).1).unwrap();
+    let cluster = cluster.display().to_string();
+    let (code, words) = kubexm(&["plan", "--bundle", &old, "--bundle", &last, "-f", &cluster]);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(words.contains("1 blobs are missing"), "{words}");
+}
+
+#[test]
+fn damage_in_what_it_leans_on_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (old, last) = (at("old"), at("last"));
+    whole(&old, &contents(0..4));
+    difference(&last, &contents(2..6), &contents(2..4));
+    let mut bytes = std::fs::read(&old).unwrap();
+    let middle = bytes.len() * 4 / 5;
+    bytes[middle] ^= 1;
+    std::fs::write(&old, bytes).unwrap();
+    let (_, needed) = example(&contents(2..4));
+    let damaged = Bundle::open(&old).unwrap().verify_blobs(
+        Some(&needed.0.keys().copied().collect()),
+        1,
+        &Events::silent(),
+    );
+    let seen = together(&[&old, &last])
+        .unwrap()
+        .verify(1, &Events::silent());
+    assert_eq!(
+        seen.is_err(),
+        damaged.is_err(),
+        "just what is needed is read"
+    );
+    let whole_damaged = Bundle::open(&old).unwrap().verify(1, &Events::silent());
+    assert!(whole_damaged.is_err());
+}
+
+#[test]
+fn apply_makes_the_very_bundle_that_was_not_carried() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (old, last, made, wanted) = (at("old"), at("last"), at("made.tar.zst"), at("wanted"));
+    whole(old.as_ref(), &contents(0..5));
+    let blobs = difference(last.as_ref(), &contents(2..8), &contents(2..5));
+    let (code, words) = kubexm(&["bundle", "apply", &old, &last, "-o", &made]);
+    assert_eq!(code, Some(0), "{words}");
+    let bundle = Bundle::open(made.as_ref()).unwrap();
+    assert!(bundle.base().is_none());
+    assert_holds(&bundle, &blobs);
+    // A second time gives the same bytes.
+    assert_eq!(
+        kubexm(&["bundle", "apply", &old, &last, "-o", &wanted]).0,
+        Some(0)
+    );
+    assert!(std::fs::read(&made).unwrap() == std::fs::read(&wanted).unwrap());
+    let (code, words) = kubexm(&["bundle", "apply", &last, "-o", &made]);
+    assert_eq!(code, Some(2), "{words}");
+}
+
+#[test]
+fn an_inventory_tells_what_a_site_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (old, last, out) = (at("old"), at("last"), at("site.yaml"));
+    whole(old.as_ref(), &contents(0..5));
+    difference(last.as_ref(), &contents(2..8), &contents(2..5));
+    let (code, words) = kubexm(&["inventory", &old, &last, "--site", "the ship", "-o", &out]);
+    assert_eq!(code, Some(0), "{words}");
+    let text = std::fs::read_to_string(&out).unwrap();
+    let inventory = Inventory::from_yaml(&text).unwrap();
+    let (_, all) = example(&contents(0..8));
+    assert_eq!(
+        inventory.blobs,
+        all.0.keys().copied().collect::<BTreeSet<_>>()
+    );
+    assert_eq!(inventory.site, "the ship");
+    assert!(
+        Inventory::from_yaml("inventoryVersion: 2\nsite: x\nbundles: []\nblobs: []\n").is_err()
+    );
+    assert!(Inventory::from_yaml("inventoryVersion: 1\nblobs: [sha256:00]\n").is_err());
+}

@@ -1,0 +1,258 @@
+//! Whose bundles are taken: signed by a trusted key, and nobody else's. minisign itself, where it is
+//! installed, is the judge of what a signature is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubexm::bundle::{Access, Bundle, BundleError, PackOptions, Signed, Signer};
+use kubexm::event::Events;
+use kubexm::spec::PublicKey;
+
+use crate::example::{example, text, write_plain};
+
+fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    command.env_remove("KUBEXM_KEY_PASSWORD");
+    let output = command.args(arguments).output().unwrap();
+    let words = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(words).unwrap())
+}
+
+/// A pair of keys made by the program: the secret key's file and the public one's.
+fn keys(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let base = folder.join(name);
+    let (code, words) = kubexm(&[
+        "bundle",
+        "keygen",
+        "--no-password",
+        &base.display().to_string(),
+    ]);
+    assert_eq!(code, Some(0), "{words}");
+    (base.with_extension("key"), base.with_extension("pub"))
+}
+
+fn public(path: &Path) -> PublicKey {
+    std::fs::read_to_string(path).unwrap().parse().unwrap()
+}
+
+fn pack(path: &Path, signer: Option<&Signer>) {
+    let (lock, blobs) = example(&[text(1, 30_000), text(2, 30_000)]);
+    let options = PackOptions {
+        signed: signer.map_or(Signed::No, Signed::By),
+        ..PackOptions::new(3, 1)
+    };
+    write_plain(path, &lock, &blobs, options).unwrap();
+}
+
+fn signer(path: &Path) -> Signer {
+    Signer::load(path, || panic!("no password is asked for")).unwrap()
+}
+
+fn open(path: &Path, trust: &[&PublicKey]) -> Result<Bundle, BundleError> {
+    let access = Access {
+        trust: trust.iter().copied().cloned().collect(),
+        ..Access::default()
+    };
+    Bundle::open_with(path, &access)
+}
+
+fn assert_untrusted(opened: Result<Bundle, BundleError>, part: &str) {
+    let error = opened.unwrap_err();
+    assert!(matches!(error, BundleError::Untrusted { .. }), "{error}");
+    assert!(error.to_string().contains(part), "{error}");
+}
+
+#[test]
+fn only_what_a_trusted_key_signed_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((own, own_public), (_, other_public)) =
+        (keys(folder.path(), "own"), keys(folder.path(), "o"));
+    let (own_public, other_public) = (public(&own_public), public(&other_public));
+    let path = folder.path().join("b.tar.zst");
+    pack(&path, None);
+    open(&path, &[]).unwrap();
+    assert_untrusted(open(&path, &[&own_public]), "is not signed");
+    pack(&path, Some(&signer(&own)));
+    open(&path, &[]).unwrap();
+    open(&path, &[&own_public]).unwrap();
+    open(&path, &[&other_public, &own_public]).unwrap();
+    assert_untrusted(open(&path, &[&other_public]), "another key");
+}
+
+#[test]
+fn a_signature_stays_with_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, own_public) = keys(folder.path(), "own");
+    let trusted = public(&own_public);
+    let path = folder.path().join("b.tar.zst");
+    pack(&path, Some(&signer(&own)));
+    let opened = open(&path, &[&trusted]).unwrap();
+    // Another lock under the same signature.
+    let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
+    let mut texts = opened.texts().clone();
+    let other = kubexm::bundle::layout::head(&lock).unwrap();
+    texts.index = other.index;
+    texts.manifest = other.manifest;
+    texts.lock = other.lock;
+    let options = PackOptions {
+        signed: Signed::As(&texts),
+        ..PackOptions::new(3, 1)
+    };
+    write_plain(&path, &lock, &blobs, options).unwrap();
+    open(&path, &[]).unwrap();
+    assert_untrusted(open(&path, &[&trusted]), "does not hold");
+    // Something that is no signature.
+    texts.signature = Some(b"nonsense".to_vec());
+    let options = PackOptions {
+        signed: Signed::As(&texts),
+        ..PackOptions::new(3, 1)
+    };
+    write_plain(&path, &lock, &blobs, options).unwrap();
+    assert_untrusted(open(&path, &[&trusted]), "is none");
+}
+
+#[test]
+fn a_bundle_is_signed_later_without_packing_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, own_public) = keys(folder.path(), "own");
+    let (path, signed) = (
+        folder.path().join("b.tar.zst"),
+        folder.path().join("s.tar.zst"),
+    );
+    pack(&path, None);
+    let (key, from, to) = (
+        own.display().to_string(),
+        path.display().to_string(),
+        signed.display().to_string(),
+    );
+    let (code, words) = kubexm(&["bundle", "sign", &from, "--key", &key, "-o", &to]);
+    assert_eq!(code, Some(0), "{words}");
+    let trusted = public(&own_public);
+    assert!(words.contains(&trusted.to_string()), "{words}");
+    let bundle = open(&signed, &[&trusted]).unwrap();
+    bundle.verify(1, &Events::silent()).unwrap();
+    assert_eq!(
+        bundle.lock_digest(),
+        open(&path, &[]).unwrap().lock_digest()
+    );
+    // In place, by another key.
+    let (second, second_public) = keys(folder.path(), "second");
+    let (code, words) = kubexm(&[
+        "bundle",
+        "sign",
+        &to,
+        "--key",
+        &second.display().to_string(),
+    ]);
+    assert_eq!(code, Some(0), "{words}");
+    open(&signed, &[&public(&second_public)]).unwrap();
+    assert_untrusted(open(&signed, &[&trusted]), "another key");
+}
+
+#[test]
+fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((own, own_public), (_, other_public)) =
+        (keys(folder.path(), "own"), keys(folder.path(), "o"));
+    let path = folder.path().join("b.tar.zst");
+    pack(&path, Some(&signer(&own)));
+    let (bundle, own_file, other_file) = (
+        path.display().to_string(),
+        own_public.display().to_string(),
+        other_public.display().to_string(),
+    );
+    let line = public(&own_public).to_string();
+    for trust in [&own_file, &line] {
+        let (code, words) = kubexm(&["bundle", "verify", &bundle, "--trust", trust]);
+        assert_eq!(code, Some(0), "{words}");
+    }
+    for command in ["inspect", "list", "verify"] {
+        let (code, words) = kubexm(&["bundle", command, &bundle, "--trust", &other_file]);
+        assert!(code == Some(3) && words.contains("another key"), "{words}");
+    }
+    let (code, words) = kubexm(&["bundle", "verify", &bundle, "--trust", "RWrong"]);
+    assert!(code == Some(2) && words.contains("public key"), "{words}");
+    // The cluster file's word counts as much, for every command that takes one.
+    let cluster = folder.path().join("cluster.yaml");
+    let template = kubexm(&["config", "init"]).1;
+    let trusting = |key: &PublicKey| {
+        let trust = format!("spec:\n  bundle: {{trust: [{key}]}}\n");
+        std::fs::write(&cluster, template.replacen("spec:\n", &trust, 1)).unwrap();
+    };
+    let file = cluster.display().to_string();
+    for command in ["plan", "install"] {
+        trusting(&public(&other_public));
+        let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
+        assert!(
+            code == Some(3) && words.contains("another key"),
+            "{command}: {words}"
+        );
+        std::fs::write(
+            &cluster,
+            template.replacen("spec:\n", "spec:\n  bundle: {trust: [x]}\n", 1),
+        )
+        .unwrap();
+        let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
+        assert!(
+            code == Some(2) && words.contains("spec.bundle.trust"),
+            "{command}: {words}"
+        );
+    }
+    trusting(&public(&own_public));
+    let (_, words) = kubexm(&["plan", "--bundle", &bundle, "-f", &file]);
+    assert!(!words.contains("key"), "{words}");
+}
+
+#[test]
+fn minisign_and_kubexm_understand_each_other() {
+    if Command::new("minisign").arg("-v").output().is_err() {
+        eprintln!("SKIPPED: minisign is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let minisign = |arguments: &[&str]| {
+        let mut command = Command::new("minisign");
+        let output = command.args(arguments).current_dir(folder.path()).output();
+        assert!(output.as_ref().unwrap().status.success(), "{output:?}");
+    };
+    minisign(&["-G", "-W", "-p", "m.pub", "-s", "m.key"]);
+    let path = at("b.tar.zst");
+    pack(&path, Some(&signer(&at("m.key"))));
+    let bundle = open(&path, &[&public(&at("m.pub"))]).unwrap();
+    std::fs::write(at("index.json"), &bundle.texts().index).unwrap();
+    std::fs::write(
+        at("index.json.minisig"),
+        bundle.texts().signature.as_ref().unwrap(),
+    )
+    .unwrap();
+    minisign(&["-V", "-p", "m.pub", "-m", "index.json"]);
+    // What minisign signs is taken, too, and the keys that kubexm makes are keys for minisign.
+    let (own, own_public) = keys(folder.path(), "own");
+    minisign(&[
+        "-S",
+        "-W",
+        "-s",
+        &own.display().to_string(),
+        "-m",
+        "index.json",
+    ]);
+    let text = std::fs::read_to_string(at("index.json.minisig")).unwrap();
+    public(&own_public)
+        .verify(&bundle.texts().index, &text)
+        .unwrap();
+}
+
+#[test]
+fn keys_are_kept_from_others_and_never_written_over() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (own, _) = keys(folder.path(), "own");
+    let mode = std::fs::metadata(&own).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let before = std::fs::read(&own).unwrap();
+    let name = folder.path().join("own").display().to_string();
+    let (code, words) = kubexm(&["bundle", "keygen", "--no-password", &name]);
+    assert!(code == Some(2) && words.contains("exists"), "{words}");
+    assert_eq!(std::fs::read(&own).unwrap(), before);
+}
