@@ -32,12 +32,29 @@ pub struct Component {
     /// Files to take out of an archive.
     #[serde(default)]
     members: Vec<String>,
+    /// Where releases are told; those of kubelet and kubectl are kubeadm's.
+    releases: Option<Releases>,
     /// Images that every version has.
     #[serde(default)]
     images: Vec<String>,
     /// Images whose tags follow no rule, by version.
     #[serde(default)]
     images_by_version: BTreeMap<String, Vec<String>>,
+}
+
+/// Where a project tells which releases there are.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Releases {
+    /// Texts that hold nothing but a version.
+    Stable {
+        /// Address for the newest of all.
+        all: String,
+        /// Address for the newest of a minor, with `{major}` and `{minor}`.
+        minor: String,
+    },
+    /// A GitHub project's Atom feed of releases.
+    Feed(String),
 }
 
 /// A file of a component in a version.
@@ -172,6 +189,11 @@ impl Catalog {
                 .collect(),
             url,
         }))
+    }
+
+    /// Where releases of a component are told.
+    pub fn releases(&self, name: &str) -> Option<&Releases> {
+        self.component(name).ok()?.releases.as_ref()
     }
 
     /// The images of a component in a version.

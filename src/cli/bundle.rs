@@ -9,6 +9,7 @@ use super::build::{self, Build, Lock, read_lock};
 use super::copies::{self, Apply, Join, Keygen, Sign, Split};
 use super::extract::{self, Extract};
 use super::out::say;
+use super::outdated::{self, Outdated};
 use super::subject::Opening;
 use crate::bundle::difference::differences;
 use crate::bundle::medium::check_volume;
@@ -31,6 +32,8 @@ pub enum Command {
     List(File),
     /// Say what differs between two bundles or locks
     Diff(Diff),
+    /// Say what has newer releases than the bundle
+    Outdated(Outdated),
     /// Take single programs, files or packages out of a bundle
     Extract(Extract),
     /// Cut a bundle into volumes, or volumes into others
@@ -83,6 +86,7 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Inspect(file) => inspect(&file.opening.open(&file.bundle)?),
         Command::List(file) => list(&file.opening.open(&file.bundle)?),
         Command::Diff(arguments) => diff(&arguments),
+        Command::Outdated(arguments) => outdated::run(&arguments, events).await,
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Verify(arguments) => verify(&arguments, events),
         Command::Split(arguments) => copies::split(arguments, events).await,

@@ -11,6 +11,7 @@ mod extract;
 mod install;
 mod interrupt;
 mod out;
+mod outdated;
 mod render;
 mod reset;
 mod session;

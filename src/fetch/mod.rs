@@ -9,6 +9,7 @@ pub mod http;
 pub mod kubeadm;
 pub mod oci;
 mod recipes;
+pub mod releases;
 pub mod resolve;
 pub mod store;
 

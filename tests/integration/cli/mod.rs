@@ -6,6 +6,7 @@ mod broken_off;
 mod bundles;
 mod cache;
 mod input;
+mod outdated;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
