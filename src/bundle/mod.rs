@@ -1,9 +1,12 @@
 //! The bundle: one file that crosses the gap. Knows no network.
 //!
-//! A tar in zstd: first the head (image layout, index, lock, and the list of places), then the blobs in
-//! groups. Every group begins a zstd frame of its own and a seek table ends the file, so that kubexm
+//! A tar in zstd: first the head (image layout, index, its signature, lock, and the list of places), then
+//! the blobs in groups. Every group begins a zstd frame of its own and a seek table ends the file, so that kubexm
 //! can take one blob out without reading the rest. See [`storage`] for what a group is. A bundle whose
 //! layers were kept is an OCI image layout that any tool can unpack.
+//!
+//! The file may be cut into volumes ([`medium`]), carry only what another one lacks ([`Whole`]), and be
+//! signed ([`signature`]): that says who vouches for the content, however it is packed.
 
 pub mod archive;
 mod arrange;
@@ -11,7 +14,7 @@ pub mod difference;
 pub mod extract;
 mod frames;
 mod group;
-mod head;
+pub mod head;
 pub mod inventory;
 pub mod layout;
 pub mod lock;

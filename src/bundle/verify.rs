@@ -86,6 +86,9 @@ impl Bundle {
             .all_stored()
             .filter(|stored| stored.opened.is_some())
             .collect();
+        if opened.is_empty() {
+            return Ok(());
+        }
         let total = opened.iter().map(|stored| stored.size).sum();
         let path = self.path().display().to_string();
         let transfer = events.transfer("make again", path.clone(), Some(total));

@@ -21,7 +21,7 @@ use crate::fetch::{Cache, Http};
 use crate::plan::Stop;
 use crate::report;
 use crate::spec::manifest::Mirrors;
-use crate::spec::{self, Cluster, Digest};
+use crate::spec::{self, Arch, Cluster, Digest};
 
 /// Where everything comes from.
 #[derive(Debug, Args)]
@@ -32,6 +32,9 @@ pub struct Sources {
     /// Prove the bundle complete for this cluster, instead of the default shape
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
+    /// Only for this architecture, whatever the manifest says; may be repeated
+    #[arg(long)]
+    arch: Vec<Arch>,
     /// Mirrors to ask instead of the public addresses
     #[arg(long, value_name = "MIRRORS")]
     mirrors: Option<PathBuf>,
@@ -235,7 +238,12 @@ impl Sources {
         events: &Events,
         stop: &Stop,
     ) -> Result<(bundle::Lock, Cache), Failure> {
-        let manifest = spec::load_manifest(&self.file)?;
+        let mut manifest = spec::load_manifest(&self.file)?;
+        if !self.arch.is_empty() {
+            manifest.architectures.clone_from(&self.arch);
+            manifest.architectures.sort();
+            manifest.architectures.dedup();
+        }
         let cluster = self
             .cluster
             .as_deref()
