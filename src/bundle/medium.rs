@@ -5,7 +5,7 @@
 //! checked where there is no kubexm yet.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::BundleError;
@@ -90,12 +90,11 @@ impl Medium {
                 path,
                 "is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
             )),
-            (Err(error), name) if error.kind() == io::ErrorKind::NotFound => {
-                let name = name.unwrap_or_else(|| path.to_owned());
-                let is_split = locate(&volume_path(&name, 1), folders).is_some()
-                    || locate(&list_path(&name), folders).is_some();
-                match is_split {
-                    true => Self::of_volumes(name, folders),
+            (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
+                let is_split = locate(&volume_path(path, 1), folders).is_some()
+                    || locate(&list_path(path), folders).is_some();
+                match is_split && suffixed.is_none() {
+                    true => Self::of_volumes(path.to_owned(), folders),
                     false => Err(BundleError::NoFile {
                         path: path.display().to_string(),
                     }),
@@ -219,15 +218,25 @@ impl Medium {
     /// Copies all of it; each volume is held against the list, where there is one.
     ///
     /// # Errors
-    /// A volume cannot be read or is damaged, or `out` fails.
-    pub fn copy(&self, out: &mut dyn Write) -> Result<(), BundleError> {
+    /// A volume cannot be read or is damaged, or `take` fails.
+    pub fn copy(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), BundleError>,
+    ) -> Result<(), BundleError> {
+        let mut buffer = vec![0; 1 << 18];
         for (at, part) in self.parts.iter().enumerate() {
             let failed = |source| BundleError::Io {
                 path: part.path.display().to_string(),
                 source,
             };
             let mut file = DigestReader::new(File::open(&part.path).map_err(failed)?);
-            io::copy(&mut file, out).map_err(failed)?;
+            loop {
+                let count = file.read(&mut buffer).map_err(failed)?;
+                if count == 0 {
+                    break;
+                }
+                take(&buffer[..count])?;
+            }
             let expected = self.digests.as_ref().and_then(|list| list.get(at));
             if expected.is_some_and(|expected| file.finish().0 != *expected) {
                 return Err(damaged(&part.path, "this volume is damaged; copy it again"));

@@ -5,12 +5,19 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
 use super::BundleError;
 use super::medium::{list_path, listed_volumes, volume_path};
 use crate::spec::{Digest, DigestWriter};
+
+/// How temporary files are called.
+const PREFIX: &str = ".kubexm-bundle-";
+const SUFFIX: &str = ".partial";
+/// A file that is younger may be one that is not locked yet.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// The file, or the volumes, of a bundle that is being written.
 pub struct Output {
@@ -29,6 +36,7 @@ impl Output {
     /// # Errors
     /// It does not.
     pub fn create(name: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
+        remove_abandoned(folder_of(name));
         Ok(Self {
             name: name.to_owned(),
             volume,
@@ -156,15 +164,42 @@ fn remove(path: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// A temporary file in the folder of a bundle, which goes when it is dropped.
+/// Takes away what programs left that were killed: files that nobody holds locked.
+fn remove_abandoned(folder: &Path) {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let partial = files.filter(|file| {
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+    });
+    for path in partial.map(|file| file.path()) {
+        if is_abandoned(&path).unwrap_or(false)
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            tracing::debug!(%error, "what was left stays");
+        }
+    }
+}
+
+fn is_abandoned(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
+    Ok(age > FRESH && file.try_lock().is_ok())
+}
+
+/// A temporary file in the folder of a bundle, which goes when it is dropped. It is locked as long as
+/// somebody writes it.
 fn partial_beside(name: &Path) -> Result<NamedTempFile, BundleError> {
     let folder = folder_of(name);
     let partial = std::fs::create_dir_all(folder).and_then(|()| {
-        tempfile::Builder::new()
-            .prefix(".kubexm-bundle-")
-            .suffix(".partial")
+        let partial = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .suffix(SUFFIX)
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(folder)
+            .tempfile_in(folder)?;
+        // A file system without locks has no use for them here either.
+        let _ = partial.as_file().try_lock();
+        Ok(partial)
     });
     partial.map_err(|source| BundleError::Folder {
         path: folder.display().to_string(),

@@ -21,7 +21,9 @@ pub fn resplit(
     stop: &dyn Fn() -> bool,
 ) -> Result<Written, BundleError> {
     let mut copy = Copying::begin(bundle, path, volume, events, stop)?;
-    bundle.medium().copy(&mut copy)?;
+    bundle
+        .medium()
+        .copy(|bytes| copy.write_all(bytes).map_err(|error| copy.failed(error)))?;
     copy.end()
 }
 

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Signer {
 pub enum KeyError {
     /// The file is no secret key.
     #[error(
-        "{path}: is no minisign secret key: {reason}\n`kubexm bundle keygen` or `minisign -G` makes one."
+        "{path}: cannot be taken as a minisign secret key: {reason}\n`kubexm bundle keygen` or `minisign -G` makes one."
     )]
     Unreadable {
         /// The file.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use kubexm::bundle::storage::Base;
 use kubexm::bundle::{Bundle, BundleError, Inventory, PackOptions, Storage, Whole, write};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
-use crate::example::{InMemory, assert_holds, example, text, write_plain};
+use crate::example::{InMemory, assert_holds, example, kubexm, text, write_plain};
 
 fn base_of(contents: &[Vec<u8>]) -> Base {
     Base {
@@ -41,13 +40,6 @@ fn together(paths: &[&PathBuf]) -> Result<Whole, BundleError> {
 
 fn contents(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {
     seeds.map(|seed| text(seed, 20_000)).collect()
-}
-
-fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
-    let output = command.args(arguments).output().unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(words).unwrap())
 }
 
 #[test]

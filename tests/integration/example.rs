@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
 use kubexm::bundle::{Blobs, BundleError, Lock, PackOptions, Storage, Written, write};
@@ -115,4 +116,15 @@ pub fn assert_holds(source: &dyn Blobs, blobs: &InMemory) {
         .unwrap();
     assert!(streamed.0 == blobs.0, "streamed");
     assert_eq!(ended, wanted);
+}
+
+/// Runs the real program: its exit code, and what it wrote.
+pub fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    command
+        .env_remove("KUBEXM_KEY_PASSWORD")
+        .stdin(Stdio::null());
+    let output = command.args(arguments).output().unwrap();
+    let words = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(words).unwrap())
 }

@@ -8,15 +8,7 @@ use kubexm::bundle::{Access, Bundle, BundleError, PackOptions, Signed, Signer};
 use kubexm::event::Events;
 use kubexm::spec::PublicKey;
 
-use crate::example::{example, text, write_plain};
-
-fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
-    command.env_remove("KUBEXM_KEY_PASSWORD");
-    let output = command.args(arguments).output().unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(words).unwrap())
-}
+use crate::example::{example, kubexm, text, write_plain};
 
 /// A pair of keys made by the program: the secret key's file and the public one's.
 fn keys(folder: &Path, name: &str) -> (PathBuf, PathBuf) {

@@ -8,7 +8,7 @@ use kubexm::bundle::medium::{list_path, volume_path};
 use kubexm::bundle::{Access, Bundle, PackOptions};
 use kubexm::event::Events;
 
-use crate::example::{InMemory, assert_holds, example, text, write_plain};
+use crate::example::{InMemory, assert_holds, example, kubexm, text, write_plain};
 
 fn split(path: &Path, contents: &[Vec<u8>], volume: u64) -> InMemory {
     let (lock, blobs) = example(contents);
@@ -39,13 +39,6 @@ fn joined(path: &Path) -> Vec<u8> {
         .take_while(|volume| volume.exists())
         .flat_map(|volume| std::fs::read(volume).unwrap())
         .collect()
-}
-
-fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
-    let output = command.args(arguments).output().unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(words).unwrap())
 }
 
 fn shown(path: &Path) -> String {
@@ -102,6 +95,8 @@ fn every_way_to_name_a_split_bundle_opens_it() {
         let (code, words) = kubexm(&["bundle", "verify", &shown(&name)]);
         assert_eq!(code, Some(0), "{words}");
     }
+    let (code, words) = kubexm(&["bundle", "verify", &shown(&volume_path(&path, 99))]);
+    assert!(code == Some(3) && words.contains("no such file"), "{words}");
     let (_, words) = kubexm(&["bundle", "inspect", &shown(&path)]);
     assert!(words.contains("volumes"), "{words}");
 }
@@ -261,4 +256,32 @@ fn the_command_line_splits_and_joins() {
         &shown(&out),
     ]);
     assert!(code == Some(2) && words.contains("as in 4GiB"), "{words}");
+}
+
+#[test]
+fn what_a_killed_program_left_goes_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let old = |name: &str| {
+        let file = std::fs::File::create(at(name)).unwrap();
+        file.set_modified(hour_ago).unwrap();
+        file
+    };
+    drop(old(".kubexm-bundle-left.partial"));
+    drop(old("notes.partial"));
+    let held = old(".kubexm-bundle-held.partial");
+    held.lock().unwrap();
+    std::fs::write(at(".kubexm-bundle-young.partial"), "").unwrap();
+    let (lock, blobs) = example(&some());
+    write_plain(&at("b.tar.zst"), &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    assert_eq!(
+        names(folder.path()),
+        [
+            ".kubexm-bundle-held.partial",
+            ".kubexm-bundle-young.partial",
+            "b.tar.zst",
+            "notes.partial"
+        ]
+    );
 }
