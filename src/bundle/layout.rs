@@ -18,10 +18,14 @@ pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The config of an artifact manifest without configuration.
 pub const EMPTY_CONFIG: &[u8] = b"{}";
 
-const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
-const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
-const TITLE: &str = "org.opencontainers.image.title";
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
+/// Media type of a manifest.
+pub const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Media type of an index.
+pub const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+/// Annotation: the name that a layer has as a file.
+pub const TITLE: &str = "org.opencontainers.image.title";
+/// Annotation: the name of a manifest in an index.
+pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// The texts that stand first in a bundle.
 pub struct Head {

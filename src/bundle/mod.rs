@@ -8,6 +8,7 @@
 pub mod archive;
 mod arrange;
 pub mod difference;
+pub mod export;
 pub mod extract;
 mod frames;
 mod group;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Failure;
 use super::build::{self, Build, Lock, read_lock};
+use super::export::{self, Export};
 use super::extract::{self, Extract};
 use super::out::say;
 use crate::bundle::difference::differences;
@@ -30,6 +31,8 @@ pub enum Command {
     Diff(Diff),
     /// Take single programs, files or packages out of a bundle
     Extract(Extract),
+    /// Write images of a bundle as an OCI image layout or for `docker load`
+    Export(Export),
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +67,7 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::List(File { bundle }) => list(&bundle),
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
+        Command::Export(arguments) => export::run(arguments, events).await,
         Command::Verify(arguments) => verify(&arguments, events),
     }
 }

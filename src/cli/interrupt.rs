@@ -17,6 +17,9 @@ pub const STOPPING_STEPS: &str =
 /// The same of a build.
 pub const STOPPING_BUILD: &str = "stopping: what is downloaded stays in the cache";
 
+/// The same of what leaves nothing behind.
+pub const STOPPING: &str = "stopping: nothing half done is left behind";
+
 /// Watches from now on. The first signal asks the run to stop, which is told by `stopping`; the
 /// second ends the program at once.
 pub fn watch(events: &Events, stopping: &'static str) -> Stop {

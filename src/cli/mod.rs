@@ -5,6 +5,7 @@ mod bundle;
 mod cache;
 mod config;
 mod exit;
+mod export;
 mod extract;
 mod install;
 mod interrupt;

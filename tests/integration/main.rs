@@ -16,3 +16,4 @@ mod sandbox;
 mod secrets;
 mod seeding;
 mod steps;
+mod travel;
