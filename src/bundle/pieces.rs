@@ -1,7 +1,7 @@
 //! What a group is as a tar: which piece follows which, under which name.
 
 use super::layout::blob_path;
-use super::storage::{Group, Opened};
+use super::storage::{Entry, Group, Opened};
 use super::write::TAR_BLOCK;
 use crate::spec::Digest;
 
@@ -64,6 +64,18 @@ impl Layout {
             pieces: group.pieces,
             entries: entries.collect::<Option<_>>()?,
         })
+    }
+
+    /// What it was made of.
+    pub fn group(&self) -> Group {
+        let entries = self.entries.iter().map(|stored| Entry {
+            blob: stored.blob,
+            opened: stored.opened.clone(),
+        });
+        Group {
+            pieces: self.pieces,
+            entries: entries.collect(),
+        }
     }
 
     /// The blobs.

@@ -282,7 +282,7 @@ async fn prove(
     )))
 }
 
-fn lock_path(out: &Path) -> PathBuf {
+pub(super) fn lock_path(out: &Path) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".tar.zst").unwrap_or(&name);
     out.with_file_name(format!("{stem}.lock.yaml"))
@@ -301,7 +301,7 @@ pub(super) fn read_lock(path: &Path) -> Result<Option<bundle::Lock>, Failure> {
     }
 }
 
-fn write_lock(path: &Path, lock: &bundle::Lock) -> Result<(), Failure> {
+pub(super) fn write_lock(path: &Path, lock: &bundle::Lock) -> Result<(), Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
     let text = serde_saphyr::to_string(lock).map_err(|error| fail(&error))?;

@@ -9,6 +9,8 @@ use super::build::{self, Build, Lock, read_lock};
 use super::export::{self, Export};
 use super::extract::{self, Extract};
 use super::out::say;
+use super::pull::{self, Pull};
+use super::push::{self, Push};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
@@ -33,6 +35,10 @@ pub enum Command {
     Extract(Extract),
     /// Write images of a bundle as an OCI image layout or for `docker load`
     Export(Export),
+    /// Send a whole bundle to a registry; what it has already is not sent again
+    Push(Push),
+    /// Fetch a whole bundle from a registry
+    Pull(Pull),
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +74,8 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Export(arguments) => export::run(arguments, events).await,
+        Command::Push(arguments) => push::run(arguments, events).await,
+        Command::Pull(arguments) => pull::run(arguments, events).await,
         Command::Verify(arguments) => verify(&arguments, events),
     }
 }

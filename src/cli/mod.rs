@@ -10,6 +10,8 @@ mod extract;
 mod install;
 mod interrupt;
 mod out;
+mod pull;
+mod push;
 mod render;
 mod reset;
 mod session;

@@ -1,6 +1,7 @@
 //! Bundles on their way through other people's tools and registries.
 
 mod export;
+mod registry;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
