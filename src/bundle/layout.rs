@@ -102,6 +102,10 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8], storage: &[u8]) -> Value {
             layers.push(descriptor(kind, package.digest, package.size, &title));
         }
     }
+    for own in &lock.own {
+        let title = format!("{}s/{}", own.kind, own.file_name());
+        layers.push(descriptor(own.media_type(), own.digest, own.size, &title));
+    }
     json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST_TYPE,

@@ -16,6 +16,7 @@ mod head;
 pub(crate) mod layout;
 pub mod lock;
 mod opening;
+pub mod own;
 mod pieces;
 mod plausible;
 mod read;

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::Failure;
+use super::add::{self, Add};
 use super::build::{self, Build, Lock, read_lock};
 use super::export::{self, Export};
 use super::extract::{self, Extract};
 use super::out::say;
 use super::pull::{self, Pull};
 use super::push::{self, Push};
+use super::remove::{self, Remove};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
@@ -35,6 +37,10 @@ pub enum Command {
     Extract(Extract),
     /// Write images of a bundle as an OCI image layout or for `docker load`
     Export(Export),
+    /// Add images, files, charts and manifests of your own to a bundle
+    Add(Add),
+    /// Take things out of a bundle, unless something in it needs them
+    Remove(Remove),
     /// Send a whole bundle to a registry; what it has already is not sent again
     Push(Push),
     /// Fetch a whole bundle from a registry
@@ -74,6 +80,8 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Export(arguments) => export::run(arguments, events).await,
+        Command::Add(arguments) => add::run(arguments, events).await,
+        Command::Remove(arguments) => remove::run(arguments, events).await,
         Command::Push(arguments) => push::run(arguments, events).await,
         Command::Pull(arguments) => pull::run(arguments, events).await,
         Command::Verify(arguments) => verify(&arguments, events),
@@ -152,6 +160,9 @@ fn inspect(path: &Path) -> Result<(), Failure> {
     );
     say!("  files          {}", lock.files.len());
     say!("  images         {}", lock.images.len());
+    if !lock.own.is_empty() {
+        say!("  your own       {}", lock.own.len());
+    }
     for set in &lock.packages {
         let (count, place) = (
             set.packages.len(),
@@ -188,6 +199,18 @@ fn list(path: &Path) -> Result<(), Failure> {
             size,
             &image.manifest.digest,
         );
+    }
+    for own in &bundle.lock().own {
+        let name = match &own.version {
+            Some(version) => format!("{} {version}", own.name),
+            None => own.name.clone(),
+        };
+        line(own.kind.name(), &name, own.size, &own.digest);
+        for image in &own.images {
+            let there = bundle.lock().image(image).is_some();
+            let note = if there { "" } else { " (not in the bundle)" };
+            say!("{:8} runs {image}{note}", "");
+        }
     }
     for set in &bundle.lock().packages {
         for package in &set.packages {

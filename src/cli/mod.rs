@@ -1,5 +1,6 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
+mod add;
 mod build;
 mod bundle;
 mod cache;
@@ -12,7 +13,9 @@ mod interrupt;
 mod out;
 mod pull;
 mod push;
+mod remove;
 mod render;
+mod repack;
 mod reset;
 mod session;
 

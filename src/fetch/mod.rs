@@ -8,9 +8,11 @@ mod credentials;
 pub mod http;
 pub mod kubeadm;
 pub mod oci;
+pub mod own;
 mod recipes;
 pub mod resolve;
 pub mod store;
+mod take_over;
 
 pub use cache::Cache;
 pub use http::Http;

@@ -241,7 +241,7 @@ impl Puller {
     }
 
     /// A manifest by tag or digest, into the cache.
-    async fn manifest(
+    pub(super) async fn manifest(
         &self,
         name: &ImageRef,
         digest: Option<Digest>,
