@@ -47,6 +47,23 @@ pub enum Command {
     Pull(Pull),
 }
 
+impl Command {
+    /// Whether it does something that takes its time, and tells of it by events.
+    pub fn tells(&self) -> bool {
+        use Command as C;
+        matches!(
+            self,
+            C::Build(_)
+                | C::Lock(_)
+                | C::Add(_)
+                | C::Remove(_)
+                | C::Export(_)
+                | C::Push(_)
+                | C::Pull(_)
+        )
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct File {
     /// The bundle

@@ -68,14 +68,16 @@ impl OwnPlace {
         if !text.contains("://") {
             return Ok(Self::Path(text.into()));
         }
-        let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !["https", "http", "oci"].contains(&url.scheme()) {
             return Err(wrong(
                 "wants https://, http:// or a path; charts also oci://",
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            let url = Url::parse("https://hidden.invalid").map_err(|e| wrong(&e.to_string()))?;
+            // An address without host takes none; then it has none to hide either.
+            let _ = url.set_username("");
+            let _ = url.set_password(None);
             let reason = "carries a user or password, which would be written into the lock";
             return Err(InvalidValue::new("address", url.as_str(), reason));
         }

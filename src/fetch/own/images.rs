@@ -112,7 +112,7 @@ fn documents(text: &str) -> Vec<String> {
 /// A document as a tree, read within limits; `None` where it is no YAML.
 pub fn parse(text: &str) -> Option<Value> {
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 1_000_000 },
+        budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 300_000, max_aliases: 1000, max_recorded_anchor_events: 20_000 },
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).ok()
@@ -281,4 +281,111 @@ pub fn sort(found: &mut Vec<Found>) {
             .map_or(one.text.clone(), ToString::to_string);
         seen.insert(key)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<(String, bool)> {
+        let mut found = of_yaml(text, "").found;
+        sort(&mut found);
+        let image = |one: &Found| one.image.as_ref().ok().map(ToString::to_string);
+        let shown = |one: &Found| image(one).unwrap_or_else(|| format!("?{}", one.text));
+        found.iter().map(|one| (shown(one), one.is_sure)).collect()
+    }
+
+    #[test]
+    fn pods_images_are_sure_wherever_the_pod_stands() {
+        let text = "
+kind: List
+items:
+- kind: CronJob
+  metadata: {name: c}
+  spec: {jobTemplate: {spec: {template: {spec: {
+    containers: [{name: a, image: a.example/a:1}],
+    initContainers: [{name: b, image: 'b:2'}],
+    ephemeralContainers: [{name: c, image: c.example/c@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855}],
+    volumes: [{name: v, image: {reference: d.example/d:4}}]}}}}}
+--- # another
+kind: Rollout
+spec: {template: {spec: {containers: [{image: e.example/e:5}]}}}
+";
+        let sure: Vec<String> = found(text)
+            .into_iter()
+            .filter(|f| f.1)
+            .map(|f| f.0)
+            .collect();
+        let digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let c = format!("c.example/c@{digest}");
+        let all = [
+            "a.example/a:1",
+            "docker.io/library/b:2",
+            &c,
+            "d.example/d:4",
+            "e.example/e:5",
+        ];
+        assert_eq!(sure.len(), all.len(), "{sure:?}");
+        assert!(
+            all.iter().all(|image| sure.iter().any(|s| s == image)),
+            "{sure:?}"
+        );
+        let places = of_yaml(text, "").found;
+        assert_eq!(places[0].place, "CronJob c, container a");
+    }
+
+    #[test]
+    fn others_are_guesses_and_what_is_no_image_is_left_alone() {
+        let text = "
+kind: Prometheus
+metadata: {name: p}
+spec:
+  image: quay.io/p/p:v3
+  alertmanager: {image: {registry: quay.io, repository: p/a, tag: 0.28}}
+  icon: {image: /logo.png}
+  page: {image: https://example.org/x.png}
+  word: {image: picture}
+  repo: {repository: https://charts.example, name: x}
+  env: [{name: RELATED_IMAGE_X, value: x.example/x:1}, {name: OTHER, value: y.example/y:1}]
+";
+        let wanted = ["quay.io/p/a:0.28", "quay.io/p/p:v3", "x.example/x:1"];
+        let wanted: Vec<_> = wanted.iter().map(|w| ((*w).to_owned(), false)).collect();
+        assert_eq!(found(text), wanted);
+    }
+
+    #[test]
+    fn what_somebody_must_decide_is_said_and_never_taken() {
+        let text = "kind: Pod\nspec: {containers: [{name: a, image: nginx}, \
+                    {name: b, image: 'x.example/b:${TAG}'}]}\n";
+        let read = of_yaml(text, "");
+        assert!(
+            read.found.iter().all(|f| f.sure().is_none() && f.is_sure),
+            "{read:?}"
+        );
+        assert!(
+            read.found[0].to_string().contains("Pod, container a"),
+            "{read:?}"
+        );
+        assert!(read.found[1].to_string().contains("variable"), "{read:?}");
+    }
+
+    #[test]
+    fn a_document_that_is_no_yaml_takes_no_other_with_it() {
+        let text = "a: [\n  image: x.example/a:1\n---\nkind: Pod\nspec: {containers: [{image: b.example/b:1}]}\n";
+        let read = of_yaml(text, "");
+        assert_eq!((read.documents, read.unreadable), (1, 1));
+        let all = [
+            ("b.example/b:1".to_owned(), true),
+            ("x.example/a:1".to_owned(), false),
+        ];
+        assert_eq!(found(text), all);
+    }
+
+    #[test]
+    fn deep_and_endless_documents_end() {
+        let deep = format!("kind: Pod\nx: {}{}", "[".repeat(50_000), "]".repeat(50_000));
+        assert_eq!(of_yaml(&deep, "").unreadable, 1);
+        let bomb = "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g]\n";
+        assert_eq!(of_yaml(bomb, "").unreadable, 1);
+    }
 }

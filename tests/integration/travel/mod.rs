@@ -1,14 +1,17 @@
 //! Bundles on their way through other people's tools and registries.
 
 mod export;
+mod own;
 mod registry;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm::bundle::{Lock, PackOptions, Storage, arrange, openings, write};
+use kubexm::bundle::{Lock, PackOptions, arrange, openings, write};
 use kubexm::event::Events;
 use kubexm::fetch::Cache;
 use kubexm::spec::{Arch, Digest};
@@ -47,7 +50,7 @@ fn as_json(blob: &Descriptor) -> Value {
 
 /// A layer with one file, as Go's or zlib's encoder would have made it.
 fn layer(seed: u64) -> (Vec<u8>, Digest) {
-    let content = text(seed, 300_000);
+    let content = text(seed, 200_000);
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(content.len() as u64);
@@ -160,17 +163,25 @@ const OPTIONS: PackOptions = PackOptions {
     threads: 2,
 };
 
-/// A bundle of [`content`] as `bundle build` writes it: layers opened, kin in pieces.
+/// A bundle of [`content`] as `bundle build` writes it, layers opened and kin in pieces: made once,
+/// since looking for the layers' encoders takes a second.
 fn bundle(folder: &Path) -> (PathBuf, Lock, InMemory) {
-    let (lock, blobs) = content();
-    let cache = Cache::open(&folder.join("recipes")).unwrap();
-    let events = Events::silent();
-    let openings = openings(&lock, &blobs, &cache, 2, &events, &|| false).unwrap();
-    assert_eq!(openings.len(), 4, "every layer can be made again");
-    let storage: Storage = arrange(&lock, &openings);
+    static MADE: OnceLock<(Vec<u8>, Lock, BTreeMap<Digest, Vec<u8>>)> = OnceLock::new();
+    let (bytes, lock, blobs) = MADE.get_or_init(|| {
+        let (lock, blobs) = content();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let events = Events::silent();
+        let openings = openings(&lock, &blobs, &cache, 2, &events, &|| false).unwrap();
+        assert_eq!(openings.len(), 4, "every layer can be made again");
+        let path = folder.path().join("b.tar.zst");
+        let storage = arrange(&lock, &openings);
+        write(&path, &lock, &storage, &blobs, OPTIONS, &events).unwrap();
+        (std::fs::read(path).unwrap(), lock, blobs.0)
+    });
     let path = folder.join("b.tar.zst");
-    write(&path, &lock, &storage, &blobs, OPTIONS, &events).unwrap();
-    (path, lock, blobs)
+    std::fs::write(&path, bytes).unwrap();
+    (path, lock.clone(), InMemory(blobs.clone()))
 }
 
 fn kubexm(arguments: &[&str]) -> (Option<i32>, String, String) {

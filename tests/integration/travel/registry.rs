@@ -128,7 +128,7 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
         let original = std::fs::read(&path).unwrap();
         for (number, place) in [tagged.clone(), pinned].iter().enumerate() {
             let out = cache(&format!("back{number}.tar.zst"));
-            let pulls = cache(&format!("pull{number}"));
+            let pulls = cache("pull");
             let (code, _, err) = kubexm(&["bundle", "pull", place, "-o", &out, "--cache", &pulls]);
             assert_eq!(code, Some(0), "{place}: {err}");
             assert!(
