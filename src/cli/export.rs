@@ -12,7 +12,11 @@ use crate::event::Events;
 use crate::spec::{Arch, ImageRef};
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("target").required(true))]
+#[command(
+    group = ArgGroup::new("target").required(true),
+    override_usage = "kubexm bundle export <BUNDLE> --oci-layout <DIR|FILE.tar> [OPTIONS]\n       \
+                      kubexm bundle export <BUNDLE> --docker-archive <FILE.tar> [OPTIONS]"
+)]
 pub struct Export {
     /// The bundle
     bundle: PathBuf,

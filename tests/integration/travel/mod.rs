@@ -1,5 +1,6 @@
 //! Bundles on their way through other people's tools and registries.
 
+mod charts;
 mod export;
 mod own;
 mod registry;
@@ -166,7 +167,8 @@ const OPTIONS: PackOptions = PackOptions {
 /// A bundle of [`content`] as `bundle build` writes it, layers opened and kin in pieces: made once,
 /// since looking for the layers' encoders takes a second.
 fn bundle(folder: &Path) -> (PathBuf, Lock, InMemory) {
-    static MADE: OnceLock<(Vec<u8>, Lock, BTreeMap<Digest, Vec<u8>>)> = OnceLock::new();
+    type Made = (Vec<u8>, Lock, BTreeMap<Digest, Vec<u8>>);
+    static MADE: OnceLock<Made> = OnceLock::new();
     let (bytes, lock, blobs) = MADE.get_or_init(|| {
         let (lock, blobs) = content();
         let folder = tempfile::tempdir().unwrap();

@@ -1,45 +1,31 @@
-//! A bundle into a registry.
-//!
-//! A bundle gives its blobs in the order in which they lie in it, many at once; a registry wants each
-//! from its start to its end, and again where the line drops. So each blob that the registry lacks is
-//! put into a file without name first, and sent from there.
+//! A bundle into a registry: blobs, then the manifests over them, and the tag at last.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+mod blobs;
+
+use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
 use reqwest::header::HeaderValue;
-use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio_util::io::ReaderStream;
+
+use blobs::Spooled;
 
 use super::refusal::{PushRefusal, push_failure};
 use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use crate::bundle::transport::{self, ImageManifest, Transport};
-use crate::bundle::{Blobs, Bundle, BundleError};
-use crate::event::{Events, Transfer};
+use crate::bundle::{Bundle, BundleError};
+use crate::event::Events;
 use crate::fetch::{FetchError, credentials};
 use crate::spec::{Digest, ImageRef};
 
-/// Blobs on their way at once; more bring little, and some registries count.
-const PARALLEL: usize = 6;
-/// Questions at once whether a blob is there.
-const QUESTIONS: usize = 16;
 /// How often a blob or a manifest is tried.
 const TRIES: u32 = 4;
-/// Nothing moved for so long: a registry may take its time to store a large blob.
-const STALLED: Duration = Duration::from_secs(120);
-/// Bytes that are read from a file at a time.
-const STEP: usize = 1 << 18;
-
 /// What a push did.
 #[derive(Debug, Clone)]
 pub struct Pushed {
@@ -65,14 +51,6 @@ pub struct Pusher {
     mount_from: Option<Reference>,
     spool: PathBuf,
     events: Events,
-}
-
-/// A blob that waits for being sent.
-struct Spooled {
-    digest: Digest,
-    size: u64,
-    label: String,
-    file: File,
 }
 
 impl Pusher {
@@ -164,99 +142,6 @@ impl Pusher {
             there,
             images: images.len(),
         })
-    }
-
-    /// Which blobs the registry does not have.
-    async fn missing(
-        &self,
-        all: &BTreeMap<Digest, (u64, String)>,
-    ) -> Result<BTreeMap<Digest, (u64, String)>, FetchError> {
-        let asked = stream::iter(all.iter().map(|(digest, blob)| async move {
-            let there = self.has(digest).await?;
-            Ok::<_, FetchError>((!there).then(|| (*digest, blob.clone())))
-        }));
-        let found: Vec<_> = asked.buffer_unordered(QUESTIONS).try_collect().await?;
-        Ok(found.into_iter().flatten().collect())
-    }
-
-    async fn has(&self, digest: &Digest) -> Result<bool, FetchError> {
-        let text = digest.to_string();
-        self.persist(&text, || self.client.blob_exists(&self.repository, &text))
-            .await
-            .map_err(Into::into)
-    }
-
-    /// Takes what it can from another repository; what is left over.
-    async fn mount(
-        &self,
-        missing: BTreeMap<Digest, (u64, String)>,
-        from: &Reference,
-    ) -> BTreeMap<Digest, (u64, String)> {
-        let asked = stream::iter(missing.into_iter().map(|(digest, blob)| async move {
-            let text = digest.to_string();
-            let mounted = self.client.mount_blob(&self.repository, from, &text).await;
-            // Whatever the reason: what is not mounted is sent.
-            mounted.is_err().then_some((digest, blob))
-        }));
-        let left: Vec<_> = asked.buffer_unordered(QUESTIONS).collect().await;
-        left.into_iter().flatten().collect()
-    }
-
-    /// Reads the bundle once and sends what comes out of it.
-    async fn blobs(
-        &self,
-        bundle: Arc<Bundle>,
-        missing: BTreeMap<Digest, (u64, String)>,
-    ) -> Result<(), FetchError> {
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let (send, receive) = mpsc::channel(PARALLEL);
-        let folder = self.spool.clone();
-        let reading = tokio::task::spawn_blocking(move || spool(&bundle, &missing, &folder, &send));
-        let sent = waiting(receive)
-            .map(|spooled| async move { self.blob(spooled).await })
-            .buffer_unordered(PARALLEL)
-            .try_collect::<()>()
-            .await;
-        let read = reading.await.map_err(|error| {
-            let error = io::Error::other(error);
-            FetchError::Bundle(failed(&self.spool, error))
-        });
-        // Where sending failed, reading was broken off, too: the first is the reason.
-        sent?;
-        Ok(read??)
-    }
-
-    /// Sends one blob, again from its start where the line drops.
-    async fn blob(&self, spooled: Spooled) -> Result<(), FetchError> {
-        let transfer = self
-            .events
-            .transfer("push", spooled.label.clone(), Some(spooled.size));
-        let (moved, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let transfer = Arc::new(transfer);
-        let digest = spooled.digest.to_string();
-        self.persist(&spooled.label, || async {
-            let mut file = spooled.file.try_clone()?;
-            file.rewind()?;
-            moved.store(0, Ordering::Relaxed);
-            let content = counted(file, &moved, &told, &transfer);
-            let push = self.client.push_blob_stream(
-                &self.repository,
-                content,
-                &digest,
-                Some(spooled.size),
-            );
-            tokio::select! {
-                pushed = push => pushed.map(|_| ()),
-                () = stalled(&moved) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
-            }
-        })
-        .await?;
-        if let Some(transfer) = Arc::into_inner(transfer) {
-            transfer.done();
-        }
-        Ok(())
     }
 
     /// The documents of the head.
@@ -386,90 +271,6 @@ impl Pusher {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-    }
-}
-
-/// What comes out of a channel, as a stream.
-fn waiting(receive: Receiver<Spooled>) -> impl stream::Stream<Item = Spooled> {
-    stream::unfold(receive, |mut receive| async move {
-        let spooled = receive.recv().await?;
-        Some((spooled, receive))
-    })
-}
-
-/// Takes the blobs out of the bundle, each into a file, and hands on those that are whole.
-fn spool(
-    bundle: &Bundle,
-    missing: &BTreeMap<Digest, (u64, String)>,
-    folder: &Path,
-    send: &Sender<Spooled>,
-) -> Result<(), BundleError> {
-    let mut open: BTreeMap<Digest, File> = BTreeMap::new();
-    let wanted: BTreeSet<Digest> = missing.keys().copied().collect();
-    let mut unwritable = None;
-    let read = bundle.stream(&wanted, &mut |chunk| {
-        let mut write = || -> io::Result<()> {
-            let mut file = match open.remove(&chunk.digest) {
-                Some(file) => file,
-                None => tempfile::tempfile_in(folder)?,
-            };
-            file.write_all(chunk.bytes)?;
-            if !chunk.last {
-                open.insert(chunk.digest, file);
-                return Ok(());
-            }
-            let (size, label) = missing.get(&chunk.digest).ok_or(io::ErrorKind::NotFound)?;
-            let spooled = Spooled {
-                digest: chunk.digest,
-                size: *size,
-                label: label.clone(),
-                file,
-            };
-            // Nobody listens any more: sending has failed, and says why.
-            send.blocking_send(spooled).map_err(io::Error::other)
-        };
-        write().map_err(|error| {
-            let kind = error.kind();
-            unwritable = Some(error);
-            kind.into()
-        })
-    });
-    match (read, unwritable) {
-        (_, Some(source)) => Err(failed(folder, source)),
-        (Err(source), None) => Err(failed(bundle.path(), source)),
-        (Ok(()), None) => Ok(()),
-    }
-}
-
-/// A file's bytes, counted as they are taken; told only where they are further than ever before.
-fn counted(
-    file: File,
-    moved: &Arc<AtomicU64>,
-    told: &Arc<AtomicU64>,
-    transfer: &Arc<Transfer>,
-) -> impl stream::Stream<Item = Result<bytes::Bytes, OciDistributionError>> + Send + 'static {
-    let (moved, told, transfer) = (Arc::clone(moved), Arc::clone(told), Arc::clone(transfer));
-    let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), STEP);
-    content.map(move |chunk| {
-        let chunk = chunk?;
-        let length = chunk.len() as u64;
-        let now = moved.fetch_add(length, Ordering::Relaxed) + length;
-        let before = told.fetch_max(now, Ordering::Relaxed);
-        transfer.advance(now.saturating_sub(before));
-        Ok(chunk)
-    })
-}
-
-/// Ends once nothing has moved for too long.
-async fn stalled(moved: &AtomicU64) {
-    let mut before = 0;
-    loop {
-        tokio::time::sleep(STALLED).await;
-        let now = moved.load(Ordering::Relaxed);
-        if now == before {
-            return;
-        }
-        before = now;
     }
 }
 
