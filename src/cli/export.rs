@@ -6,8 +6,8 @@ use clap::{ArgGroup, Args};
 
 use super::out::say;
 use super::{Failure, interrupt};
-use crate::bundle::Bundle;
 use crate::bundle::export::{Run, choose, docker_archive, oci_layout};
+use crate::bundle::{Bundle, BundleError};
 use crate::event::Events;
 use crate::spec::{Arch, ImageRef};
 
@@ -63,12 +63,12 @@ fn export(arguments: &Export, run: Run<'_>) -> Result<(), Failure> {
     let images = choose(bundle.lock(), &arguments.image)?;
     let path = match (&arguments.oci_layout, &arguments.docker_archive) {
         (Some(path), _) => {
-            oci_layout(path, &bundle, &images, run)?;
+            oci_layout(path, &bundle, &images, run).map_err(stopped)?;
             path
         }
         (None, Some(path)) => {
             let arch = arch(&bundle, arguments.arch)?;
-            docker_archive(path, &bundle, &images, arch, run)?;
+            docker_archive(path, &bundle, &images, arch, run).map_err(stopped)?;
             path
         }
         (None, None) => {
@@ -79,6 +79,13 @@ fn export(arguments: &Export, run: Run<'_>) -> Result<(), Failure> {
     };
     say!("{}: {} images", path.display(), images.len());
     Ok(())
+}
+
+fn stopped(error: BundleError) -> Failure {
+    match error {
+        BundleError::Stopped => Failure::interrupted(error),
+        other => other.into(),
+    }
 }
 
 /// The architecture that was asked for, or the only one.

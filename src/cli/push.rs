@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::out::say;
 use super::{Failure, interrupt};
-use crate::bundle::{Bundle, BundleError};
+use crate::bundle::Bundle;
 use crate::event::Events;
 use crate::fetch::Cache;
 use crate::fetch::oci::Pusher;
@@ -47,7 +47,11 @@ pub async fn run(arguments: Push, events: &Events) -> Result<(), Failure> {
     )?;
     let pushed = tokio::select! {
         pushed = pusher.push(Arc::clone(&bundle)) => pushed?,
-        () = stop.cancelled() => return Err(BundleError::Stopped.into()),
+        () = stop.cancelled() => {
+            let words = "stopped; what the tag names is as it was, and the same command goes on from \
+                         what was sent";
+            return Err(Failure::interrupted(words));
+        }
     };
     say!("oci://{place}");
     say!("  digest   {}", pushed.digest);
