@@ -107,23 +107,6 @@ impl Cache {
             .map_err(|source| failed(&path, source))
     }
 
-    /// A partial file without download: for bytes that are had otherwise and have no digest yet.
-    ///
-    /// # Errors
-    /// The cache cannot be written.
-    pub fn scratch(&self) -> Result<Partial, FetchError> {
-        let path = self.unfinished();
-        let fail = |source| failed(&path, source);
-        // The name is free as soon as it is known, and nobody else is given it.
-        let name = tempfile::Builder::new()
-            .prefix("scratch-")
-            .tempfile_in(&path);
-        let name = name.map_err(fail)?;
-        let key = name.path().file_name().unwrap_or_default().to_owned();
-        drop(name);
-        self.partial(&key.to_string_lossy())
-    }
-
     /// Takes the partial file of a download for this process alone, once no other has it. Where
     /// another one has published `expected` meanwhile there is nothing left to do. `on_wait` is
     /// called where another process must be waited for.

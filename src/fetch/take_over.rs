@@ -41,7 +41,7 @@ impl Cache {
             let mut keep = || -> Result<(), FetchError> {
                 let mut partial = match open.remove(&chunk.digest) {
                     Some(partial) => partial,
-                    None => self.scratch()?,
+                    None => self.anew(&chunk.digest)?,
                 };
                 partial.append(chunk.bytes)?;
                 if !chunk.last {
@@ -65,5 +65,12 @@ impl Cache {
         read.map_err(|source| BundleError::Io { path, source })?;
         transfer.done();
         Ok(())
+    }
+
+    /// The partial file of a blob, empty: a download may have left some of it.
+    fn anew(&self, digest: &Digest) -> Result<Partial, FetchError> {
+        let mut partial = self.partial(&digest.hex())?;
+        partial.restart()?;
+        Ok(partial)
     }
 }

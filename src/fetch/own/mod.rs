@@ -272,7 +272,10 @@ fn copy_in(
         return Err(wrong(&path.display(), words));
     }
     let mut file = File::open(path).map_err(failed)?;
-    let mut partial = http.cache().scratch()?;
+    // By the path, so that what a killed run has left goes with the next one.
+    let key = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
+    let mut partial = http.cache().partial(&key)?;
+    partial.restart()?;
     let mut buffer = vec![0; 1 << 18];
     loop {
         let count = file.read(&mut buffer).map_err(failed)?;

@@ -112,6 +112,10 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
         // The two platforms and the index of the whole image, one platform of the sparse one, and
         // the single manifest; never the index that names what is not there.
         assert!(said.contains("images   5 "), "{said}{err}");
+        assert!(
+            !err.contains("does not take"),
+            "nothing is tried in vain: {err}"
+        );
         let digest = said.split("digest   ").nth(1).unwrap();
         let digest = digest.lines().next().unwrap().to_owned();
 
