@@ -137,9 +137,9 @@ const SPARSE: &str = "docker.io/library/sparse:2.0";
 const SINGLE: &str = "registry.example:5000/single:v3";
 
 /// Three images: an index of which everything is carried, one of which not, and a manifest without
-/// index in Docker's types. And a file.
+/// index in Docker's types. And two files, one of them empty.
 fn content() -> (Lock, InMemory) {
-    let (mut lock, mut blobs) = example(&[text(99, 200_000)]);
+    let (mut lock, mut blobs) = example(&[text(99, 200_000), Vec::new()]);
     lock.architectures = vec![Arch::Amd64, Arch::Arm64];
     let both = vec![
         platform(&mut blobs, OCI, Arch::Amd64, 1),

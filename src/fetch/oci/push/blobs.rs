@@ -10,7 +10,6 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use oci_client::Reference;
@@ -18,7 +17,7 @@ use oci_client::errors::OciDistributionError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::io::ReaderStream;
 
-use super::{Pusher, failed};
+use super::{Pusher, STALLED, failed, in_time};
 use crate::bundle::{Blobs, Bundle, BundleError};
 use crate::event::Transfer;
 use crate::fetch::FetchError;
@@ -28,8 +27,6 @@ use crate::spec::Digest;
 const PARALLEL: usize = 6;
 /// Questions at once whether a blob is there.
 const QUESTIONS: usize = 16;
-/// Nothing moved for so long: a registry may take its time to store a large blob.
-const STALLED: Duration = Duration::from_secs(120);
 /// Bytes that are read from a file at a time.
 const STEP: usize = 1 << 18;
 
@@ -57,16 +54,19 @@ impl Pusher {
 
     pub(super) async fn has(&self, digest: &Digest) -> Result<bool, FetchError> {
         let text = digest.to_string();
-        self.persist(&text, || self.client.blob_exists(&self.repository, &text))
-            .await
-            .map_err(Into::into)
+        self.persist(&text, || {
+            in_time(self.client.blob_exists(&self.repository, &text))
+        })
+        .await
+        .map_err(Into::into)
     }
 
     /// Takes what it can from another repository; what is left over.
     pub(super) async fn mount(&self, missing: Labelled, from: &Reference) -> Labelled {
         let asked = stream::iter(missing.into_iter().map(|(digest, blob)| async move {
             let text = digest.to_string();
-            let mounted = self.client.mount_blob(&self.repository, from, &text).await;
+            let mount = self.client.mount_blob(&self.repository, from, &text);
+            let mounted = in_time(mount).await;
             // Whatever the reason: what is not mounted is sent.
             mounted.is_err().then_some((digest, blob))
         }));

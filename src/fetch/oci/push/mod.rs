@@ -26,6 +26,9 @@ use crate::spec::{Digest, ImageRef};
 
 /// How often a blob or a manifest is tried.
 const TRIES: u32 = 4;
+/// Nothing moved, or nobody answered, for so long: a registry may take its time to store a blob.
+const STALLED: Duration = Duration::from_secs(120);
+
 /// What a push did.
 #[derive(Debug, Clone)]
 pub struct Pushed {
@@ -236,7 +239,7 @@ impl Pusher {
         let put = || async {
             let (body, kind) = (bytes.to_vec(), kind.clone());
             let put = self.client.push_manifest_raw(place, body, kind);
-            put.await.map(|_| ())
+            in_time(put).await.map(|_| ())
         };
         self.persist(&place.to_string(), put).await
     }
@@ -272,6 +275,14 @@ impl Pusher {
             pause *= 2;
         }
     }
+}
+
+/// A small request that gets no answer ends, too.
+async fn in_time<T>(
+    request: impl Future<Output = Result<T, OciDistributionError>>,
+) -> Result<T, OciDistributionError> {
+    let answer = tokio::time::timeout(STALLED, request).await;
+    answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
 fn read_manifests(bundle: &Bundle) -> Result<Vec<(ImageManifest, Vec<u8>)>, BundleError> {
