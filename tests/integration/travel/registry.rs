@@ -127,6 +127,23 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
             "{again}"
         );
 
+        // What another repository has need not be sent to a new one.
+        let second = registry.place("other/place:2");
+        let mounting = [
+            "bundle",
+            "push",
+            &bundle,
+            &second,
+            "--mount-from",
+            "team/bundles",
+        ];
+        let (code, mounted, err) = kubexm(&[&mounting[..], &push[4..]].concat());
+        assert_eq!(code, Some(0), "{err}");
+        assert!(
+            mounted.contains(&format!("sent     0 of {blobs}")),
+            "{mounted}"
+        );
+
         let tagged = registry.place("team/bundles:example");
         let pinned = registry.place(&format!("team/bundles@{digest}"));
         let original = std::fs::read(&path).unwrap();

@@ -38,7 +38,7 @@ pub struct Pushed {
     pub sent: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Blobs that the registry had.
+    /// Blobs that the registry had, in this repository or in another one.
     pub there: usize,
     /// Images that can be pulled from there by digest.
     pub images: usize,
@@ -124,10 +124,10 @@ impl Pusher {
         self.events.phase("push");
         let all = bundle.lock().blobs();
         let mut missing = self.missing(&all).await?;
-        let there = all.len() - missing.len();
         if let Some(from) = &self.mount_from {
             missing = self.mount(missing, from).await;
         }
+        let there = all.len() - missing.len();
         let (sent, bytes) = (missing.len(), missing.values().map(|(size, _)| size).sum());
         self.blobs(Arc::clone(&bundle), missing).await?;
         self.documents(&transport).await?;
