@@ -92,6 +92,14 @@ fn things(lock: &Lock) -> BTreeMap<String, String> {
         let is = format!("{} ({})", short(&image.manifest.digest), arches.join(", "));
         things.insert(format!("image {}", image.name), is);
     }
+    for own in &lock.own {
+        let digest = short(&own.digest);
+        let is = match &own.version {
+            Some(version) => format!("{version} ({digest})"),
+            None => digest,
+        };
+        things.insert(format!("own {} {}", own.kind, own.name), is);
+    }
     for set in &lock.packages {
         for package in &set.packages {
             let name = format!("package {} {} {}", package.name, set.release, set.arch);

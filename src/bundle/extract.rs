@@ -1,9 +1,11 @@
 //! Taking one thing out of a bundle by its name, without reading the rest.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::archive::each_member;
 use super::lock::{FileFormat, LockedFile, LockedPackage, Member};
+use super::own::LockedOwn;
 use super::{Blobs, Bundle, BundleError};
 use crate::spec::{Arch, DigestWriter, Version};
 
@@ -16,15 +18,18 @@ pub enum Item<'a> {
     Member(&'a LockedFile, &'a Member),
     /// An OS package.
     Package(&'a LockedPackage),
+    /// Something of the user's own.
+    Own(&'a LockedOwn),
 }
 
 impl Item<'_> {
     /// The name that it has as a file of its own.
-    pub fn file_name(&self) -> &str {
+    pub fn file_name(&self) -> Cow<'_, str> {
         match self {
-            Self::File(file) => &file.file_name,
-            Self::Member(_, member) => last(&member.path),
-            Self::Package(package) => &package.file_name,
+            Self::File(file) => (&file.file_name).into(),
+            Self::Member(_, member) => last(&member.path).into(),
+            Self::Package(package) => (&package.file_name).into(),
+            Self::Own(own) => own.file_name().into(),
         }
     }
 
@@ -39,6 +44,7 @@ impl Item<'_> {
                 )
             }
             Self::Package(package) => format!("{} {}", package.name, package.file_name),
+            Self::Own(own) => own.describe(),
         }
     }
 
@@ -47,7 +53,7 @@ impl Item<'_> {
         match self {
             Self::File(file) => file.format == FileFormat::Binary,
             Self::Member(..) => true,
-            Self::Package(_) => false,
+            Self::Package(_) | Self::Own(_) => false,
         }
     }
 
@@ -60,6 +66,7 @@ impl Item<'_> {
         let digest = match self {
             Self::File(file) | Self::Member(file, _) => file.digest,
             Self::Package(package) => package.digest,
+            Self::Own(own) => own.digest,
         };
         let failed = |source: io::Error| BundleError::Io {
             path: bundle.path().display().to_string(),
@@ -92,7 +99,7 @@ impl Item<'_> {
     }
 }
 
-/// Everything that `name` may mean: a program, a component, a file or a package, in one of the
+/// Everything that `name` may mean: a program, a component, a file, a package or the user's own, in one of the
 /// versions and architectures asked for. Programs go before the archives that they come in.
 pub fn find<'a>(
     bundle: &'a Bundle,
@@ -129,9 +136,12 @@ pub fn find<'a>(
         .filter(|set| arch.is_none_or(|arch| set.arch == arch))
         .flat_map(|set| &set.packages)
         .filter(|package| package.name == name || package.file_name == name);
+    let own = lock.own.iter();
+    let own = own.filter(|own| own.name == name || own.file_name() == name);
     components
         .map(Item::File)
         .chain(packages.map(Item::Package))
+        .chain(own.map(Item::Own))
         .collect()
 }
 

@@ -53,7 +53,17 @@ impl From<&str> for BadHead {
 /// # Errors
 /// What is wrong with the bundle.
 pub fn read(head: &[u8], trust: &[PublicKey]) -> Result<Head, BadHead> {
-    let entries = entries(head)?;
+    from_entries(&entries(head)?, trust)
+}
+
+/// As [`read`], from the entries' names and contents.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_entries(
+    entries: &BTreeMap<String, &[u8]>,
+    trust: &[PublicKey],
+) -> Result<Head, BadHead> {
     let layout = entries.get("oci-layout").copied();
     if layout != Some(layout::LAYOUT.as_bytes()) {
         return Err("is no kubexm bundle (no OCI image layout stands first)".into());
@@ -66,7 +76,7 @@ pub fn read(head: &[u8], trust: &[PublicKey]) -> Result<Head, BadHead> {
     if !trust.is_empty() {
         signature::check(index, signature, trust).map_err(BadHead::Untrusted)?;
     }
-    let (manifest, lock_text) = documents(index, &entries)?;
+    let (manifest, lock_text) = documents(index, entries)?;
     let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text")?;
     let lock = Lock::from_yaml(text)?;
     for image in layout::images_in_index(index).ok_or("has an index.json that names no images")? {

@@ -22,10 +22,14 @@ pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The config of an artifact manifest without configuration.
 pub const EMPTY_CONFIG: &[u8] = b"{}";
 
-const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
-const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
-const TITLE: &str = "org.opencontainers.image.title";
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
+/// Media type of a manifest.
+pub const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Media type of an index.
+pub const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+/// Annotation: the name that a layer has as a file.
+pub const TITLE: &str = "org.opencontainers.image.title";
+/// Annotation: the name of a manifest in an index.
+pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// The texts that stand first in a bundle and say what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +128,10 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
             let kind = "application/vnd.debian.binary-package";
             layers.push(descriptor(kind, package.digest, package.size, &title));
         }
+    }
+    for own in &lock.own {
+        let title = format!("{}s/{}", own.kind, own.file_name());
+        layers.push(descriptor(own.media_type(), own.digest, own.size, &title));
     }
     json!({
         "schemaVersion": 2,

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::own::LockedOwn;
 use crate::spec::{Arch, Digest, ImageRef, Version};
 
 /// Everything in a bundle. All lists are sorted, so that equal content is equal text.
@@ -28,6 +29,9 @@ pub struct Lock {
     pub packages: Vec<LockedPackages>,
     /// What the bundled kubeadm said of itself, by version.
     pub kubeadm: Vec<KubeadmFacts>,
+    /// Files, charts and manifests of the user's own, by (kind, name, version).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<LockedOwn>,
 }
 
 /// One downloaded file.
@@ -201,6 +205,18 @@ impl Lock {
         Ok(lock)
     }
 
+    /// Brings every list into its order.
+    pub fn sort(&mut self) {
+        self.kubernetes.sort();
+        self.architectures.sort();
+        self.files.sort_by(|a, b| {
+            (&a.component, &a.version, a.arch).cmp(&(&b.component, &b.version, b.arch))
+        });
+        self.images.sort_by(|a, b| a.name.cmp(&b.name));
+        let own = |own: &LockedOwn| (own.kind, own.name.clone(), own.version.clone());
+        self.own.sort_by_key(own);
+    }
+
     /// The file of a component; the newest where the bundle has several versions of it.
     pub fn file(&self, component: &str, arch: Arch) -> Option<&LockedFile> {
         self.files
@@ -279,6 +295,9 @@ impl Lock {
             for package in &set.packages {
                 add(package.digest, package.size, package.file_name.clone());
             }
+        }
+        for own in &self.own {
+            add(own.digest, own.size, own.describe());
         }
         blobs
     }

@@ -1,7 +1,7 @@
 //! What a lock may say. Its texts go to terminals, into file names and into archives that root
 //! unpacks on hosts, and it may come from a stranger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lock::Lock;
 use crate::spec::Digest;
@@ -31,11 +31,22 @@ pub fn check(lock: &Lock) -> Result<(), String> {
             name("file name", &package.file_name)?;
         }
     }
+    let mut names = BTreeSet::new();
+    for own in &lock.own {
+        name("name", &own.name)?;
+        if let Some(version) = &own.version {
+            name("version", version)?;
+        }
+        // They are taken out under these names.
+        if !names.insert((own.kind, own.file_name())) {
+            return Err(implausible("name twice,", &own.name));
+        }
+    }
     sizes(lock)
 }
 
 /// One part of a path, fit to be printed.
-fn name(what: &str, text: &str) -> Result<(), String> {
+pub(super) fn name(what: &str, text: &str) -> Result<(), String> {
     let odd = |c: char| c.is_control() || c == '/' || c == '\\' || c.is_whitespace();
     if text.is_empty() || text.len() > LONGEST || text.starts_with('.') || text.contains(odd) {
         return Err(implausible(what, text));
@@ -77,7 +88,8 @@ fn sizes(lock: &Lock) -> Result<(), String> {
         let packages = set.packages.iter().map(|p| (p.digest, p.size));
         std::iter::once(index).chain(packages)
     });
-    for (digest, size) in files.chain(images).chain(packages) {
+    let own = lock.own.iter().map(|own| (own.digest, own.size));
+    for (digest, size) in files.chain(images).chain(packages).chain(own) {
         if *known.entry(digest).or_insert(size) != size {
             return Err(format!("its lock gives {digest} two sizes; do not use it"));
         }

@@ -128,7 +128,8 @@ impl Bundle {
         &self.head.texts
     }
 
-    pub(super) fn storage(&self) -> &Storage {
+    /// How its blobs lie in it.
+    pub fn storage(&self) -> &Storage {
         &self.head.storage
     }
 

@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::Failure;
+use super::add::{self, Add};
 use super::build::{self, Build, Lock, read_lock};
 use super::copies::{self, Apply, Join, Keygen, Sign, Split};
+use super::export::{self, Export};
 use super::extract::{self, Extract};
 use super::out::say;
 use super::outdated::{self, Outdated};
+use super::pull::{self, Pull};
+use super::push::{self, Push};
+use super::remove::{self, Remove};
 use super::subject::Opening;
 use crate::bundle::difference::differences;
 use crate::bundle::medium::check_volume;
@@ -46,6 +51,37 @@ pub enum Command {
     Keygen(Keygen),
     /// Make a whole bundle of one that carries only what was new, and those it leans on
     Apply(Apply),
+    /// Write images of a bundle as an OCI image layout or for `docker load`
+    Export(Export),
+    /// Add images, files, charts and manifests of your own to a bundle
+    Add(Add),
+    /// Take things out of a bundle, unless something in it needs them
+    Remove(Remove),
+    /// Send a whole bundle to a registry; what it has already is not sent again
+    Push(Push),
+    /// Fetch a whole bundle from a registry
+    Pull(Pull),
+}
+
+impl Command {
+    /// Whether it does something that takes its time, and tells of it by events.
+    pub fn tells(&self) -> bool {
+        use Command as C;
+        matches!(
+            self,
+            C::Build(_)
+                | C::Lock(_)
+                | C::Add(_)
+                | C::Remove(_)
+                | C::Export(_)
+                | C::Push(_)
+                | C::Pull(_)
+                | C::Split(_)
+                | C::Join(_)
+                | C::Sign(_)
+                | C::Apply(_)
+        )
+    }
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +124,11 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Diff(arguments) => diff(&arguments),
         Command::Outdated(arguments) => outdated::run(&arguments, events).await,
         Command::Extract(arguments) => extract::run(&arguments),
+        Command::Export(arguments) => export::run(arguments, events).await,
+        Command::Add(arguments) => add::run(arguments, events).await,
+        Command::Remove(arguments) => remove::run(arguments, events).await,
+        Command::Push(arguments) => push::run(arguments, events).await,
+        Command::Pull(arguments) => pull::run(arguments, events).await,
         Command::Verify(arguments) => verify(&arguments, events),
         Command::Split(arguments) => copies::split(arguments, events).await,
         Command::Join(arguments) => copies::join(arguments, events).await,
@@ -187,6 +228,9 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     );
     say!("  files          {}", lock.files.len());
     say!("  images         {}", lock.images.len());
+    if !lock.own.is_empty() {
+        say!("  your own       {}", lock.own.len());
+    }
     for set in &lock.packages {
         let (count, place) = (
             set.packages.len(),
@@ -222,6 +266,18 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
             size,
             &image.manifest.digest,
         );
+    }
+    for own in &bundle.lock().own {
+        let name = match &own.version {
+            Some(version) => format!("{} {version}", own.name),
+            None => own.name.clone(),
+        };
+        line(own.kind.name(), &name, own.size, &own.digest);
+        for image in &own.images {
+            let there = bundle.lock().image(image).is_some();
+            let note = if there { "" } else { " (not in the bundle)" };
+            say!("{:8} runs {image}{note}", "");
+        }
     }
     for set in &bundle.lock().packages {
         for package in &set.packages {

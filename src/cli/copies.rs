@@ -245,7 +245,7 @@ async fn in_background<T: Send + 'static>(
     events: &Events,
     work: impl FnOnce(&Events, &dyn Fn() -> bool) -> Result<T, bundle::BundleError> + Send + 'static,
 ) -> Result<T, Failure> {
-    let stop: Stop = interrupt::watch(events, interrupt::STOPPING_COPY);
+    let stop: Stop = interrupt::watch(events, interrupt::STOPPING);
     let events = events.clone();
     let result = tokio::task::spawn_blocking(move || work(&events, &|| stop.is_cancelled()))
         .await

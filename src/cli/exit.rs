@@ -96,6 +96,7 @@ impl From<BundleError> for Failure {
 impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         match error {
+            FetchError::Bundle(error) => error.into(),
             FetchError::Resolve(message) => Self::configuration(message),
             other => Self::bundle(other),
         }

@@ -69,7 +69,7 @@ fn several(name: &str, found: &[Item<'_>]) -> Failure {
 
 /// Under a temporary name first: what has the final name is whole and right.
 fn write(bundle: &Bundle, item: &Item<'_>, folder: &Path) -> Result<PathBuf, Failure> {
-    let path = folder.join(item.file_name());
+    let path = folder.join(&*item.file_name());
     let failed = |source| BundleError::Io {
         path: path.display().to_string(),
         source,

@@ -17,8 +17,8 @@ pub const STOPPING_STEPS: &str =
 /// The same of a build.
 pub const STOPPING_BUILD: &str = "stopping: what is downloaded stays in the cache";
 
-/// The same of a bundle that is written in another form.
-pub const STOPPING_COPY: &str = "stopping: nothing half done is left";
+/// The same of what leaves nothing behind.
+pub const STOPPING: &str = "stopping: nothing half done is left behind";
 
 /// Watches from now on. The first signal asks the run to stop, which is told by `stopping`; the
 /// second ends the program at once.

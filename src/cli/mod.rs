@@ -1,5 +1,6 @@
 //! The command line: one file a command; parse, call, print, exit code.
 
+mod add;
 mod base;
 mod build;
 mod bundle;
@@ -7,12 +8,17 @@ mod cache;
 mod config;
 mod copies;
 mod exit;
+mod export;
 mod extract;
 mod install;
 mod interrupt;
 mod out;
 mod outdated;
+mod pull;
+mod push;
+mod remove;
 mod render;
+mod repack;
 mod reset;
 mod session;
 mod subject;
@@ -75,12 +81,11 @@ pub fn main() -> ExitCode {
     };
     let (output, events) = (arguments.output, report::events(arguments.output));
     // These tell of themselves by events; the others write what they were asked for.
-    let tells = matches!(
-        arguments.command,
-        Command::Install(_)
-            | Command::Reset(_)
-            | Command::Bundle(bundle::Command::Build(_) | bundle::Command::Lock(_))
-    );
+    let tells = match &arguments.command {
+        Command::Install(_) | Command::Reset(_) => true,
+        Command::Bundle(command) => command.tells(),
+        _ => false,
+    };
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
         Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),

@@ -38,6 +38,19 @@ impl Opening {
         Ok(Bundle::open_with(path, &self.access())?)
     }
 
+    /// Opens one bundle that carries all of its content.
+    pub fn open_complete(&self, path: &Path) -> Result<Bundle, Failure> {
+        let bundle = self.open(path)?;
+        match bundle.base() {
+            None => Ok(bundle),
+            Some(base) => Err(Failure::bundle(format!(
+                "{}: carries only what was new to {}; make a whole one of both: kubexm bundle apply",
+                path.display(),
+                base.name
+            ))),
+        }
+    }
+
     /// Opens a bundle, the last one, with what it leans on.
     pub fn open_whole(&self, paths: &[PathBuf]) -> Result<Whole, Failure> {
         Ok(Whole::open(paths, &self.access())?)
@@ -45,7 +58,7 @@ impl Opening {
 }
 
 /// A key, or the file that holds it.
-fn public_key(text: &str) -> Result<PublicKey, String> {
+pub(super) fn public_key(text: &str) -> Result<PublicKey, String> {
     if let Ok(key) = text.parse() {
         return Ok(key);
     }

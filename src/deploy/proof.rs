@@ -165,6 +165,7 @@ mod tests {
             images: Vec::new(),
             packages: Vec::new(),
             kubeadm: Vec::new(),
+            own: Vec::new(),
         };
         let path = HostPath::parse("/etc/x.yaml").unwrap();
         judge(

@@ -50,7 +50,7 @@ impl Cache {
     }
 
     /// The folder of downloads that go on.
-    pub(super) fn unfinished(&self) -> PathBuf {
+    pub(crate) fn unfinished(&self) -> PathBuf {
         self.root.join("partial")
     }
 

@@ -8,6 +8,7 @@ mod credentials;
 pub mod http;
 pub mod kubeadm;
 pub mod oci;
+pub mod own;
 mod recipes;
 pub mod releases;
 pub mod resolve;
@@ -16,6 +17,7 @@ pub mod store;
 pub use cache::Cache;
 pub use http::Http;
 
+use crate::bundle::BundleError;
 use crate::spec::Digest;
 
 /// Why something could not be fetched.
@@ -87,6 +89,9 @@ pub enum FetchError {
     /// The manifest wants something that does not exist or does not fit.
     #[error("{0}")]
     Resolve(String),
+    /// A bundle that is sent or received.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
     /// Several things went wrong at once.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<FetchError>),

@@ -7,6 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
+use super::own::Gatherer;
 use super::{FetchError, Http, apt, checksum};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
@@ -14,6 +15,7 @@ use crate::bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, Lock, LockedFile, LockedImage,
     LockedPackages,
 };
+use crate::bundle::own::LockedOwn;
 use crate::catalog::{Catalog, CatalogError, Download};
 use crate::spec::manifest::Manifest;
 use crate::spec::{Arch, Digest, ImageRef, Version};
@@ -48,7 +50,8 @@ impl Resolver<'_> {
         self.http.events().phase("download");
         let (files, packages) = tokio::try_join!(self.files(manifest), self.packages(manifest))?;
         let kubeadm = self.ask_kubeadm(manifest, &files).await?;
-        let images = self.images(manifest, &kubeadm).await?;
+        let own = self.own(manifest).await?;
+        let images = self.images(manifest, &kubeadm, &own).await?;
         let mut lock = Lock {
             lock_version: Lock::VERSION,
             name: manifest.name.clone(),
@@ -58,13 +61,9 @@ impl Resolver<'_> {
             images,
             packages,
             kubeadm,
+            own,
         };
-        lock.kubernetes.sort();
-        lock.architectures.sort();
-        lock.files.sort_by(|a, b| {
-            (&a.component, &a.version, a.arch).cmp(&(&b.component, &b.version, b.arch))
-        });
-        lock.images.sort_by(|a, b| a.name.cmp(&b.name));
+        lock.sort();
         Ok(lock)
     }
 
@@ -237,10 +236,35 @@ impl Resolver<'_> {
         Kubeadm::unpack(&self.http.cache().path(&digest), version)
     }
 
+    /// What is the user's own, and what must be said of its images.
+    async fn own(&self, manifest: &Manifest) -> Result<Vec<LockedOwn>, FetchError> {
+        let gatherer = Gatherer {
+            http: self.http,
+            previous: self.previous,
+            kubernetes: manifest.kubernetes.iter().max(),
+        };
+        let mut own = Vec::new();
+        for source in &manifest.own {
+            let gathered = gatherer.gather(source).await?;
+            let name = gathered.own.describe();
+            if let Some(doubt) = gathered.doubt {
+                self.http.events().warn(format!("{name}: {doubt}"));
+            }
+            for found in gathered.found.iter().filter(|found| found.sure().is_none()) {
+                self.http.events().warn(format!(
+                    "{name}: not taken: {found}; where its pods need it, name it in spec.images"
+                ));
+            }
+            own.push(gathered.own);
+        }
+        Ok(own)
+    }
+
     async fn images(
         &self,
         manifest: &Manifest,
         kubeadm: &[KubeadmFacts],
+        own: &[LockedOwn],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
         names.extend(
@@ -248,11 +272,23 @@ impl Resolver<'_> {
                 .iter()
                 .flat_map(|facts| facts.images.iter().cloned()),
         );
+        names.extend(own.iter().flat_map(|own| own.images.iter().cloned()));
         for (plugin, version) in &manifest.network {
             names.extend(self.catalog.images(plugin, version)?);
         }
+        self.pull(names, &manifest.architectures).await
+    }
+
+    /// Resolves images and fetches their blobs.
+    ///
+    /// # Errors
+    /// One cannot be had.
+    pub async fn pull(
+        &self,
+        names: BTreeSet<ImageRef>,
+        arches: &[Arch],
+    ) -> Result<Vec<LockedImage>, FetchError> {
         let puller = Puller::new(self.http.clone())?;
-        let arches = &manifest.architectures;
         let results: Vec<_> = stream::iter(names)
             .map(|name| {
                 let puller = &puller;

@@ -48,6 +48,34 @@ impl ImageRef {
         })
     }
 
+    /// Reads `oci://registry/repository[:tag][@digest]`: a place in a registry, whose first part is
+    /// the registry's host whatever it looks like, and nothing is spelled out. Where it names neither
+    /// tag nor digest, `tag` is taken.
+    ///
+    /// # Errors
+    /// The text has another form, or names neither tag nor digest, and there is no `tag`.
+    pub fn parse_place(text: &str, tag: Option<&str>) -> Result<Self, InvalidValue> {
+        let wrong = |reason: &str| InvalidValue::new("place in a registry", text, reason);
+        let form = "wants oci://registry/repository:tag";
+        let rest = text.strip_prefix("oci://").ok_or_else(|| wrong(form))?;
+        let (registry, path) = rest.split_once('/').ok_or_else(|| wrong(form))?;
+        let last = path.rsplit('/').next().unwrap_or(path);
+        let path = match tag {
+            Some(tag) if !last.contains([':', '@']) => format!("{path}:{tag}"),
+            _ => path.to_owned(),
+        };
+        // Under a host that is no short name, so that nothing is spelled out.
+        let read = Self::parse(&format!("registry.invalid/{path}"))
+            .map_err(|error| wrong(&error.reason))?;
+        if !valid_registry(registry) {
+            return Err(wrong(form));
+        }
+        Ok(Self {
+            registry: registry.to_owned(),
+            ..read
+        })
+    }
+
     /// Host (and port) of the registry, `docker.io` for Docker Hub.
     pub fn registry(&self) -> &str {
         &self.registry
@@ -144,6 +172,31 @@ mod tests {
         ] {
             assert_eq!(ImageRef::parse(given).unwrap().to_string(), full);
         }
+    }
+
+    #[test]
+    fn a_place_in_a_registry_is_taken_as_it_stands() {
+        for (given, full) in [
+            ("oci://registry/bundles", "registry/bundles:b"),
+            ("oci://docker.io/mine:1", "docker.io/mine:1"),
+            ("oci://127.0.0.1:5000/a/b:c", "127.0.0.1:5000/a/b:c"),
+        ] {
+            let place = ImageRef::parse_place(given, Some("b")).unwrap();
+            assert_eq!(place.to_string(), full);
+        }
+        let pinned = format!("oci://registry/a@{}", Digest::of(b""));
+        let place = ImageRef::parse_place(&pinned, Some("b")).unwrap();
+        assert!(place.tag().is_none() && place.digest() == Some(Digest::of(b"")));
+        for wrong in [
+            "registry/a:1",
+            "oci://a",
+            "oci:///a:1",
+            "oci://u:p@h/a:1",
+            "oci://h/A:1",
+        ] {
+            assert!(ImageRef::parse_place(wrong, Some("b")).is_err(), "{wrong}");
+        }
+        assert!(ImageRef::parse_place("oci://h/a", None).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::own::OwnSource;
 use super::{Arch, ImageRef, Version};
 
 /// What a bundle shall contain.
@@ -22,6 +23,8 @@ pub struct Manifest {
     pub images: Vec<ImageRef>,
     /// OS packages.
     pub packages: Vec<PackageSource>,
+    /// Files, charts and manifests of the user's own.
+    pub own: Vec<OwnSource>,
 }
 
 /// OS packages for one release of one distribution.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::manifest::{AptRepository, Manifest, Mirrors, PackageSource};
+use super::own::OwnPlace;
+use super::own_document;
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node, Value};
@@ -14,7 +16,18 @@ use super::{Arch, HostName, Version};
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
-    parse_manifest(&path.display().to_string(), &super::read_text(path)?)
+    let mut manifest = parse_manifest(&path.display().to_string(), &super::read_text(path)?)?;
+    // Files are looked for beside the manifest that names them, wherever kubexm is called.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for own in &mut manifest.own {
+        if let OwnPlace::Path(file) = &mut own.place {
+            *file = folder.join(&*file);
+        }
+        for values in &mut own.values {
+            *values = folder.join(&*values);
+        }
+    }
+    Ok(manifest)
 }
 
 /// Reads and checks the text of a manifest; `file` is its name in messages.
@@ -83,6 +96,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
             fields.finish();
         }
     }
+    let own = own_document::read(spec);
     Some(Manifest {
         name: name?.to_string(),
         architectures,
@@ -91,6 +105,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         network,
         images,
         packages,
+        own,
     })
 }
 

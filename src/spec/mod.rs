@@ -13,6 +13,8 @@ pub mod host_range;
 pub mod image;
 pub mod manifest;
 pub mod manifest_document;
+pub mod own;
+mod own_document;
 pub mod problem;
 pub mod public_key;
 mod reader;

@@ -53,6 +53,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         images: Vec::new(),
         packages: Vec::new(),
         kubeadm: Vec::new(),
+        own: Vec::new(),
     };
     let mut blobs = InMemory::default();
     for content in contents {

@@ -18,4 +18,5 @@ mod secrets;
 mod seeding;
 mod signatures;
 mod steps;
+mod travel;
 mod volumes;

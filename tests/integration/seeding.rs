@@ -88,6 +88,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
         images,
         packages: Vec::new(),
         kubeadm: Vec::new(),
+        own: Vec::new(),
     }
 }
 

@@ -3,6 +3,8 @@
 //! byte.
 
 mod manifest;
+mod pull;
+mod push;
 mod refusal;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use oci_client::{Client, Reference};
 use manifest::{
     INDEX_TYPES, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick, platform,
 };
+pub use push::{Pushed, Pusher};
 use refusal::{failure, is_passing, may_be_about_the_range};
 
 use super::cache::{Claim, Partial};
@@ -237,7 +240,7 @@ impl Puller {
     }
 
     /// A manifest by tag or digest, into the cache.
-    async fn manifest(
+    pub(super) async fn manifest(
         &self,
         name: &ImageRef,
         digest: Option<Digest>,
@@ -342,6 +345,14 @@ impl Puller {
             .store_auth_if_needed(reference.resolve_registry(), &auth)
             .await;
     }
+}
+
+/// Whether a registry is on this machine, where nobody listens on the way: it may speak HTTP without
+/// TLS, and does unless it has TLS's own port.
+pub fn is_loopback(registry: &str) -> bool {
+    let (host, port) = registry.split_once(':').unwrap_or((registry, "443"));
+    let address = host.parse::<std::net::IpAddr>();
+    port != "443" && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))
 }
 
 fn label_of(name: &ImageRef, blob: &Descriptor) -> String {

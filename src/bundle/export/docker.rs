@@ -1,0 +1,97 @@
+//! An archive for `docker load`, in the form that `docker save` has written since Docker 25: an OCI
+//! image layout with Docker's older `manifest.json` beside it
+//! (<https://github.com/moby/docker-image-spec/blob/main/spec.md>). Layers stay compressed as they
+//! were published, so that digests stay, too; every reader of such archives opens them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::layout::CONTAINERD_NAME;
+use super::{Content, Run, write};
+use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
+use crate::bundle::lock::{LockedImage, PlatformManifest};
+use crate::bundle::{Bundle, BundleError};
+use crate::spec::{Arch, Digest};
+
+/// Writes images for one architecture as a tar for `docker load`.
+///
+/// # Errors
+/// An image has no such architecture, the bundle is damaged, or the path cannot be written.
+pub fn docker_archive(
+    path: &Path,
+    bundle: &Bundle,
+    images: &[&LockedImage],
+    arch: Arch,
+    run: Run<'_>,
+) -> Result<(), BundleError> {
+    let mut loads = Vec::new();
+    let mut manifests = Vec::new();
+    let mut repositories: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut blobs = BTreeMap::new();
+    for image in images {
+        let platform = platform(image, arch)?;
+        let [config, layers @ ..] = &platform.blobs[..] else {
+            let reason = format!("has an image without configuration, {}", image.name);
+            let path = bundle.path().display().to_string();
+            return Err(BundleError::Damaged { path, reason });
+        };
+        blobs.insert(platform.manifest.digest, platform.manifest.size);
+        blobs.extend(platform.blobs.iter().map(|blob| (blob.digest, blob.size)));
+        let layer_paths: Vec<String> = layers.iter().map(|l| blob_path(&l.digest)).collect();
+        loads.push(json!({
+            "Config": blob_path(&config.digest),
+            "RepoTags": tagged(image).into_iter().collect::<Vec<_>>(),
+            "Layers": layer_paths,
+        }));
+        manifests.push(entry(image, platform));
+        if let (Some(tag), Some(top)) = (image.name.tag(), layers.last()) {
+            let name = format!("{}/{}", image.name.registry(), image.name.repository());
+            let tags = repositories.entry(name).or_default();
+            tags.insert(tag.to_owned(), top.digest.hex());
+        }
+    }
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests});
+    let document = |name: &str, content: Value| (name.to_owned(), content.to_string().into_bytes());
+    let content = Content {
+        documents: vec![
+            document("manifest.json", Value::Array(loads)),
+            document("repositories", json!(repositories)),
+            ("oci-layout".to_owned(), LAYOUT.into()),
+            document("index.json", index),
+        ],
+        blobs,
+    };
+    write(path, &content, bundle, run)
+}
+
+fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, BundleError> {
+    let mut platforms = image.platforms.iter();
+    platforms.find(|p| p.arch == arch).ok_or_else(|| {
+        let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
+        let there = there.join(", ");
+        BundleError::Missing(format!(
+            "image {} for {arch}, only for {there}; choose by --arch",
+            image.name
+        ))
+    })
+}
+
+/// What Docker takes as a name: a digest is none.
+fn tagged(image: &LockedImage) -> Option<String> {
+    let name = &image.name;
+    let tag = name.tag()?;
+    Some(format!("{}/{}:{tag}", name.registry(), name.repository()))
+}
+
+/// The platform's own manifest: an archive for one architecture has no use for the index above it.
+fn entry(image: &LockedImage, platform: &PlatformManifest) -> Value {
+    let (manifest, arch): (_, Arch) = (&platform.manifest, platform.arch);
+    let digest: Digest = manifest.digest;
+    json!({
+        "mediaType": manifest.media_type, "digest": digest, "size": manifest.size,
+        "platform": {"architecture": arch.name(), "os": "linux"},
+        "annotations": {REF_NAME: image.name.tag().unwrap_or_default(), CONTAINERD_NAME: image.name},
+    })
+}

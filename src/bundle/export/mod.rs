@@ -1,0 +1,63 @@
+//! Images out of a bundle, for tools that know no bundles: as an OCI image layout or as an archive
+//! for `docker load`. The bundle is read once; what stands under its final name is whole.
+
+mod docker;
+mod layout;
+mod target;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub use docker::docker_archive;
+pub use layout::oci_layout;
+
+use super::lock::{Lock, LockedImage};
+use super::{Bundle, BundleError};
+use crate::event::Events;
+use crate::spec::{Digest, ImageRef};
+
+/// What goes into an export.
+struct Content {
+    /// Small documents, by their names in it.
+    documents: Vec<(String, Vec<u8>)>,
+    /// Blobs with their sizes in bytes; each becomes `blobs/sha256/<digest>`.
+    blobs: BTreeMap<Digest, u64>,
+}
+
+/// How an export goes on and ends.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// Where its progress is told.
+    pub events: &'a Events,
+    /// Asked again and again; `true` stops it, and nothing is left behind.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// The images of these names; all images where no name is given.
+///
+/// # Errors
+/// The bundle lacks one of them; the message names what it has.
+pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedImage>, BundleError> {
+    if names.is_empty() {
+        return Ok(lock.images.iter().collect());
+    }
+    let find = |name: &ImageRef| {
+        lock.image(name).ok_or_else(|| {
+            let there: Vec<String> = lock.images.iter().map(|i| i.name.to_string()).collect();
+            BundleError::Missing(format!("image {name}; it has\n  {}", there.join("\n  ")))
+        })
+    };
+    let mut chosen = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    chosen.sort_by(|a, b| a.name.cmp(&b.name));
+    chosen.dedup_by(|a, b| a.name == b.name);
+    Ok(chosen)
+}
+
+/// Writes the content as a folder, or as a tar where the path ends in `.tar`.
+fn write(path: &Path, content: &Content, bundle: &Bundle, run: Run<'_>) -> Result<(), BundleError> {
+    if path.extension().is_some_and(|extension| extension == "tar") {
+        target::tar(path, content, bundle, run)
+    } else {
+        target::folder(path, content, bundle, run)
+    }
+}

@@ -1,0 +1,175 @@
+//! Where an export goes: a folder, or a tar. Blobs come in the order in which they lie in the bundle,
+//! several at once, so each is written where its size says that it will stand.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{Content, Run};
+use crate::bundle::layout::blob_path;
+use crate::bundle::write::{TAR_BLOCK, TRAILER, entry_header};
+use crate::bundle::{Blobs, Bundle, BundleError, Take};
+use crate::spec::Digest;
+
+/// Writes the content into a new or empty folder.
+///
+/// # Errors
+/// The folder has something in it, cannot be written, or the bundle is damaged.
+pub fn folder(
+    path: &Path,
+    content: &Content,
+    bundle: &Bundle,
+    run: Run<'_>,
+) -> Result<(), BundleError> {
+    let failed = |source| failed(path, source);
+    let taken = match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    if taken {
+        let words = "is there already and is no empty folder; name a new one, or a file *.tar";
+        return Err(failed(io::Error::other(words)));
+    }
+    let beside = parent(path);
+    std::fs::create_dir_all(beside).map_err(failed)?;
+    let partial = tempfile::Builder::new()
+        .prefix(".kubexm-export-")
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir_in(beside)
+        .map_err(failed)?;
+    let root = partial.path();
+    std::fs::create_dir_all(root.join("blobs/sha256")).map_err(failed)?;
+    for (name, document) in &content.documents {
+        std::fs::write(root.join(name), document).map_err(failed)?;
+    }
+    let mut open: BTreeMap<Digest, (File, u64)> = BTreeMap::new();
+    let place = |digest: &Digest| root.join(blob_path(digest));
+    each_chunk(path, content, bundle, run, &mut |chunk| {
+        let digest = chunk.digest;
+        let (file, length) = match open.entry(digest) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert((File::create_new(place(&digest))?, 0)),
+        };
+        file.write_all_at(chunk.bytes, *length)?;
+        *length += chunk.bytes.len() as u64;
+        if chunk.last
+            && let Some((file, _)) = open.remove(&digest)
+        {
+            file.sync_all()?;
+        }
+        Ok(())
+    })?;
+    let made = partial.keep();
+    std::fs::rename(&made, path).map_err(|source| {
+        // The rename's own error is the one to tell.
+        let _ = std::fs::remove_dir_all(&made);
+        failed(source)
+    })
+}
+
+/// Writes the content as a tar.
+///
+/// # Errors
+/// The file cannot be written, or the bundle is damaged.
+pub fn tar(
+    path: &Path,
+    content: &Content,
+    bundle: &Bundle,
+    run: Run<'_>,
+) -> Result<(), BundleError> {
+    let failed = |source| failed(path, source);
+    let beside = parent(path);
+    std::fs::create_dir_all(beside).map_err(failed)?;
+    let partial = tempfile::Builder::new()
+        .prefix(".kubexm-export-")
+        .suffix(".partial")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(beside)
+        .map_err(failed)?;
+    let file = partial.as_file();
+    let mut end = 0;
+    let mut entry = |name: &str, size: u64| -> io::Result<u64> {
+        file.write_all_at(&entry_header(name, size), end)?;
+        let start = end + TAR_BLOCK;
+        end = start + size.next_multiple_of(TAR_BLOCK);
+        Ok(start)
+    };
+    for (name, document) in &content.documents {
+        entry(name, document.len() as u64)
+            .and_then(|start| file.write_all_at(document, start))
+            .map_err(failed)?;
+    }
+    let mut places: BTreeMap<Digest, u64> = BTreeMap::new();
+    for (digest, size) in &content.blobs {
+        let start = entry(&blob_path(digest), *size).map_err(failed)?;
+        places.insert(*digest, start);
+    }
+    // What nobody writes to is zeros: padding, and the two blocks that end a tar.
+    file.set_len(end + TRAILER).map_err(failed)?;
+    each_chunk(path, content, bundle, run, &mut |chunk| {
+        let place = places.get_mut(&chunk.digest);
+        let place = place.ok_or(io::ErrorKind::NotFound)?;
+        file.write_all_at(chunk.bytes, *place)?;
+        *place += chunk.bytes.len() as u64;
+        Ok(())
+    })?;
+    file.sync_all().map_err(failed)?;
+    partial
+        .persist(path)
+        .map(|_| ())
+        .map_err(|error| failed(error.error))
+}
+
+/// Hands every chunk to `take`, which fails only where the target cannot be written.
+fn each_chunk(
+    path: &Path,
+    content: &Content,
+    bundle: &Bundle,
+    run: Run<'_>,
+    take: &mut Take<'_>,
+) -> Result<(), BundleError> {
+    let total = content.blobs.values().sum();
+    let transfer = run
+        .events
+        .transfer("export", path.display().to_string(), Some(total));
+    let wanted: BTreeSet<Digest> = content.blobs.keys().copied().collect();
+    let mut unwritable = None;
+    let read = bundle.stream(&wanted, &mut |chunk| {
+        if (run.stop)() {
+            return Err(io::Error::other("stopped"));
+        }
+        transfer.advance(chunk.bytes.len() as u64);
+        take(chunk).map_err(|error| {
+            let kind = error.kind();
+            unwritable = Some(error);
+            kind.into()
+        })
+    });
+    if (run.stop)() {
+        return Err(BundleError::Stopped);
+    }
+    match (read, unwritable) {
+        (_, Some(error)) => Err(failed(path, error)),
+        (Err(source), None) => Err(failed(bundle.path(), source)),
+        (Ok(()), None) => {
+            transfer.done();
+            Ok(())
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+fn failed(path: &Path, source: io::Error) -> BundleError {
+    let path: PathBuf = path.to_owned();
+    BundleError::Io {
+        path: path.display().to_string(),
+        source,
+    }
+}

@@ -1,0 +1,85 @@
+//! A bundle out of a registry: its blobs into the cache, from which it is packed again.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::Puller;
+use crate::bundle::head::{BadHead, Head};
+use crate::bundle::lock::Descriptor;
+use crate::bundle::transport::{self, Document, LARGEST_DOCUMENT};
+use crate::fetch::FetchError;
+use crate::spec::{Digest, ImageRef, PublicKey};
+
+/// Blobs on their way at once.
+const PARALLEL: usize = 8;
+/// A head has a handful of documents.
+const MOST_DOCUMENTS: usize = 16;
+
+impl Puller {
+    /// Fetches a whole bundle into the cache.
+    ///
+    /// # Errors
+    /// There is no bundle at that place, it contradicts itself, nobody who is trusted signed it, or a
+    /// blob cannot be had.
+    pub async fn bundle(&self, place: &ImageRef, trust: &[PublicKey]) -> Result<Head, FetchError> {
+        let content = |reason: &str| FetchError::Content {
+            what: place.to_string(),
+            reason: reason.to_owned(),
+        };
+        self.http.events().phase("pull");
+        let (top, _) = self.manifest(place, place.digest()).await?;
+        let named = transport::read(&top)
+            .ok_or_else(|| content("is no bundle that `kubexm bundle push` has put there"))?;
+        if named.len() > MOST_DOCUMENTS {
+            return Err(content(
+                "names more documents than a bundle has; do not use it",
+            ));
+        }
+        let mut documents = Vec::new();
+        for (name, descriptor) in named {
+            if descriptor.size > LARGEST_DOCUMENT {
+                return Err(content("has a document of impossible size; do not use it"));
+            }
+            self.blob(place, &descriptor).await?;
+            let bytes = self.http.cache().read(&descriptor.digest)?;
+            let media_type = descriptor.media_type;
+            documents.push(Document {
+                name,
+                media_type,
+                bytes,
+            });
+        }
+        let head = transport::accept(&documents, trust).map_err(|bad| match bad {
+            BadHead::Damaged(reason) | BadHead::Untrusted(reason) => content(&reason),
+        })?;
+        if head.storage.base.is_some() {
+            return Err(content("carries only what was new; do not use it"));
+        }
+        self.all_blobs(place, &head.lock.blobs()).await?;
+        Ok(head)
+    }
+
+    /// Fetches every blob, the largest first.
+    async fn all_blobs(
+        &self,
+        place: &ImageRef,
+        blobs: &BTreeMap<Digest, (u64, String)>,
+    ) -> Result<(), FetchError> {
+        let mut wanted: Vec<_> = blobs.iter().collect();
+        wanted.sort_by_key(|(digest, (size, _))| (std::cmp::Reverse(*size), **digest));
+        let results: Vec<_> = stream::iter(wanted)
+            .map(|(digest, (size, _))| async move {
+                let blob = Descriptor {
+                    media_type: String::new(),
+                    digest: *digest,
+                    size: *size,
+                };
+                self.blob(place, &blob).await
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        FetchError::all(results.into_iter().filter_map(Result::err).collect())
+    }
+}

@@ -1,0 +1,217 @@
+//! Blobs into a registry: what it lacks, from the bundle by way of files.
+//!
+//! A bundle gives its blobs in the order in which they lie in it, many at once; a registry wants each
+//! from its start to its end, and again where the line drops. So each blob that the registry lacks is
+//! put into a file without name first, and sent from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use oci_client::Reference;
+use oci_client::errors::OciDistributionError;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio_util::io::ReaderStream;
+
+use super::{Pusher, STALLED, failed, in_time};
+use crate::bundle::{Blobs, Bundle, BundleError};
+use crate::event::Transfer;
+use crate::fetch::FetchError;
+use crate::spec::Digest;
+
+/// Blobs on their way at once; more bring little, and some registries count.
+const PARALLEL: usize = 6;
+/// Questions at once whether a blob is there.
+const QUESTIONS: usize = 16;
+/// Bytes that are read from a file at a time.
+const STEP: usize = 1 << 18;
+
+/// Blobs with their sizes, and what a person calls them.
+pub(super) type Labelled = BTreeMap<Digest, (u64, String)>;
+
+/// A blob that waits for being sent.
+pub(super) struct Spooled {
+    pub digest: Digest,
+    pub size: u64,
+    pub label: String,
+    pub file: File,
+}
+
+impl Pusher {
+    /// Which blobs the registry does not have.
+    pub(super) async fn missing(&self, all: &Labelled) -> Result<Labelled, FetchError> {
+        let asked = stream::iter(all.iter().map(|(digest, blob)| async move {
+            let there = self.has(digest).await?;
+            Ok::<_, FetchError>((!there).then(|| (*digest, blob.clone())))
+        }));
+        let found: Vec<_> = asked.buffer_unordered(QUESTIONS).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    pub(super) async fn has(&self, digest: &Digest) -> Result<bool, FetchError> {
+        let text = digest.to_string();
+        self.persist(&text, || {
+            in_time(self.client.blob_exists(&self.repository, &text))
+        })
+        .await
+        .map_err(Into::into)
+    }
+
+    /// Takes what it can from another repository; what is left over.
+    pub(super) async fn mount(&self, missing: Labelled, from: &Reference) -> Labelled {
+        let asked = stream::iter(missing.into_iter().map(|(digest, blob)| async move {
+            let text = digest.to_string();
+            let mount = self.client.mount_blob(&self.repository, from, &text);
+            let mounted = in_time(mount).await;
+            // Whatever the reason: what is not mounted is sent.
+            mounted.is_err().then_some((digest, blob))
+        }));
+        let left: Vec<_> = asked.buffer_unordered(QUESTIONS).collect().await;
+        left.into_iter().flatten().collect()
+    }
+
+    /// Reads the bundle once and sends what comes out of it.
+    pub(super) async fn blobs(
+        &self,
+        bundle: Arc<Bundle>,
+        missing: Labelled,
+    ) -> Result<(), FetchError> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (send, receive) = mpsc::channel(PARALLEL);
+        let folder = self.spool.clone();
+        let reading = tokio::task::spawn_blocking(move || spool(&bundle, &missing, &folder, &send));
+        let sent = waiting(receive)
+            .map(|spooled| async move { self.blob(spooled).await })
+            .buffer_unordered(PARALLEL)
+            .try_collect::<()>()
+            .await;
+        let read = reading.await.map_err(|error| {
+            let error = io::Error::other(error);
+            FetchError::Bundle(failed(&self.spool, error))
+        });
+        // Where sending failed, reading was broken off, too: the first is the reason.
+        sent?;
+        Ok(read??)
+    }
+
+    /// Sends one blob, again from its start where the line drops.
+    pub(super) async fn blob(&self, spooled: Spooled) -> Result<(), FetchError> {
+        let transfer = self
+            .events
+            .transfer("push", spooled.label.clone(), Some(spooled.size));
+        let (moved, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let transfer = Arc::new(transfer);
+        let digest = spooled.digest.to_string();
+        self.persist(&spooled.label, || async {
+            let mut file = spooled.file.try_clone()?;
+            file.rewind()?;
+            moved.store(0, Ordering::Relaxed);
+            let content = counted(file, &moved, &told, &transfer);
+            let push = self.client.push_blob_stream(
+                &self.repository,
+                content,
+                &digest,
+                Some(spooled.size),
+            );
+            tokio::select! {
+                pushed = push => pushed.map(|_| ()),
+                () = stalled(&moved) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            }
+        })
+        .await?;
+        if let Some(transfer) = Arc::into_inner(transfer) {
+            transfer.done();
+        }
+        Ok(())
+    }
+}
+
+/// What comes out of a channel, as a stream.
+fn waiting(receive: Receiver<Spooled>) -> impl stream::Stream<Item = Spooled> {
+    stream::unfold(receive, |mut receive| async move {
+        let spooled = receive.recv().await?;
+        Some((spooled, receive))
+    })
+}
+
+/// Takes the blobs out of the bundle, each into a file, and hands on those that are whole.
+fn spool(
+    bundle: &Bundle,
+    missing: &Labelled,
+    folder: &Path,
+    send: &Sender<Spooled>,
+) -> Result<(), BundleError> {
+    let mut open: BTreeMap<Digest, File> = BTreeMap::new();
+    let wanted: BTreeSet<Digest> = missing.keys().copied().collect();
+    let mut unwritable = None;
+    let read = bundle.stream(&wanted, &mut |chunk| {
+        let mut write = || -> io::Result<()> {
+            let mut file = match open.remove(&chunk.digest) {
+                Some(file) => file,
+                None => tempfile::tempfile_in(folder)?,
+            };
+            file.write_all(chunk.bytes)?;
+            if !chunk.last {
+                open.insert(chunk.digest, file);
+                return Ok(());
+            }
+            let (size, label) = missing.get(&chunk.digest).ok_or(io::ErrorKind::NotFound)?;
+            let spooled = Spooled {
+                digest: chunk.digest,
+                size: *size,
+                label: label.clone(),
+                file,
+            };
+            // Nobody listens any more: sending has failed, and says why.
+            send.blocking_send(spooled).map_err(io::Error::other)
+        };
+        write().map_err(|error| {
+            let kind = error.kind();
+            unwritable = Some(error);
+            kind.into()
+        })
+    });
+    match (read, unwritable) {
+        (_, Some(source)) => Err(failed(folder, source)),
+        (Err(source), None) => Err(failed(bundle.path(), source)),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// A file's bytes, counted as they are taken; told only where they are further than ever before.
+fn counted(
+    file: File,
+    moved: &Arc<AtomicU64>,
+    told: &Arc<AtomicU64>,
+    transfer: &Arc<Transfer>,
+) -> impl stream::Stream<Item = Result<bytes::Bytes, OciDistributionError>> + Send + 'static {
+    let (moved, told, transfer) = (Arc::clone(moved), Arc::clone(told), Arc::clone(transfer));
+    let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), STEP);
+    content.map(move |chunk| {
+        let chunk = chunk?;
+        let length = chunk.len() as u64;
+        let now = moved.fetch_add(length, Ordering::Relaxed) + length;
+        let before = told.fetch_max(now, Ordering::Relaxed);
+        transfer.advance(now.saturating_sub(before));
+        Ok(chunk)
+    })
+}
+
+/// Ends once nothing has moved for too long.
+async fn stalled(moved: &AtomicU64) {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(STALLED).await;
+        let now = moved.load(Ordering::Relaxed);
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}

@@ -1,0 +1,307 @@
+//! A bundle into a registry: blobs, then the manifests over them, and the tag at last.
+
+mod blobs;
+
+use std::collections::BTreeSet;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, Reference};
+use reqwest::header::HeaderValue;
+
+use blobs::Spooled;
+
+use super::refusal::{PushRefusal, push_failure};
+use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use crate::bundle::transport::{self, ImageManifest, Transport};
+use crate::bundle::{Bundle, BundleError};
+use crate::event::Events;
+use crate::fetch::{FetchError, credentials};
+use crate::spec::{Digest, ImageRef};
+
+/// How often a blob or a manifest is tried.
+const TRIES: u32 = 4;
+/// Nothing moved, or nobody answered, for so long: a registry may take its time to store a blob.
+const STALLED: Duration = Duration::from_secs(120);
+
+/// What a push did.
+#[derive(Debug, Clone)]
+pub struct Pushed {
+    /// What the tag names now.
+    pub digest: Digest,
+    /// Blobs that were sent.
+    pub sent: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Blobs that the registry had, in this repository or in another one.
+    pub there: usize,
+    /// Images that can be pulled from there by digest.
+    pub images: usize,
+}
+
+/// Sends bundles to one place in a registry.
+#[derive(Clone)]
+pub struct Pusher {
+    client: Client,
+    place: ImageRef,
+    repository: Reference,
+    auth: RegistryAuth,
+    mount_from: Option<Reference>,
+    spool: PathBuf,
+    events: Events,
+}
+
+impl Pusher {
+    /// A pusher to `place`, which has a tag. Blobs wait in the folder `spool`; `mount_from` names
+    /// another repository of the registry that may have some of them already.
+    ///
+    /// # Errors
+    /// The client cannot be set up, or the place has no tag.
+    pub fn new(
+        place: ImageRef,
+        plain_http: bool,
+        mount_from: Option<&str>,
+        spool: &Path,
+        events: Events,
+    ) -> Result<Self, FetchError> {
+        let registry = place.registry().to_owned();
+        let plain = plain_http || super::is_loopback(&registry);
+        let protocol = match plain {
+            true => ClientProtocol::HttpsExcept(vec![registry.clone()]),
+            false => ClientProtocol::Https,
+        };
+        // No read timeout: it would count from a request's start, and end long uploads.
+        let config = ClientConfig {
+            protocol,
+            connect_timeout: Some(Duration::from_secs(15)),
+            use_monolithic_push: true,
+            ..ClientConfig::default()
+        };
+        let client = Client::try_from(config).map_err(|error| {
+            FetchError::Resolve(format!("cannot set up the registry client: {error}"))
+        })?;
+        let Some(tag) = place.tag().filter(|_| place.digest().is_none()) else {
+            let words = "a bundle is pushed to a tag, as in oci://registry/repository:tag";
+            return Err(FetchError::Resolve(format!("{place}: {words}")));
+        };
+        let repository = Reference::with_tag(
+            registry.clone(),
+            place.repository().to_owned(),
+            tag.to_owned(),
+        );
+        let mount_from = mount_from
+            .map(|from| Reference::with_tag(registry.clone(), from.to_owned(), tag.to_owned()));
+        let auth = credentials::of_docker().remove(&registry);
+        let auth = auth.map_or(RegistryAuth::Anonymous, |(user, password)| {
+            RegistryAuth::Basic(user, password)
+        });
+        Ok(Self {
+            client,
+            place,
+            repository,
+            auth,
+            mount_from,
+            spool: spool.to_owned(),
+            events,
+        })
+    }
+
+    /// Sends what the registry lacks, and the tag at last.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or the registry refuses or cannot be reached; what was sent stays
+    /// there, and another push goes on from it.
+    pub async fn push(&self, bundle: Arc<Bundle>) -> Result<Pushed, FetchError> {
+        let transport = transport::of(&bundle)?;
+        self.client
+            .store_auth_if_needed(self.repository.resolve_registry(), &self.auth)
+            .await;
+        self.events.phase("push");
+        let all = bundle.lock().blobs();
+        let mut missing = self.missing(&all).await?;
+        if let Some(from) = &self.mount_from {
+            missing = self.mount(missing, from).await;
+        }
+        let there = all.len() - missing.len();
+        let (sent, bytes) = (missing.len(), missing.values().map(|(size, _)| size).sum());
+        self.blobs(Arc::clone(&bundle), missing).await?;
+        self.documents(&transport).await?;
+        let images = self.images(&bundle).await?;
+        if !images.is_empty() {
+            self.images_tag(&images).await?;
+        }
+        let manifest = &transport.manifest;
+        self.manifest(&self.repository, MANIFEST_TYPE, manifest)
+            .await?;
+        Ok(Pushed {
+            digest: Digest::of(manifest),
+            sent,
+            bytes,
+            there,
+            images: images.len(),
+        })
+    }
+
+    /// The documents of the head.
+    async fn documents(&self, transport: &Transport) -> Result<(), FetchError> {
+        let texts = transport
+            .documents
+            .iter()
+            .map(|document| &document.bytes[..]);
+        for text in texts.chain([EMPTY_CONFIG]) {
+            let digest = Digest::of(text);
+            if self.has(&digest).await? {
+                continue;
+            }
+            let mut file = tempfile::tempfile_in(&self.spool)
+                .and_then(|mut file| file.write_all(text).map(|()| file))
+                .map_err(|source| failed(&self.spool, source))?;
+            file.rewind()
+                .map_err(|source| failed(&self.spool, source))?;
+            let size = text.len() as u64;
+            let label = "the bundle's index".to_owned();
+            self.blob(Spooled {
+                digest,
+                size,
+                label,
+                file,
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// An index over the images' manifests under a tag of its own, so that no garbage collector takes
+    /// them.
+    async fn images_tag(&self, images: &[ImageManifest]) -> Result<(), FetchError> {
+        let index = transport::images_index(images);
+        let tag = format!("{}.images", self.place.tag().unwrap_or_default());
+        let (registry, repository) = (self.place.registry(), self.place.repository());
+        let place = Reference::with_tag(registry.to_owned(), repository.to_owned(), tag);
+        match self.manifest(&place, INDEX_TYPE, &index).await {
+            Ok(()) => Ok(()),
+            Err(PushRefusal::Content(words)) => {
+                self.events.warn(format!(
+                    "{place}: the registry takes no index of the images ({words}); its garbage \
+                     collector may take their manifests, the bundle stays whole"
+                ));
+                Ok(())
+            }
+            Err(PushRefusal::Other(error)) => Err(error),
+        }
+    }
+
+    /// The images' own manifests, as far as the registry takes them: those that it took.
+    async fn images(&self, bundle: &Arc<Bundle>) -> Result<Vec<ImageManifest>, FetchError> {
+        let reader = Arc::clone(bundle);
+        let manifests = tokio::task::spawn_blocking(move || read_manifests(&reader));
+        let manifests = manifests.await.map_err(|error| {
+            FetchError::Bundle(failed(bundle.path(), io::Error::other(error)))
+        })??;
+        let mut taken: Vec<ImageManifest> = Vec::new();
+        let mut refused = BTreeSet::new();
+        for (image, bytes) in manifests {
+            let place = self.by_digest(&image.descriptor.digest);
+            match self
+                .manifest(&place, &image.descriptor.media_type, &bytes)
+                .await
+            {
+                Ok(()) => taken.push(image),
+                Err(PushRefusal::Content(words)) => {
+                    // An index above a manifest that was refused is, too: once is enough.
+                    if refused.insert(image.name.clone()) {
+                        self.events.warn(format!(
+                            "{}: the registry does not take its manifest ({words}); it is in the \
+                             bundle there all the same, but cannot be pulled by itself",
+                            image.name
+                        ));
+                    }
+                }
+                Err(PushRefusal::Other(error)) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn manifest(
+        &self,
+        place: &Reference,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<(), PushRefusal> {
+        let kind = HeaderValue::from_str(media_type)
+            .map_err(|_| PushRefusal::Content("a media type that is none".to_owned()))?;
+        let put = || async {
+            let (body, kind) = (bytes.to_vec(), kind.clone());
+            let put = self.client.push_manifest_raw(place, body, kind);
+            in_time(put).await.map(|_| ())
+        };
+        self.persist(&place.to_string(), put).await
+    }
+
+    fn by_digest(&self, digest: &Digest) -> Reference {
+        let (registry, repository) = (self.place.registry(), self.place.repository());
+        Reference::with_digest(
+            registry.to_owned(),
+            repository.to_owned(),
+            digest.to_string(),
+        )
+    }
+
+    /// Tries again with growing pauses while that may help.
+    async fn persist<T, F: Future<Output = Result<T, OciDistributionError>>>(
+        &self,
+        what: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, PushRefusal> {
+        let mut pause = Duration::from_millis(300);
+        let mut left = TRIES;
+        loop {
+            left -= 1;
+            let error = match attempt().await {
+                Ok(value) => return Ok(value),
+                Err(error) => push_failure(what, &self.place, error),
+            };
+            if left == 0 || !error.is_passing() {
+                return Err(error);
+            }
+            tracing::debug!(%error, "trying again");
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+}
+
+/// A small request that gets no answer ends, too.
+async fn in_time<T>(
+    request: impl Future<Output = Result<T, OciDistributionError>>,
+) -> Result<T, OciDistributionError> {
+    let answer = tokio::time::timeout(STALLED, request).await;
+    answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
+fn read_manifests(bundle: &Bundle) -> Result<Vec<(ImageManifest, Vec<u8>)>, BundleError> {
+    let mut seen = BTreeSet::new();
+    let mut manifests = Vec::new();
+    for image in &bundle.lock().images {
+        for manifest in transport::manifests_of(image, bundle)? {
+            if seen.insert(manifest.descriptor.digest) {
+                let bytes = transport::read_small(bundle, &manifest.descriptor)?;
+                manifests.push((manifest, bytes));
+            }
+        }
+    }
+    Ok(manifests)
+}
+
+fn failed(path: &Path, source: io::Error) -> BundleError {
+    BundleError::Io {
+        path: path.display().to_string(),
+        source,
+    }
+}

@@ -1,0 +1,86 @@
+//! A packed Helm chart (<https://helm.sh/docs/topics/charts/>), as far as it is looked into.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use serde::Deserialize;
+
+use crate::bundle::Blobs;
+use crate::bundle::archive::each_member;
+use crate::fetch::Cache;
+use crate::spec::Digest;
+
+/// A chart unpacked is never larger: Helm itself refuses 100 MiB.
+const LARGEST_CHART: u64 = 100 * 1024 * 1024;
+/// A file in it is never larger: Helm refuses more than 5 MiB.
+const LARGEST_FILE: u64 = 5 * 1024 * 1024;
+/// Files that are looked into.
+const MOST_FILES: usize = 5000;
+
+/// What a chart says of itself, and its files that may name images.
+#[derive(Debug)]
+pub struct Chart {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The version of what it installs.
+    pub app_version: Option<String>,
+    /// `values.yaml` and templates, of dependencies too, by path.
+    pub files: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    name: String,
+    version: String,
+    app_version: Option<String>,
+}
+
+impl Chart {
+    /// Reads a chart out of the cache.
+    ///
+    /// # Errors
+    /// Why it is none, as the rest of a sentence about it.
+    pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, String> {
+        let no_chart = |words: &dyn std::fmt::Display| {
+            format!("is no packed Helm chart ({words}); `helm package` makes one")
+        };
+        let archive = cache.open_inside(digest).map_err(|e| no_chart(&e))?;
+        let mut about = None;
+        let mut files = BTreeMap::new();
+        each_member(archive.take(LARGEST_CHART), |path, content| {
+            let is_about = path.ends_with("/Chart.yaml") && path.matches('/').count() == 1;
+            if !(is_about || names_images(path)) {
+                return Ok(());
+            }
+            let mut text = String::new();
+            content.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > LARGEST_FILE || files.len() > MOST_FILES {
+                return Err(io::Error::other("it is larger than Helm takes"));
+            }
+            match is_about {
+                true => about = Some(text),
+                false => drop(files.insert(path.to_owned(), text)),
+            }
+            Ok(())
+        })
+        .map_err(|e| no_chart(&e))?;
+        let about = about.ok_or_else(|| no_chart(&"it has no Chart.yaml"))?;
+        let options = serde_saphyr::options! { with_snippet: false };
+        let about: About = serde_saphyr::from_str_with_options(&about, options)
+            .map_err(|e| no_chart(&format!("its Chart.yaml: {e}")))?;
+        Ok(Self {
+            name: about.name,
+            version: about.version,
+            app_version: about.app_version.filter(|version| !version.is_empty()),
+            files,
+        })
+    }
+}
+
+fn names_images(path: &str) -> bool {
+    let is_yaml = path.ends_with(".yaml") || path.ends_with(".yml");
+    path.ends_with("/values.yaml") || (is_yaml && path.contains("/templates/"))
+}

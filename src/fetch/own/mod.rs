@@ -1,0 +1,302 @@
+//! Things of the user's own: files, Helm charts and Kubernetes manifests, and the images that charts
+//! and manifests run.
+
+mod chart;
+mod helm;
+mod images;
+mod plain;
+mod repository;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+pub use images::Found;
+use serde_json::Value;
+use url::Url;
+
+use super::http::Wanted;
+use super::oci::Puller;
+use super::{FetchError, Http};
+use crate::bundle::lock::{ChecksumSource, Descriptor, Lock};
+use crate::bundle::own::LockedOwn;
+use crate::spec::own::{OwnKind, OwnPlace, OwnSource};
+use crate::spec::{Digest, ImageRef, Version};
+use chart::Chart;
+
+/// Manifests are read whole to find their images.
+const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
+/// Media type of a chart's layer in a registry (<https://helm.sh/docs/topics/registries/>).
+const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+
+/// One thing in the cache, and the images that were found in it.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    /// What the lock says of it.
+    pub own: LockedOwn,
+    /// Images, sure ones first.
+    pub found: Vec<Found>,
+    /// How they were found, where that leaves doubt: a sentence.
+    pub doubt: Option<String>,
+}
+
+/// Fetches things of the user's own.
+pub struct Gatherer<'a> {
+    /// HTTP, cache and mirrors.
+    pub http: &'a Http,
+    /// The lock of an earlier build: what was had from an address must be the same again.
+    pub previous: Option<&'a Lock>,
+    /// The Kubernetes that charts are rendered for.
+    pub kubernetes: Option<&'a Version>,
+}
+
+/// A file in the cache, before anybody has looked into it.
+struct Raw {
+    digest: Digest,
+    size: u64,
+    checksum: ChecksumSource,
+    url: Option<Url>,
+    /// The name that its source gives it.
+    name: String,
+}
+
+impl Gatherer<'_> {
+    /// Fetches one thing into the cache and looks for images in it.
+    ///
+    /// # Errors
+    /// It cannot be had, is not what it must be, or is no chart where it should be one.
+    pub async fn gather(&self, source: &OwnSource) -> Result<Gathered, FetchError> {
+        let raw = match &source.place {
+            OwnPlace::Path(path) => self.on_disk(path, source.sha256).await?,
+            OwnPlace::Address(url) if url.scheme() == "oci" => {
+                self.in_registry(url, source).await?
+            }
+            OwnPlace::Address(url) => {
+                let pinned = source.sha256.or_else(|| self.seen(url));
+                let checksum = match source.sha256 {
+                    Some(_) => ChecksumSource::Pinned,
+                    None => ChecksumSource::FirstSeen,
+                };
+                self.at_address(url, url, pinned, checksum).await?
+            }
+            OwnPlace::Repository {
+                url,
+                chart,
+                version,
+            } => {
+                let entry = repository::find(self.http, url, chart, version).await?;
+                let (digest, checksum) = match (source.sha256, entry.digest) {
+                    (Some(digest), _) => (Some(digest), ChecksumSource::Pinned),
+                    (None, Some(digest)) => (Some(digest), ChecksumSource::Published(entry.index)),
+                    (None, None) => (self.seen(&entry.url), ChecksumSource::FirstSeen),
+                };
+                self.at_address(&entry.url, &entry.url, digest, checksum)
+                    .await?
+            }
+        };
+        self.look_into(source, raw).await
+    }
+
+    /// What an address gave when it was asked first.
+    fn seen(&self, url: &Url) -> Option<Digest> {
+        let own = self.previous.iter().flat_map(|lock| &lock.own);
+        let mut own = own.filter(|own| own.url.as_ref() == Some(url));
+        own.next().map(|own| own.digest)
+    }
+
+    async fn at_address(
+        &self,
+        url: &Url,
+        shown: &Url,
+        expected: Option<Digest>,
+        checksum: ChecksumSource,
+    ) -> Result<Raw, FetchError> {
+        let segment = url.path_segments().and_then(|mut parts| parts.next_back());
+        let name = segment.unwrap_or_default().to_owned();
+        let wanted = Wanted {
+            label: name.clone(),
+            url: url.clone(),
+            expected,
+        };
+        let (digest, size) = self.http.download(&wanted).await?;
+        Ok(Raw {
+            digest,
+            size,
+            checksum,
+            url: Some(shown.clone()),
+            name,
+        })
+    }
+
+    /// A chart out of a registry, where it is the one layer of a manifest.
+    async fn in_registry(&self, url: &Url, source: &OwnSource) -> Result<Raw, FetchError> {
+        let place = ImageRef::parse_place(url.as_str(), None)
+            .map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let puller = Puller::new(self.http.clone())?;
+        let (manifest, _) = puller.manifest(&place, place.digest()).await?;
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap_or_default();
+        let mut layers = manifest["layers"].as_array().into_iter().flatten();
+        let layer = layers.find(|layer| layer["mediaType"] == CHART_TYPE);
+        let blob = layer.and_then(|layer| {
+            Some(Descriptor {
+                media_type: CHART_TYPE.to_owned(),
+                digest: layer["digest"].as_str()?.parse().ok()?,
+                size: layer["size"].as_u64()?,
+            })
+        });
+        let blob = blob.ok_or_else(|| wrong(url, "is no Helm chart"))?;
+        let pinned = source.sha256.or_else(|| self.seen(url));
+        if let Some(expected) = pinned.filter(|expected| *expected != blob.digest) {
+            return Err(FetchError::Checksum {
+                what: place.to_string(),
+                url: url.to_string(),
+                expected,
+                got: blob.digest,
+            });
+        }
+        puller.blob(&place, &blob).await?;
+        Ok(Raw {
+            digest: blob.digest,
+            size: blob.size,
+            checksum: match source.sha256 {
+                Some(_) => ChecksumSource::Pinned,
+                None => ChecksumSource::FirstSeen,
+            },
+            url: Some(url.clone()),
+            name: place.repository().to_owned(),
+        })
+    }
+
+    async fn on_disk(&self, path: &Path, expected: Option<Digest>) -> Result<Raw, FetchError> {
+        let (http, from) = (self.http.clone(), path.to_owned());
+        let copied = tokio::task::spawn_blocking(move || copy_in(&http, &from, expected));
+        let (digest, size) = copied
+            .await
+            .map_err(|error| wrong(&path.display(), error))??;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Raw {
+            digest,
+            size,
+            checksum: match expected {
+                Some(_) => ChecksumSource::Pinned,
+                None => ChecksumSource::FirstSeen,
+            },
+            url: None,
+            name: name.into_owned(),
+        })
+    }
+
+    async fn look_into(&self, source: &OwnSource, raw: Raw) -> Result<Gathered, FetchError> {
+        let mut gathered = Gathered {
+            own: LockedOwn {
+                kind: source.kind,
+                name: source.name.clone().unwrap_or(raw.name),
+                version: None,
+                url: raw.url,
+                size: raw.size,
+                digest: raw.digest,
+                checksum: raw.checksum,
+                images: Vec::new(),
+            },
+            found: Vec::new(),
+            doubt: None,
+        };
+        match source.kind {
+            OwnKind::File => {}
+            OwnKind::Manifest => self.manifest(&mut gathered)?,
+            OwnKind::Chart => self.chart(source, &mut gathered).await?,
+        }
+        gathered.own.check().map_err(FetchError::Resolve)?;
+        images::sort(&mut gathered.found);
+        let sure: BTreeSet<ImageRef> = gathered.found.iter().filter_map(Found::sure).collect();
+        gathered.own.images = sure.into_iter().collect();
+        Ok(gathered)
+    }
+
+    fn manifest(&self, gathered: &mut Gathered) -> Result<(), FetchError> {
+        let name = &gathered.own.name;
+        if gathered.own.size > LARGEST_MANIFEST {
+            return Err(wrong(name, "is larger than any manifest"));
+        }
+        let text = String::from_utf8(self.http.cache().read(&gathered.own.digest)?)
+            .map_err(|_| wrong(name, "is no text; is it a manifest?"))?;
+        let read = images::of_yaml(&text, "");
+        if read.documents == 0 {
+            return Err(wrong(
+                name,
+                "holds no YAML document with a kind; is it a manifest?",
+            ));
+        }
+        if read.unreadable > 0 {
+            gathered.doubt = Some(format!(
+                "{} of its documents are no YAML: only their lines with 'image:' were looked at",
+                read.unreadable
+            ));
+        }
+        gathered.found = read.found;
+        Ok(())
+    }
+
+    async fn chart(&self, source: &OwnSource, gathered: &mut Gathered) -> Result<(), FetchError> {
+        let (cache, digest) = (self.http.cache().clone(), gathered.own.digest);
+        let opened = tokio::task::spawn_blocking(move || Chart::open(&cache, &digest));
+        let opened = opened.await.map_err(|error| wrong(&source.place, error))?;
+        let chart = opened.map_err(|reason| wrong(&source.place, reason))?;
+        gathered.own.name.clone_from(&chart.name);
+        gathered.own.version = Some(chart.version.clone());
+        let path = self.http.cache().path(&gathered.own.digest);
+        match helm::render(&path, &chart, &source.values, self.kubernetes).await? {
+            helm::Rendered::Text(text) => gathered.found = images::of_yaml(&text, "").found,
+            helm::Rendered::No(reason) => {
+                gathered.found = plain::of_chart(&chart);
+                gathered.doubt = Some(format!(
+                    "{reason}, so its values and templates were only searched for images"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file of this machine into the cache.
+fn copy_in(
+    http: &Http,
+    path: &Path,
+    expected: Option<Digest>,
+) -> Result<(Digest, u64), FetchError> {
+    let failed = |error: io::Error| wrong(&path.display(), error);
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if !metadata.is_file() {
+        let words = "is no regular file; a chart's folder is packed by `helm package`";
+        return Err(wrong(&path.display(), words));
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    // By the path, so that what a killed run has left goes with the next one.
+    let key = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
+    let mut partial = http.cache().partial(&key)?;
+    partial.restart()?;
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            break;
+        }
+        partial.append(&buffer[..count])?;
+    }
+    partial
+        .publish(expected.as_ref())?
+        .map_err(|got| FetchError::Checksum {
+            what: "a file of your own".to_owned(),
+            url: path.display().to_string(),
+            expected: expected.unwrap_or(got),
+            got,
+        })
+}
+
+fn wrong(what: &dyn std::fmt::Display, reason: impl std::fmt::Display) -> FetchError {
+    FetchError::Content {
+        what: what.to_string(),
+        reason: reason.to_string(),
+    }
+}

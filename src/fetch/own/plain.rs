@@ -1,0 +1,73 @@
+//! Images of a chart without Helm: what its values and templates look like. All of it is guesses.
+
+use serde_json::Value;
+
+use super::chart::Chart;
+use super::images::{Found, joined, of_lines, parse};
+
+/// More lines with variables tell nobody more.
+const MOST_UNKNOWN: usize = 20;
+
+/// Everything in a chart that looks like an image.
+pub fn of_chart(chart: &Chart) -> Vec<Found> {
+    let mut found = Vec::new();
+    for (path, text) in &chart.files {
+        if path.ends_with("/values.yaml") {
+            // The version of a chart is not that of what it depends on.
+            let own = path.matches('/').count() == 1;
+            let default = chart.app_version.as_deref().filter(|_| own);
+            let values = parse(text).unwrap_or_default();
+            walk(&values, path, &mut Vec::new(), default, &mut found);
+        } else {
+            found.extend(of_lines(text, path).into_iter().map(by_helm));
+        }
+    }
+    let mut unknown = 0;
+    found.retain(|one| {
+        unknown += usize::from(one.image.is_err());
+        one.image.is_ok() || unknown <= MOST_UNKNOWN
+    });
+    found
+}
+
+/// In a template a variable is no riddle, only not ours to solve.
+fn by_helm(mut found: Found) -> Found {
+    if found.text.contains("{{") {
+        found.image = Err("only helm can say what it becomes".to_owned());
+    }
+    found
+}
+
+fn walk<'v>(
+    value: &'v Value,
+    file: &str,
+    path: &mut Vec<&'v str>,
+    default: Option<&str>,
+    found: &mut Vec<Found>,
+) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                walk(item, file, path, default, found);
+            }
+        }
+        Value::Object(fields) => {
+            if let Some(text) = joined(value, default) {
+                let place = format!("{file}, {}", path.join("."));
+                found.push(Found::new(&text, place, false));
+            }
+            for (key, field) in fields {
+                path.push(key);
+                match field {
+                    Value::String(text) if key == "image" && text.contains(['/', ':']) => {
+                        let place = format!("{file}, {}", path.join("."));
+                        found.push(Found::new(text, place, false));
+                    }
+                    _ => walk(field, file, path, default, found),
+                }
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,94 @@
+//! A chart in a Helm repository: where it lies, by `index.yaml`
+//! (<https://helm.sh/docs/topics/chart_repository/#the-index-file>).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use url::Url;
+
+use super::wrong;
+use crate::fetch::{FetchError, Http};
+use crate::spec::Digest;
+
+/// Indexes of public repositories have up to some 25 MB.
+const LARGEST_INDEX: usize = 64 * 1024 * 1024;
+
+/// Where a chart is had from.
+pub struct Entry {
+    /// Its address.
+    pub url: Url,
+    /// What it must be, where the index says so.
+    pub digest: Option<Digest>,
+    /// The index's address.
+    pub index: Url,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    entries: BTreeMap<String, Vec<Listed>>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    version: String,
+    #[serde(default)]
+    urls: Vec<String>,
+    digest: Option<String>,
+}
+
+/// Finds a chart in a version.
+///
+/// # Errors
+/// The repository cannot be asked, or has no such chart.
+pub async fn find(
+    http: &Http,
+    repository: &Url,
+    chart: &str,
+    version: &str,
+) -> Result<Entry, FetchError> {
+    let mut base = repository.clone();
+    if !base.path().ends_with('/') {
+        base.set_path(&format!("{}/", repository.path()));
+    }
+    let join = |text: &str| base.join(text).map_err(|error| wrong(repository, error));
+    let index = join("index.yaml")?;
+    let label = format!("index of {repository}");
+    let text = http.text(&label, &index, LARGEST_INDEX).await?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 5_000_000, max_events: 10_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
+        with_snippet: false,
+    };
+    let parsed: Index = serde_saphyr::from_str_with_options(&text, options)
+        .map_err(|error| wrong(&index, format!("is no index of charts: {error}")))?;
+    let versions = parsed
+        .entries
+        .get(chart)
+        .ok_or_else(|| wrong(repository, format!("has no chart '{chart}'")))?;
+    let same = |listed: &&Listed| {
+        listed.version.trim_start_matches('v') == version.trim_start_matches('v')
+    };
+    let listed = versions.iter().find(same).ok_or_else(|| {
+        let known: Vec<&str> = versions
+            .iter()
+            .map(|v| v.version.as_str())
+            .take(10)
+            .collect();
+        let known = known.join(", ");
+        wrong(
+            repository,
+            format!("has no {chart} {version}; it has {known}"),
+        )
+    })?;
+    let address = listed.urls.first().ok_or_else(|| {
+        wrong(
+            repository,
+            format!("does not say where {chart} {version} lies"),
+        )
+    })?;
+    let digest = listed.digest.as_deref().map(Digest::parse).transpose();
+    Ok(Entry {
+        url: join(address)?,
+        digest: digest.map_err(|error| wrong(&index, error))?,
+        index,
+    })
+}

@@ -1,0 +1,218 @@
+//! Where the user's own things are had from, and what manifests and locks may say of them.
+
+use kubexm::fetch::Http;
+use kubexm::fetch::own::Gatherer;
+use kubexm::spec::manifest::Mirrors;
+use kubexm::spec::own::{OwnKind, OwnPlace, OwnSource};
+use kubexm::spec::parse_manifest;
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use super::*;
+
+/// A server answers so when it is asked for this place.
+pub async fn answer(server: &MockServer, place: &str, content: Vec<u8>, kind: &str) {
+    let response = ResponseTemplate::new(200).set_body_raw(content, kind);
+    let asked = Mock::given(method("GET")).and(path(place));
+    asked.respond_with(response).mount(server).await;
+}
+
+/// A packed chart that runs `JOB`, if it is rendered, and says so in its values.
+pub fn chart() -> Vec<u8> {
+    let files = [
+        (
+            "own/Chart.yaml",
+            "apiVersion: v2\nname: own\nversion: 0.3.1\nappVersion: \"2.0\"\n",
+        ),
+        (
+            "own/values.yaml",
+            "image: {repository: apps.example/team/job, tag: \"\"}\nother: {image: docker.io/x/y:7}\n",
+        ),
+        (
+            "own/templates/job.yaml",
+            "spec:\n  containers:\n  - image: \"{{ .Values.image.repository }}\"\n",
+        ),
+    ];
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut tar = tar::Builder::new(gzip);
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, content.as_bytes())
+            .unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+#[tokio::test]
+async fn charts_come_from_helm_repositories_and_registries() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = MockServer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let digest = Digest::of(&chart());
+    let index = |digest: &str| {
+        format!(
+            "apiVersion: v1\nentries:\n  own:\n  - {{version: 0.3.1, digest: {digest}, urls: [files/own-0.3.1.tgz]}}\n  - {{version: 0.3.0, urls: [x]}}\n"
+        )
+    };
+    answer(
+        &server,
+        "/charts/index.yaml",
+        index(&digest.hex()).into_bytes(),
+        "text/yaml",
+    )
+    .await;
+    answer(
+        &server,
+        "/lying/index.yaml",
+        index(&"0".repeat(64)).into_bytes(),
+        "text/yaml",
+    )
+    .await;
+    for base in ["charts", "lying"] {
+        answer(
+            &server,
+            &format!("/{base}/files/own-0.3.1.tgz"),
+            chart(),
+            "x/y",
+        )
+        .await;
+    }
+    let kind = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+    let manifest = json!({"schemaVersion": 2, "mediaType": format!("{OCI}.manifest.v1+json"),
+        "layers": [{"mediaType": kind, "digest": digest, "size": chart().len()}]});
+    let oci = format!("{OCI}.manifest.v1+json");
+    answer(
+        &server,
+        "/v2/team/own/manifests/0.3.1",
+        manifest.to_string().into_bytes(),
+        &oci,
+    )
+    .await;
+    answer(
+        &server,
+        &format!("/v2/team/own/blobs/{digest}"),
+        chart(),
+        "x/y",
+    )
+    .await;
+
+    let mut mirrors = Mirrors::default();
+    mirrors
+        .downloads
+        .insert("https://dl.example".into(), server.uri());
+    mirrors
+        .registries
+        .insert("registry.example".into(), server.uri());
+    let gather = |source: OwnSource, cache: &str| {
+        let cache = Cache::open(&folder.path().join(cache)).unwrap();
+        let http = Http::new(mirrors.clone(), cache, Events::silent()).unwrap();
+        async move {
+            let gatherer = Gatherer {
+                http: &http,
+                previous: None,
+                kubernetes: None,
+            };
+            gatherer
+                .gather(&source)
+                .await
+                .map_err(|error| error.to_string())
+        }
+    };
+    let repository = |base: &str, version: &str| OwnPlace::Repository {
+        url: format!("https://dl.example/{base}").parse().unwrap(),
+        chart: "own".into(),
+        version: version.into(),
+    };
+    let chart = |place| OwnSource::new(OwnKind::Chart, place);
+    let got = gather(chart(repository("charts", "0.3.1")), "a")
+        .await
+        .unwrap()
+        .own;
+    assert_eq!(
+        (got.digest, got.file_name().as_str()),
+        (digest, "own-0.3.1.tgz")
+    );
+    assert_eq!(
+        got.url.unwrap().as_str(),
+        "https://dl.example/charts/files/own-0.3.1.tgz"
+    );
+    let error = gather(chart(repository("lying", "0.3.1")), "b")
+        .await
+        .unwrap_err();
+    assert!(error.contains(&digest.hex()), "{error}");
+    let error = gather(chart(repository("charts", "9.9.9")), "a")
+        .await
+        .unwrap_err();
+    assert!(error.contains("it has 0.3.1, 0.3.0"), "{error}");
+    let place = OwnPlace::parse("oci://registry.example/team/own:0.3.1").unwrap();
+    let got = gather(chart(place.clone()), "c").await.unwrap().own;
+    assert_eq!(got.digest, digest);
+    let pinned = OwnSource {
+        sha256: Some(Digest::of(b"other")),
+        ..chart(place)
+    };
+    let error = gather(pinned, "c").await.unwrap_err();
+    assert!(error.contains("expected"), "{error}");
+}
+
+#[test]
+fn a_manifest_says_where_each_thing_is_had_from() {
+    let head = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: b}\nspec:\n  architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
+    let read = |more: &str| parse_manifest("m", &format!("{head}{more}"));
+    let manifest = read(
+        "  files: [{name: a, path: x/a}, {name: b, url: \"https://dl.example/b\", sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855}]\n  charts:\n  - {repository: \"https://c.example\", name: c, version: 1.2.3, values: [v.yaml]}\n  - {url: \"oci://registry.example/d:1\"}\n  manifests: [e.yaml]\n",
+    );
+    let own = manifest.unwrap().own;
+    assert_eq!(own.len(), 5);
+    assert_eq!(own[1].sha256, Some(Digest::of(b"")));
+    assert!(matches!(&own[2].place, OwnPlace::Repository { version, .. } if version == "1.2.3"));
+    assert_eq!(own[4].kind, OwnKind::Manifest);
+    for (more, words) in [
+        ("  files: [{name: a}]\n", "spec.files[0]"),
+        (
+            "  files: [{name: a, path: b, url: \"https://x.example\"}]\n",
+            "says it twice",
+        ),
+        (
+            "  charts: [{repository: \"https://c.example\", name: c}]\n",
+            "with name and version",
+        ),
+        (
+            "  charts: [{url: \"ftp://c.example/c\"}]\n",
+            "wants https://",
+        ),
+        (
+            "  manifests: [\"https://u:p@x.example/y\"]\n",
+            "user or password",
+        ),
+    ] {
+        let error = read(more).unwrap_err().to_string();
+        assert!(error.contains(words), "{more}: {error}");
+        assert!(!error.contains("u:p"), "{error}");
+    }
+}
+
+#[test]
+fn a_lock_cannot_name_what_would_leave_its_folder_or_stand_there_twice() {
+    let (mut lock, _) = example(&[b"x".to_vec()]);
+    let text = "{kind: file, name: NAME, size: 1, digest: DIGEST, checksum: firstSeen}";
+    let own = |name: &str| {
+        let text = text
+            .replace("NAME", name)
+            .replace("DIGEST", &Digest::of(b"x").to_string());
+        serde_saphyr::from_str::<kubexm::bundle::own::LockedOwn>(&text).unwrap()
+    };
+    let read = |lock: &Lock| Lock::from_yaml(&serde_saphyr::to_string(lock).unwrap());
+    lock.own = vec![own("fine"), own("also")];
+    assert!(read(&lock).is_ok());
+    for wrong in [
+        vec![own("'../up'")],
+        vec![own("'a b'")],
+        vec![own("same"), own("same")],
+    ] {
+        lock.own = wrong;
+        assert!(read(&lock).unwrap_err().contains("cannot be"));
+    }
+}

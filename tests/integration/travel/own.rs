@@ -1,0 +1,277 @@
+//! Things of the user's own in a bundle: what is added, what is found in it, what may not be removed.
+
+use std::os::unix::fs::PermissionsExt;
+
+use kubexm::bundle::{Blobs, Bundle};
+use kubexm::spec::ImageRef;
+use wiremock::MockServer;
+
+use super::charts::{answer, chart};
+use super::*;
+
+const WEB: &str = "apps.example/team/web:1.0";
+const JOB: &str = "apps.example/team/job:2.0";
+
+/// A stand-in for the public registry `apps.example`, with two images.
+async fn apps() -> MockServer {
+    let server = MockServer::start().await;
+    let mut blobs = InMemory::default();
+    for (name, seed) in [(WEB, 11), (JOB, 12)] {
+        let both = vec![
+            platform(&mut blobs, OCI, Arch::Amd64, seed),
+            platform(&mut blobs, OCI, Arch::Arm64, seed + 10),
+        ];
+        let image = indexed(&mut blobs, name, both, true);
+        let name: ImageRef = name.parse().unwrap();
+        let top = blobs.0[&image.manifest.digest].clone();
+        let kind = format!("{OCI}.index.v1+json");
+        let by_tag = format!(
+            "/v2/{}/manifests/{}",
+            name.repository(),
+            name.tag().unwrap()
+        );
+        answer(&server, &by_tag, top, &kind).await;
+        for platform in &image.platforms {
+            let manifest = &platform.manifest;
+            let place = format!("/v2/{}/manifests/{}", name.repository(), manifest.digest);
+            let content = blobs.0[&manifest.digest].clone();
+            answer(&server, &place, content, &manifest.media_type).await;
+            for blob in &platform.blobs {
+                let place = format!("/v2/{}/blobs/{}", name.repository(), blob.digest);
+                let content = blobs.0[&blob.digest].clone();
+                answer(&server, &place, content, "application/octet-stream").await;
+            }
+        }
+    }
+    server
+}
+
+/// A stand-in for helm in a folder of its own: renders what the chart above would become.
+fn helm(folder: &Path) -> PathBuf {
+    let bin = folder.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--values*/broken.yaml*) echo 'Error: no such value' >&2; exit 1;; esac\n\
+         printf 'kind: Job\\nmetadata: {{name: j}}\\nspec: {{template: {{spec: {{containers: [{{name: main, image: \"{JOB}\"}}]}}}}}}\\n'\n"
+    );
+    std::fs::write(bin.join("helm"), script).unwrap();
+    std::fs::set_permissions(bin.join("helm"), PermissionsExt::from_mode(0o755)).unwrap();
+    bin
+}
+
+struct Site {
+    folder: tempfile::TempDir,
+    bundle: String,
+    _apps: MockServer,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let apps = apps().await;
+        let (path, _, _) = bundle(folder.path());
+        let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        file(
+            "mirrors.yaml",
+            &format!(
+                "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nregistries: {{apps.example: \"{}\"}}\n",
+                apps.uri()
+            ),
+        );
+        file(
+            "app.yaml",
+            &format!(
+                "kind: Deployment\nmetadata: {{name: web}}\nspec: {{template: {{spec: {{containers: [{{name: web, image: \"{WEB}\"}}]}}}}}}\n---\nkind: Pod\nmetadata: {{name: bare}}\nspec: {{containers: [{{name: c, image: nginx}}]}}\n"
+            ),
+        );
+        std::fs::write(folder.path().join("own.tgz"), chart()).unwrap();
+        helm(folder.path());
+        let bundle = path.display().to_string();
+        Self {
+            folder,
+            bundle,
+            _apps: apps,
+        }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// `kubexm bundle …` with this folder's cache and helm.
+    fn run(&self, arguments: &[&str], with_helm: bool) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+        let helm = if with_helm {
+            self.at("bin")
+        } else {
+            self.at("nothing")
+        };
+        let output = command
+            .arg("bundle")
+            .args(arguments)
+            .args(["--cache", &self.at("cache")])
+            .env("PATH", format!("{helm}:/nowhere"))
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    fn add(&self, more: &[&str], with_helm: bool) -> (Option<i32>, String, String) {
+        let mirrors = self.at("mirrors.yaml");
+        self.run(
+            &[&["add", &self.bundle, "--mirrors", &mirrors], more].concat(),
+            with_helm,
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() {
+    let site = Site::new().await;
+    let (new, app, tgz) = (
+        site.at("new.tar.zst"),
+        site.at("app.yaml"),
+        site.at("own.tgz"),
+    );
+    let readme = format!("README={app}");
+    let all = [
+        "--manifest",
+        &app,
+        "--chart",
+        &tgz,
+        "--file",
+        &readme,
+        "-o",
+        &new,
+    ];
+    let (code, said, err) = site.add(&all, true);
+    assert_eq!(code, Some(0), "{err}");
+    for line in [
+        format!("{WEB} (Deployment web, container web): added"),
+        format!("{JOB} (Job j, container main): added"),
+        "'nginx' (Pod bare, container c): wants a tag or a digest".to_owned(),
+        "chart own 0.3.1".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line} in {said}");
+    }
+    let added = Bundle::open(Path::new(&new)).unwrap();
+    added.verify(2, &Events::silent()).unwrap();
+    added.verify_made(&Events::silent()).unwrap();
+    let image = added.lock().image(&JOB.parse().unwrap()).unwrap();
+    assert_eq!(
+        image.platforms.len(),
+        2,
+        "for every architecture of the bundle"
+    );
+    let lock = std::fs::read_to_string(site.at("new.lock.yaml")).unwrap();
+    assert!(Lock::from_yaml(&lock).unwrap() == *added.lock());
+
+    let (_, listed, _) = kubexm(&["bundle", "list", &new]);
+    assert!(listed.contains(&format!("runs {JOB}\n")), "{listed}");
+    let out = site.at("out");
+    let (code, _, err) = kubexm(&[
+        "bundle", "extract", &new, "own", "README", "app.yaml", "-o", &out,
+    ]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(std::fs::read(format!("{out}/own-0.3.1.tgz")).unwrap() == chart());
+    assert_eq!(
+        std::fs::read(format!("{out}/README")).unwrap(),
+        std::fs::read(&app).unwrap()
+    );
+
+    // What a chart needs stays, unless one insists; the old bundle stays whole.
+    let (code, _, err) = site.run(&["remove", &new, JOB, "-o", &new], true);
+    assert!(
+        code == Some(2) && err.contains(&format!("chart own 0.3.1: its pods run {JOB}")),
+        "{err}"
+    );
+    let (code, _, err) = site.run(&["remove", &new, "nothing", "-o", &new], true);
+    assert!(code == Some(3) && err.contains("'nothing'"), "{err}");
+    let forced = site.at("forced.tar.zst");
+    let (code, said, err) = site.run(&["remove", &new, JOB, "--force", "-o", &forced], true);
+    assert!(
+        code == Some(0) && said.contains(&format!("- image {JOB}")),
+        "{err}"
+    );
+    let without = Bundle::open(Path::new(&forced)).unwrap();
+    let layer = image.platforms[0].blobs[1].digest;
+    assert!(without.open(&layer).is_err(), "nobody needs it any more");
+
+    // In place; and without its own things it is the bundle that it was.
+    let names = [
+        "remove", &new, "own", "README", "app.yaml", WEB, JOB, "-o", &new,
+    ];
+    let (code, _, err) = site.run(&names, true);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(std::fs::read(&new).unwrap() == std::fs::read(&site.bundle).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_helm_or_with_values_that_fail_images_are_guesses_and_not_added() {
+    let site = Site::new().await;
+    let (new, tgz, broken) = (
+        site.at("new.tar.zst"),
+        site.at("own.tgz"),
+        site.at("broken.yaml"),
+    );
+    std::fs::write(&broken, "{}").unwrap();
+    let plain = ["--chart", &tgz, "-o", &new];
+    let failing = [&plain[..], &["--values", &broken]].concat();
+    for (arguments, with_helm, why) in [
+        (&plain[..], false, "there is no helm here"),
+        (&failing[..], true, "no such value"),
+    ] {
+        let (code, said, err) = site.add(arguments, with_helm);
+        assert_eq!(code, Some(0), "{err}");
+        let guess = format!("{JOB} (own/values.yaml, image): a guess");
+        for words in [
+            why,
+            &guess,
+            "docker.io/x/y:7 (own/values.yaml, other.image)",
+            "only helm can say",
+        ] {
+            assert!(said.contains(words), "{words} in {said}");
+        }
+        let lock = Bundle::open(Path::new(&new)).unwrap().lock().clone();
+        assert!(lock.image(&JOB.parse().unwrap()).is_none() && lock.own.len() == 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_added_is_said_and_nothing_is_written() {
+    let site = Site::new().await;
+    let (new, app) = (site.at("new.tar.zst"), site.at("app.yaml"));
+    let (gone, blank) = (site.at("gone.yaml"), format!("a b={app}"));
+    let folder = site.at("bin");
+    for (arguments, code, words) in [
+        (&["--manifest", &gone][..], 3, "gone.yaml"),
+        (&["--chart", &app], 3, "is no packed Helm chart"),
+        (&["--chart", &folder], 3, "helm package"),
+        (&["--file", &blank], 2, "cannot be the name of a file"),
+        (
+            &["--file", "x=https://user:secret@dl.example/x"],
+            2,
+            "user or password",
+        ),
+        (
+            &["--image", "apps.example/team/none:1"],
+            3,
+            "apps.example/team/none:1",
+        ),
+        (&["--image", "nginx"], 2, "wants a tag or a digest"),
+        (&[], 2, "nothing to add"),
+    ] {
+        let (got, _, err) = site.add(&[arguments, &["-o", &new]].concat(), false);
+        assert!(
+            got == Some(code) && err.contains(words),
+            "{arguments:?}: {err}"
+        );
+        // What was typed stands in clap's own words; a lock would carry it on.
+        assert!(!Path::new(&new).exists());
+    }
+}

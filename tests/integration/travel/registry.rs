@@ -1,0 +1,351 @@
+//! Bundles into real registries, CNCF distribution in the versions that Debian and the lab have, and
+//! back; and into a stand-in that refuses what strict registries, or those that want a login, refuse.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use wiremock::matchers::{method, path_regex};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use super::*;
+
+/// A registry program that serves a folder.
+struct Registry {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Registry {
+    fn start(program: &Path, folder: &Path) -> Self {
+        Self::with(program, folder, "")
+    }
+
+    /// With more lines of configuration.
+    fn with(program: &Path, folder: &Path, more: &str) -> Self {
+        let port = {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            free.local_addr().unwrap().port()
+        };
+        let config = folder.join("registry.yml");
+        let data = folder.join("registry").display().to_string();
+        let text = format!(
+            "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {data}}}, delete: {{enabled: true}}}}\n\
+             http: {{addr: \"127.0.0.1:{port}\"}}\n{more}\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut command = Command::new(program);
+        command.arg("serve").arg(&config);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let registry = Self { child, port };
+        let end = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(
+                Instant::now() < end,
+                "{} does not answer",
+                program.display()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        registry
+    }
+
+    /// The registry collects its garbage, also manifests that no tag leads to.
+    fn collect(program: &Path, folder: &Path) {
+        let config = folder.join("registry.yml").display().to_string();
+        let arguments = ["garbage-collect", "--delete-untagged", &config];
+        tool(&program.display().to_string(), &arguments).unwrap();
+    }
+
+    fn place(&self, rest: &str) -> String {
+        format!("oci://127.0.0.1:{}/{rest}", self.port)
+    }
+}
+
+/// The programs that there are; at least one, or `./test` was not run.
+fn programs() -> Vec<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE");
+    let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
+    let built = std::fs::read_dir(cache.join("upstream/bin"))
+        .into_iter()
+        .flatten();
+    let built = built.filter_map(|entry| Some(entry.ok()?.path().join("registry")));
+    let debian = PathBuf::from("/usr/bin/docker-registry");
+    let programs: Vec<_> = built
+        .chain([debian])
+        .filter(|path| path.is_file())
+        .collect();
+    assert!(
+        !programs.is_empty(),
+        "no registry program: `./test` brings them"
+    );
+    programs
+}
+
+#[test]
+fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
+    for program in programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, lock, _) = bundle(folder.path());
+        let bundle = path.display().to_string();
+        let registry = Registry::start(&program, folder.path());
+        let cache = |name: &str| folder.path().join(name).display().to_string();
+        let place = registry.place("team/bundles");
+        let push = ["bundle", "push", &bundle, &place, "--cache", &cache("push")];
+        let (code, said, err) = kubexm(&push);
+        assert_eq!(code, Some(0), "{}: {err}", program.display());
+        let blobs = lock.blobs().len();
+        assert!(
+            said.contains(&format!("sent     {blobs} of {blobs} blobs")),
+            "{said}"
+        );
+        // The two platforms and the index of the whole image, one platform of the sparse one, and
+        // the single manifest; never the index that names what is not there.
+        assert!(said.contains("images   5 "), "{said}{err}");
+        assert!(
+            !err.contains("does not take"),
+            "nothing is tried in vain: {err}"
+        );
+        let digest = said.split("digest   ").nth(1).unwrap();
+        let digest = digest.lines().next().unwrap().to_owned();
+
+        // A second push sends nothing, and leads to the same.
+        let (code, again, err) = kubexm(&push);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(
+            again.contains(&digest) && again.contains("sent     0 of"),
+            "{again}"
+        );
+
+        // What another repository has need not be sent to a new one.
+        let second = registry.place("other/place:2");
+        let mounting = [
+            "bundle",
+            "push",
+            &bundle,
+            &second,
+            "--mount-from",
+            "team/bundles",
+        ];
+        let (code, mounted, err) = kubexm(&[&mounting[..], &push[4..]].concat());
+        assert_eq!(code, Some(0), "{err}");
+        assert!(
+            mounted.contains(&format!("sent     0 of {blobs}")),
+            "{mounted}"
+        );
+
+        let tagged = registry.place("team/bundles:example");
+        let pinned = registry.place(&format!("team/bundles@{digest}"));
+        let original = std::fs::read(&path).unwrap();
+        for (number, place) in [tagged.clone(), pinned].iter().enumerate() {
+            let out = cache(&format!("back{number}.tar.zst"));
+            let pulls = cache("pull");
+            let (code, _, err) = kubexm(&["bundle", "pull", place, "-o", &out, "--cache", &pulls]);
+            assert_eq!(code, Some(0), "{place}: {err}");
+            assert!(
+                std::fs::read(&out).unwrap() == original,
+                "{place}: other bytes"
+            );
+            let beside = cache(&format!("back{number}.lock.yaml"));
+            assert!(Lock::from_yaml(&std::fs::read_to_string(beside).unwrap()).unwrap() == lock);
+        }
+        // Images can be pulled from there by the digests that they have everywhere.
+        for name in [WHOLE, SINGLE] {
+            let image = lock.image(&name.parse().unwrap()).unwrap();
+            let from = format!(
+                "docker://127.0.0.1:{}/team/bundles@{}",
+                registry.port, image.manifest.digest
+            );
+            let raw = tool("skopeo", &["inspect", "--tls-verify=false", "--raw", &from]).unwrap();
+            assert_eq!(Digest::of(raw.as_bytes()), image.manifest.digest);
+        }
+
+        // And after its garbage is collected everything is still there.
+        drop(registry);
+        Registry::collect(&program, folder.path());
+        let registry = Registry::start(&program, folder.path());
+        let (place, out, pulls) = (
+            registry.place("team/bundles:example"),
+            cache("kept.tar.zst"),
+            cache("kept"),
+        );
+        let (code, _, err) = kubexm(&["bundle", "pull", &place, "-o", &out, "--cache", &pulls]);
+        assert_eq!(code, Some(0), "{}: {err}", program.display());
+        assert!(std::fs::read(&out).unwrap() == original);
+    }
+}
+
+#[test]
+fn a_registry_that_wants_a_login_gets_dockers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _) = bundle(folder.path());
+    let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
+    let cache = cache.display().to_string();
+    let users = folder.path().join("users");
+    // Of "open sesame", by bcrypt.
+    let hash = "$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
+    std::fs::write(&users, format!("team:{hash}\n")).unwrap();
+    let auth = format!(
+        "auth: {{htpasswd: {{realm: r, path: {}}}}}",
+        users.display()
+    );
+    let registry = Registry::with(&programs()[0], folder.path(), &auth);
+    let place = registry.place("bundles:1");
+    let push = |login: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubexm"))
+            .args(["bundle", "push", &bundle, &place, "--cache", &cache])
+            .env("DOCKER_CONFIG", folder.path().join(login))
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    for (login, secret) in [("right", "team:open sesame"), ("wrong", "team:guessed")] {
+        use base64::Engine;
+        let auth = base64::engine::general_purpose::STANDARD.encode(secret);
+        let host = format!("127.0.0.1:{}", registry.port);
+        let config = json!({"auths": {host: {"auth": auth}}});
+        std::fs::create_dir(folder.path().join(login)).unwrap();
+        let path = folder.path().join(login).join("config.json");
+        std::fs::write(path, config.to_string()).unwrap();
+    }
+    for login in ["none", "wrong"] {
+        let (code, said) = push(login);
+        let hint = format!("docker login 127.0.0.1:{}", registry.port);
+        assert!(code == Some(3) && said.contains(&hint), "{login}: {said}");
+        assert!(!said.contains("guessed"), "{said}");
+    }
+    let (code, said) = push("right");
+    assert_eq!(code, Some(0), "{said}");
+    let out = folder.path().join("back.tar.zst").display().to_string();
+    let (code, _, err) = kubexm(&["bundle", "pull", &place, "-o", &out, "--cache", &cache]);
+    assert!(code == Some(3) && err.contains("401"), "{err}");
+}
+
+/// Passes connections on, and drops each of the first `drops` after a few bytes of the request.
+fn dropping(to: u16, drops: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(("127.0.0.1", to)));
+            let server = server.unwrap();
+            let (mut back, mut forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back, &mut forth));
+            std::thread::spawn(move || {
+                let limit = if number < drops { 40_000 } else { u64::MAX };
+                let _ = std::io::copy(&mut (&client).take(limit), &mut &server);
+                let _ = client.shutdown(std::net::Shutdown::Both);
+                let _ = server.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn what_was_dropped_on_the_way_is_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _) = bundle(folder.path());
+    let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
+    let (cache, original) = (cache.display().to_string(), std::fs::read(&path).unwrap());
+    let registry = Registry::start(&programs()[0], folder.path());
+    let place = format!("oci://127.0.0.1:{}/bundles:1", dropping(registry.port, 8));
+    let (code, _, err) = kubexm(&["bundle", "push", &bundle, &place, "--cache", &cache]);
+    assert_eq!(code, Some(0), "{err}");
+    let out = folder.path().join("back.tar.zst").display().to_string();
+    let (place, pulls) = (registry.place("bundles:1"), format!("{cache}-2"));
+    let (code, _, err) = kubexm(&["bundle", "pull", &place, "-o", &out, "--cache", &pulls]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(std::fs::read(&out).unwrap() == original);
+}
+
+/// A stand-in for a registry that has every blob, and answers to manifests as it is told: those of a
+/// tag, and those by digest.
+async fn answering(by_tag: u16, by_digest: u16) -> MockServer {
+    let server = MockServer::start().await;
+    let here = ResponseTemplate::new(200);
+    let blobs = Mock::given(method("HEAD")).and(path_regex("/blobs/"));
+    blobs.respond_with(here).mount(&server).await;
+    for (place, status) in [("/manifests/sha256:", by_digest), ("/manifests/1", by_tag)] {
+        let body = r#"{"errors":[{"code":"MANIFEST_INVALID","message":"no such thing here"}]}"#;
+        let answer = ResponseTemplate::new(status)
+            .insert_header("location", "/v2/bundles/manifests/1")
+            .set_body_string(body);
+        let manifests = Mock::given(method("PUT")).and(path_regex(place));
+        manifests.respond_with(answer).mount(&server).await;
+    }
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strict_registry_still_gets_the_whole_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _) = bundle(folder.path());
+    let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
+    let cache = cache.display().to_string();
+    for (by_tag, by_digest, code, wanted) in [
+        // It takes our manifest, but neither Docker's nor indexes.
+        (
+            201,
+            400,
+            0,
+            "does not take its manifest (status 400: no such thing here)",
+        ),
+        (400, 201, 3, "the registry does not take it: status 400"),
+        (405, 201, 3, "read-only"),
+        (403, 201, 3, "docker login"),
+    ] {
+        let server = answering(by_tag, by_digest).await;
+        let place = format!("oci://{}/bundles:1", server.address());
+        let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
+        let (got, said, err) = kubexm(&push);
+        assert!(
+            got == Some(code) && err.contains(wanted),
+            "{by_tag} {by_digest}: {said}{err}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_bundle_is_named_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("b.tar.zst").display().to_string();
+    let cache = folder.path().join("cache").display().to_string();
+    let document = |media_type: &str, size: u64| {
+        json!({"mediaType": media_type, "digest": Digest::of(b"nobody"), "size": size,
+            "annotations": {"io.kubexm.document": "x"}})
+    };
+    let manifest = |layers: Vec<Value>| {
+        json!({"schemaVersion": 2, "mediaType": format!("{OCI}.manifest.v1+json"),
+            "artifactType": "application/vnd.kubexm.transport.v1", "layers": layers})
+    };
+    let image = json!({"schemaVersion": 2, "mediaType": format!("{OCI}.manifest.v1+json")});
+    for (top, wanted) in [
+        (image, "is no bundle"),
+        (manifest(vec![]), "has no index.json"),
+        (manifest(vec![document("a/b", 1 << 40)]), "impossible size"),
+        (manifest(vec![document("a/b", 1); 40]), "more documents"),
+        (manifest(vec![document("a/b", 1)]), "404"),
+    ] {
+        let server = MockServer::start().await;
+        let kind = format!("{OCI}.manifest.v1+json");
+        let answer = ResponseTemplate::new(200).set_body_raw(top.to_string(), &kind);
+        let manifests = Mock::given(method("GET")).and(path_regex("/manifests/1$"));
+        manifests.respond_with(answer).mount(&server).await;
+        let place = format!("oci://{}/bundles:1", server.address());
+        let (code, _, err) = kubexm(&["bundle", "pull", &place, "-o", &out, "--cache", &cache]);
+        assert!(code == Some(3) && err.contains(wanted), "{wanted}: {err}");
+        assert!(!Path::new(&out).exists());
+    }
+}
