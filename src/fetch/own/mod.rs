@@ -78,7 +78,7 @@ impl Gatherer<'_> {
                     Some(_) => ChecksumSource::Pinned,
                     None => ChecksumSource::FirstSeen,
                 };
-                self.at_address(url, url, pinned, checksum).await?
+                self.at_address(url, pinned, checksum).await?
             }
             OwnPlace::Repository {
                 url,
@@ -91,8 +91,7 @@ impl Gatherer<'_> {
                     (None, Some(digest)) => (Some(digest), ChecksumSource::Published(entry.index)),
                     (None, None) => (self.seen(&entry.url), ChecksumSource::FirstSeen),
                 };
-                self.at_address(&entry.url, &entry.url, digest, checksum)
-                    .await?
+                self.at_address(&entry.url, digest, checksum).await?
             }
         };
         self.look_into(source, raw).await
@@ -108,7 +107,6 @@ impl Gatherer<'_> {
     async fn at_address(
         &self,
         url: &Url,
-        shown: &Url,
         expected: Option<Digest>,
         checksum: ChecksumSource,
     ) -> Result<Raw, FetchError> {
@@ -124,7 +122,7 @@ impl Gatherer<'_> {
             digest,
             size,
             checksum,
-            url: Some(shown.clone()),
+            url: Some(url.clone()),
             name,
         })
     }

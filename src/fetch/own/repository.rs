@@ -85,9 +85,15 @@ pub async fn find(
             format!("does not say where {chart} {version} lies"),
         )
     })?;
+    let url = join(address)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let words =
+            "names an address with a user or password, which kubexm does not write into locks";
+        return Err(wrong(&index, words));
+    }
     let digest = listed.digest.as_deref().map(Digest::parse).transpose();
     Ok(Entry {
-        url: join(address)?,
+        url,
         digest: digest.map_err(|error| wrong(&index, error))?,
         index,
     })
