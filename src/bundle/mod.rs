@@ -12,6 +12,7 @@ pub mod extract;
 mod frames;
 mod group;
 mod head;
+mod inside;
 mod layout;
 pub mod lock;
 mod opening;
@@ -31,6 +32,7 @@ use std::io::{self, Read};
 
 pub use arrange::arrange;
 use flate2::read::MultiGzDecoder;
+pub use inside::Look;
 pub use lock::Lock;
 pub use opening::{Recipes, openings};
 pub use read::Bundle;

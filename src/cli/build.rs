@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::bundle::threads;
 use super::out::say;
+use super::sbom::Beside;
 use super::{Failure, interrupt};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Blobs, BundleError, PackOptions, Storage, Written};
@@ -66,6 +67,10 @@ pub struct Build {
     /// A larger bundle in less time: `--level 3 --layers keep`
     #[arg(long, conflicts_with_all = ["level", "layers"])]
     fast: bool,
+    /// Write what the bundle is made of, too: `cyclonedx-json`, unless the name ends in `.spdx.json`
+    /// or another format of `bundle sbom` follows
+    #[arg(long, value_name = "FILE[,FORMAT]")]
+    sbom: Option<Beside>,
 }
 
 /// How gzip blobs are held in a bundle.
@@ -123,6 +128,10 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     );
     say!("  sha256   {}", written.digest.hex());
     say!("  lock     {}", lock_path.display());
+    if let Some(sbom) = arguments.sbom {
+        events.phase("sbom");
+        sbom.write(&arguments.out)?;
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use super::Failure;
 use super::build::{self, Build, Lock, read_lock};
 use super::extract::{self, Extract};
 use super::out::say;
+use super::sbom::{self, Sbom};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
@@ -30,6 +31,8 @@ pub enum Command {
     Diff(Diff),
     /// Take single programs, files or packages out of a bundle
     Extract(Extract),
+    /// List what a bundle is made of, down to the packages and modules in its images and programs
+    Sbom(Sbom),
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +67,7 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::List(File { bundle }) => list(&bundle),
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
+        Command::Sbom(arguments) => sbom::run(&arguments),
         Command::Verify(arguments) => verify(&arguments, events),
     }
 }

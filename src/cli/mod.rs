@@ -11,6 +11,7 @@ mod interrupt;
 mod out;
 mod render;
 mod reset;
+mod sbom;
 mod session;
 
 use std::io::Write;
