@@ -9,6 +9,7 @@ use super::build::{self, Build, Lock, read_lock};
 use super::extract::{self, Extract};
 use super::out::say;
 use super::sbom::{self, Sbom};
+use super::vulnerabilities::{self, Vulnerabilities};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
@@ -33,6 +34,8 @@ pub enum Command {
     Extract(Extract),
     /// List what a bundle is made of, down to the packages and modules in its images and programs
     Sbom(Sbom),
+    /// Hold what a bundle is made of against a database of vulnerabilities that you give
+    Vulnerabilities(Vulnerabilities),
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +71,7 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Diff(arguments) => diff(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Sbom(arguments) => sbom::run(&arguments),
+        Command::Vulnerabilities(arguments) => vulnerabilities::run(&arguments),
         Command::Verify(arguments) => verify(&arguments, events),
     }
 }

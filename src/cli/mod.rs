@@ -13,6 +13,7 @@ mod render;
 mod reset;
 mod sbom;
 mod session;
+mod vulnerabilities;
 
 use std::io::Write;
 use std::process::ExitCode;

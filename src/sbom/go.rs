@@ -37,8 +37,6 @@ pub struct Module {
     pub path: String,
     /// As in `v0.30.0`; `(devel)` where the linker was not told.
     pub version: String,
-    /// The path that is written in imports, where another module stands for it.
-    pub replaces: Option<String>,
 }
 
 impl Module {
@@ -136,7 +134,6 @@ pub fn build_info(go: &[u8], modules: &[u8]) -> Option<BuildInfo> {
                 let module = Module {
                     path: next(),
                     version: next(),
-                    replaces: None,
                 };
                 match kind {
                     "mod" => info.main = Some(module),
@@ -148,13 +145,11 @@ pub fn build_info(go: &[u8], modules: &[u8]) -> Option<BuildInfo> {
                 let last = info.modules.last_mut().or(info.main.as_mut());
                 if let Some(module) = last {
                     let replaced = std::mem::replace(&mut module.path, next());
-                    let own = std::mem::replace(&mut module.version, next());
-                    if module.version.is_empty() {
-                        // A folder: what it holds is known by the name that was replaced.
+                    module.version = next();
+                    if module.path.starts_with(['.', '/']) {
+                        // A folder, of no version: what it holds is known by the name that it
+                        // stands for.
                         module.path = replaced;
-                        module.version = own;
-                    } else {
-                        module.replaces = Some(replaced);
                     }
                 }
             }
@@ -209,7 +204,7 @@ mod tests {
         let frame = "-".repeat(SENTINEL);
         let text = format!(
             "{frame}path\tx.io/cmd\nmod\tx.io/cmd\t(devel)\t\ndep\ta.io/a\tv1.0.0\th1:x=\n\
-             =>\tfork.io/a\tv1.0.1\th1:y=\ndep\tb.io/b\tv2.0.0\n=>\t./local\t\t\n\
+             =>\tfork.io/a\tv1.0.1\th1:y=\ndep\tb.io/b\tv2.0.0\n=>\t./local\t(devel)\t\n\
              build\tGOOS=linux\n{frame}"
         );
         let info = build_info(b"go1.26.8", text.as_bytes()).unwrap();
@@ -218,8 +213,8 @@ mod tests {
             .iter()
             .map(|m| (&*m.path, &*m.version))
             .collect();
-        assert_eq!(modules, [("fork.io/a", "v1.0.1"), ("b.io/b", "v2.0.0")]);
-        assert_eq!(info.modules[0].replaces.as_deref(), Some("a.io/a"));
+        assert_eq!(modules, [("fork.io/a", "v1.0.1"), ("b.io/b", "(devel)")]);
+        assert_eq!(info.modules[1].known_version(), None);
         assert_eq!(info.main.unwrap().known_version(), None);
     }
 

@@ -312,10 +312,19 @@ impl Gathering<'_> {
                 .map(|version| version.trim_start_matches('v'));
             self.module(id, &main.path, version.as_deref(), bare)?;
         }
+        let mut unknown: Vec<&str> = Vec::new();
         for module in &info.modules {
             let version = module.known_version();
+            unknown.extend(version.is_none().then_some(module.path.as_str()));
             let bare = version.map(|version| version.trim_start_matches('v'));
             self.module(id, &module.path, version, bare)?;
+        }
+        if let Some(first) = unknown.first() {
+            self.notes.insert(format!(
+                "{place}: the build does not say which version {} of its modules are, as {first}; \
+                 vulnerabilities of them cannot be found",
+                unknown.len()
+            ));
         }
         Ok(())
     }

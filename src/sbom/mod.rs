@@ -23,6 +23,7 @@ pub mod spdx;
 mod survey;
 pub mod table;
 mod text;
+pub mod vulnerability;
 
 pub use document::Stamp;
 pub use inventory::Inventory;

@@ -46,7 +46,8 @@ pub fn package(bytes: &[u8]) -> Option<Package> {
         name: text(NAME)?,
         source: text(SOURCE).and_then(|file| source(&file)),
         version,
-        epoch: epoch.map(|epoch| epoch as u64),
+        // None and zero are the same.
+        epoch: epoch.filter(|epoch| *epoch > 0).map(|epoch| epoch as u64),
         arch: text(ARCH).unwrap_or_default(),
         licence: text(LICENCE).filter(|licence| !licence.is_empty()),
         supplier: text(VENDOR).filter(|vendor| !vendor.is_empty() && vendor != "(none)"),
