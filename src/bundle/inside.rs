@@ -22,7 +22,7 @@ const STEP: usize = 1 << 16;
 /// Steps that may wait for a blob's reader.
 const WAITING: usize = 2;
 /// Memory that a layer's zstd frames may ask for, as a power of two.
-const LAYER_WINDOW: u32 = 27;
+const LAYER_WINDOW: u32 = 26;
 
 /// Looks at what is inside a blob. What it leaves unread is read for it; where the content is no
 /// good, its reads fail, and that is for it to tell.

@@ -97,6 +97,7 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
     // Said now, not after everything was downloaded.
     bundle::check_folder(&arguments.out)?;
+    arguments.sbom.as_ref().map_or(Ok(()), Beside::check)?;
     let lock_path = lock_path(&arguments.out);
     let previous = read_lock(&lock_path)?;
     if arguments.locked && previous.is_none() {

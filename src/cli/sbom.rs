@@ -63,6 +63,16 @@ impl FromStr for Beside {
 }
 
 impl Beside {
+    /// Whether it could be written: said before everything is downloaded, not after.
+    pub fn check(&self) -> Result<(), Failure> {
+        let folder = self.path.parent().filter(|p| !p.as_os_str().is_empty());
+        let probe = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
+        probe.map(|_| ()).map_err(|error| {
+            let path = self.path.display();
+            Failure::configuration(format!("--sbom {path}: cannot be written there: {error}"))
+        })
+    }
+
     /// Writes the document of a bundle that was just built.
     pub fn write(&self, bundle: &Path) -> Result<(), Failure> {
         save(bundle, self.format, Some(&self.path))

@@ -16,7 +16,7 @@ const MOST_FINDS: usize = 100_000;
 /// No `os-release` is longer.
 const LARGEST_RELEASE: u64 = 1 << 16;
 /// A database of packages larger than this is not read.
-const LARGEST_DATABASE: u64 = 128 << 20;
+const LARGEST_DATABASE: u64 = 80 << 20;
 
 /// Something of interest in a layer or an archive.
 #[derive(Debug, Clone)]

@@ -290,8 +290,10 @@ impl Scan {
         let segments = self.header.read_segments(&self.segments.bytes);
         // A program may have the mark among its texts. What the linker wrote begins a section; where
         // the table of sections was stripped, it lies in a segment like any other.
+        let stripped = self.header.sections.size == 0;
         let begins = |mark: &&Kept| {
-            sections.is_empty() || sections.iter().any(|(_, s)| s.offset == mark.span.offset)
+            let start = mark.span.offset;
+            stripped || sections.iter().any(|(_, section)| section.offset == start)
         };
         for mark in self.marks.iter().filter(begins) {
             if let Some(info) = go::inline(&mark.bytes) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::content::{Find, Found, Layer};
 use super::cover::stack;
 use super::elf::{Made, Program};
-use super::go::{BuildInfo, Module};
+use super::go::BuildInfo;
 use super::graph::{Component, Graph, Id, Kind, Relation, Subject};
 use super::os::{Manager, Package, Release};
 use super::survey::{Content, Contents, is_layer, survey};
@@ -258,24 +258,27 @@ impl Gathering<'_> {
             "" => site.place.clone(),
             path => format!("{}: /{path}", site.place),
         };
-        let id = if path.is_empty() {
-            site.id.to_owned()
-        } else {
-            match &program.made {
-                // Libraries and programs of packages: nothing is known of them that the packages
-                // would not say.
-                Made::Unknown | Made::OldGo(_) | Made::Rust(_) => return Ok(()),
-                Made::Go(_) | Made::Crates(_) => {}
+        let version = match &program.made {
+            Made::Go(info) => self.main_version(site, info),
+            Made::Crates(_) => None,
+            // Libraries, and programs of packages: nothing is known of them that the packages would
+            // not say.
+            Made::Unknown | Made::OldGo(_) | Made::Rust(_) => return Ok(()),
+        };
+        let id = match path {
+            "" => site.id.to_owned(),
+            path => {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                let address = format!("kubexm:program:{}", program.digest);
+                let mut component = Component::new(address, Kind::Program, name);
+                component.version.clone_from(&version);
+                component.digest = Some(program.digest);
+                component.places.insert(place.clone());
+                self.graph.add(site.id, Relation::Contains, component)?
             }
-            let name = path.rsplit('/').next().unwrap_or(path);
-            let address = format!("kubexm:program:{}", program.digest);
-            let mut component = Component::new(address, Kind::Program, name);
-            component.digest = Some(program.digest);
-            component.places.insert(place.clone());
-            self.graph.add(site.id, Relation::Contains, component)?
         };
         match &program.made {
-            Made::Go(info) => self.go(&id, site, &place, info),
+            Made::Go(info) => self.go(&id, version.as_deref(), &place, info),
             Made::Crates(crates) => self.crates(&id, crates),
             Made::Unknown | Made::OldGo(_) | Made::Rust(_) => Ok(()),
         }
@@ -284,40 +287,33 @@ impl Gathering<'_> {
     fn go(
         &mut self,
         id: &str,
-        site: &Site<'_>,
+        version: Option<&str>,
         place: &str,
         info: &BuildInfo,
     ) -> Result<(), String> {
+        let lost = "vulnerabilities of it cannot be found";
         match info.standard_library() {
-            Some(version) => self.module(id, "stdlib", Some(&version), Some(&version))?,
+            Some(version) => self.module(id, "stdlib", Some(&version))?,
             None => {
-                self.notes.insert(format!(
-                    "{place}: built by '{}', which is no release of Go; vulnerabilities of its \
-                     standard library cannot be found",
-                    info.go
-                ));
+                let go = &info.go;
+                let note = format!("{place}: built by '{go}', which is no release of Go; {lost}");
+                self.notes.insert(note);
             }
         }
         if let Some(main) = &info.main {
-            let version = self.main_version(site, main);
             if version.is_none() {
+                let name = &main.path;
                 self.notes.insert(format!(
-                    "{place}: the build does not say which version of {} it is; vulnerabilities \
-                     of it cannot be found",
-                    main.path
+                    "{place}: the build does not say which version of {name} it is; {lost}"
                 ));
             }
-            let bare = version
-                .as_deref()
-                .map(|version| version.trim_start_matches('v'));
-            self.module(id, &main.path, version.as_deref(), bare)?;
+            self.module(id, &main.path, version)?;
         }
         let mut unknown: Vec<&str> = Vec::new();
         for module in &info.modules {
             let version = module.known_version();
             unknown.extend(version.is_none().then_some(module.path.as_str()));
-            let bare = version.map(|version| version.trim_start_matches('v'));
-            self.module(id, &module.path, version, bare)?;
+            self.module(id, &module.path, version)?;
         }
         if let Some(first) = unknown.first() {
             self.notes.insert(format!(
@@ -332,7 +328,8 @@ impl Gathering<'_> {
     /// The version of a program's main module. Where the build does not say, the lock does: a file of
     /// the bundle has the version by which it was published, and an image of the same module too if
     /// its tag is that very version.
-    fn main_version(&mut self, site: &Site<'_>, main: &Module) -> Option<String> {
+    fn main_version(&mut self, site: &Site<'_>, info: &BuildInfo) -> Option<String> {
+        let main = info.main.as_ref()?;
         let published = site.version.map(str::to_owned);
         if let (true, Some(published)) = (site.own, &published) {
             self.releases.insert((main.path.clone(), published.clone()));
@@ -347,19 +344,13 @@ impl Gathering<'_> {
         known.then_some(published)
     }
 
-    fn module(
-        &mut self,
-        program: &str,
-        path: &str,
-        version: Option<&str>,
-        bare: Option<&str>,
-    ) -> Result<(), String> {
+    fn module(&mut self, program: &str, path: &str, version: Option<&str>) -> Result<(), String> {
         let address = purl::go_module(path, version);
         let mut component = Component::addressed(address, Kind::Module, path, version);
-        component.subjects.extend(bare.map(|version| Subject {
+        component.subjects.extend(version.map(|version| Subject {
             ecosystem: "Go".to_owned(),
             name: path.to_owned(),
-            version: version.to_owned(),
+            version: version.trim_start_matches('v').to_owned(),
         }));
         self.graph.add(program, Relation::BuiltFrom, component)?;
         Ok(())

@@ -11,6 +11,10 @@ const BEFORE: usize = 26;
 const PAIRS: [u8; 2] = [2, 13];
 /// Pages of a long value.
 const OVERFLOW: u8 = 7;
+/// An item that is its value.
+const BESIDE: u8 = 1;
+/// No header has so few bytes.
+const SHORTEST: usize = 16;
 /// An item that says where its long value lies.
 const ELSEWHERE: u8 = 3;
 
@@ -30,25 +34,37 @@ pub fn headers(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 fn read(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let size = little(file, 20).filter(|size| size.is_power_of_two() && *size >= 512)?;
     let mut headers = Vec::new();
-    let mut left = file.len() / size;
+    let (mut left, mut kept) = (file.len() / size, 0);
     for page in file.chunks_exact(size).skip(1) {
         if !PAIRS.contains(&page[25]) {
             continue;
         }
         let items = usize::from(u16::from_le_bytes([page[20], page[21]]));
-        // Keys and values take turns; all headers are too long to lie beside their keys.
+        // Keys and values take turns, and the items lie from the page's end downwards.
+        let start = |item: usize| {
+            let at = BEFORE + 2 * item;
+            Some(usize::from(u16::from_le_bytes([
+                *page.get(at)?,
+                *page.get(at + 1)?,
+            ])))
+        };
         for value in (1..items).step_by(2) {
-            let at = BEFORE + 2 * value;
-            let at = usize::from(u16::from_le_bytes([*page.get(at)?, *page.get(at + 1)?]));
-            let item = page.get(at..)?;
-            if *item.first()? != ELSEWHERE {
-                continue;
-            }
-            let (first, length) = (little(item, 4)?, little(item, 8)?);
-            if headers.len() == MOST_PACKAGES {
+            let item = page.get(start(value)?..start(value - 1)?)?;
+            let header = match *item.first()? {
+                ELSEWHERE => {
+                    let (first, length) = (little(item, 4)?, little(item, 8)?);
+                    long(file, size, first, length, &mut left)?
+                }
+                // One of the values is the number of the last package.
+                BESIDE if item.len() > SHORTEST => item[1..].to_vec(),
+                _ => continue,
+            };
+            // Items of a hostile file may all lie in the same place.
+            kept += header.len();
+            if headers.len() == MOST_PACKAGES || kept > file.len() {
                 return None;
             }
-            headers.push(long(file, size, first, length, &mut left)?);
+            headers.push(header);
         }
     }
     Some(headers)
