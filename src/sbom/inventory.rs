@@ -9,6 +9,7 @@ use super::go::BuildInfo;
 use super::graph::{Component, Graph, Id, Kind, Relation, Subject};
 use super::os::{Manager, Package, Release};
 use super::survey::{Content, Contents, is_layer, survey};
+use super::text::clean;
 use super::{SbomError, ecosystem, purl, rust};
 use crate::bundle::Bundle;
 use crate::bundle::lock::{
@@ -84,6 +85,11 @@ struct Site<'a> {
 }
 
 impl Gathering<'_> {
+    /// Keeps a sentence for people; paths and reasons in it may come from strangers.
+    fn note(&mut self, text: String) {
+        self.notes.insert(clean(&text));
+    }
+
     fn all(&mut self, lock: &crate::bundle::Lock) -> Result<(), String> {
         let mut bundle = Component::new(self.root.clone(), Kind::Bundle, &lock.name);
         bundle.digest = None;
@@ -119,8 +125,7 @@ impl Gathering<'_> {
         let finds = match self.contents.get(&file.digest) {
             Some(Ok(Content::Programs(finds))) => finds.as_slice(),
             Some(Err(reason)) => {
-                self.notes
-                    .insert(format!("{place} cannot be read: {reason}"));
+                self.note(format!("{place} cannot be read: {reason}"));
                 &[]
             }
             _ => &[],
@@ -156,11 +161,10 @@ impl Gathering<'_> {
                 Some(Err(reason)) => {
                     let digest = blob.digest;
                     let note = format!("{place}: layer {digest} cannot be read: {reason}");
-                    self.notes.insert(note);
+                    self.note(note);
                 }
                 _ if is_layer(&blob.media_type) => {
-                    self.notes
-                        .insert(format!("{place}: layer {} was not read", blob.digest));
+                    self.note(format!("{place}: layer {} was not read", blob.digest));
                 }
                 _ => {}
             }
@@ -177,14 +181,13 @@ impl Gathering<'_> {
             match &find.what {
                 Found::Program(program) => self.program(&site, &find.path, program)?,
                 Found::Packages(packages) => {
-                    let place = format!("{place}: /{}", find.path);
+                    let place = clean(&format!("{place}: /{}", find.path));
                     for package in packages {
                         self.package(&id, package, &release, &place)?;
                     }
                 }
                 Found::Unreadable(reason) => {
-                    self.notes
-                        .insert(format!("{place}: /{} {reason}", find.path));
+                    self.note(format!("{place}: /{} {reason}", find.path));
                 }
                 Found::Release(_) | Found::Later(..) => {}
             }
@@ -246,8 +249,9 @@ impl Gathering<'_> {
                 true => "a system without os-release".to_owned(),
                 false => release.distro(),
             };
-            self.notes.insert(format!(
-                "{place}: OSV knows no {system}; vulnerabilities of its packages cannot be found"
+            self.note(format!(
+                "{place}: vulnerabilities of packages of {system} cannot be found: its name in OSV is not \
+                 known here"
             ));
         }
         self.graph.add(parent, Relation::Contains, component)
@@ -256,7 +260,7 @@ impl Gathering<'_> {
     fn program(&mut self, site: &Site<'_>, path: &str, program: &Program) -> Result<(), String> {
         let place = match path {
             "" => site.place.clone(),
-            path => format!("{}: /{path}", site.place),
+            path => clean(&format!("{}: /{path}", site.place)),
         };
         let version = match &program.made {
             Made::Go(info) => self.main_version(site, info),
@@ -268,9 +272,9 @@ impl Gathering<'_> {
         let id = match path {
             "" => site.id.to_owned(),
             path => {
-                let name = path.rsplit('/').next().unwrap_or(path);
+                let name = clean(path.rsplit('/').next().unwrap_or(path));
                 let address = format!("kubexm:program:{}", program.digest);
-                let mut component = Component::new(address, Kind::Program, name);
+                let mut component = Component::new(address, Kind::Program, &name);
                 component.version.clone_from(&version);
                 component.digest = Some(program.digest);
                 component.places.insert(place.clone());
@@ -297,13 +301,13 @@ impl Gathering<'_> {
             None => {
                 let go = &info.go;
                 let note = format!("{place}: built by '{go}', which is no release of Go; {lost}");
-                self.notes.insert(note);
+                self.note(note);
             }
         }
         if let Some(main) = &info.main {
             if version.is_none() {
                 let name = &main.path;
-                self.notes.insert(format!(
+                self.note(format!(
                     "{place}: the build does not say which version of {name} it is; {lost}"
                 ));
             }
@@ -316,7 +320,7 @@ impl Gathering<'_> {
             self.module(id, &module.path, version)?;
         }
         if let Some(first) = unknown.first() {
-            self.notes.insert(format!(
+            self.note(format!(
                 "{place}: the build does not say which version {} of its modules are, as {first}; \
                  vulnerabilities of them cannot be found",
                 unknown.len()

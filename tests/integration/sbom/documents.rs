@@ -199,6 +199,11 @@ fn layers_that_cannot_be_read_are_named_and_the_rest_is_listed() {
         ("etc/os-release", DEBIAN.as_bytes()),
         ("var/lib/dpkg/status", STATUS),
         ("var/lib/rpm/Packages", b"no database"),
+        // A name that would clear the terminal.
+        (
+            "var/lib/dpkg/status.d/\u{1b}[2Jx",
+            b"Package: odd\nVersion: 1\nArchitecture: all\n",
+        ),
     ]);
     let mut broken = gzip(&tar(&[("x", &vec![1; 5000])]));
     broken.truncate(60);
@@ -217,6 +222,15 @@ fn layers_that_cannot_be_read_are_named_and_the_rest_is_listed() {
         err.contains("/var/lib/rpm/Packages is no rpm database"),
         "{err}"
     );
+    let (table, told) = kubexm(&[
+        "bundle",
+        "sbom",
+        path.to_str().unwrap(),
+        "--format",
+        "table",
+    ]);
+    assert!(table.contains("[2Jx"), "{table}");
+    assert!(!(table + &told).contains('\u{1b}'));
     let document: Value = serde_json::from_str(&out).unwrap();
     let notes = document["metadata"]["properties"].as_array().unwrap();
     assert_eq!(notes.len(), 2, "{notes:?}");
