@@ -138,7 +138,7 @@ fn show(stored: &Stored, content: impl Read, look: &Look<'_>) -> io::Result<()> 
     match kind {
         [0x1f, 0x8b, ..] => look(
             stored.blob,
-            &mut MultiGzDecoder::new(BufReader::new(&mut whole)),
+            &mut MultiGzDecoder::new(BufReader::with_capacity(STEP, &mut whole)),
         ),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let mut plain = zstd::Decoder::new(&mut whole)?;
