@@ -1,7 +1,7 @@
 //! kubexm: Kubernetes clusters for places without internet.
 //!
 //! Each module is a room with one concern, and imports only go down this list:
-//! `cli` → `report` → `deploy` → `steps` → `plan` → `render` → `pki` → `seed` → `host` → `fetch` →
+//! `cli` → `report` → `deploy` → `steps` → `plan` → `render` → `pki` → `seed` → `host` → `fetch` → `sbom` →
 //! `bundle` → `catalog` → `spec` → `event`, and `gzip`, which imports nothing. `fetch` (the connected side) and `deploy` (the
 //! disconnected side) never meet: they only know `bundle`.
 
@@ -16,6 +16,7 @@ pub mod pki;
 pub mod plan;
 pub mod render;
 pub mod report;
+pub mod sbom;
 pub mod seed;
 pub mod spec;
 pub mod steps;

@@ -16,6 +16,7 @@ pub mod extract;
 mod frames;
 mod group;
 pub mod head;
+mod inside;
 pub mod inventory;
 pub mod layout;
 pub mod lock;
@@ -43,6 +44,7 @@ use std::io::{self, Read};
 
 pub use arrange::arrange;
 use flate2::read::MultiGzDecoder;
+pub use inside::Look;
 pub use inventory::Inventory;
 pub use lock::Lock;
 pub use opening::{Recipes, openings};

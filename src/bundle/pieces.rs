@@ -71,6 +71,11 @@ impl Layout {
         &self.entries
     }
 
+    /// Whether its blobs lie there in one piece each.
+    pub fn whole(&self) -> bool {
+        self.pieces == 1
+    }
+
     /// The piece that lies at a place; `None` behind the last one.
     pub fn piece(&self, at: usize) -> Option<Piece> {
         let (number, entry) = (at / self.entries.len(), at % self.entries.len());

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::bundle::threads;
 use super::out::say;
+use super::sbom::Beside;
 use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, base, copies, interrupt};
 use crate::bundle::difference::differences;
@@ -82,6 +83,10 @@ pub struct Build {
     /// for
     #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
+    /// Write what the bundle is made of, too: `cyclonedx-json`, unless the name ends in `.spdx.json`
+    /// or another format of `bundle sbom` follows
+    #[arg(long, value_name = "FILE[,FORMAT]", conflicts_with = "base")]
+    sbom: Option<Beside>,
 }
 
 /// How gzip blobs are held in a bundle.
@@ -110,6 +115,7 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     bundle::check_folder(&arguments.out)?;
     let signer = arguments.sign.as_deref().map(copies::signer).transpose()?;
     let site = base::read(&arguments.base)?;
+    arguments.sbom.as_ref().map_or(Ok(()), Beside::check)?;
     let lock_path = lock_path(&arguments.out);
     let previous = read_lock(&lock_path)?;
     if arguments.locked && previous.is_none() {
@@ -150,6 +156,10 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
     say!("  content  {}", report::bytes(content));
     say!("  lock     {}", lock_path.display());
+    if let Some(sbom) = arguments.sbom {
+        events.phase("sbom");
+        sbom.write(&arguments.out)?;
+    }
     Ok(())
 }
 

@@ -15,7 +15,9 @@ use super::outdated::{self, Outdated};
 use super::pull::{self, Pull};
 use super::push::{self, Push};
 use super::remove::{self, Remove};
+use super::sbom::{self, Sbom};
 use super::subject::Opening;
+use super::vulnerabilities::{self, Vulnerabilities};
 use crate::bundle::difference::differences;
 use crate::bundle::medium::check_volume;
 use crate::bundle::{self, Bundle};
@@ -41,6 +43,10 @@ pub enum Command {
     Outdated(Outdated),
     /// Take single programs, files or packages out of a bundle
     Extract(Extract),
+    /// List what a bundle is made of, down to the packages and modules in its images and programs
+    Sbom(Sbom),
+    /// Hold what a bundle is made of against a database of vulnerabilities that you give
+    Vulnerabilities(Vulnerabilities),
     /// Cut a bundle into volumes, or volumes into others
     Split(Split),
     /// Make one file of a bundle's volumes
@@ -129,6 +135,8 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
         Command::Remove(arguments) => remove::run(arguments, events).await,
         Command::Push(arguments) => push::run(arguments, events).await,
         Command::Pull(arguments) => pull::run(arguments, events).await,
+        Command::Sbom(arguments) => sbom::run(&arguments),
+        Command::Vulnerabilities(arguments) => vulnerabilities::run(&arguments),
         Command::Verify(arguments) => verify(&arguments, events),
         Command::Split(arguments) => copies::split(arguments, events).await,
         Command::Join(arguments) => copies::join(arguments, events).await,

@@ -6,6 +6,7 @@ use crate::bundle::BundleError;
 use crate::catalog::CatalogError;
 use crate::fetch::FetchError;
 use crate::host::HostError;
+use crate::sbom::SbomError;
 use crate::spec::Problems;
 
 /// What `--help` says of exit codes.
@@ -91,6 +92,11 @@ impl From<BundleError> for Failure {
             )),
             other => Self::bundle(other),
         }
+    }
+}
+impl From<SbomError> for Failure {
+    fn from(error: SbomError) -> Self {
+        Self::bundle(error)
     }
 }
 impl From<FetchError> for Failure {

@@ -20,9 +20,11 @@ mod remove;
 mod render;
 mod repack;
 mod reset;
+mod sbom;
 mod session;
 mod subject;
 mod volume_size;
+mod vulnerabilities;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@
 pub mod arch;
 pub mod cluster;
 pub mod cluster_document;
+pub mod debian_version;
 pub mod digest;
 pub mod host_name;
 pub mod host_path;

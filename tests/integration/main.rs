@@ -14,6 +14,7 @@ mod hostile_bundles;
 mod interrupted;
 mod opened_layers;
 mod sandbox;
+mod sbom;
 mod secrets;
 mod seeding;
 mod signatures;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stanza::{Package, Relation};
-use super::version::compare;
+use crate::spec::debian_version::compare;
 
 /// The named packages and what they depend on, sorted by name, without what every host has.
 ///

@@ -9,7 +9,6 @@
 mod closure;
 mod release;
 mod stanza;
-mod version;
 
 use futures_util::stream::{self, StreamExt};
 

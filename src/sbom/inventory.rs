@@ -1,0 +1,413 @@
+//! From what was seen in a bundle's blobs to components and relations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::content::{Find, Found, Layer};
+use super::cover::stack;
+use super::elf::{Made, Program};
+use super::go::BuildInfo;
+use super::graph::{Component, Graph, Id, Kind, Relation, Subject};
+use super::os::{Manager, Package, Release};
+use super::survey::{Content, Contents, is_layer, survey};
+use super::text::clean;
+use super::{SbomError, ecosystem, purl, rust};
+use crate::bundle::Bundle;
+use crate::bundle::lock::{
+    LockedFile, LockedImage, LockedPackage, LockedPackages, PlatformManifest,
+};
+use crate::spec::Digest;
+
+/// What is in a bundle.
+#[derive(Debug, Clone)]
+pub struct Inventory {
+    /// The bundle's name.
+    pub name: String,
+    /// SHA-256 of its lock: the same lock, the same content.
+    pub lock: Digest,
+    /// Everything in it.
+    pub graph: Graph,
+    /// The bundle itself among its components.
+    pub root: Id,
+    /// What could not be read or told, in sentences for people.
+    pub notes: BTreeSet<String>,
+}
+
+impl Inventory {
+    /// Looks through a bundle on so many threads.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or holds more than any bundle does.
+    pub fn of(bundle: &Bundle, threads: usize) -> Result<Self, SbomError> {
+        let contents = survey(bundle, threads)?;
+        let lock = bundle.lock();
+        let root = format!("kubexm:bundle:{}", bundle.lock_digest());
+        let mut gathering = Gathering {
+            contents: &contents,
+            root: root.clone(),
+            graph: Graph::default(),
+            notes: BTreeSet::new(),
+            releases: BTreeSet::new(),
+        };
+        let gathered = gathering.all(lock);
+        gathered.map_err(|reason| SbomError::TooMuch {
+            path: bundle.path().display().to_string(),
+            reason,
+        })?;
+        Ok(Self {
+            name: lock.name.clone(),
+            lock: bundle.lock_digest(),
+            graph: gathering.graph,
+            root,
+            notes: gathering.notes,
+        })
+    }
+}
+
+struct Gathering<'a> {
+    contents: &'a Contents,
+    root: Id,
+    graph: Graph,
+    notes: BTreeSet<String>,
+    /// Modules and versions of the bundle's own files, as their publishers number them.
+    releases: BTreeSet<(String, String)>,
+}
+
+/// Where a program was found.
+struct Site<'a> {
+    /// The component that it lies in.
+    id: &'a str,
+    /// For people.
+    place: String,
+    /// The version by which the whole thing was published.
+    version: Option<&'a str>,
+    /// Whether that is surely the program's own version.
+    own: bool,
+}
+
+impl Gathering<'_> {
+    /// Keeps a sentence for people; paths and reasons in it may come from strangers.
+    fn note(&mut self, text: String) {
+        self.notes.insert(clean(&text));
+    }
+
+    fn all(&mut self, lock: &crate::bundle::Lock) -> Result<(), String> {
+        let mut bundle = Component::new(self.root.clone(), Kind::Bundle, &lock.name);
+        bundle.digest = None;
+        self.graph.put(bundle)?;
+        for file in &lock.files {
+            self.file(file)?;
+        }
+        for image in &lock.images {
+            for platform in &image.platforms {
+                self.image(image, platform)?;
+            }
+        }
+        for set in &lock.packages {
+            self.package_set(set)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: &LockedFile) -> Result<(), String> {
+        let version = file.version.to_string();
+        let place = format!("{} {version} {}", file.component, file.arch);
+        let mut component = Component::addressed(
+            purl::file(file),
+            Kind::File,
+            &file.component,
+            Some(&version),
+        );
+        component.digest = Some(file.digest);
+        component.source = Some(file.url.to_string());
+        component.places.insert(place.clone());
+        let root = self.root.clone();
+        let id = self.graph.add(&root, Relation::Contains, component)?;
+        let finds = match self.contents.get(&file.digest) {
+            Some(Ok(Content::Programs(finds))) => finds.as_slice(),
+            Some(Err(reason)) => {
+                self.note(format!("{place} cannot be read: {reason}"));
+                &[]
+            }
+            _ => &[],
+        };
+        let published = format!("v{version}");
+        for find in finds {
+            let site = Site {
+                id: &id,
+                place: place.clone(),
+                version: Some(&published),
+                own: true,
+            };
+            if let Found::Program(program) = &find.what {
+                self.program(&site, &find.path, program)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn image(&mut self, image: &LockedImage, platform: &PlatformManifest) -> Result<(), String> {
+        let place = format!("{} ({})", image.name, platform.arch);
+        let address = purl::image(image, platform);
+        let name = format!("{}/{}", image.name.registry(), image.name.repository());
+        let mut component = Component::addressed(address, Kind::Image, &name, image.name.tag());
+        component.digest = Some(platform.manifest.digest);
+        component.places.insert(place.clone());
+        let root = self.root.clone();
+        let id = self.graph.add(&root, Relation::Contains, component)?;
+        let mut layers: Vec<&Layer> = Vec::new();
+        for blob in &platform.blobs {
+            match self.contents.get(&blob.digest) {
+                Some(Ok(Content::Layer(layer))) => layers.push(layer),
+                Some(Err(reason)) => {
+                    let digest = blob.digest;
+                    let note = format!("{place}: layer {digest} cannot be read: {reason}");
+                    self.note(note);
+                }
+                _ if is_layer(&blob.media_type) => {
+                    self.note(format!("{place}: layer {} was not read", blob.digest));
+                }
+                _ => {}
+            }
+        }
+        let finds = stack(layers.into_iter());
+        let release = release(&finds);
+        for find in finds {
+            let site = Site {
+                id: &id,
+                place: place.clone(),
+                version: image.name.tag(),
+                own: false,
+            };
+            match &find.what {
+                Found::Program(program) => self.program(&site, &find.path, program)?,
+                Found::Packages(packages) => {
+                    let place = clean(&format!("{place}: /{}", find.path));
+                    for package in packages {
+                        self.package(&id, package, &release, &place)?;
+                    }
+                }
+                Found::Unreadable(reason) => {
+                    self.note(format!("{place}: /{} {reason}", find.path));
+                }
+                Found::Release(_) | Found::Later(..) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn package_set(&mut self, set: &LockedPackages) -> Result<(), String> {
+        let release = ecosystem::release(&set.distribution, &set.release);
+        let place = format!(
+            "packages for {} {} {}",
+            set.distribution, set.release, set.arch
+        );
+        let listed = match self.contents.get(&set.index.digest) {
+            Some(Ok(Content::Packages(packages))) => packages.as_slice(),
+            _ => &[],
+        };
+        let listed: BTreeMap<(&str, &str), &Package> = listed
+            .iter()
+            .map(|package| ((package.name.as_str(), package.version.as_str()), package))
+            .collect();
+        let root = self.root.clone();
+        for locked in &set.packages {
+            let key = (locked.name.as_str(), locked.version.as_str());
+            let package = match listed.get(&key) {
+                Some(package) => (*package).clone(),
+                None => from_lock(locked, set.arch.name()),
+            };
+            let id = self.package(&root, &package, &release, &place)?;
+            let mut known = Component::new(id, Kind::Package, &package.name);
+            known.digest = Some(locked.digest);
+            self.graph.put(known)?;
+        }
+        Ok(())
+    }
+
+    fn package(
+        &mut self,
+        parent: &str,
+        package: &Package,
+        release: &Release,
+        place: &str,
+    ) -> Result<Id, String> {
+        let address = purl::os_package(package, release);
+        let mut component = Component::addressed(
+            address,
+            Kind::Package,
+            &package.name,
+            Some(&package.version),
+        );
+        component.licence = package.licence.clone();
+        component.supplier = package.supplier.clone();
+        component.places.insert(place.to_owned());
+        component
+            .subjects
+            .extend(ecosystem::subjects(package, release));
+        if component.subjects.is_empty() {
+            let system = match release.id.is_empty() {
+                true => "a system without os-release".to_owned(),
+                false => release.distro(),
+            };
+            self.note(format!(
+                "{place}: vulnerabilities of packages of {system} cannot be found: its name in OSV is not \
+                 known here"
+            ));
+        }
+        self.graph.add(parent, Relation::Contains, component)
+    }
+
+    fn program(&mut self, site: &Site<'_>, path: &str, program: &Program) -> Result<(), String> {
+        let place = match path {
+            "" => site.place.clone(),
+            path => clean(&format!("{}: /{path}", site.place)),
+        };
+        let version = match &program.made {
+            Made::Go(info) => self.main_version(site, info),
+            Made::Crates(_) => None,
+            // Libraries, and programs of packages: nothing is known of them that the packages would
+            // not say.
+            Made::Unknown | Made::OldGo(_) | Made::Rust(_) => return Ok(()),
+        };
+        let id = match path {
+            "" => site.id.to_owned(),
+            path => {
+                let name = clean(path.rsplit('/').next().unwrap_or(path));
+                let address = format!("kubexm:program:{}", program.digest);
+                let mut component = Component::new(address, Kind::Program, &name);
+                component.version.clone_from(&version);
+                component.digest = Some(program.digest);
+                component.places.insert(place.clone());
+                self.graph.add(site.id, Relation::Contains, component)?
+            }
+        };
+        match &program.made {
+            Made::Go(info) => self.go(&id, version.as_deref(), &place, info),
+            Made::Crates(crates) => self.crates(&id, crates),
+            Made::Unknown | Made::OldGo(_) | Made::Rust(_) => Ok(()),
+        }
+    }
+
+    fn go(
+        &mut self,
+        id: &str,
+        version: Option<&str>,
+        place: &str,
+        info: &BuildInfo,
+    ) -> Result<(), String> {
+        let lost = "vulnerabilities of it cannot be found";
+        match info.standard_library() {
+            Some(version) => self.module(id, "stdlib", Some(&version))?,
+            None => {
+                let go = &info.go;
+                let note = format!("{place}: built by '{go}', which is no release of Go; {lost}");
+                self.note(note);
+            }
+        }
+        if let Some(main) = &info.main {
+            if version.is_none() {
+                let name = &main.path;
+                self.note(format!(
+                    "{place}: the build does not say which version of {name} it is; {lost}"
+                ));
+            }
+            self.module(id, &main.path, version)?;
+        }
+        let mut unknown: Vec<&str> = Vec::new();
+        for module in &info.modules {
+            let version = module.known_version();
+            unknown.extend(version.is_none().then_some(module.path.as_str()));
+            self.module(id, &module.path, version)?;
+        }
+        if let Some(first) = unknown.first() {
+            self.note(format!(
+                "{place}: the build does not say which version {} of its modules are, as {first}; \
+                 vulnerabilities of them cannot be found",
+                unknown.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The version of a program's main module. Where the build does not say, the lock does: a file of
+    /// the bundle has the version by which it was published, and an image of the same module too if
+    /// its tag is that very version.
+    fn main_version(&mut self, site: &Site<'_>, info: &BuildInfo) -> Option<String> {
+        let main = info.main.as_ref()?;
+        let published = site.version.map(str::to_owned);
+        if let (true, Some(published)) = (site.own, &published) {
+            self.releases.insert((main.path.clone(), published.clone()));
+        }
+        if let Some(version) = main.known_version() {
+            return Some(version.to_owned());
+        }
+        let published = published?;
+        let known = self
+            .releases
+            .contains(&(main.path.clone(), published.clone()));
+        known.then_some(published)
+    }
+
+    fn module(&mut self, program: &str, path: &str, version: Option<&str>) -> Result<(), String> {
+        let address = purl::go_module(path, version);
+        let mut component = Component::addressed(address, Kind::Module, path, version);
+        component.subjects.extend(version.map(|version| Subject {
+            ecosystem: "Go".to_owned(),
+            name: path.to_owned(),
+            version: version.trim_start_matches('v').to_owned(),
+        }));
+        self.graph.add(program, Relation::BuiltFrom, component)?;
+        Ok(())
+    }
+
+    fn crates(&mut self, program: &str, crates: &[rust::Crate]) -> Result<(), String> {
+        for one in crates {
+            let address = purl::rust_crate(&one.name, &one.version);
+            let mut component =
+                Component::addressed(address, Kind::Crate, &one.name, Some(&one.version));
+            if one.source == "crates.io" {
+                component.subjects.insert(Subject {
+                    ecosystem: "crates.io".to_owned(),
+                    name: one.name.clone(),
+                    version: one.version.clone(),
+                });
+            }
+            self.graph.add(program, Relation::BuiltFrom, component)?;
+        }
+        Ok(())
+    }
+}
+
+/// The system of an image: `/etc/os-release` goes before the file that it mostly is a link to.
+fn release(finds: &[&Find]) -> Release {
+    let releases = finds.iter().filter_map(|find| match &find.what {
+        Found::Release(release) => Some(release.clone()),
+        _ => None,
+    });
+    // By their paths, `etc` comes first.
+    releases.into_iter().next().unwrap_or_default()
+}
+
+/// What a lock says of a package of which no list says more.
+fn from_lock(locked: &LockedPackage, arch: &str) -> Package {
+    let rpm = locked.file_name.strip_suffix(".rpm");
+    let (epoch, version) = match locked.version.split_once(':') {
+        Some((epoch, rest)) if rpm.is_some() => (epoch.parse().ok(), rest),
+        _ => (None, locked.version.as_str()),
+    };
+    let own = rpm.and_then(|stem| stem.rsplit_once('.'));
+    Package {
+        manager: if rpm.is_some() {
+            Manager::Rpm
+        } else {
+            Manager::Dpkg
+        },
+        name: locked.name.clone(),
+        version: version.to_owned(),
+        epoch: epoch.filter(|epoch| *epoch > 0),
+        arch: own.map_or(arch, |(_, arch)| arch).to_owned(),
+        source: None,
+        licence: None,
+        supplier: None,
+    }
+}

@@ -1,0 +1,65 @@
+//! Package headers: an index of tags and a store of values
+//! (<https://rpm-software-management.github.io/rpm/manual/format_header.html>).
+
+use super::big;
+use crate::sbom::os::{Manager, Package};
+use crate::sbom::text::clean;
+
+const NAME: usize = 1000;
+const VERSION: usize = 1001;
+const RELEASE: usize = 1002;
+const EPOCH: usize = 1003;
+const VENDOR: usize = 1011;
+const LICENCE: usize = 1014;
+const ARCH: usize = 1022;
+const SOURCE: usize = 1044;
+
+const INT32: usize = 4;
+const STRING: usize = 6;
+const TRANSLATED: usize = 9;
+
+/// Bytes of an entry of the index.
+const ENTRY: usize = 16;
+
+/// What a header says of its package; `None` where it is none.
+pub fn package(bytes: &[u8]) -> Option<Package> {
+    let (entries, length) = (big(bytes, 0, 4)?, big(bytes, 4, 4)?);
+    let index = bytes.get(8..8usize.checked_add(entries.checked_mul(ENTRY)?)?)?;
+    let store = bytes.get(8 + index.len()..)?.get(..length)?;
+    let find = |tag: usize| {
+        let entry = index
+            .chunks_exact(ENTRY)
+            .find(|entry| big(entry, 0, 4) == Some(tag))?;
+        Some((big(entry, 4, 4)?, store.get(big(entry, 8, 4)?..)?))
+    };
+    let text = |tag: usize| {
+        let (kind, value) = find(tag)?;
+        let end = value.iter().position(|byte| *byte == 0)?;
+        matches!(kind, STRING | TRANSLATED).then(|| clean(&String::from_utf8_lossy(&value[..end])))
+    };
+    let epoch = find(EPOCH)
+        .filter(|(kind, _)| *kind == INT32)
+        .and_then(|(_, value)| big(value, 0, 4));
+    let version = format!("{}-{}", text(VERSION)?, text(RELEASE)?);
+    Some(Package {
+        manager: Manager::Rpm,
+        name: text(NAME)?,
+        source: text(SOURCE).and_then(|file| source(&file)),
+        version,
+        // None and zero are the same.
+        epoch: epoch.filter(|epoch| *epoch > 0).map(|epoch| epoch as u64),
+        arch: text(ARCH).unwrap_or_default(),
+        licence: text(LICENCE).filter(|licence| !licence.is_empty()),
+        supplier: text(VENDOR).filter(|vendor| !vendor.is_empty() && vendor != "(none)"),
+    })
+}
+
+/// Name and version of `bash-5.1.8-6.el9.src.rpm`.
+fn source(file: &str) -> Option<(String, String)> {
+    let stem = file
+        .strip_suffix(".src.rpm")
+        .or_else(|| file.strip_suffix(".nosrc.rpm"))?;
+    let (rest, release) = stem.rsplit_once('-')?;
+    let (name, version) = rest.rsplit_once('-')?;
+    Some((name.to_owned(), format!("{version}-{release}")))
+}

@@ -1,0 +1,211 @@
+//! What is known to be vulnerable, by a database that the user gives.
+
+use super::*;
+use serde_json::json;
+
+const STATUS: &[u8] = b"Package: libssl3\nStatus: install ok installed\nArchitecture: amd64\n\
+Source: openssl (3.0.1-1)\nVersion: 3.0.1-1+b1\n";
+
+/// A program of Go 1.20.1 with golang.org/x/net v0.7.0, as a stand-in for a real one: no sections, only
+/// the mark in a segment.
+fn program() -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(64, 0);
+    file.extend(b"\xff Go buildinf:\x08\x02");
+    file.resize(96, 0);
+    let frame = "-".repeat(16);
+    let modules =
+        format!("{frame}mod\tmain.io/x\t(devel)\t\ndep\tgolang.org/x/net\tv0.7.0\t\n{frame}");
+    for text in ["go1.20.1", &modules] {
+        file.push(text.len() as u8);
+        file.extend(text.bytes());
+    }
+    file
+}
+
+fn bundle(path: &Path) {
+    let layer = tar(&[
+        ("etc/os-release", DEBIAN.as_bytes()),
+        ("var/lib/dpkg/status", STATUS),
+        ("bin/program", &program()),
+    ]);
+    Made::new()
+        .image("registry.example/x:v1", &[(GZIP, gzip(&layer))])
+        .pack(path);
+}
+
+fn go(id: &str, name: &str, events: &Value) -> Value {
+    json!({
+        "id": id, "modified": "2026-01-02T03:04:05Z", "summary": format!("summary of {id}"),
+        "affected": [{"package": {"ecosystem": "Go", "name": name},
+                      "ranges": [{"type": "SEMVER", "events": events}]}],
+    })
+}
+
+/// Records of several databases over the same few things.
+fn records() -> Vec<Value> {
+    let net = json!([{"introduced": "0"}, {"fixed": "0.17.0"}]);
+    let mut of_go = go("GO-2023-2102", "golang.org/x/net", &net);
+    of_go["aliases"] = json!(["CVE-2023-39325", "GHSA-4374-p667-p6c8"]);
+    let mut of_github = go("GHSA-4374-p667-p6c8", "golang.org/x/net", &net);
+    of_github["aliases"] = json!(["CVE-2023-39325"]);
+    of_github["severity"] =
+        json!([{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H"}]);
+    let library = json!([{"introduced": "1.20.0-0"}, {"fixed": "1.20.2"}]);
+    let mut withdrawn = go("GO-2023-0001", "stdlib", &json!([{"introduced": "0"}]));
+    withdrawn["withdrawn"] = json!("2024-01-01T00:00:00Z");
+    let debian = json!({
+        "id": "DEBIAN-CVE-2022-0778", "modified": "2026-02-01T00:00:00Z", "upstream": ["CVE-2022-0778"],
+        "affected": [
+            {"package": {"ecosystem": "Debian:11", "name": "openssl"},
+             "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]},
+            {"package": {"ecosystem": "Debian:12", "name": "openssl"},
+             "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "3.0.2-1"}]}],
+             "ecosystem_specific": {"urgency": "low"}},
+        ],
+    });
+    vec![
+        of_go,
+        of_github,
+        go("GO-2023-1621", "stdlib", &library),
+        go(
+            "GO-2024-9999",
+            "stdlib",
+            &json!([{"introduced": "1.21.0-0"}]),
+        ),
+        go("GO-2024-9998", "main.io/x", &json!([{"introduced": "0"}])),
+        withdrawn,
+        debian,
+    ]
+}
+
+fn zip(records: &[Value]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for record in records {
+        let name = format!("{}.json", record["id"].as_str().unwrap());
+        zip.start_file(name, zip::write::SimpleFileOptions::default())
+            .unwrap();
+        zip.write_all(record.to_string().as_bytes()).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn each_vulnerability_is_told_once_whatever_form_the_database_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = at("b.tar.zst").display().to_string();
+    bundle(Path::new(&path));
+    let all = records();
+    std::fs::write(at("all.zip"), zip(&all)).unwrap();
+    std::fs::write(at("array.json"), json!(all).to_string()).unwrap();
+    let lines: Vec<String> = all.iter().rev().map(Value::to_string).collect();
+    std::fs::write(at("lines.json"), lines.join("\n")).unwrap();
+    std::fs::create_dir_all(at("folder/Go")).unwrap();
+    for (number, record) in all.iter().enumerate() {
+        std::fs::write(at(&format!("folder/Go/{number}.json")), record.to_string()).unwrap();
+    }
+    let mut reports = BTreeSet::new();
+    for form in ["all.zip", "array.json", "lines.json", "folder"] {
+        let database = at(form).display().to_string();
+        let (out, err) = kubexm(&[
+            "bundle",
+            "vulnerabilities",
+            &path,
+            "--database",
+            &database,
+            "--format",
+            "json",
+        ]);
+        assert!(
+            err.contains("does not say which version of main.io/x it is"),
+            "{err}"
+        );
+        reports.insert(out);
+    }
+    assert_eq!(reports.len(), 1, "{reports:#?}");
+    let report: Value = serde_json::from_str(reports.first().unwrap()).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found: Vec<String> = findings
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {} {} {} {}",
+                one["severity"], one["score"], one["id"], one["component"], one["fixed"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            r#""high" 7.5 "CVE-2023-39325" "golang.org/x/net" ["0.17.0"]"#,
+            r#""low" null "CVE-2022-0778" "libssl3" ["3.0.2-1"]"#,
+            r#""unknown" null "GO-2023-1621" "stdlib" ["1.20.2"]"#,
+        ]
+    );
+    assert_eq!(
+        findings[0]["aliases"],
+        json!(["GHSA-4374-p667-p6c8", "GO-2023-2102"])
+    );
+    assert_eq!(
+        findings[0]["places"],
+        json!(["registry.example/x:v1 (amd64): /bin/program"])
+    );
+    assert_eq!(
+        (&report["records"], &report["newest"]),
+        (&json!(7), &json!("2026-02-01T00:00:00Z"))
+    );
+}
+
+#[test]
+fn the_table_says_how_old_the_database_is_and_the_exit_code_what_was_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.tar.zst").display().to_string();
+    let database = folder.path().join("all.zip").display().to_string();
+    bundle(Path::new(&path));
+    std::fs::write(&database, zip(&records())).unwrap();
+    let base = ["bundle", "vulnerabilities", &path, "--database", &database];
+    let (table, _) = kubexm(&base);
+    for part in [
+        "CVE-2023-39325",
+        "3 findings: 1 high, 1 low, 1 unknown",
+        "7 records",
+        "2026-02-01",
+        "days old",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    for (limit, code) in [("critical", 0), ("high", 3), ("medium", 3), ("any", 3)] {
+        let arguments: Vec<&str> = base.into_iter().chain(["--fail-on", limit]).collect();
+        let (got, _, err) = kubexm_as_it_ends(&arguments);
+        assert_eq!(got, Some(code), "{limit}: {err}");
+    }
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_lost_records_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = at("b.tar.zst").display().to_string();
+    bundle(Path::new(&path));
+    std::fs::create_dir(at("empty")).unwrap();
+    std::fs::write(at("text"), "hello").unwrap();
+    std::fs::write(at("cut.zip"), &zip(&records())[..500]).unwrap();
+    for wrong in ["empty", "text", "cut.zip", "absent"] {
+        let database = at(wrong).display().to_string();
+        let arguments = ["bundle", "vulnerabilities", &path, "--database", &database];
+        let (code, out, err) = kubexm_as_it_ends(&arguments);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{wrong}");
+        assert!(err.contains(wrong), "{err}");
+    }
+    let mut all = records();
+    all.push(json!({"id": "X-1", "affected": "everything"}));
+    std::fs::write(at("odd.zip"), zip(&all)).unwrap();
+    let database = at("odd.zip").display().to_string();
+    let (table, _) = kubexm(&["bundle", "vulnerabilities", &path, "--database", &database]);
+    assert!(
+        table.contains("1 files of the database hold no record, as X-1.json"),
+        "{table}"
+    );
+    assert!(table.contains("3 findings"), "{table}");
+}
