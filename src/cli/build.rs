@@ -10,15 +10,14 @@ use super::out::say;
 use super::{Failure, interrupt};
 use crate::bundle::difference::differences;
 use crate::bundle::{self, Blobs, BundleError, PackOptions, Storage, Written};
-use crate::catalog::Catalog;
+use crate::catalog::{self, Catalog};
 use crate::deploy::proof;
 use crate::event::Events;
 use crate::fetch::resolve::Resolver;
 use crate::fetch::{Cache, Http};
 use crate::plan::Stop;
 use crate::report;
-use crate::spec::manifest::Mirrors;
-use crate::spec::{self, Cluster};
+use crate::spec::{self, Cluster, Mirrors};
 
 /// Where everything comes from.
 #[derive(Debug, Args)]
@@ -29,9 +28,18 @@ pub struct Sources {
     /// Prove the bundle complete for this cluster, instead of the default shape
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
-    /// Mirrors to ask instead of the public addresses
+    /// A named set of mirrors to ask before the public addresses
+    #[arg(long = "mirror", value_name = "SET", value_parser = mirror_sets())]
+    mirror_set: Option<String>,
+    /// Mirrors to ask instead of the public addresses; they win over --mirror
     #[arg(long, value_name = "MIRRORS")]
     mirrors: Option<PathBuf>,
+    /// Trust the authorities in this PEM file, besides the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Vec<PathBuf>,
+    /// Connections to one host at once [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    connections: Option<u16>,
     /// Where downloads are kept between builds
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
@@ -191,7 +199,26 @@ pub async fn lock(arguments: Lock, events: &Events) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Names that `--mirror` takes.
+fn mirror_sets() -> clap::builder::PossibleValuesParser {
+    catalog::mirror_sets().into()
+}
+
 impl Sources {
+    /// What the options say: themselves first, then the file, then the named set.
+    fn mirrors(&self) -> Result<Mirrors, Failure> {
+        let mut mirrors = match &self.mirrors {
+            Some(path) => spec::load_mirrors(path)?,
+            None => Mirrors::default(),
+        };
+        if let Some(name) = &self.mirror_set {
+            mirrors = mirrors.over(catalog::mirrors(name)?);
+        }
+        mirrors.ca.extend(self.ca.iter().cloned());
+        mirrors.connections = self.connections.map(usize::from).or(mirrors.connections);
+        Ok(mirrors)
+    }
+
     /// Downloads everything into the cache, and proves that it is complete.
     async fn resolve(
         &self,
@@ -205,11 +232,8 @@ impl Sources {
             .as_deref()
             .map(|path| spec::load_cluster_for(path, &manifest.kubernetes))
             .transpose()?;
-        let mirrors = match &self.mirrors {
-            Some(path) => spec::load_mirrors(path)?,
-            None => Mirrors::default(),
-        };
         let catalog = Catalog::embedded()?;
+        let mirrors = self.mirrors()?;
         let cache = Cache::open(&self.cache.clone().unwrap_or_else(Cache::default_dir))?;
         let http = Http::new(mirrors, cache.clone(), events.clone())?;
         let resolver = Resolver {

@@ -13,6 +13,7 @@ pub mod host_range;
 pub mod image;
 pub mod manifest;
 pub mod manifest_document;
+pub mod mirrors;
 pub mod problem;
 mod reader;
 pub mod schema;
@@ -30,7 +31,8 @@ pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
 pub use host_path::HostPath;
 pub use image::ImageRef;
-pub use manifest_document::{load_manifest, load_mirrors, parse_manifest, parse_mirrors};
+pub use manifest_document::{load_manifest, parse_manifest};
+pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
 pub use problem::{Problem, Problems};
 pub use version::Version;
 
