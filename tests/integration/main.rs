@@ -6,6 +6,7 @@
 
 mod bundle_format;
 mod cli;
+mod downloads;
 mod example;
 mod executor;
 mod fetching;
