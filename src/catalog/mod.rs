@@ -6,7 +6,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 
 use crate::bundle::lock::{FileFormat, Lock};
-use crate::spec::{Arch, ImageRef, Version};
+use crate::spec::{self, Arch, ImageRef, Mirrors, Version};
 
 static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
 
@@ -114,6 +114,34 @@ pub enum CatalogError {
         /// What there is.
         known: String,
     },
+}
+
+/// The names of the sets of mirrors that the catalog has.
+pub fn mirror_sets() -> Vec<&'static str> {
+    let files = MANIFESTS
+        .get_dir("mirrors")
+        .into_iter()
+        .flat_map(Dir::files);
+    files
+        .filter_map(|file| file.path().file_stem()?.to_str())
+        .collect()
+}
+
+/// A named set of mirrors.
+///
+/// # Errors
+/// There is none of this name.
+pub fn mirrors(name: &str) -> Result<Mirrors, CatalogError> {
+    let file = MANIFESTS.get_file(format!("mirrors/{name}.yaml"));
+    let text = file.and_then(include_dir::File::contents_utf8);
+    let text = text.ok_or_else(|| CatalogError::Unknown {
+        name: format!("mirrors of {name}"),
+        known: mirror_sets().join(", "),
+    })?;
+    spec::parse_mirrors(name, text).map_err(|problems| CatalogError::Broken {
+        file: format!("mirrors/{name}.yaml"),
+        reason: problems.to_string(),
+    })
 }
 
 impl Catalog {

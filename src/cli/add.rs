@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::downloads::Downloads;
 use super::out::say;
 use super::repack::Target;
 use super::subject::Opening;
@@ -17,9 +18,8 @@ use crate::event::Events;
 use crate::fetch::Http;
 use crate::fetch::own::{Found, Gathered, Gatherer};
 use crate::fetch::resolve::Resolver;
-use crate::spec::manifest::Mirrors;
+use crate::spec::ImageRef;
 use crate::spec::own::{OwnKind, OwnPlace, OwnSource};
-use crate::spec::{self, ImageRef};
 
 #[derive(Debug, Args)]
 pub struct Add {
@@ -45,9 +45,8 @@ pub struct Add {
     /// Only report the images that pods of charts and manifests run, instead of adding them
     #[arg(long)]
     no_images: bool,
-    /// Mirrors to ask instead of the public addresses
-    #[arg(long, value_name = "MIRRORS")]
-    mirrors: Option<PathBuf>,
+    #[command(flatten)]
+    downloads: Downloads,
     #[command(flatten)]
     target: Target,
 }
@@ -73,12 +72,9 @@ pub async fn run(arguments: Add, events: &Events) -> Result<(), Failure> {
         return Err(Failure::configuration(words));
     }
     let old = Arc::new(arguments.opening.open_complete(&arguments.bundle)?);
-    let cache = arguments.target.prepare()?;
-    let mirrors = match &arguments.mirrors {
-        Some(path) => spec::load_mirrors(path)?,
-        None => Mirrors::default(),
-    };
-    let http = Http::new(mirrors, cache.clone(), events.clone())?;
+    arguments.target.prepare()?;
+    let http = arguments.downloads.http(events)?;
+    let cache = http.cache().clone();
     let lock = tokio::select! {
         lock = arguments.resolve(old.lock(), &sources, &http) => lock?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::bundle::threads;
+use super::downloads::Downloads;
 use super::out::say;
 use super::sbom::Beside;
 use super::volume_size::{VolumeSize, at_most};
@@ -17,11 +18,10 @@ use crate::bundle::{self, Blobs, BundleError, PackOptions, Signed, Signer, Stora
 use crate::catalog::Catalog;
 use crate::deploy::proof;
 use crate::event::Events;
+use crate::fetch::Cache;
 use crate::fetch::resolve::Resolver;
-use crate::fetch::{Cache, Http};
 use crate::plan::Stop;
 use crate::report;
-use crate::spec::manifest::Mirrors;
 use crate::spec::{self, Arch, Cluster, Digest};
 
 /// Where everything comes from.
@@ -36,12 +36,8 @@ pub struct Sources {
     /// Only for this architecture, whatever the manifest says; may be repeated
     #[arg(long)]
     arch: Vec<Arch>,
-    /// Mirrors to ask instead of the public addresses
-    #[arg(long, value_name = "MIRRORS")]
-    mirrors: Option<PathBuf>,
-    /// Where downloads are kept between builds
-    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
-    cache: Option<PathBuf>,
+    #[command(flatten)]
+    downloads: Downloads,
 }
 
 #[derive(Debug, Args)]
@@ -259,13 +255,9 @@ impl Sources {
             .as_deref()
             .map(|path| spec::load_cluster_for(path, &manifest.kubernetes))
             .transpose()?;
-        let mirrors = match &self.mirrors {
-            Some(path) => spec::load_mirrors(path)?,
-            None => Mirrors::default(),
-        };
         let catalog = Catalog::embedded()?;
-        let cache = Cache::open(&self.cache.clone().unwrap_or_else(Cache::default_dir))?;
-        let http = Http::new(mirrors, cache.clone(), events.clone())?;
+        let http = self.downloads.http(events)?;
+        let cache = http.cache().clone();
         let resolver = Resolver {
             http: &http,
             catalog: &catalog,

@@ -9,7 +9,7 @@ use super::Failure;
 use super::out::say;
 use crate::bundle::Lock;
 use crate::fetch::Cache;
-use crate::fetch::store::Kept;
+use crate::fetch::store::{Kept, Unfinished};
 use crate::report;
 use crate::spec::Digest;
 
@@ -67,10 +67,11 @@ fn list(cache: &Cache) -> Result<(), Failure> {
         say!("{:>11} {digest}", report::bytes(*size));
     }
     let partial = cache.partials()?;
-    for (path, size) in &partial {
+    for Unfinished { path, bytes, total } in &partial {
+        let of = total.map_or_else(String::new, |total| format!(" of {}", report::bytes(total)));
         say!(
-            "{:>11} {} (not complete)",
-            report::bytes(*size),
+            "{:>11} {} (not complete{of})",
+            report::bytes(*bytes),
             path.display()
         );
     }
@@ -127,11 +128,28 @@ fn collect(arguments: &Gc) -> Result<(), Failure> {
         count += 1;
         bytes += kept.size;
     }
+    let mut broken_off = 0usize;
+    for partial in cache.partials()? {
+        if partial.is_of(&needed) || !(arguments.dry_run || cache.forget(&partial)?) {
+            continue;
+        }
+        broken_off += 1;
+        bytes += partial.bytes;
+    }
+    if !arguments.dry_run {
+        for stray in cache.strays()? {
+            // The next one finds it again.
+            let _ = std::fs::remove_file(stray);
+        }
+    }
     let verb = if arguments.dry_run {
         "would be removed"
     } else {
         "removed"
     };
-    say!("{count} blobs {verb}, {}", report::bytes(bytes));
+    say!(
+        "{count} blobs and {broken_off} incomplete downloads {verb}, {}",
+        report::bytes(bytes)
+    );
     Ok(())
 }

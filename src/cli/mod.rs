@@ -7,6 +7,7 @@ mod bundle;
 mod cache;
 mod config;
 mod copies;
+mod downloads;
 mod exit;
 mod export;
 mod extract;

@@ -7,15 +7,15 @@ use futures_util::stream::{self, StreamExt};
 
 use super::Failure;
 use super::bundle::any_lock;
+use super::downloads::Downloads;
 use super::out::say;
 use crate::bundle::lock::LockedImage;
 use crate::catalog::Catalog;
 use crate::event::Events;
+use crate::fetch::FetchError;
 use crate::fetch::oci::Puller;
 use crate::fetch::releases::{Newest, newest};
-use crate::fetch::{Cache, FetchError, Http};
-use crate::spec::manifest::Mirrors;
-use crate::spec::{self, Version};
+use crate::spec::Version;
 
 /// Questions that are asked at once.
 const PARALLEL: usize = 8;
@@ -24,24 +24,15 @@ const PARALLEL: usize = 8;
 pub struct Outdated {
     /// A bundle, or the lock of one (.yaml)
     bundle: PathBuf,
-    /// Mirrors to ask instead of the public addresses
-    #[arg(long, value_name = "MIRRORS")]
-    mirrors: Option<PathBuf>,
-    /// Where downloads are kept between builds
-    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
-    cache: Option<PathBuf>,
+    #[command(flatten)]
+    downloads: Downloads,
 }
 
 /// Asks for releases of every component, and whether the images' tags still name the same.
 pub async fn run(arguments: &Outdated, events: &Events) -> Result<(), Failure> {
     let lock = any_lock(&arguments.bundle)?;
-    let mirrors = match &arguments.mirrors {
-        Some(path) => spec::load_mirrors(path)?,
-        None => Mirrors::default(),
-    };
     let catalog = Catalog::embedded()?;
-    let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
-    let http = Http::new(mirrors, cache, events.clone())?;
+    let http = arguments.downloads.http(events)?;
     let puller = Puller::new(http.clone())?;
 
     let mut versions: Vec<(&str, &Version)> = lock

@@ -6,14 +6,13 @@ use clap::Args;
 
 use super::build::{lock_path, write_lock};
 use super::bundle::threads;
+use super::downloads::Downloads;
 use super::out::say;
 use super::subject::public_key;
 use super::{Failure, copies, interrupt};
 use crate::bundle::{self, BundleError, PackOptions, Signed};
 use crate::event::Events;
 use crate::fetch::oci::{Puller, is_loopback};
-use crate::fetch::{Cache, Http};
-use crate::spec::manifest::Mirrors;
 use crate::spec::{ImageRef, PublicKey};
 
 #[derive(Debug, Args)]
@@ -32,9 +31,8 @@ pub struct Pull {
     /// Speak HTTP without TLS; registries on this machine are spoken to like that anyway
     #[arg(long)]
     plain_http: bool,
-    /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
-    cache: Option<PathBuf>,
+    #[command(flatten)]
+    downloads: Downloads,
 }
 
 /// Fetches a bundle's blobs and packs them as they were.
@@ -43,13 +41,14 @@ pub async fn run(arguments: Pull, events: &Events) -> Result<(), Failure> {
     let place = ImageRef::parse_place(&arguments.place, None).map_err(Failure::configuration)?;
     bundle::check_folder(&arguments.out)?;
     let registry = place.registry().to_owned();
-    let mut mirrors = Mirrors::default();
+    let mut mirrors = arguments.downloads.mirrors()?;
     if arguments.plain_http || is_loopback(&registry) {
         let address = format!("http://{registry}");
-        mirrors.registries.insert(registry, address);
+        mirrors.registries.entry(registry).or_insert(vec![address]);
     }
-    let cache = Cache::open(&arguments.cache.unwrap_or_else(Cache::default_dir))?;
-    let puller = Puller::new(Http::new(mirrors, cache.clone(), events.clone())?)?;
+    let http = arguments.downloads.client(mirrors, events)?;
+    let cache = http.cache().clone();
+    let puller = Puller::new(http)?;
     let pulled = tokio::select! {
         pulled = puller.bundle(&place, &arguments.trust) => pulled?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),

@@ -46,7 +46,8 @@ pub async fn run(arguments: Push, events: &Events) -> Result<(), Failure> {
         arguments.mount_from.as_deref(),
         &cache.unfinished(),
         events.clone(),
-    )?;
+    )
+    .await?;
     let pushed = tokio::select! {
         pushed = pusher.push(Arc::clone(&bundle)) => pushed?,
         () = stop.cancelled() => {

@@ -13,6 +13,7 @@ use crate::bundle::difference::differences;
 use crate::bundle::own::LockedOwn;
 use crate::bundle::{Bundle, BundleError, Lock};
 use crate::event::Events;
+use crate::fetch::Cache;
 use crate::spec::ImageRef;
 
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ pub struct Remove {
     force: bool,
     #[command(flatten)]
     target: Target,
+    /// Where it is kept how layers are held opened up
+    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
+    cache: Option<PathBuf>,
 }
 
 /// Writes the bundle without the named things.
@@ -53,7 +57,8 @@ pub async fn run(arguments: Remove, events: &Events) -> Result<(), Failure> {
         }
         events.warn(format!("the new bundle lacks what is needed:\n  {list}"));
     }
-    let cache = arguments.target.prepare()?;
+    arguments.target.prepare()?;
+    let cache = Cache::open(&arguments.cache.clone().unwrap_or_else(Cache::default_dir))?;
     for difference in differences(old.lock(), &lock) {
         say!("{difference}");
     }

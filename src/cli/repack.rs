@@ -34,9 +34,6 @@ pub struct Target {
     /// Write volumes of at most this size, as in 4GiB (what FAT32 takes)
     #[arg(long, value_name = "SIZE", value_parser = at_most)]
     split: Option<VolumeSize>,
-    /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
-    cache: Option<PathBuf>,
 }
 
 /// Blobs that stay, out of the old bundle, and new ones, out of the cache. Each knows how its own can be
@@ -87,11 +84,9 @@ impl Recipes for Both<'_> {
 }
 
 impl Target {
-    /// Opens the cache, and sees whether a bundle can be written where it shall be.
-    pub fn prepare(&self) -> Result<Cache, Failure> {
-        bundle::check_folder(&self.out)?;
-        let root = self.cache.clone().unwrap_or_else(Cache::default_dir);
-        Ok(Cache::open(&root)?)
+    /// Sees whether a bundle can be written where it shall be.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        Ok(bundle::check_folder(&self.out)?)
     }
 
     /// Packs what `lock` says from the old bundle's blobs and the cache.

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use fs4::fs_std::FileExt;
 
 use super::FetchError;
+use super::partial::Partial;
 use crate::bundle::{Blobs, BundleError};
-use crate::spec::{Digest, DigestWriter};
+use crate::spec::Digest;
 
-/// A folder with `blobs/sha256/<digest>`, `partial/<key>` and `recipes/<digest>.json`.
+/// A folder with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
+/// `recipes/<digest>.json`.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -47,6 +49,11 @@ impl Cache {
     /// The folder of blobs.
     pub(super) fn blobs(&self) -> PathBuf {
         self.root.join("blobs/sha256")
+    }
+
+    /// The folder of the cache itself.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The folder of downloads that go on.
@@ -143,10 +150,11 @@ impl Cache {
     /// given it its final name, and a writer must never get hold of a published blob.
     fn locked(&self, path: &Path, on_wait: &dyn Fn()) -> io::Result<Partial> {
         loop {
-            let mut file = OpenOptions::new()
+            let file = OpenOptions::new()
                 .read(true)
-                .append(true)
+                .write(true)
                 .create(true)
+                .truncate(false)
                 .open(path)?;
             if !FileExt::try_lock_exclusive(&file)? {
                 on_wait();
@@ -161,16 +169,7 @@ impl Cache {
             if (ours.dev(), ours.ino()) != (named.dev(), named.ino()) {
                 continue;
             }
-            let mut hash = DigestWriter::new(io::sink());
-            let length = io::copy(&mut file, &mut hash)?;
-            return Ok(Partial {
-                cache: self.clone(),
-                path: path.to_owned(),
-                file,
-                hash,
-                length,
-                total: None,
-            });
+            return Partial::take_over(self.clone(), path, file);
         }
     }
 }
@@ -211,115 +210,4 @@ pub enum Claim {
     Published(Digest, u64),
     /// The bytes that are there already, for the caller alone.
     Partial(Box<Partial>),
-}
-
-/// Bytes on their way into the cache; nobody else writes to them as long as this lives.
-pub struct Partial {
-    cache: Cache,
-    path: PathBuf,
-    file: File,
-    hash: DigestWriter<io::Sink>,
-    length: u64,
-    total: Option<u64>,
-}
-
-impl Partial {
-    /// How many bytes there will be, where somebody knows: tells how much a full disk lacks.
-    pub fn expect(&mut self, total: Option<u64>) {
-        self.total = total;
-    }
-
-    /// Bytes that are there already.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Whether the bytes that are there already are all that is wanted.
-    pub fn is(&self, digest: &Digest) -> bool {
-        self.hash.digest() == *digest
-    }
-
-    /// The server's name for this version of the file, kept for `If-Range`.
-    pub fn tag(&self) -> Option<String> {
-        std::fs::read_to_string(self.tag_path()).ok()
-    }
-
-    /// Remembers the server's name for this version of the file.
-    pub fn set_tag(&self, tag: Option<&str>) -> Result<(), FetchError> {
-        let path = self.tag_path();
-        match tag {
-            Some(tag) => std::fs::write(&path, tag).map_err(|source| failed(&path, source)),
-            None => {
-                // Without a tag a resume could mix two versions: the file then starts anew.
-                let _ = std::fs::remove_file(&path);
-                Ok(())
-            }
-        }
-    }
-
-    /// Forgets what is there.
-    pub fn restart(&mut self) -> Result<(), FetchError> {
-        self.file
-            .set_len(0)
-            .map_err(|source| failed(&self.path, source))?;
-        self.hash = DigestWriter::new(io::sink());
-        self.length = 0;
-        Ok(())
-    }
-
-    /// Adds bytes.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
-        let written = self
-            .file
-            .write_all(bytes)
-            .and_then(|()| self.hash.write_all(bytes));
-        written.map_err(|source| self.full(failed(&self.path, source)))?;
-        self.length += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Gives the bytes their final name, which is their digest. Where another digest is expected
-    /// they are deleted, and the inner error is the digest that they have.
-    pub fn publish(
-        self,
-        expected: Option<&Digest>,
-    ) -> Result<Result<(Digest, u64), Digest>, FetchError> {
-        let tag = self.tag_path();
-        let (_, digest, size) = self.hash.finish();
-        let _ = std::fs::remove_file(tag);
-        if expected.is_some_and(|expected| *expected != digest) {
-            std::fs::remove_file(&self.path).map_err(|source| failed(&self.path, source))?;
-            return Ok(Err(digest));
-        }
-        let target = self.cache.path(&digest);
-        self.file
-            .sync_all()
-            .and_then(|()| std::fs::rename(&self.path, &target))
-            .map_err(|source| failed(&target, source))?;
-        Ok(Ok((digest, size)))
-    }
-
-    /// How much a full disk lacks for this file.
-    fn full(&self, error: FetchError) -> FetchError {
-        let FetchError::Full { path, .. } = error else {
-            return error;
-        };
-        let there = self.file.metadata().map_or(self.length, |file| file.len());
-        let free = fs4::available_space(&self.cache.root).unwrap_or(0);
-        let missing = self
-            .total
-            .map(|total| total.saturating_sub(there).saturating_sub(free));
-        FetchError::Full { path, missing }
-    }
-
-    /// Takes the file away: nobody needs it any more.
-    fn discard(self) {
-        // What stays is found, and taken away, by the next one.
-        let _ = std::fs::remove_file(self.tag_path());
-        let _ = std::fs::remove_file(&self.path);
-    }
-
-    fn tag_path(&self) -> PathBuf {
-        self.path.with_extension("tag")
-    }
 }

@@ -1,32 +1,34 @@
-//! Files over HTTP: mirrors, retries, resume, checksums.
+//! Files over HTTP: mirrors, retries, and the cache.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use reqwest::header::{ETAG, IF_RANGE, RANGE, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
+use reqwest::header::HeaderMap;
 use url::Url;
 
-use super::cache::{Claim, Partial};
+use super::client::{Access, Answer, Ask, Client, shown};
+use super::download::Job;
+use super::retry::{Failure, TRIES, Tries};
 use super::{Cache, FetchError};
-use crate::event::{Events, Transfer};
+use crate::event::Events;
 use crate::spec::Digest;
-use crate::spec::manifest::Mirrors;
+use crate::spec::mirrors::{Checksums, Mirrors};
 
-/// How often a file is tried before kubexm gives up.
-const TRIES: u32 = 5;
-/// A stalled read counts as a broken line after this long.
-const STALLED: Duration = Duration::from_secs(30);
-/// The longest that a `Retry-After` is followed.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How often an address is tried while there is another one to ask.
+const TRIES_OF_SEVERAL: u32 = 2;
+/// A publisher that is only asked for a checksum gets so long.
+const ORIGIN_WAIT: Duration = Duration::from_secs(8);
 
 /// An HTTP client with a cache and mirrors.
 #[derive(Clone)]
 pub struct Http {
-    client: reqwest::Client,
-    mirrors: Mirrors,
+    client: Client,
+    mirrors: Arc<Mirrors>,
     cache: Cache,
     events: Events,
+    /// Publishers that could not be reached.
+    out_of_reach: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// What to download.
@@ -38,34 +40,30 @@ pub struct Wanted {
     pub url: Url,
     /// What its digest must be, where known.
     pub expected: Option<Digest>,
+    /// How many bytes it must have, where known.
+    pub size: Option<u64>,
 }
 
-/// Why one try failed: worth another, or final.
-enum Failure {
-    Again(Box<FetchError>, Option<Duration>),
-    Final(Box<FetchError>),
-}
-
-impl Failure {
-    fn last(error: FetchError) -> Self {
-        Self::Final(Box::new(error))
-    }
+/// A small thing to read.
+pub(super) struct Small<'a> {
+    pub label: &'a str,
+    pub access: &'a Access,
+    pub headers: HeaderMap,
+    pub limit: usize,
 }
 
 impl Http {
     /// A client that puts what it downloads into `cache`.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read.
     pub fn new(mirrors: Mirrors, cache: Cache, events: Events) -> Result<Self, FetchError> {
-        let client = reqwest::Client::builder()
-            .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(Duration::from_secs(15))
-            .read_timeout(STALLED)
-            .build()
-            .map_err(|error| FetchError::Resolve(format!("cannot set up HTTP: {error}")))?;
         Ok(Self {
-            client,
-            mirrors,
+            client: Client::new(&mirrors.ca, mirrors.connections)?,
+            mirrors: Arc::new(mirrors),
             cache,
             events,
+            out_of_reach: Arc::default(),
         })
     }
 
@@ -84,35 +82,93 @@ impl Http {
         &self.mirrors
     }
 
-    /// A small text, such as a checksum file: at most `limit` bytes, never cached.
-    pub async fn text(&self, label: &str, url: &Url, limit: usize) -> Result<String, FetchError> {
-        let bytes = self.bytes(label, url, limit).await?;
-        String::from_utf8(bytes).map_err(|_| FetchError::Content {
-            what: label.to_owned(),
-            reason: format!("{} is no text", shown(url)),
-        })
+    /// A small file in memory: at most `limit` bytes, never cached.
+    ///
+    /// # Errors
+    /// What the network and servers do.
+    pub async fn bytes(&self, label: &str, url: &Url, limit: usize) -> Result<Vec<u8>, FetchError> {
+        let small = Small::open(label, limit);
+        let read = |address: Url, tries| {
+            let small = &small;
+            async move { self.small(small, &address, tries).await }
+        };
+        self.first_good(label, self.mirrored(url)?, read).await
     }
 
-    /// A small file in memory: at most `limit` bytes, never cached.
-    pub async fn bytes(&self, label: &str, url: &Url, limit: usize) -> Result<Vec<u8>, FetchError> {
-        let address = self.mirrored(url)?;
-        self.persist(|| async {
-            let response = self.get(label, &address, None).await?;
-            let mut bytes = Vec::new();
-            let mut stream = response.bytes_stream();
-            while let Some(chunk) = stream.next().await {
-                let chunk = chunk.map_err(|error| broken(label, &address, &error))?;
-                if bytes.len() + chunk.len() > limit {
-                    return Err(Failure::last(FetchError::Content {
-                        what: label.to_owned(),
-                        reason: format!("{} is larger than {limit} bytes", shown(&address)),
-                    }));
-                }
-                bytes.extend_from_slice(&chunk);
-            }
-            Ok(bytes)
-        })
-        .await
+    /// A small text, such as a signed list: at most `limit` bytes, never cached.
+    ///
+    /// # Errors
+    /// What the network and servers do, and bytes that are no text.
+    pub async fn text(&self, label: &str, url: &Url, limit: usize) -> Result<String, FetchError> {
+        text(label, url, self.bytes(label, url, limit).await?)
+    }
+
+    /// What a publisher says of its files. It is asked itself, even where the files come from a
+    /// mirror, so that a mirror is held against the publisher's word; only where the publisher is
+    /// out of reach the mirror's own word must do, and that is told.
+    ///
+    /// # Errors
+    /// What the network and servers do, and bytes that are no text.
+    pub async fn published(
+        &self,
+        label: &str,
+        url: &Url,
+        limit: usize,
+    ) -> Result<String, FetchError> {
+        let small = Small::open(label, limit);
+        if self.mirrors.of_download(url.as_str()).is_some()
+            && let Some(bytes) = self.ask_origin(&small, url).await?
+        {
+            return text(label, url, bytes);
+        }
+        self.text(label, url, limit).await
+    }
+
+    /// Asks the publisher of what is mirrored. `None` where it cannot be asked, or where the
+    /// mirror shall speak for it.
+    pub(super) async fn ask_origin(
+        &self,
+        small: &Small<'_>,
+        url: &Url,
+    ) -> Result<Option<Vec<u8>>, FetchError> {
+        let host = url.host_str().unwrap_or_default();
+        let host = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        let known = |set: &BTreeSet<String>| set.contains(&host);
+        if self.mirrors.checksums == Checksums::Mirror
+            || known(
+                &self
+                    .out_of_reach
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            )
+        {
+            return Ok(None);
+        }
+        let asked = tokio::time::timeout(ORIGIN_WAIT, self.small(small, url, 1)).await;
+        let reason = match asked {
+            Ok(Ok(bytes)) => return Ok(Some(bytes)),
+            // It is there, and has no such thing: a mirror that has it made it up.
+            Ok(Err(
+                error @ FetchError::Refused {
+                    status: 404 | 410, ..
+                },
+            )) => return Err(error),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} s", ORIGIN_WAIT.as_secs()),
+        };
+        let mut out = self
+            .out_of_reach
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if out.insert(host.clone()) {
+            self.events.warn(format!(
+                "{host} cannot be asked for its checksums and tags, so its mirror's own word is taken for them ({reason})"
+            ));
+        }
+        Ok(None)
     }
 
     /// Downloads into the cache, going on where an earlier run stopped.
@@ -125,261 +181,141 @@ impl Http {
         {
             return Ok((*digest, size));
         }
-        let address = self.mirrored(&wanted.url)?;
-        self.persist(|| self.try_download(wanted, &address)).await
-    }
-
-    async fn try_download(&self, wanted: &Wanted, address: &Url) -> Result<(Digest, u64), Failure> {
-        let key = match &wanted.expected {
-            Some(digest) => digest.hex(),
-            None => Digest::of(wanted.url.as_str().as_bytes()).hex(),
-        };
-        let mut partial = match self.claim(&key, wanted.expected, &wanted.label).await {
-            Ok(Claim::Partial(partial)) => *partial,
-            Ok(Claim::Published(digest, size)) => return Ok((digest, size)),
-            Err(error) => return Err(Failure::last(error)),
-        };
-        if wanted.expected.is_some_and(|digest| partial.is(&digest)) {
-            // Killed between the last byte and the final name: everything is there.
-            let (label, length) = (wanted.label.clone(), partial.length());
-            let transfer = self.events.transfer("download", label, Some(length));
-            transfer.advance(length);
-            return publish(partial, wanted, address, transfer);
-        }
-        let response = self.go_on(wanted, address, &mut partial).await?;
-        if response.status() != StatusCode::PARTIAL_CONTENT {
-            partial.restart().map_err(Failure::last)?;
-        }
-        let tag = response
-            .headers()
-            .get(ETAG)
-            .and_then(|tag| tag.to_str().ok())
-            // A weak tag does not promise the same bytes (RFC 9110, 13.1.5).
-            .filter(|tag| !tag.starts_with("W/"));
-        partial.set_tag(tag).map_err(Failure::last)?;
-        let total = response
-            .content_length()
-            .map(|rest| rest + partial.length());
-        partial.expect(total);
-        let transfer = self
-            .events
-            .transfer("download", wanted.label.clone(), total);
-        transfer.advance(partial.length());
-        let mut stream = response.bytes_stream();
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|error| broken(&wanted.label, address, &error))?;
-            partial.append(&chunk).map_err(Failure::last)?;
-            transfer.advance(chunk.len() as u64);
-        }
-        if total.is_some_and(|total| partial.length() < total) {
-            return Err(Failure::Again(
-                Box::new(cut_off(&wanted.label, address)),
-                None,
-            ));
-        }
-        publish(partial, wanted, address, transfer)
-    }
-
-    /// The partial file of a download, for this process alone; says so where it has to wait.
-    pub(super) async fn claim(
-        &self,
-        key: &str,
-        expected: Option<Digest>,
-        label: &str,
-    ) -> Result<Claim, FetchError> {
-        let (events, label) = (self.events.clone(), label.to_owned());
-        let on_wait = move || {
-            events.note(format!(
-                "{label}: another kubexm is downloading it; waiting for it"
-            ));
-        };
-        self.cache.claim(key, expected, on_wait).await
-    }
-
-    /// Asks for what a partial file lacks, or for all of it where the server no longer has a file
-    /// that goes on from there: left to itself that answer would come back for ever.
-    async fn go_on(
-        &self,
-        wanted: &Wanted,
-        address: &Url,
-        partial: &mut Partial,
-    ) -> Result<Response, Failure> {
-        let resume = match partial.tag() {
-            Some(tag) if partial.length() > 0 => Some((partial.length(), tag)),
-            _ => None,
-        };
-        let resumed = resume.is_some();
-        match self.get(&wanted.label, address, resume).await {
-            Err(Failure::Final(error)) if resumed && is_beyond_the_end(&error) => {
-                partial.restart().map_err(Failure::last)?;
-                self.get(&wanted.label, address, None).await
-            }
-            answer => answer,
-        }
-    }
-
-    /// One request. With `resume`, asks for the bytes from there on if the file is still the same.
-    async fn get(
-        &self,
-        label: &str,
-        url: &Url,
-        resume: Option<(u64, String)>,
-    ) -> Result<Response, Failure> {
-        let mut request = self.client.get(url.clone());
-        if let Some((from, tag)) = resume {
-            request = request
-                .header(RANGE, format!("bytes={from}-"))
-                .header(IF_RANGE, tag);
-        }
-        let response = request
-            .send()
-            .await
-            .map_err(|error| broken(label, url, &error))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let wait = retry_after(&response);
-        let refused = Box::new(refused(label, url, status));
-        match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-                Err(Failure::Again(refused, wait))
-            }
-            status if status.is_server_error() => Err(Failure::Again(refused, wait)),
-            _ => Err(Failure::Final(refused)),
-        }
-    }
-
-    /// Tries again with growing pauses while that may help.
-    async fn persist<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        mut attempt: impl FnMut() -> F,
-    ) -> Result<T, FetchError> {
-        let mut pause = Duration::from_millis(300);
-        for left in (0..TRIES).rev() {
-            match attempt().await {
-                Ok(value) => return Ok(value),
-                Err(Failure::Final(error)) => return Err(*error),
-                Err(Failure::Again(error, _)) if left == 0 => return Err(*error),
-                Err(Failure::Again(_, asked)) => {
-                    tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_WAIT)).await;
-                    pause *= 2;
-                }
-            }
-        }
-        Err(FetchError::Resolve("no try was made".to_owned()))
-    }
-
-    /// The address to ask instead of the public one: the longest mirrored prefix wins.
-    fn mirrored(&self, url: &Url) -> Result<Url, FetchError> {
-        let text = url.as_str();
-        let matching = |prefix: &&String| {
-            text.strip_prefix(prefix.as_str()).is_some_and(|rest| {
-                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+        let addresses = self.mirrored(&wanted.url)?;
+        let own_name = Digest::of(wanted.url.as_str().as_bytes());
+        let key = wanted.expected.unwrap_or(own_name).hex();
+        let download = |address, tries| {
+            self.job(Job {
+                client: self.client.clone(),
+                cache: self.cache.clone(),
+                events: self.events.clone(),
+                label: wanted.label.clone(),
+                key: key.clone(),
+                expected: wanted.expected,
+                size: wanted.size,
+                address,
+                access: Access::Open,
+                tries,
             })
         };
-        let Some(prefix) = self
-            .mirrors
-            .downloads
-            .keys()
-            .filter(matching)
-            .max_by_key(|p| p.len())
-        else {
-            return Ok(url.clone());
+        self.first_good(&wanted.label, addresses, download).await
+    }
+
+    /// Downloads a blob of known digest and size.
+    pub(super) async fn blob(
+        &self,
+        label: &str,
+        (digest, size): (Digest, u64),
+        address: Url,
+        access: Access,
+        tries: u32,
+    ) -> Result<(Digest, u64), FetchError> {
+        let job = Job {
+            client: self.client.clone(),
+            cache: self.cache.clone(),
+            events: self.events.clone(),
+            label: label.to_owned(),
+            key: digest.hex(),
+            expected: Some(digest),
+            size: Some(size),
+            address,
+            access,
+            tries,
         };
-        let address = format!(
-            "{}{}",
-            self.mirrors.downloads[prefix],
-            &text[prefix.len()..]
-        );
-        Url::parse(&address)
-            .map_err(|error| FetchError::Resolve(format!("the mirror address {address}: {error}")))
+        self.job(job).await
     }
-}
 
-fn publish(
-    partial: Partial,
-    wanted: &Wanted,
-    address: &Url,
-    transfer: Transfer,
-) -> Result<(Digest, u64), Failure> {
-    match partial
-        .publish(wanted.expected.as_ref())
-        .map_err(Failure::last)?
-    {
-        Ok(done) => {
-            transfer.done();
-            Ok(done)
+    /// Runs a download as a task of its own, so that several hash and write on several cores; ended
+    /// with who waits for it.
+    async fn job(&self, job: Job) -> Result<(Digest, u64), FetchError> {
+        let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(job.run()));
+        task.await
+            .unwrap_or_else(|error| Err(FetchError::Resolve(format!("a download broke: {error}"))))
+    }
+
+    /// Reads something small from one address.
+    pub(super) async fn small(
+        &self,
+        small: &Small<'_>,
+        address: &Url,
+        tries: u32,
+    ) -> Result<Vec<u8>, FetchError> {
+        let mut tries = Tries::new(tries);
+        loop {
+            let ask = Ask {
+                label: small.label,
+                url: address,
+                access: small.access,
+                headers: small.headers.clone(),
+            };
+            match self.once(&ask, small.limit).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(failure) => tries.wait(failure).await?,
+            }
         }
-        Err(got) => Err(Failure::last(FetchError::Checksum {
-            what: wanted.label.clone(),
-            url: shown(address),
-            expected: wanted.expected.unwrap_or(got),
-            got,
-        })),
+    }
+
+    async fn once(&self, ask: &Ask<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
+        let answer: Answer = self.client.get(ask).await?;
+        answer.bytes(ask, limit).await
+    }
+
+    /// The first address that has it. One that fails is named, and the next one is asked; what the
+    /// last one says is the error.
+    pub(super) async fn first_good<A, T, F>(
+        &self,
+        label: &str,
+        addresses: Vec<A>,
+        mut attempt: impl FnMut(A, u32) -> F,
+    ) -> Result<T, FetchError>
+    where
+        F: Future<Output = Result<T, FetchError>>,
+    {
+        let mut left = addresses.len();
+        for address in addresses {
+            left -= 1;
+            let tries = if left > 0 { TRIES_OF_SEVERAL } else { TRIES };
+            match attempt(address, tries).await {
+                Err(error) if left > 0 && error.is_of_a_server() => {
+                    self.events
+                        .note(format!("{error}\nAsking the next address for {label}."));
+                }
+                result => return result,
+            }
+        }
+        Err(FetchError::Resolve(format!(
+            "{label}: there is no address to ask"
+        )))
+    }
+
+    /// The addresses to ask, in order: those of the longest mirrored prefix, or the public one.
+    fn mirrored(&self, url: &Url) -> Result<Vec<Url>, FetchError> {
+        let Some(addresses) = self.mirrors.of_download(url.as_str()) else {
+            return Ok(vec![url.clone()]);
+        };
+        let parse = |address: String| {
+            Url::parse(&address).map_err(|error| {
+                FetchError::Resolve(format!("a mirror's address for {}: {error}", shown(url)))
+            })
+        };
+        addresses.into_iter().map(parse).collect()
     }
 }
 
-fn is_beyond_the_end(error: &FetchError) -> bool {
-    matches!(error, FetchError::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
-}
-
-/// An address without the user and password that it may carry.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    let _ = url.set_password(None);
-    let _ = url.set_username("");
-    url.to_string()
-}
-
-fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
-    use std::error::Error;
-    // The innermost cause is what tells ("dns error", "connection refused", "timed out").
-    let mut reason = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        reason = inner.to_string();
-        cause = inner.source();
+impl<'a> Small<'a> {
+    fn open(label: &'a str, limit: usize) -> Self {
+        Self {
+            label,
+            access: &Access::Open,
+            headers: HeaderMap::new(),
+            limit,
+        }
     }
-    let (what, url) = (label.to_owned(), shown(url));
-    Failure::Again(
-        Box::new(FetchError::Unreachable { what, url, reason }),
-        None,
-    )
 }
 
-fn cut_off(label: &str, url: &Url) -> FetchError {
-    let reason = "the line dropped before the end; run again to go on from there".to_owned();
-    FetchError::Unreachable {
+fn text(label: &str, url: &Url, bytes: Vec<u8>) -> Result<String, FetchError> {
+    String::from_utf8(bytes).map_err(|_| FetchError::Content {
         what: label.to_owned(),
-        url: shown(url),
-        reason,
-    }
-}
-
-fn refused(label: &str, url: &Url, status: StatusCode) -> FetchError {
-    let hint = match status.as_u16() {
-        401 | 403 => "it wants credentials, or this network may not ask it",
-        404 | 410 => "does this version exist? (see the project's releases)",
-        429 => "too many requests; wait, or use a mirror (--mirrors)",
-        500.. => "the server failed again and again; try later, or use a mirror (--mirrors)",
-        _ => "unexpected",
-    };
-    FetchError::Refused {
-        what: label.to_owned(),
-        url: shown(url),
-        status: status.as_u16(),
-        hint: hint.to_owned(),
-    }
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response
-        .headers()
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds))
+        reason: format!("{} is no text", shown(url)),
+    })
 }

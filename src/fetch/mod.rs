@@ -4,14 +4,24 @@
 pub mod apt;
 pub mod cache;
 mod checksum;
+mod client;
+mod course;
 mod credentials;
+mod download;
+mod gate;
 pub mod http;
 pub mod kubeadm;
 pub mod oci;
 pub mod own;
+pub mod partial;
+mod range_answer;
+pub mod ranges;
 mod recipes;
+pub mod record;
 pub mod releases;
 pub mod resolve;
+mod retry;
+mod shares;
 pub mod store;
 
 pub use cache::Cache;
@@ -98,6 +108,17 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// Whether a server or the way to it is at fault: another one may do better.
+    fn is_of_a_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::Refused { .. }
+                | Self::Checksum { .. }
+                | Self::Content { .. }
+        )
+    }
+
     /// One error out of many; `Ok` where there is none.
     pub fn all(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {

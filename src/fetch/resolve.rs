@@ -21,7 +21,7 @@ use crate::spec::manifest::Manifest;
 use crate::spec::{Arch, Digest, ImageRef, Version};
 
 /// Files and blobs on their way at once.
-const PARALLEL: usize = 8;
+const PARALLEL: usize = 16;
 /// A checksum file is never larger.
 const LARGEST_SUMS: usize = 1024 * 1024;
 
@@ -48,10 +48,21 @@ impl Resolver<'_> {
     /// All that is missing or wrong, at once where it can be known at once.
     pub async fn build(&self, manifest: &Manifest) -> Result<Lock, FetchError> {
         self.http.events().phase("download");
-        let (files, packages) = tokio::try_join!(self.files(manifest), self.packages(manifest))?;
-        let kubeadm = self.ask_kubeadm(manifest, &files).await?;
-        let own = self.own(manifest).await?;
-        let images = self.images(manifest, &kubeadm, &own).await?;
+        let wanted = self.wanted_files(manifest)?;
+        let (first, others): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|file| file.component == "kubeadm");
+        // Images need only kubeadm, which names them, and not all files.
+        let images = async {
+            let files = self.files(first).await?;
+            let kubeadm = self.ask_kubeadm(manifest, &files).await?;
+            let own = self.own(manifest).await?;
+            let images = self.images(manifest, &kubeadm, &own).await?;
+            Ok((files, kubeadm, own, images))
+        };
+        let ((mut files, kubeadm, own, images), others, packages) =
+            tokio::try_join!(images, self.files(others), self.packages(manifest))?;
+        files.extend(others);
         let mut lock = Lock {
             lock_version: Lock::VERSION,
             name: manifest.name.clone(),
@@ -94,8 +105,10 @@ impl Resolver<'_> {
         Ok(files)
     }
 
-    async fn files(&self, manifest: &Manifest) -> Result<Vec<LockedFile>, FetchError> {
-        let wanted = self.wanted_files(manifest)?;
+    async fn files(&self, mut wanted: Vec<Download>) -> Result<Vec<LockedFile>, FetchError> {
+        // The largest first, where an earlier build has seen how large they are.
+        let size = |file: &Download| self.locked(file).map(|locked| locked.size);
+        wanted.sort_by_cached_key(|file| std::cmp::Reverse(size(file)));
         let results: Vec<_> = stream::iter(wanted)
             .map(|file| async move { self.file(&file).await })
             .buffer_unordered(PARALLEL)
@@ -104,11 +117,15 @@ impl Resolver<'_> {
         partition(results)
     }
 
-    async fn file(&self, file: &Download) -> Result<LockedFile, FetchError> {
-        let locked = self
-            .previous
+    /// The file in the lock of an earlier build.
+    fn locked(&self, file: &Download) -> Option<&LockedFile> {
+        self.previous
             .and_then(|lock| lock.file_version(&file.component, &file.version, file.arch))
-            .filter(|locked| locked.url == file.url);
+            .filter(|locked| locked.url == file.url)
+    }
+
+    async fn file(&self, file: &Download) -> Result<LockedFile, FetchError> {
+        let locked = self.locked(file);
         let (expected, checksum) = match locked {
             Some(locked) => (Some(locked.digest), locked.checksum.clone()),
             None => match &file.checksum {
@@ -124,6 +141,7 @@ impl Resolver<'_> {
             label,
             url: file.url.clone(),
             expected,
+            size: locked.map(|locked| locked.size),
         };
         let (digest, size) = self.http.download(&wanted).await?;
         let members = match (locked, file.format) {
@@ -147,7 +165,7 @@ impl Resolver<'_> {
 
     async fn published(&self, file: &Download, url: &url::Url) -> Result<Digest, FetchError> {
         let label = format!("checksum of {}", file.file_name);
-        let text = self.http.text(&label, url, LARGEST_SUMS).await?;
+        let text = self.http.published(&label, url, LARGEST_SUMS).await?;
         checksum::find(&text, &file.file_name).ok_or_else(|| FetchError::Content {
             what: label,
             reason: format!(

@@ -1,12 +1,19 @@
 //! Looking after the cache: what is in it, whether it is right, and taking things away.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fs4::fs_std::FileExt;
 
 use super::cache::failed;
+use super::record::Record;
 use super::{Cache, FetchError};
 use crate::spec::{Digest, DigestReader};
+
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A blob in the cache.
 #[derive(Debug, Clone)]
@@ -17,6 +24,27 @@ pub struct Kept {
     pub size: u64,
     /// Where it lies.
     pub path: PathBuf,
+}
+
+/// A download that did not come to its end.
+#[derive(Debug, Clone)]
+pub struct Unfinished {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Bytes that are there, and will not be asked for again.
+    pub bytes: u64,
+    /// Bytes of the whole file, where known.
+    pub total: Option<u64>,
+}
+
+impl Unfinished {
+    /// Its blob, where that was known: only then it is named by it. Of the others the name is the
+    /// digest of an address.
+    pub fn is_of(&self, needed: &BTreeSet<Digest>) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        let digest = name.and_then(|name| Digest::parse(name).ok());
+        digest.is_some_and(|digest| needed.contains(&digest))
+    }
 }
 
 impl Cache {
@@ -41,11 +69,67 @@ impl Cache {
     ///
     /// # Errors
     /// The cache cannot be read.
-    pub fn partials(&self) -> Result<Vec<(PathBuf, u64)>, FetchError> {
-        let mut partials = files(&self.unfinished())?;
-        partials.retain(|(path, _)| path.extension().is_none());
-        partials.sort();
+    pub fn partials(&self) -> Result<Vec<Unfinished>, FetchError> {
+        let mut partials = Vec::new();
+        for (path, length) in files(&self.unfinished())? {
+            if is_partial(&path) {
+                let (version, there) = Record::read(&path, length);
+                partials.push(Unfinished {
+                    bytes: there.bytes(),
+                    total: version.total,
+                    path,
+                });
+            }
+        }
+        partials.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(partials)
+    }
+
+    /// Takes an unfinished download away, unless a build is just at it. Says whether it did.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub fn forget(&self, unfinished: &Unfinished) -> Result<bool, FetchError> {
+        let take = || -> io::Result<bool> {
+            let file = File::open(&unfinished.path)?;
+            if !FileExt::try_lock_exclusive(&file)? {
+                return Ok(false);
+            }
+            // What stays of it when this is killed in between is found as a stray.
+            std::fs::remove_file(Record::path_of(&unfinished.path))
+                .or_else(|error| none_is_fine(&error))?;
+            std::fs::remove_file(&unfinished.path)?;
+            Ok(true)
+        };
+        match take() {
+            // A build has just come to its end with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            result => result.map_err(|source| failed(&unfinished.path, source)),
+        }
+    }
+
+    /// What processes that were killed left behind, and nothing will ever need: records without a
+    /// download, and files on their way to a name. Only what is a day old counts, since a build may
+    /// be just at it.
+    ///
+    /// # Errors
+    /// The cache cannot be read.
+    pub fn strays(&self) -> Result<Vec<PathBuf>, FetchError> {
+        let mut strays = Vec::new();
+        for folder in [self.unfinished(), self.recipes()] {
+            for (path, _) in files(&folder)? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let on_its_way = name.starts_with(".tmp");
+                let lonely = path.extension().is_some_and(|kind| kind == "record")
+                    && !path.with_extension("").exists();
+                let old = path.metadata().and_then(|about| about.modified());
+                let old = old.ok().and_then(|when| when.elapsed().ok());
+                if (on_its_way || lonely) && old.is_some_and(|age| age > A_DAY) {
+                    strays.push(path);
+                }
+            }
+        }
+        Ok(strays)
     }
 
     /// Whether a blob still has the bytes that its name says.
@@ -74,12 +158,27 @@ impl Cache {
     }
 }
 
+fn is_partial(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| !name.starts_with('.') && !name.contains('.'))
+}
+
+fn none_is_fine(error: &io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        kind => Err(kind.into()),
+    }
+}
+
 fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>, FetchError> {
     let read = || -> io::Result<Vec<(PathBuf, u64)>> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
-            let metadata = entry.metadata()?;
+            // Gone meanwhile: a build is at work.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_file() {
                 files.push((entry.path(), metadata.len()));
             }

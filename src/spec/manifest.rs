@@ -53,12 +53,3 @@ pub struct AptRepository {
     /// Keyring file on this machine that must have signed `InRelease`.
     pub signed_by: std::path::PathBuf,
 }
-
-/// Where to look instead of the public addresses; the content must be the same.
-#[derive(Debug, Clone, Default)]
-pub struct Mirrors {
-    /// Address prefix → address prefix; the longest match wins.
-    pub downloads: BTreeMap<String, String>,
-    /// Registry host → `http(s)://host[:port][/repository prefix]`.
-    pub registries: BTreeMap<String, String>,
-}

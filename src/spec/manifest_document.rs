@@ -1,9 +1,9 @@
-//! From a bundle manifest's and a mirror file's text to their checked types.
+//! From a bundle manifest's text to its checked type.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::manifest::{AptRepository, Manifest, Mirrors, PackageSource};
+use super::manifest::{AptRepository, Manifest, PackageSource};
 use super::own::OwnPlace;
 use super::own_document;
 use super::problem::Problems;
@@ -153,43 +153,4 @@ fn read_repository(fields: &Fields<'_>) -> Option<AptRepository> {
         components,
         signed_by: signed_by?.into(),
     })
-}
-
-/// Reads and checks a mirror file.
-///
-/// # Errors
-/// Everything that is wrong in it, at once.
-pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
-    parse_mirrors(&path.display().to_string(), &super::read_text(path)?)
-}
-
-/// Reads and checks the text of a mirror file; `file` is its name in messages.
-///
-/// # Errors
-/// Everything that is wrong in it, at once.
-pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
-    let root = yaml::parse(file, text)?;
-    let reader = Reader::new("mirrors");
-    let top = reader.fields(&root, "");
-    super::check_kind(&top, "Mirrors");
-    let mirrors = Mirrors {
-        downloads: top.text_map("downloads"),
-        registries: top.text_map("registries"),
-    };
-    let is_web = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-    for (name, from_is_web) in [("downloads", true), ("registries", false)] {
-        let Some(section) = top.section(name) else {
-            continue;
-        };
-        for (from, node) in section.entries() {
-            let to_is_web = matches!(&node.value, Value::Text(to) if is_web(to));
-            if !to_is_web || (from_is_web && !is_web(from)) {
-                let hint = "as in https://mirror.example/path";
-                let message = "wants addresses with http:// or https://";
-                reader.problem(node, &section.path(from), message, Some(hint));
-            }
-        }
-    }
-    top.finish();
-    reader.finish(file, Some(mirrors))
 }

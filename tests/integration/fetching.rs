@@ -4,9 +4,10 @@ use kubexm::bundle::lock::Descriptor;
 use kubexm::event::Events;
 use kubexm::fetch::http::Wanted;
 use kubexm::fetch::oci::Puller;
+use kubexm::fetch::record::Version;
 use kubexm::fetch::{Cache, FetchError, Http};
-use kubexm::spec::manifest::Mirrors;
-use kubexm::spec::{Arch, Digest, ImageRef};
+use kubexm::spec::mirrors::Checksums;
+use kubexm::spec::{Arch, Digest, ImageRef, Mirrors};
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -23,13 +24,13 @@ impl Site {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = MockServer::start().await;
         let folder = tempfile::tempdir().unwrap();
-        let mut mirrors = Mirrors::default();
-        mirrors
-            .downloads
-            .insert("https://dl.example".into(), server.uri());
-        mirrors
-            .registries
-            .insert("registry.example".into(), server.uri());
+        let to = |from: &str| [(from.to_owned(), vec![server.uri()])].into();
+        let mirrors = Mirrors {
+            downloads: to("https://dl.example"),
+            registries: to("registry.example"),
+            checksums: Checksums::Mirror,
+            ..Mirrors::default()
+        };
         let cache = Cache::open(folder.path()).unwrap();
         let http = Http::new(mirrors, cache, Events::silent()).unwrap();
         Self {
@@ -54,6 +55,7 @@ impl Site {
                 label: "file".into(),
                 url,
                 expected,
+                size: None,
             })
             .await
     }
@@ -127,10 +129,7 @@ async fn a_lying_checksum_names_everything_and_keeps_nothing() {
 async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
-    let mut partial = site.http.cache().partial(&digest.hex()).unwrap();
-    partial.append(&CONTENT[..10]).unwrap();
-    partial.set_tag(Some("\"v1\"")).unwrap();
-    drop(partial);
+    left_behind(&site, &digest.hex(), &CONTENT[..10], Some("\"v1\""));
     Mock::given(method("GET"))
         .and(path("/file"))
         .and(header("range", "bytes=10-"))
@@ -138,6 +137,7 @@ async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
         .respond_with(
             ResponseTemplate::new(206)
                 .insert_header("etag", "\"v1\"")
+                .insert_header("content-range", "bytes 10-27/28")
                 .set_body_bytes(&CONTENT[10..]),
         )
         .expect(1)
@@ -150,10 +150,7 @@ async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
 async fn a_server_without_range_starts_anew() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
-    let mut partial = site.http.cache().partial(&digest.hex()).unwrap();
-    partial.append(b"an older version").unwrap();
-    partial.set_tag(Some("\"v0\"")).unwrap();
-    drop(partial);
+    left_behind(&site, &digest.hex(), b"an older version", Some("\"v0\""));
     site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
         .await;
     assert_eq!(site.download(Some(digest)).await.unwrap().0, digest);
@@ -190,6 +187,38 @@ async fn a_busy_server_is_asked_again_after_its_own_time() {
 }
 
 #[tokio::test]
+async fn a_busy_registry_is_asked_again_not_before_its_own_time() {
+    let site = Site::start().await;
+    let blob = descriptor(CONTENT);
+    let place = format!("/v2/team/app/blobs/{}", blob.digest);
+    for status in [429, 503] {
+        Mock::given(path(&place))
+            .respond_with(ResponseTemplate::new(status).insert_header("retry-after", "1"))
+            .up_to_n_times(1)
+            .mount(&site.server)
+            .await;
+    }
+    site.answers(&place, ResponseTemplate::new(200).set_body_bytes(CONTENT))
+        .await;
+    let puller = Puller::new(site.http.clone()).unwrap();
+    let began = std::time::Instant::now();
+    puller.blob(&image(), &blob).await.unwrap();
+    assert!(began.elapsed() >= std::time::Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_host_that_wants_hours_of_peace_is_given_up_at_once() {
+    let site = Site::start().await;
+    let busy = ResponseTemplate::new(429).insert_header("retry-after", "7200");
+    site.answers("/file", busy).await;
+    for _ in 0..2 {
+        let words = site.download(None).await.unwrap_err().to_string();
+        assert!(words.contains("asked again in 7200 s"), "{words}");
+    }
+    assert_eq!(site.server.received_requests().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn a_name_that_does_not_resolve_ends_in_one_message() {
     let site = Site::start().await;
     let url = "http://no-such-host.invalid/file".parse().unwrap();
@@ -197,6 +226,7 @@ async fn a_name_that_does_not_resolve_ends_in_one_message() {
         label: "file".into(),
         url,
         expected: None,
+        size: None,
     };
     let words = site.http.download(&wanted).await.unwrap_err().to_string();
     assert!(
@@ -280,9 +310,14 @@ async fn half_a_blob_is_kept_for_later_and_never_published() {
 
 /// A partial file of the content's first bytes, as a killed run leaves it.
 fn left_behind(site: &Site, key: &str, bytes: &[u8], tag: Option<&str>) {
-    let mut partial = site.http.cache().partial(key).unwrap();
+    let partial = site.http.cache().partial(key).unwrap();
+    let version = Version {
+        site: Some(format!("{}/file", site.server.uri())),
+        tag: tag.map(str::to_owned),
+        total: None,
+    };
+    partial.set_version(version).unwrap();
     partial.append(bytes).unwrap();
-    partial.set_tag(tag).unwrap();
 }
 
 #[tokio::test]
@@ -290,11 +325,11 @@ async fn who_waited_for_another_process_never_writes_into_its_published_blob() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     let cache = site.http.cache().clone();
-    let mut first = cache.partial(&digest.hex()).unwrap();
+    let first = cache.partial(&digest.hex()).unwrap();
     first.append(CONTENT).unwrap();
     let (waiting, key) = (cache.clone(), digest.hex());
     let second = std::thread::spawn(move || {
-        let mut partial = waiting.partial(&key).unwrap();
+        let partial = waiting.partial(&key).unwrap();
         partial.restart().unwrap();
         partial.length()
     });
@@ -309,7 +344,7 @@ async fn who_waited_for_another_process_never_writes_into_its_published_blob() {
 async fn what_another_process_published_meanwhile_is_not_downloaded_again() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
-    let mut first = site.http.cache().partial(&digest.hex()).unwrap();
+    let first = site.http.cache().partial(&digest.hex()).unwrap();
     first.append(CONTENT).unwrap();
     let publish = async {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;

@@ -7,6 +7,7 @@
 mod bundle_format;
 mod cli;
 mod differences;
+mod downloads;
 mod example;
 mod executor;
 mod fetching;

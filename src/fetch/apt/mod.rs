@@ -23,7 +23,7 @@ use stanza::Package;
 /// Largest `InRelease`.
 const LARGEST_RELEASE: usize = 8 * 1024 * 1024;
 /// Packages on their way at once.
-const PARALLEL: usize = 6;
+const PARALLEL: usize = 16;
 
 /// Resolves one package set and fetches its packages and its index into the cache.
 ///
@@ -103,7 +103,7 @@ async fn package_lists(
     let mut packages = Vec::new();
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
-        let (digest, _) = release::entry(&text, &path)
+        let (digest, size) = release::entry(&text, &path)
             .ok_or_else(|| wrong(format!("it does not list {path}")))?;
         // By its digest: the plain name may change between two requests.
         let folder = format!("{suite}/{component}/binary-{arch}");
@@ -113,6 +113,7 @@ async fn package_lists(
             label,
             url,
             expected: Some(digest),
+            size: Some(size),
         })
         .await?;
         let packed = http.cache().read(&digest)?;
@@ -135,6 +136,8 @@ fn locked_package(package: &Package) -> Result<LockedPackage, FetchError> {
 }
 
 async fn fetch_all(http: &Http, packages: &[LockedPackage]) -> Result<(), FetchError> {
+    let mut packages: Vec<&LockedPackage> = packages.iter().collect();
+    packages.sort_by_key(|package| std::cmp::Reverse(package.size));
     let results: Vec<_> = stream::iter(packages)
         .map(|package| async move {
             let label = package.file_name.clone();
@@ -143,6 +146,7 @@ async fn fetch_all(http: &Http, packages: &[LockedPackage]) -> Result<(), FetchE
                 label,
                 url: package.url.clone(),
                 expected,
+                size: Some(package.size),
             })
             .await
         })

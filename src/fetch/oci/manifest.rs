@@ -16,7 +16,7 @@ pub(super) const MANIFEST_TYPES: [&str; 2] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 /// Larger manifests are refused, as registries do.
-const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
+pub(super) const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 
 /// A manifest or an index: the fields that kubexm reads.
 #[derive(Deserialize)]

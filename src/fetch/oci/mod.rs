@@ -5,62 +5,88 @@
 mod manifest;
 mod pull;
 mod push;
-mod refusal;
+mod session;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::StreamExt;
-use oci_client::client::{BlobResponse, ClientConfig, ClientProtocol, SizedStream};
-use oci_client::errors::OciDistributionError;
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference};
+use oci_client::Reference;
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use url::Url;
 
 use manifest::{
-    INDEX_TYPES, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick, platform,
+    INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick,
+    platform,
 };
 pub use push::{Pushed, Pusher};
-use refusal::{failure, is_passing, may_be_about_the_range};
+pub(super) use session::Session;
 
-use super::cache::{Claim, Partial};
-use super::{FetchError, Http, credentials};
+use super::client::{Access, CONNECT, STALLED, pem};
+use super::credentials::Keyring;
+use super::http::Small;
+use super::{FetchError, Http};
 use crate::bundle::lock::{Descriptor, LockedImage};
-use crate::event::Transfer;
+use crate::spec::mirrors::RegistryAddress;
 use crate::spec::{Arch, Digest, ImageRef};
 
-/// How often a blob or a manifest is tried before kubexm gives up.
-const TRIES: u32 = 4;
+/// Where Docker Hub's registry really is.
+const DOCKER_HUB: &str = "https://registry-1.docker.io";
+
+/// By registry and repository.
+type Sessions = BTreeMap<(String, String), Arc<Session>>;
 
 /// Pulls images into the cache.
 #[derive(Clone)]
 pub struct Puller {
-    client: Client,
     http: Http,
-    credentials: Arc<BTreeMap<String, (String, String)>>,
+    /// Gets tokens; manifests and blobs go the way of all downloads, with its limits, ranges and
+    /// retries.
+    tokens: oci_client::Client,
+    keyring: Arc<Keyring>,
+    sessions: Arc<Mutex<Sessions>>,
 }
 
 impl Puller {
     /// A puller that follows the registries' mirrors of `http` and uses Docker's credentials.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read.
     pub fn new(http: Http) -> Result<Self, FetchError> {
-        let plain = http.mirrors().registries.values();
-        let plain = plain.filter_map(|url| url.strip_prefix("http://"));
+        let addresses = http.mirrors().registries.values().flatten();
+        let plain = addresses.filter_map(|url| url.strip_prefix("http://"));
         let hosts = plain
             .map(|rest| rest.split('/').next().unwrap_or(rest).to_owned())
             .collect();
+        let mut certificates = Vec::new();
+        for path in &http.mirrors().ca {
+            let data = pem(path).map_err(|source| FetchError::Cache {
+                path: path.display().to_string(),
+                source,
+            })?;
+            let encoding = CertificateEncoding::Pem;
+            certificates.push(Certificate { encoding, data });
+        }
         let config = ClientConfig {
             protocol: ClientProtocol::HttpsExcept(hosts),
-            connect_timeout: Some(Duration::from_secs(15)),
-            read_timeout: Some(Duration::from_secs(30)),
+            connect_timeout: Some(CONNECT),
+            read_timeout: Some(STALLED),
+            extra_root_certificates: certificates,
             ..ClientConfig::default()
         };
-        let client = Client::try_from(config).map_err(|error| {
+        let tokens = oci_client::Client::try_from(config).map_err(|error| {
             FetchError::Resolve(format!("cannot set up the registry client: {error}"))
         })?;
+        let keyring = Keyring::of_docker().unwrap_or_else(|reason| {
+            http.events()
+                .warn(format!("{reason}; registries are asked without a login"));
+            Keyring::default()
+        });
         Ok(Self {
-            client,
             http,
-            credentials: Arc::new(credentials::of_docker()),
+            tokens,
+            keyring: Arc::new(keyring),
+            sessions: Arc::default(),
         })
     }
 
@@ -115,127 +141,22 @@ impl Puller {
     }
 
     /// Fetches a blob of an image into the cache, going on where an earlier run stopped.
+    ///
+    /// # Errors
+    /// What the network, servers and disks do; nothing wrong is kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         if self.http.cache().size(&blob.digest) == Some(blob.size) {
             return Ok(());
         }
-        let mut pause = Duration::from_millis(300);
-        for left in (0..TRIES).rev() {
-            match self.try_blob(name, blob).await {
-                Err(error) if left > 0 && is_passing(&error) => {
-                    tracing::debug!(%error, "trying again");
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                result => return result,
-            }
-        }
-        Ok(())
-    }
-
-    async fn try_blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
-        let reference = self.reference(name, Some(blob.digest))?;
-        let label = format!("{name} {}", &blob.digest.hex()[..12]);
-        let key = blob.digest.hex();
-        let mut partial = match self.http.claim(&key, Some(blob.digest), &label).await? {
-            Claim::Published(..) => return Ok(()),
-            Claim::Partial(partial) => *partial,
+        let label = &format!("{name} {}", &blob.digest.hex()[..12]);
+        let fetch = |address: RegistryAddress, tries| async move {
+            let place = self.place(&address, &format!("blobs/{}", blob.digest))?;
+            let access = self.access(&address)?;
+            let wanted = (blob.digest, blob.size);
+            self.http.blob(label, wanted, place, access, tries).await
         };
-        partial.expect(Some(blob.size));
-        let events = self.http.events();
-        let transfer = events.transfer("download", label, Some(blob.size));
-        // All of it may be there: killed between the last byte and the final name.
-        if !partial.is(&blob.digest) {
-            if partial.length() >= blob.size {
-                partial.restart()?;
-            }
-            self.authorize(&reference).await;
-            let stream = self.begin(name, &reference, blob, &mut partial).await?;
-            self.receive(name, &reference, blob, stream, &mut partial, &transfer)
-                .await?;
-        }
-        match partial.publish(Some(&blob.digest))? {
-            Ok(_) => transfer.done(),
-            Err(got) => {
-                return Err(FetchError::Checksum {
-                    what: label_of(name, blob),
-                    url: reference.to_string(),
-                    expected: blob.digest,
-                    got,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for the bytes that are not there yet; where the registry does not go on from there,
-    /// for all of them.
-    async fn begin(
-        &self,
-        name: &ImageRef,
-        reference: &Reference,
-        blob: &Descriptor,
-        partial: &mut Partial,
-    ) -> Result<SizedStream, FetchError> {
-        let digest = blob.digest.to_string();
-        let ask = |from| {
-            self.client
-                .pull_blob_stream_partial(reference, digest.as_str(), from, None)
-        };
-        let answer = match ask(partial.length()).await {
-            Err(error) if partial.length() > 0 && may_be_about_the_range(&error) => {
-                partial.restart()?;
-                ask(0).await
-            }
-            answer => answer,
-        };
-        match answer.map_err(|error| failure(name, reference, error))? {
-            BlobResponse::Partial(stream) => Ok(stream),
-            BlobResponse::Full(stream) => {
-                partial.restart()?;
-                Ok(stream)
-            }
-        }
-    }
-
-    /// Adds a stream's bytes, never more than the manifest says, and fails where they are fewer.
-    async fn receive(
-        &self,
-        name: &ImageRef,
-        reference: &Reference,
-        blob: &Descriptor,
-        mut stream: SizedStream,
-        partial: &mut Partial,
-        transfer: &Transfer,
-    ) -> Result<(), FetchError> {
-        transfer.advance(partial.length());
-        while let Some(chunk) = stream.next().await {
-            let chunk = match chunk {
-                Ok(chunk) => chunk,
-                // The client's own digest check speaks here; ours names both digests.
-                Err(error) if error.to_string().contains("igest") => break,
-                Err(error) => {
-                    let error = OciDistributionError::from(error);
-                    return Err(failure(name, reference, error));
-                }
-            };
-            if partial.length() + chunk.len() as u64 > blob.size {
-                partial.restart()?;
-                return Err(FetchError::Content {
-                    what: label_of(name, blob),
-                    reason: "the registry sends more bytes than the manifest says".to_owned(),
-                });
-            }
-            partial.append(&chunk)?;
-            transfer.advance(chunk.len() as u64);
-        }
-        if partial.length() < blob.size {
-            return Err(FetchError::Unreachable {
-                what: label_of(name, blob),
-                url: reference.to_string(),
-                reason: "the line dropped before the end; run again to go on from there".to_owned(),
-            });
-        }
+        let addresses = self.addresses(name);
+        self.http.first_good(label, addresses, fetch).await?;
         Ok(())
     }
 
@@ -250,40 +171,58 @@ impl Puller {
         {
             return Ok((self.http.cache().read(&digest)?, digest));
         }
-        let reference = self.reference(name, digest)?;
-        self.authorize(&reference).await;
-        let types: Vec<&str> = INDEX_TYPES.into_iter().chain(MANIFEST_TYPES).collect();
-        let auth = self.auth(reference.registry());
-        let mut pause = Duration::from_millis(300);
-        let mut left = TRIES;
-        let (bytes, _) = loop {
-            left -= 1;
-            let error = match self
-                .client
-                .pull_manifest_raw(&reference, &auth, &types)
-                .await
-            {
-                Ok(pulled) => break pulled,
-                Err(error) => failure(name, &reference, error),
-            };
-            if left == 0 || !is_passing(&error) {
-                return Err(error);
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
+        let digest = match digest {
+            Some(digest) => Some(digest),
+            None => self.digest_at_origin(name).await?,
         };
+        let fetch = |address: RegistryAddress, tries| async move {
+            self.manifest_from(name, digest, &address, tries).await
+        };
+        let label = name.to_string();
+        let addresses = self.addresses(name);
+        let bytes = self.http.first_good(&label, addresses, fetch).await?;
+        let got = self.http.cache().insert(&bytes)?;
+        Ok((bytes, got))
+    }
+
+    /// A manifest from one registry, held against its digest where that is known.
+    async fn manifest_from(
+        &self,
+        name: &ImageRef,
+        digest: Option<Digest>,
+        address: &RegistryAddress,
+        tries: u32,
+    ) -> Result<Vec<u8>, FetchError> {
+        let label = name.to_string();
+        let access = self.access(address)?;
+        let place = self.place(address, &manifest_path(name, digest)?)?;
+        let small = manifest_request(&label, &access);
+        let bytes = self.http.small(&small, &place, tries).await?;
         let got = Digest::of(&bytes);
-        if let Some(expected) = digest.filter(|expected| *expected != got) {
-            let (what, url) = (name.to_string(), reference.to_string());
-            return Err(FetchError::Checksum {
-                what,
-                url,
+        match digest.filter(|expected| *expected != got) {
+            None => Ok(bytes),
+            Some(expected) => Err(FetchError::Checksum {
+                what: label,
+                url: place.to_string(),
                 expected,
                 got,
-            });
+            }),
         }
-        self.http.cache().insert(&bytes)?;
-        Ok((bytes.to_vec(), got))
+    }
+
+    /// What a mirrored image's own registry says that its tag is: a mirror could say anything.
+    async fn digest_at_origin(&self, name: &ImageRef) -> Result<Option<Digest>, FetchError> {
+        if self.http.mirrors().of_image(name).is_none() {
+            return Ok(None);
+        }
+        let (label, origin) = (name.to_string(), origin(name));
+        let access = self.access(&origin)?;
+        let place = self.place(&origin, &manifest_path(name, None)?)?;
+        let small = manifest_request(&label, &access);
+        let Some(bytes) = self.http.ask_origin(&small, &place).await? else {
+            return Ok(None);
+        };
+        Ok(Some(self.http.cache().insert(&bytes)?))
     }
 
     async fn arch_of(&self, name: &ImageRef, manifest: &Manifest) -> Result<Arch, FetchError> {
@@ -302,48 +241,35 @@ impl Puller {
             .ok_or_else(unknown)
     }
 
-    /// The reference to ask: the mirror's host and repository prefix where there is one.
-    fn reference(&self, name: &ImageRef, digest: Option<Digest>) -> Result<Reference, FetchError> {
-        let (mut registry, mut repository) =
-            (name.registry().to_owned(), name.repository().to_owned());
-        if let Some(mirror) = self.http.mirrors().registries.get(&registry) {
-            let rest = mirror
-                .trim_start_matches("https://")
-                .trim_start_matches("http://");
-            let (host, prefix) = rest
-                .trim_end_matches('/')
-                .split_once('/')
-                .unwrap_or((rest, ""));
-            registry = host.trim_end_matches('/').to_owned();
-            if !prefix.is_empty() {
-                repository = format!("{prefix}/{repository}");
-            }
-        }
-        match (digest, name.tag()) {
-            (Some(digest), _) => Ok(Reference::with_digest(
-                registry,
-                repository,
-                digest.to_string(),
-            )),
-            (None, Some(tag)) => Ok(Reference::with_tag(registry, repository, tag.to_owned())),
-            (None, None) => Err(FetchError::Resolve(format!(
-                "{name} has neither tag nor digest"
-            ))),
-        }
+    /// The registries to ask for an image, in order.
+    fn addresses(&self, name: &ImageRef) -> Vec<RegistryAddress> {
+        let mirrored = self.http.mirrors().of_image(name);
+        mirrored.unwrap_or_else(|| vec![origin(name)])
     }
 
-    fn auth(&self, registry: &str) -> RegistryAuth {
-        match self.credentials.get(registry) {
-            Some((user, password)) => RegistryAuth::Basic(user.clone(), password.clone()),
-            None => RegistryAuth::Anonymous,
-        }
+    /// The address of something in a repository
+    /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#endpoints>).
+    fn place(&self, address: &RegistryAddress, path: &str) -> Result<Url, FetchError> {
+        let RegistryAddress { base, repository } = address;
+        let text = format!("{base}/v2/{repository}/{path}");
+        Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
     }
 
-    async fn authorize(&self, reference: &Reference) {
-        let auth = self.auth(reference.registry());
-        self.client
-            .store_auth_if_needed(reference.resolve_registry(), &auth)
-            .await;
+    /// One session a repository, so that all its blobs share a token.
+    fn access(&self, address: &RegistryAddress) -> Result<Access, FetchError> {
+        let RegistryAddress { base, repository } = address;
+        let registry =
+            Url::parse(base).map_err(|error| FetchError::Resolve(format!("{base}: {error}")))?;
+        let key = (base.clone(), repository.clone());
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.entry(key).or_insert_with(|| {
+            let host = base.split("://").nth(1).unwrap_or(base).to_owned();
+            // Tokens are for a repository; which tag it is does not matter.
+            let reference = Reference::with_tag(host, repository.clone(), "any".to_owned());
+            let (tokens, keyring) = (self.tokens.clone(), Arc::clone(&self.keyring));
+            Arc::new(Session::new(registry, reference, tokens, keyring))
+        });
+        Ok(Access::Registry(Arc::clone(session)))
     }
 }
 
@@ -355,6 +281,36 @@ pub fn is_loopback(registry: &str) -> bool {
     port != "443" && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))
 }
 
-fn label_of(name: &ImageRef, blob: &Descriptor) -> String {
-    format!("{name}, blob {}", blob.digest)
+/// An image's own registry.
+fn origin(name: &ImageRef) -> RegistryAddress {
+    let base = match name.registry() {
+        "docker.io" => DOCKER_HUB.to_owned(),
+        host => format!("https://{host}"),
+    };
+    RegistryAddress {
+        base,
+        repository: name.repository().to_owned(),
+    }
+}
+
+fn manifest_path(name: &ImageRef, digest: Option<Digest>) -> Result<String, FetchError> {
+    let reference = digest.map(|digest| digest.to_string());
+    let reference = reference.or_else(|| name.tag().map(str::to_owned));
+    let reference = reference
+        .ok_or_else(|| FetchError::Resolve(format!("{name} has neither tag nor digest")))?;
+    Ok(format!("manifests/{reference}"))
+}
+
+fn manifest_request<'a>(label: &'a str, access: &'a Access) -> Small<'a> {
+    let types = [INDEX_TYPES, MANIFEST_TYPES].concat().join(", ");
+    let accept = HeaderValue::from_str(&types).ok();
+    Small {
+        label,
+        access,
+        headers: accept
+            .map(|types| (ACCEPT, types))
+            .into_iter()
+            .collect::<HeaderMap>(),
+        limit: LARGEST_MANIFEST,
+    }
 }

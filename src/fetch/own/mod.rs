@@ -116,6 +116,7 @@ impl Gatherer<'_> {
             label: name.clone(),
             url: url.clone(),
             expected,
+            size: None,
         };
         let (digest, size) = self.http.download(&wanted).await?;
         Ok(Raw {
@@ -272,7 +273,7 @@ fn copy_in(
     let mut file = File::open(path).map_err(failed)?;
     // By the path, so that what a killed run has left goes with the next one.
     let key = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
-    let mut partial = http.cache().partial(&key)?;
+    let partial = http.cache().partial(&key)?;
     partial.restart()?;
     let mut buffer = vec![0; 1 << 18];
     loop {

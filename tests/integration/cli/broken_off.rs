@@ -1,6 +1,7 @@
 //! Full disks and builds that are stopped.
 
 use super::*;
+use kubexm::fetch::record::Version;
 
 /// A file system of some kilobytes, away again when dropped; `None`, with the reason in the test's
 /// output, where this machine does not let us mount one.
@@ -48,8 +49,12 @@ fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
     let cache = Cache::open(tiny.0.path()).unwrap();
     let content = noise(2_000_000);
     let digest = Digest::of(&content);
-    let mut partial = cache.partial(&digest.hex()).unwrap();
-    partial.expect(Some(content.len() as u64));
+    let partial = cache.partial(&digest.hex()).unwrap();
+    let version = Version {
+        total: Some(content.len() as u64),
+        ..Version::default()
+    };
+    partial.set_version(version).unwrap();
     let error = content
         .chunks(10_000)
         .find_map(|chunk| partial.append(chunk).err());
@@ -130,7 +135,9 @@ async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
         let lines = places
             .map(|place| format!("  \"{place}\": \"{uri}\"\n"))
             .concat();
-        let mirrors = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\ndownloads:\n{lines}");
+        let mirrors = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\ndownloads:\n{lines}"
+        );
         std::fs::write(at("mirrors.yaml"), mirrors).unwrap();
         let mut command = kubexm();
         command.args([

@@ -2,7 +2,7 @@
 
 use kubexm::fetch::Http;
 use kubexm::fetch::own::Gatherer;
-use kubexm::spec::manifest::Mirrors;
+use kubexm::spec::Mirrors;
 use kubexm::spec::own::{OwnKind, OwnPlace, OwnSource};
 use kubexm::spec::parse_manifest;
 use wiremock::matchers::{method, path};

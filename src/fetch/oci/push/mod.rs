@@ -1,6 +1,7 @@
 //! A bundle into a registry: blobs, then the manifests over them, and the tag at last.
 
 mod blobs;
+mod refusal;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
@@ -16,13 +17,14 @@ use reqwest::header::HeaderValue;
 
 use blobs::Spooled;
 
-use super::refusal::{PushRefusal, push_failure};
 use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use crate::bundle::transport::{self, ImageManifest, Transport};
 use crate::bundle::{Bundle, BundleError};
 use crate::event::Events;
-use crate::fetch::{FetchError, credentials};
+use crate::fetch::FetchError;
+use crate::fetch::credentials::{Keyring, Login};
 use crate::spec::{Digest, ImageRef};
+use refusal::{PushRefusal, push_failure};
 
 /// How often a blob or a manifest is tried.
 const TRIES: u32 = 4;
@@ -62,7 +64,7 @@ impl Pusher {
     ///
     /// # Errors
     /// The client cannot be set up, or the place has no tag.
-    pub fn new(
+    pub async fn new(
         place: ImageRef,
         plain_http: bool,
         mount_from: Option<&str>,
@@ -96,10 +98,17 @@ impl Pusher {
         );
         let mount_from = mount_from
             .map(|from| Reference::with_tag(registry.clone(), from.to_owned(), tag.to_owned()));
-        let auth = credentials::of_docker().remove(&registry);
-        let auth = auth.map_or(RegistryAuth::Anonymous, |(user, password)| {
-            RegistryAuth::Basic(user, password)
-        });
+        let keyring = Keyring::of_docker().map_err(FetchError::Resolve)?;
+        let auth = match keyring.login(&registry).await {
+            Some(Login::Password { user, password }) => RegistryAuth::Basic(user, password),
+            Some(Login::Identity(_)) => {
+                return Err(FetchError::Resolve(format!(
+                    "{registry}: Docker has only an identity token for it, which cannot push from \
+                     here; `docker login {registry}` with a password"
+                )));
+            }
+            None => RegistryAuth::Anonymous,
+        };
         Ok(Self {
             client,
             place,

@@ -1,0 +1,287 @@
+//! One request: proxies, certificates, limits, authorization, and what a refusal means.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
+use reqwest::{Certificate, Response, StatusCode};
+use url::Url;
+
+use super::FetchError;
+use super::gate::{CONNECTIONS, Gates, Pass};
+use super::oci::Session;
+use super::retry::{Failure, LONGEST_WAIT, retry_after};
+
+/// A stalled read counts as a broken line after this long.
+pub(super) const STALLED: Duration = Duration::from_secs(30);
+/// A host that does not take the connection counts as out of reach after this long.
+pub(super) const CONNECT: Duration = Duration::from_secs(15);
+/// What a registry says of a refusal is read so far.
+const LARGEST_REFUSAL: usize = 16 * 1024;
+/// A file of certificates is never larger.
+const LARGEST_CA: u64 = 4 * 1024 * 1024;
+
+/// An HTTP client that keeps the limits of hosts.
+#[derive(Clone)]
+pub(super) struct Client {
+    inner: reqwest::Client,
+    gates: Gates,
+}
+
+/// As whom a server is asked.
+#[derive(Clone)]
+pub(super) enum Access {
+    /// As nobody.
+    Open,
+    /// By a registry's rules.
+    Registry(std::sync::Arc<Session>),
+}
+
+/// What to ask.
+pub(super) struct Ask<'a> {
+    /// What a person calls it.
+    pub label: &'a str,
+    pub url: &'a Url,
+    pub access: &'a Access,
+    pub headers: HeaderMap,
+}
+
+/// A good answer; its host counts a connection as long as this lives.
+pub(super) struct Answer {
+    pub response: Response,
+    pub pass: Pass,
+}
+
+impl Client {
+    /// A client that trusts the authorities in `ca` besides the system's. What the environment says
+    /// of proxies (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) and of the system's
+    /// certificates (`SSL_CERT_FILE`, `SSL_CERT_DIR`) counts.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read, or none at all.
+    pub fn new(ca: &[PathBuf], connections: Option<usize>) -> Result<Self, FetchError> {
+        let mut certificates = Vec::new();
+        for path in ca {
+            certificates.extend(authorities(path)?);
+        }
+        let inner = reqwest::Client::builder()
+            .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            .read_timeout(STALLED)
+            // Several ranges over one connection would share what one connection gets.
+            .http1_only()
+            .tls_certs_merge(certificates)
+            .build()
+            .map_err(|error| {
+                let reason = root_cause(&error);
+                FetchError::Resolve(format!(
+                    "cannot set up HTTPS: {reason} (apt-get install ca-certificates, or name your authority with --ca)"
+                ))
+            })?;
+        let gates = Gates::new(connections.unwrap_or(CONNECTIONS));
+        Ok(Self { inner, gates })
+    }
+
+    /// One request; a registry that wants a token for it gets one.
+    pub async fn get(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
+        let session = match ask.access {
+            Access::Registry(session) if session.is_at(ask.url) => session,
+            _ => {
+                return self
+                    .send(ask, ask.headers.clone())
+                    .await?
+                    .or_refused(ask)
+                    .await;
+            }
+        };
+        let token = session.authorization().await;
+        let mut headers = ask.headers.clone();
+        headers.extend(token.clone().map(|token| (AUTHORIZATION, token)));
+        let first = self.send(ask, headers).await?;
+        if first.response.status() != StatusCode::UNAUTHORIZED {
+            return first.or_refused(ask).await;
+        }
+        let challenge = first.response.headers().get(WWW_AUTHENTICATE).cloned();
+        // A token service may be the same host, which must not wait for the pass of this request.
+        drop(first);
+        let renewed = session
+            .renew(self, ask.label, challenge.as_ref(), token.as_ref())
+            .await?;
+        let mut headers = ask.headers.clone();
+        headers.insert(AUTHORIZATION, renewed);
+        self.send(ask, headers).await?.or_refused(ask).await
+    }
+
+    async fn send(&self, ask: &Ask<'_>, headers: HeaderMap) -> Result<Answer, Failure> {
+        let gate = self.gates.of(ask.url);
+        let pass = gate.enter().await;
+        let request = self.inner.get(ask.url.clone()).headers(headers);
+        let response = request
+            .send()
+            .await
+            .map_err(|error| broken(ask.label, ask.url, &error))?;
+        if matches!(response.status().as_u16(), 429 | 503) {
+            // Who wants hours of peace is given up, not waited for.
+            let wait = retry_after(response.headers());
+            gate.slow_down(wait.filter(|wait| *wait <= LONGEST_WAIT));
+        }
+        Ok(Answer { response, pass })
+    }
+
+    /// Sends a form, as token services want it. Not counted: who holds it may not wait for others.
+    pub async fn post_form(&self, url: &Url, form: String) -> Result<Response, reqwest::Error> {
+        let kind = "application/x-www-form-urlencoded";
+        let request = self.inner.post(url.clone()).body(form);
+        let request = request.header(reqwest::header::CONTENT_TYPE, kind);
+        request.send().await
+    }
+}
+
+impl Answer {
+    /// All bytes, at most `limit`.
+    pub async fn bytes(self, ask: &Ask<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
+        let (label, url) = (ask.label, ask.url);
+        match read(self.response, limit).await {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(Failure::last(FetchError::Content {
+                what: label.to_owned(),
+                reason: format!("{} is larger than {limit} bytes", shown(url)),
+            })),
+            Err(error) => Err(broken(label, url, &error)),
+        }
+    }
+
+    async fn or_refused(self, ask: &Ask<'_>) -> Result<Self, Failure> {
+        let status = self.response.status();
+        if status.is_success() {
+            return Ok(self);
+        }
+        let wait = retry_after(self.response.headers());
+        let hint = match ask.access {
+            Access::Open => hint(status).to_owned(),
+            Access::Registry(_) => match registry_words(self.response).await {
+                Some(words) => format!("{} (it says: {words})", registry_hint(status)),
+                None => registry_hint(status).to_owned(),
+            },
+        };
+        let hint = match wait.filter(|wait| *wait > LONGEST_WAIT) {
+            Some(wait) => format!("{hint}; it wants to be asked again in {} s", wait.as_secs()),
+            None => hint,
+        };
+        let refused = Box::new(FetchError::Refused {
+            what: ask.label.to_owned(),
+            url: shown(ask.url),
+            status: status.as_u16(),
+            hint,
+        });
+        Err(match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+                Failure::Again(refused, wait)
+            }
+            status if status.is_server_error() => Failure::Again(refused, wait),
+            _ => Failure::Final(refused),
+        })
+    }
+}
+
+/// The certificates in a PEM file.
+pub(super) fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>, FetchError> {
+    let wrong = |reason: String| {
+        FetchError::Resolve(format!(
+            "the authority's certificates in {}: {reason}",
+            path.display()
+        ))
+    };
+    let bytes = pem(path).map_err(|error| wrong(error.to_string()))?;
+    let certificates =
+        Certificate::from_pem_bundle(&bytes).map_err(|error| wrong(root_cause(&error)))?;
+    if certificates.is_empty() {
+        return Err(wrong("there are none; it wants PEM".to_owned()));
+    }
+    Ok(certificates)
+}
+
+/// A file of certificates as it is.
+pub(super) fn pem(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(LARGEST_CA).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// At most `limit` bytes of a response; `None` where there are more.
+pub(super) async fn read(
+    response: Response,
+    limit: usize,
+) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    let mut stream = response.bytes_stream();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk?;
+        if bytes.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Some(bytes))
+}
+
+/// An address without the user and password that it may carry.
+pub(super) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    url.to_string()
+}
+
+pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
+    Failure::again(FetchError::Unreachable {
+        what: label.to_owned(),
+        url: shown(url),
+        reason: root_cause(error),
+    })
+}
+
+/// The innermost cause is what tells ("dns error", "connection refused", "timed out").
+pub(super) fn root_cause(error: &dyn Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+fn hint(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 | 403 => "it wants credentials, or this network may not ask it",
+        404 | 410 => "does this version exist? (see the project's releases)",
+        407 => "the proxy wants credentials: HTTPS_PROXY=http://user:password@host:port",
+        429 => "too many requests; wait, or use a mirror (--mirrors)",
+        500.. => "the server failed again and again; try later, or use a mirror (--mirrors)",
+        _ => "unexpected",
+    }
+}
+
+fn registry_hint(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 | 403 => "the image does not exist there, or `docker login` is needed",
+        404 => "there is no such image or tag",
+        429 => "too many requests; wait, log in, or use a mirror (--mirrors)",
+        500.. => "the registry failed; try later, or use a mirror (--mirrors)",
+        _ => "the registry refuses",
+    }
+}
+
+/// What a registry says of its refusal
+/// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes>).
+async fn registry_words(response: Response) -> Option<String> {
+    let bytes = read(response, LARGEST_REFUSAL).await.ok()??;
+    let body: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    let words = body["errors"][0]["message"].as_str()?;
+    let printable = words.chars().filter(|letter| !letter.is_control());
+    let words: String = printable.take(200).collect();
+    (!words.is_empty()).then_some(words)
+}

@@ -1,0 +1,411 @@
+//! The bytes of one file on their way, over several connections where the server has ranges.
+//!
+//! A server that limits each connection gives a file in ranges sooner than in one piece. So the
+//! first request asks for a range at the front only; where the answer is one, up to [`STREAMS`]
+//! connections take range after range until nothing is missing. Where the answer is the whole file,
+//! that is taken. Whatever happened before (a broken line, a killed run), only what is missing is
+//! asked for.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use reqwest::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
+use reqwest::{Response, StatusCode};
+use tokio::sync::Notify;
+use url::Url;
+
+use super::FetchError;
+use super::client::{Answer, Ask, broken, shown};
+use super::download::Job;
+use super::partial::Partial;
+use super::range_answer::{ContentRange, range_header, strong_tag};
+use super::record::Version;
+use super::retry::{Failure, Tries};
+use super::shares::{FIRST, RANGED, STREAMS, Shares};
+use crate::event::Transfer;
+
+/// No file that a bundle could want is larger.
+const LARGEST_FILE: u64 = 64 * 1024 * 1024 * 1024;
+/// How often one connection begins again before it leaves the rest to the others.
+const TRIES_OF_A_STREAM: u32 = 3;
+
+/// How a file is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In ranges, where the server has them.
+    Ranges,
+    /// In one piece.
+    Whole,
+}
+
+/// A download under way.
+pub(super) struct Course<'a> {
+    job: &'a Job,
+    partial: &'a Partial,
+    shares: Shares,
+    /// Where the last answer came from: most servers send one on, and the way there need not be
+    /// gone for each range.
+    address: Mutex<Url>,
+    transfer: Mutex<Option<Transfer>>,
+    complete: Notify,
+}
+
+/// Why a round ended before all was there.
+pub(super) enum Break {
+    /// To be tried again, or not.
+    Failed(Failure),
+    /// To be asked for in another way, at once.
+    Otherwise(Way),
+}
+
+impl From<Failure> for Break {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<FetchError> for Break {
+    fn from(error: FetchError) -> Self {
+        Self::Failed(Failure::last(error))
+    }
+}
+
+impl<'a> Course<'a> {
+    /// A download that goes on from what is there.
+    pub fn new(job: &'a Job, partial: &'a Partial) -> Self {
+        Self {
+            job,
+            partial,
+            shares: Shares::default(),
+            address: Mutex::new(job.address.clone()),
+            transfer: Mutex::default(),
+            complete: Notify::new(),
+        }
+    }
+
+    /// Asks for what is missing, once. `true` where all of it came by one answer.
+    pub async fn round(&self, way: Way) -> Result<bool, Break> {
+        self.forget_what_cannot_go_on()?;
+        let known = self.partial.version().total.or(self.job.size);
+        let gaps = known.map_or_else(Vec::new, |total| self.partial.gaps(total));
+        if known.is_some_and(|total| total > 0) && gaps.is_empty() {
+            return Ok(false);
+        }
+        self.shares.begin(gaps);
+        let first = self.first_range(way, known);
+        let answer = match self.ask(first.clone()).await {
+            Ok(answer) => answer,
+            Err(Failure::Final(error)) if first.is_some() && is_beyond_the_end(&error) => {
+                // Left to itself this answer would come back for ever.
+                self.partial.restart()?;
+                return Err(Break::Otherwise(Way::Whole));
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        match (answer.response.status(), first) {
+            (StatusCode::PARTIAL_CONTENT, Some(range)) => {
+                let range = self.begin_ranges(&answer.response, range)?;
+                let whole = Some(range.end - range.start) == self.partial.version().total;
+                self.streams(answer, range).await.map(|()| whole)
+            }
+            _ => self.whole(answer).await.map(|()| true),
+        }
+    }
+
+    /// Without a name for its version, and without a digest to compare, half a file is worth
+    /// nothing. Nor is one that is longer than it may be.
+    fn forget_what_cannot_go_on(&self) -> Result<(), FetchError> {
+        if self.partial.length() == 0 {
+            return Ok(());
+        }
+        let version = self.partial.version();
+        let same_site = version.site == Some(shown(&self.job.address));
+        let sizes = version.total.zip(self.job.size);
+        let too_long = (self.job.size).is_some_and(|size| self.partial.length() >= size);
+        if too_long || sizes.is_some_and(|(total, size)| total != size) {
+            return self.partial.restart();
+        }
+        match (self.job.expected, version.tag.is_some() && same_site) {
+            (_, true) => Ok(()),
+            // Another site may have another name for the same bytes; the digest decides.
+            (Some(_), false) => self.partial.set_version(Version {
+                tag: None,
+                ..version
+            }),
+            (None, false) => self.partial.restart(),
+        }
+    }
+
+    /// The range to ask for at first; `None` for the whole file.
+    fn first_range(&self, way: Way, known: Option<u64>) -> Option<Range<u64>> {
+        let fresh = self.partial.length() == 0;
+        match known {
+            _ if fresh && way == Way::Whole => None,
+            _ if way == Way::Whole => Some(self.partial.front()..known.unwrap_or(u64::MAX)),
+            Some(total) if fresh && total < RANGED => None,
+            Some(_) => self.shares.take(),
+            None if fresh => Some(0..FIRST),
+            // Its end is not known: to the end then.
+            None => Some(self.partial.front()..u64::MAX),
+        }
+    }
+
+    /// Looks at the first answer that is a range; gives the range that it really is.
+    fn begin_ranges(&self, response: &Response, asked: Range<u64>) -> Result<Range<u64>, Break> {
+        let content = ContentRange::of(response.headers());
+        let fits = |content: &ContentRange| {
+            content.range.start == asked.start && content.range.end <= asked.end
+        };
+        let Some(content) = content.filter(fits) else {
+            // Whatever it means by that: whole files are harder to get wrong.
+            self.partial.restart()?;
+            return Err(Break::Otherwise(Way::Whole));
+        };
+        if let Some(size) = self.job.size.filter(|size| *size != content.total) {
+            let reason = format!("has {} bytes instead of {size}", content.total);
+            return Err(self.job.content(reason).into());
+        }
+        let tag = strong_tag(response.headers());
+        let total = content.total;
+        let whole = content.range.start == 0 && content.range.end == total;
+        if self.job.expected.is_none() && tag.is_none() && !whole {
+            self.partial.restart()?;
+            return Err(Break::Otherwise(Way::Whole));
+        }
+        self.partial.set_version(Version {
+            site: Some(shown(&self.job.address)),
+            tag,
+            total: Some(total),
+        })?;
+        let mut gaps = self.partial.gaps(total);
+        if let Some(first) = gaps.first_mut() {
+            first.start = content.range.end.max(first.start);
+        }
+        gaps.retain(|gap| !gap.is_empty());
+        self.shares.begin(gaps);
+        *self.address() = response.url().clone();
+        self.tell(Some(total));
+        Ok(content.range)
+    }
+
+    /// Takes range after range over several connections until nothing is missing.
+    async fn streams(&self, first: Answer, range: Range<u64>) -> Result<(), Break> {
+        let others = self.shares.worth().min(STREAMS - 1);
+        let mut running = FuturesUnordered::new();
+        running.push(self.stream(Some((first, range))));
+        running.extend((0..others).map(|_| self.stream(None)));
+        let mut last = None;
+        loop {
+            tokio::select! {
+                // Somebody may wait before another try of what others have done meanwhile.
+                () = self.complete.notified() => if self.is_complete() {
+                    return Ok(());
+                },
+                ended = running.next() => match ended {
+                    Some(Ok(())) => {}
+                    Some(Err(Break::Failed(failure))) if failure.is_of_a_server() => last = Some(failure),
+                    Some(Err(other)) => return Err(other),
+                    None => break,
+                },
+            }
+        }
+        match last {
+            Some(failure) if !self.is_complete() => Err(failure.into()),
+            _ if self.is_complete() => Ok(()),
+            _ => Err(self.job.cut_off().into()),
+        }
+    }
+
+    /// One connection's work.
+    async fn stream(&self, first: Option<(Answer, Range<u64>)>) -> Result<(), Break> {
+        let mut tries = Tries::new(TRIES_OF_A_STREAM);
+        let mut next = first;
+        loop {
+            let (answer, range) = match next.take() {
+                Some(first) => (Ok(first.0), first.1),
+                None => match self.shares.take() {
+                    Some(range) => (self.ask_part(&range).await, range),
+                    None => return Ok(()),
+                },
+            };
+            let mut at = range.start;
+            let received = match answer {
+                Ok(answer) => self
+                    .receive(answer, &range, &mut at)
+                    .await
+                    .map_err(Break::from),
+                Err(failed) => Err(failed),
+            };
+            self.shares.give_back(at..range.end);
+            if at > range.start {
+                tries.start_over();
+            }
+            match received {
+                Ok(()) => {}
+                Err(Break::Failed(failure)) if failure.is_of_a_server() => {
+                    self.partial.record()?;
+                    tries.wait(failure).await?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Asks for one more range of a file that gave one before.
+    async fn ask_part(&self, range: &Range<u64>) -> Result<Answer, Break> {
+        let answer = match self.ask(Some(range.clone())).await {
+            // The address that it sent us to may have been for a short time only.
+            Err(Failure::Final(_)) if self.ask_the_first_address() => {
+                self.ask(Some(range.clone())).await?
+            }
+            answer => answer?,
+        };
+        let version = self.partial.version();
+        let headers = answer.response.headers();
+        let same = answer.response.status() == StatusCode::PARTIAL_CONTENT
+            && ContentRange::of(headers).is_some_and(|content| {
+                content.range.start == range.start
+                    && content.range.end <= range.end
+                    && Some(content.total) == version.total
+            })
+            && (self.job.expected.is_some() || strong_tag(headers) == version.tag);
+        if same {
+            *self.address() = answer.response.url().clone();
+            return Ok(answer);
+        }
+        if self.job.expected.is_some() && version.tag.is_some() {
+            // Servers behind one name may call the same bytes by different names: the digest
+            // decides in the end.
+            self.partial.set_version(Version {
+                tag: None,
+                ..version
+            })?;
+            return Err(self.job.cut_off().into());
+        }
+        self.partial.restart()?;
+        Err(Break::Otherwise(Way::Whole))
+    }
+
+    /// The whole file by one answer.
+    async fn whole(&self, answer: Answer) -> Result<(), Break> {
+        self.partial.restart()?;
+        let total = answer.response.content_length().or(self.job.size);
+        if let (Some(total), Some(size)) = (total, self.job.size)
+            && total > size
+        {
+            let reason = format!("has {total} bytes instead of {size}");
+            return Err(self.job.content(reason).into());
+        }
+        self.partial.set_version(Version {
+            site: Some(shown(&self.job.address)),
+            tag: strong_tag(answer.response.headers()),
+            total: self.job.size.or(total),
+        })?;
+        self.tell(total);
+        let end = self.job.size.or(total).unwrap_or(LARGEST_FILE);
+        let mut at = 0;
+        let received = self.receive(answer, &(0..end), &mut at).await;
+        if matches!(received, Err(Failure::Final(_))) {
+            self.partial.restart()?;
+        }
+        Ok(received?)
+    }
+
+    /// Writes an answer's bytes to their range; `at` says how far they came.
+    async fn receive(
+        &self,
+        answer: Answer,
+        range: &Range<u64>,
+        at: &mut u64,
+    ) -> Result<(), Failure> {
+        let total = self.partial.version().total;
+        let url = answer.response.url().clone();
+        let Answer {
+            response,
+            pass: _pass,
+        } = answer;
+        let mut stream = response.bytes_stream();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| broken(&self.job.label, &url, &error))?;
+            if chunk.len() as u64 > range.end - *at {
+                let reason = "sends more bytes than it should".to_owned();
+                return Err(Failure::last(self.job.content(reason)));
+            }
+            self.partial.write(*at, &chunk).map_err(Failure::last)?;
+            *at += chunk.len() as u64;
+            self.advance(chunk.len() as u64);
+        }
+        if total.is_some() && *at < range.end {
+            return Err(self.job.cut_off());
+        }
+        if self.is_complete() {
+            self.complete.notify_one();
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, range: Option<Range<u64>>) -> Result<Answer, Failure> {
+        let mut headers = HeaderMap::new();
+        if let Some(range) = range {
+            let version = self.partial.version();
+            headers.insert(RANGE, range_header(&range, version.total.or(self.job.size)));
+            let tag = version.tag.and_then(|tag| HeaderValue::from_str(&tag).ok());
+            headers.extend(tag.map(|tag| (IF_RANGE, tag)));
+        }
+        let address = self.address().clone();
+        let ask = Ask {
+            label: &self.job.label,
+            url: &address,
+            access: &self.job.access,
+            headers,
+        };
+        self.job.client.get(&ask).await
+    }
+
+    fn is_complete(&self) -> bool {
+        let total = self.partial.version().total;
+        total.is_some_and(|total| self.partial.length() == total)
+    }
+
+    /// Forgets to which address it was sent on. `false` where it was to none.
+    pub fn ask_the_first_address(&self) -> bool {
+        let mut address = self.address();
+        let sent_on = *address != self.job.address;
+        *address = self.job.address.clone();
+        sent_on
+    }
+
+    /// Tells of the transfer, from the bytes on that are there.
+    pub fn tell(&self, total: Option<u64>) {
+        let label = self.job.label.clone();
+        let transfer = self.job.events.transfer("download", label, total);
+        transfer.advance(self.partial.length());
+        *self.transfer() = Some(transfer);
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some(transfer) = self.transfer().as_ref() {
+            transfer.advance(bytes);
+        }
+    }
+
+    pub fn done(&self) {
+        if let Some(transfer) = self.transfer().take() {
+            transfer.done();
+        }
+    }
+
+    fn address(&self) -> MutexGuard<'_, Url> {
+        self.address.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transfer(&self) -> MutexGuard<'_, Option<Transfer>> {
+        self.transfer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_beyond_the_end(error: &FetchError) -> bool {
+    matches!(error, FetchError::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
+}

@@ -1,0 +1,130 @@
+//! One file into the cache, over as many connections as it deserves, and again while that may help.
+
+use url::Url;
+
+use super::cache::Claim;
+use super::client::{Access, Client, shown};
+use super::course::{Break, Course, Way};
+use super::partial::Partial;
+use super::retry::{Failure, Tries};
+use super::{Cache, FetchError};
+use crate::event::Events;
+use crate::spec::Digest;
+
+/// A file to download.
+pub(super) struct Job {
+    pub client: Client,
+    pub cache: Cache,
+    pub events: Events,
+    pub label: String,
+    /// The partial file's name.
+    pub key: String,
+    pub expected: Option<Digest>,
+    pub size: Option<u64>,
+    pub address: Url,
+    pub access: Access,
+    pub tries: u32,
+}
+
+impl Job {
+    /// Downloads it.
+    pub async fn run(self) -> Result<(Digest, u64), FetchError> {
+        // Bytes that came by several answers may be of several versions of a file, whatever the
+        // server says: so a wrong digest is believed only of what came in one piece.
+        for way in [Way::Ranges, Way::Whole] {
+            let partial = match self.claim().await? {
+                Claim::Published(digest, size) => return Ok((digest, size)),
+                Claim::Partial(partial) => *partial,
+            };
+            let in_one_piece = self.fill(&partial, way).await?;
+            let expected = self.expected;
+            let published = tokio::task::spawn_blocking(move || partial.publish(expected.as_ref()));
+            let published = published.await.map_err(|error| {
+                FetchError::Resolve(format!("{}: publishing broke: {error}", self.label))
+            })?;
+            match published? {
+                Ok(done) => return Ok(done),
+                Err(got) if in_one_piece || way == Way::Whole => return Err(self.wrong(got)),
+                Err(_) => {
+                    tracing::debug!(label = self.label, "ranges do not fit; once more, whole")
+                }
+            }
+        }
+        Err(FetchError::Resolve(format!(
+            "{}: no try was made",
+            self.label
+        )))
+    }
+
+    /// The partial file of this download, for this process alone; says so where it has to wait.
+    async fn claim(&self) -> Result<Claim, FetchError> {
+        let (events, label) = (self.events.clone(), self.label.clone());
+        let on_wait = move || {
+            events.note(format!(
+                "{label}: another kubexm is downloading it; waiting for it"
+            ));
+        };
+        self.cache.claim(&self.key, self.expected, on_wait).await
+    }
+
+    /// Fetches what is missing, trying again while that may help. Says whether all came by one
+    /// answer.
+    async fn fill(&self, partial: &Partial, way: Way) -> Result<bool, FetchError> {
+        let course = Course::new(self, partial);
+        if self.expected.is_some_and(|digest| partial.is(&digest)) {
+            // Killed between the last byte and the final name: everything is there.
+            course.tell(Some(partial.length()));
+            course.done();
+            return Ok(false);
+        }
+        let (mut way, mut in_one_piece) = (way, partial.length() == 0);
+        let mut tries = Tries::new(self.tries);
+        let mut furthest = partial.length();
+        loop {
+            let failure = match course.round(way).await {
+                Ok(whole) => {
+                    course.done();
+                    return Ok(in_one_piece && whole);
+                }
+                Err(Break::Otherwise(other)) => {
+                    way = other;
+                    continue;
+                }
+                Err(Break::Failed(failure)) => failure,
+            };
+            in_one_piece = false;
+            partial.record()?;
+            // Who cannot be reached by the address that it sent us to may be by another.
+            course.ask_the_first_address();
+            if partial.length() > furthest {
+                furthest = partial.length();
+                tries.start_over();
+            }
+            tries.wait(failure).await?;
+        }
+    }
+
+    fn wrong(&self, got: Digest) -> FetchError {
+        FetchError::Checksum {
+            what: self.label.clone(),
+            url: shown(&self.address),
+            expected: self.expected.unwrap_or(got),
+            got,
+        }
+    }
+
+    pub fn content(&self, reason: String) -> FetchError {
+        FetchError::Content {
+            what: self.label.clone(),
+            reason: format!("{}: {reason}", shown(&self.address)),
+        }
+    }
+
+    pub fn cut_off(&self) -> Failure {
+        Failure::again(FetchError::Unreachable {
+            what: self.label.clone(),
+            url: shown(&self.address),
+            reason: "the line dropped before the end; run again to go on from there".to_owned(),
+        })
+    }
+}

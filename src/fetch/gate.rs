@@ -1,0 +1,176 @@
+//! How many requests a host gets at once, and when it wants to be left alone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use url::Url;
+
+/// Connections to one host at once, where nobody says otherwise: 16 files in 4 ranges each. Hosts
+/// that find this too much say so, and get half of it.
+pub const CONNECTIONS: usize = 64;
+/// A host that refuses again and again still gets so many.
+const FEWEST: usize = 2;
+/// Refusals within so much time are one.
+const ONE_REASON: Duration = Duration::from_secs(1);
+
+/// The gates of all hosts.
+#[derive(Clone)]
+pub(super) struct Gates {
+    connections: usize,
+    hosts: Arc<Mutex<BTreeMap<String, Arc<Gate>>>>,
+}
+
+/// The way to one host.
+pub(super) struct Gate {
+    state: Mutex<State>,
+    free: Notify,
+}
+
+struct State {
+    limit: usize,
+    used: usize,
+    slowed: Option<Instant>,
+    closed_until: Option<Instant>,
+}
+
+/// The right to have one request under way.
+pub(super) struct Pass(Arc<Gate>);
+
+impl Gates {
+    /// Gates that let so many requests through at once.
+    pub fn new(connections: usize) -> Self {
+        Self {
+            connections,
+            hosts: Arc::default(),
+        }
+    }
+
+    /// The gate of an address's host.
+    pub fn of(&self, url: &Url) -> Arc<Gate> {
+        let host = url.host_str().unwrap_or_default();
+        let name = format!("{host}:{}", url.port_or_known_default().unwrap_or(0));
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = hosts
+            .entry(name)
+            .or_insert_with(|| Arc::new(Gate::new(self.connections)));
+        Arc::clone(gate)
+    }
+}
+
+impl Gate {
+    fn new(limit: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                limit,
+                used: 0,
+                slowed: None,
+                closed_until: None,
+            }),
+            free: Notify::new(),
+        }
+    }
+
+    /// Waits for its turn: who came first goes first.
+    pub async fn enter(self: &Arc<Self>) -> Pass {
+        loop {
+            let freed = self.free.notified();
+            tokio::pin!(freed);
+            // In line before looking: who looks first and then queues may miss the one that leaves.
+            freed.as_mut().enable();
+            match self.try_enter() {
+                Ok(pass) => return pass,
+                Err(Some(opens)) => tokio::time::sleep_until(opens.into()).await,
+                Err(None) => freed.await,
+            }
+        }
+    }
+
+    /// Or when it opens again, where the host wants to be left alone.
+    fn try_enter(self: &Arc<Self>) -> Result<Pass, Option<Instant>> {
+        let mut state = self.state();
+        if let Some(until) = state.closed_until.filter(|until| *until > Instant::now()) {
+            return Err(Some(until));
+        }
+        if state.used >= state.limit {
+            return Err(None);
+        }
+        state.used += 1;
+        Ok(Pass(Arc::clone(self)))
+    }
+
+    /// The host has too much to do: it gets half as many requests, and none for a while where it
+    /// said for how long.
+    pub fn slow_down(&self, wait: Option<Duration>) {
+        let mut state = self.state();
+        // Many requests are refused at once for the same reason: it counts once.
+        if state.slowed.is_none_or(|last| last.elapsed() > ONE_REASON) {
+            state.slowed = Some(Instant::now());
+            state.limit = (state.limit.min(state.used) / 2).max(FEWEST);
+        }
+        if let Some(wait) = wait {
+            let until = Instant::now() + wait;
+            state.closed_until = Some(state.closed_until.map_or(until, |other| other.max(until)));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.0.state().used -= 1;
+        self.0.free.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_the_limit_get_in_and_the_first_comes_first() {
+        let gates = Gates::new(2);
+        let url = Url::parse("https://dl.example/a").unwrap();
+        let gate = gates.of(&url);
+        let other = gates.of(&Url::parse("https://other.example/").unwrap());
+        let first = gate.enter().await;
+        let _second = gates.of(&url).enter().await;
+        let _elsewhere = other.enter().await;
+        let waiting = gate.enter();
+        tokio::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        drop(first);
+        let _third = waiting.await;
+        assert!(gate.try_enter().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_busy_gets_half_and_its_peace() {
+        let gates = Gates::new(8);
+        let gate = gates.of(&Url::parse("https://dl.example/").unwrap());
+        let mut passes = Vec::new();
+        for _ in 0..8 {
+            passes.push(gate.enter().await);
+        }
+        gate.slow_down(Some(Duration::from_millis(150)));
+        passes.clear();
+        let began = Instant::now();
+        for _ in 0..4 {
+            passes.push(gate.enter().await);
+        }
+        assert!(began.elapsed() >= Duration::from_millis(150));
+        assert!(gate.try_enter().is_err());
+        assert_eq!(gate.state().limit, 4);
+        gate.slow_down(None);
+        assert_eq!(gate.state().limit, 4, "one reason counted twice");
+        for _ in 0..9 {
+            gate.state().slowed = None;
+            gate.slow_down(None);
+        }
+        assert_eq!(gate.state().limit, FEWEST);
+    }
+}

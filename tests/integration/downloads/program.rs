@@ -1,0 +1,344 @@
+//! The real program: killed in the middle of ranges, behind a real proxy, with an authority of its
+//! own.
+
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// A stand-in for kubeadm, with something behind it that is large.
+const KUBEADM: &str = "#!/bin/sh
+case $1-$2 in
+version-*) echo v1.36.3 ;;
+config-images) echo registry.k8s.io/team/app:1 ;;
+esac
+exit 0
+";
+
+/// What `bundle lock` needs to fetch a kubeadm, two more programs and an image. It ends badly, since
+/// no cluster can be made of that; what it downloaded before is what counts here.
+struct Build {
+    folder: tempfile::TempDir,
+    programs: [Vec<u8>; 3],
+}
+
+impl Build {
+    fn of(origin: &Origin, scheme: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeadm = [KUBEADM.as_bytes(), &content(12 * MIB)].concat();
+        let programs = [kubeadm, content(5000), content(6000)];
+        put_image(origin, &layer());
+        for (name, program) in ["kubeadm", "kubelet", "kubectl"].iter().zip(&programs) {
+            let place = format!("/release/v1.36.3/bin/linux/amd64/{name}");
+            origin.put(&format!("{place}.sha256"), Digest::of(program).hex());
+            origin.put(&place, program.clone());
+        }
+        let manifest = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: t}\nspec:\n  architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
+        std::fs::write(folder.path().join("manifest.yaml"), manifest).unwrap();
+        let mirrors = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\ndownloads:\n  https://dl.k8s.io: {scheme}://127.0.0.1:{}\nregistries:\n  registry.k8s.io: {scheme}://127.0.0.1:{}\n",
+            origin.port, origin.port
+        );
+        std::fs::write(folder.path().join("mirrors.yaml"), mirrors).unwrap();
+        Self { folder, programs }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+        for (name, _) in std::env::vars_os() {
+            if name
+                .to_str()
+                .is_some_and(|name| name.to_lowercase().ends_with("_proxy"))
+            {
+                command.env_remove(name);
+            }
+        }
+        let at = |name: &str| self.folder.path().join(name);
+        command
+            .args(["bundle", "lock", "-f"])
+            .arg(at("manifest.yaml"));
+        command.arg("-o").arg(at("lock.yaml"));
+        command.arg("--mirrors").arg(at("mirrors.yaml"));
+        command.arg("--cache").arg(at("cache"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs to the end; what it said.
+    async fn run(&self, mut command: Command) -> String {
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+        String::from_utf8(output.await.unwrap().stderr).unwrap()
+    }
+
+    fn partial(&self) -> std::path::PathBuf {
+        let name = Digest::of(&self.programs[0]).hex();
+        self.folder.path().join("cache/partial").join(name)
+    }
+
+    /// The last line of the large program's record.
+    fn record(&self) -> Option<serde_json::Value> {
+        let text = std::fs::read_to_string(self.partial().with_extension("record")).ok()?;
+        serde_json::from_str(text.lines().last()?).ok()
+    }
+
+    fn has(&self, content: &[u8]) -> bool {
+        let blobs = self.folder.path().join("cache/blobs/sha256");
+        let path = blobs.join(Digest::of(content).hex());
+        std::fs::read(path).is_ok_and(|bytes| bytes == content)
+    }
+
+    fn has_all(&self) -> bool {
+        self.programs.iter().all(|program| self.has(program)) && self.has(&layer())
+    }
+}
+
+/// A layer that is worth ranges.
+fn layer() -> Vec<u8> {
+    content(5 * MIB + 1)
+}
+
+/// Ended with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_the_middle_of_ranges_a_build_goes_on_with_what_it_has() {
+    let origin = Origin::start(Rules {
+        rate: Some(2 * MIB),
+        tag: Some("\"v1\"".into()),
+        ..Rules::default()
+    })
+    .await;
+    let build = Build::of(&origin, "http");
+    let mut running = Running(build.command().spawn().unwrap());
+    let began = Instant::now();
+    let there = loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let ranges = build.record().map(|record| record["there"].clone());
+        match ranges.as_ref().and_then(|ranges| ranges.as_array()) {
+            // Several ranges apart from each other.
+            Some(ranges) if ranges.len() >= 3 && build.partial().exists() => break ranges.clone(),
+            _ => assert!(
+                began.elapsed().as_secs() < 20,
+                "it gets no ranges: {ranges:?}"
+            ),
+        }
+    };
+    // SIGKILL.
+    running.0.kill().unwrap();
+    running.0.wait().unwrap();
+    let bytes = |range: &serde_json::Value| {
+        (range[1].as_u64().unwrap() - range[0].as_u64().unwrap()) as usize
+    };
+    let kept: usize = there.iter().map(bytes).sum();
+    origin.seen("");
+    origin.rules(|rules| rules.rate = None);
+    let said = build.run(build.command()).await;
+    assert!(build.has(&build.programs[0]), "{said}");
+    let seen = origin.seen("/kubeadm");
+    let total = build.programs[0].len();
+    assert!(
+        asked(&seen, total) <= total - kept,
+        "{kept} bytes were there: {seen:?}"
+    );
+    assert!(
+        seen.iter().all(|seen| seen.header("if-range") == "\"v1\""),
+        "{seen:?}"
+    );
+    assert!(!build.partial().exists() && build.record().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_builds_at_once_share_one_download_in_ranges() {
+    let origin = Origin::start(Rules {
+        rate: Some(5 * MIB),
+        ..Rules::default()
+    })
+    .await;
+    let build = Build::of(&origin, "http");
+    let (one, other) = tokio::join!(build.run(build.command()), build.run(build.command()));
+    assert!(build.has(&build.programs[0]), "{one}\n{other}");
+    let seen = origin.seen("/kubeadm");
+    let total = build.programs[0].len();
+    assert_eq!(asked(&seen, total), total, "{seen:?}");
+}
+
+/// A real proxy, and what it wrote down.
+struct Proxy {
+    port: u16,
+    folder: tempfile::TempDir,
+    _running: Running,
+}
+
+impl Proxy {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let log = folder.path().join("log");
+        let configuration = format!(
+            "Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nMaxClients 50\nLogLevel Connect\nLogFile \"{}\"\nBasicAuth user pass-of-the-proxy\n",
+            log.display()
+        );
+        let path = folder.path().join("tinyproxy.conf");
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new("tinyproxy");
+        command.arg("-d").arg("-c").arg(&path);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let running = Running(command.spawn().expect("tinyproxy, a Debian package"));
+        for _ in 0..200 {
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Self {
+            port,
+            folder,
+            _running: running,
+        }
+    }
+
+    fn address(&self) -> String {
+        format!("http://user:pass-of-the-proxy@127.0.0.1:{}", self.port)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// A credential helper, and what it was asked.
+struct Helper(std::path::PathBuf);
+
+impl Helper {
+    fn new(folder: &Path, port: u16) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder.join("helper");
+        std::fs::create_dir(&folder).unwrap();
+        let script = format!(
+            "#!/bin/sh\nread name\necho \"$@\" \"$name\" >>'{}/asked'\necho '{{\"ServerURL\": \"x\", \"Username\": \"me\", \"Secret\": \"my-password\"}}'\n",
+            folder.display()
+        );
+        let program = folder.join("docker-credential-of-the-test");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let config = format!(r#"{{"credHelpers": {{"127.0.0.1:{port}": "of-the-test"}}}}"#);
+        std::fs::write(folder.join("config.json"), config).unwrap();
+        Self(folder)
+    }
+
+    fn offer(&self, command: &mut Command) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.0.display()));
+        command.env("DOCKER_CONFIG", &self.0);
+    }
+
+    fn asked(&self) -> String {
+        std::fs::read_to_string(self.0.join("asked")).unwrap_or_default()
+    }
+}
+
+/// An authority, and a server certificate of it.
+fn authority() -> (String, rustls::ServerConfig) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let own = parameters.self_signed(&key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(parameters, key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&key, &issuer).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key.into())
+        .unwrap();
+    (own, server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proxies_and_authorities_of_ones_own_count_for_files_and_registries() {
+    let (own, tls) = authority();
+    let login = Some("Basic bWU6bXktcGFzc3dvcmQ=".to_owned());
+    let rules = Rules {
+        login,
+        ..Rules::default()
+    };
+    let origin = Origin::start_tls(rules, tls).await;
+    let build = Build::of(&origin, "https");
+    let ca = build.folder.path().join("own.pem");
+    std::fs::write(&ca, &own).unwrap();
+    let said = build.run(build.command()).await;
+    assert!(
+        said.contains("certificate") && !build.has(&build.programs[1]),
+        "{said}"
+    );
+
+    // Without a login the files come, and the image does not.
+    let proxy = Proxy::start().await;
+    let mut command = build.command();
+    command
+        .arg("--ca")
+        .arg(&ca)
+        .env("DOCKER_CONFIG", "/nowhere");
+    command.env("HTTPS_PROXY", proxy.address());
+    let said = build.run(command).await;
+    assert!(
+        said.contains("docker login") && !build.has(&layer()),
+        "{said}"
+    );
+
+    let helper = Helper::new(build.folder.path(), origin.port);
+    let mut command = build.command();
+    command.arg("--ca").arg(&ca).args(["--output", "json"]);
+    command.env("HTTPS_PROXY", proxy.address());
+    helper.offer(&mut command);
+    let said = build.run(command).await;
+    assert_eq!(helper.asked(), format!("get 127.0.0.1:{}\n", origin.port));
+    for secret in ["my-password", "bWU6bXktcGFzc3dvcmQ", "a-token-of"] {
+        assert!(!said.contains(secret), "{said}");
+    }
+    assert!(build.has_all(), "{said}");
+    assert!(!said.contains("pass-of-the-proxy"), "{said}");
+    let tunnel = format!("CONNECT 127.0.0.1:{}", origin.port);
+    assert!(proxy.log().contains(&tunnel), "{}", proxy.log());
+
+    std::fs::remove_dir_all(build.folder.path().join("cache")).unwrap();
+    std::fs::write(proxy.folder.path().join("log"), "").unwrap();
+    let mut command = build.command();
+    command.env("SSL_CERT_FILE", &ca);
+    helper.offer(&mut command);
+    command
+        .env("HTTPS_PROXY", proxy.address())
+        .env("NO_PROXY", "127.0.0.1");
+    let said = build.run(command).await;
+    assert!(build.has_all(), "{said}");
+    assert_eq!(proxy.log(), "");
+
+    // An identity token goes in a form.
+    std::fs::remove_dir_all(build.folder.path().join("cache")).unwrap();
+    let login = "refresh_token=long-lived-secret";
+    origin.rules(|rules| rules.login = Some(login.to_owned()));
+    let place = format!("127.0.0.1:{}", origin.port);
+    let config = format!(r#"{{"auths": {{"{place}": {{"identitytoken": "long-lived-secret"}}}}}}"#);
+    std::fs::write(build.folder.path().join("config.json"), config).unwrap();
+    let mut command = build.command();
+    command
+        .arg("--ca")
+        .arg(&ca)
+        .env("DOCKER_CONFIG", build.folder.path());
+    let said = build.run(command).await;
+    assert!(build.has_all(), "{said}");
+    assert!(!said.contains("long-lived-secret"), "{said}");
+}
