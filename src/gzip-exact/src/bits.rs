@@ -61,6 +61,12 @@ impl<W: Write> BitWriter<W> {
 
     /// Adds a block's tokens and its end, in these codes.
     pub(super) fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
+        self.open_tokens(tokens, literals, distances);
+        self.code(literals[END_OF_BLOCK]);
+    }
+
+    /// Adds a block's tokens, in these codes, and leaves the block open.
+    pub(super) fn open_tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
         for token in tokens {
             match token.split() {
                 Ok(literal) => self.code(literals[literal]),
@@ -74,7 +80,6 @@ impl<W: Write> BitWriter<W> {
                 }
             }
         }
-        self.code(literals[END_OF_BLOCK]);
     }
 
     /// Where bytes go.

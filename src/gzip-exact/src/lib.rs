@@ -10,8 +10,11 @@
 //! releases of programs are packed by).
 
 mod bits;
+mod dynamic;
 mod go;
 mod header;
+mod huffman;
+mod klauspost;
 mod recognise;
 mod symbols;
 mod zlib;
@@ -23,6 +26,8 @@ use std::str::FromStr;
 use flate2::Crc;
 use go::GoEncoder;
 pub use go::GoLevel;
+pub use klauspost::{BlockSize, Era};
+use klauspost::{FlateEncoder, PgzipEncoder};
 pub use recognise::{Recognition, recognise};
 use zlib::ZlibEncoder;
 pub use zlib::{Kind, ZlibLevel};
@@ -34,6 +39,10 @@ pub enum Encoder {
     Go(GoLevel),
     /// zlib, or GNU gzip.
     Zlib(Kind, ZlibLevel),
+    /// klauspost/compress, and Go's `compress/flate` since Go 1.27.
+    Klauspost(Era, GoLevel),
+    /// klauspost/pgzip, with klauspost/compress of that era.
+    Pgzip(Era, GoLevel, BlockSize),
 }
 
 impl fmt::Display for Encoder {
@@ -42,6 +51,11 @@ impl fmt::Display for Encoder {
             Self::Go(level) => write!(f, "go:{}", level.number()),
             Self::Zlib(Kind::Gnu, level) => write!(f, "gnu:{}", level.number()),
             Self::Zlib(Kind::Zlib, level) => write!(f, "zlib:{}", level.number()),
+            Self::Klauspost(Era::Go1_27, level) => write!(f, "go-1.27:{}", level.number()),
+            Self::Klauspost(era, level) => write!(f, "klauspost-{era}:{}", level.number()),
+            Self::Pgzip(era, level, size) => {
+                write!(f, "pgzip-{era}:{}:{}", level.number(), size.bytes())
+            }
         }
     }
 }
@@ -51,11 +65,18 @@ impl FromStr for Encoder {
 
     fn from_str(text: &str) -> Result<Self, UnknownEncoder> {
         let zlib = |level: &str| ZlibLevel::new(level.parse().ok()?);
+        let go = |level: &str| GoLevel::new(level.parse().ok()?);
         let encoder = text.split_once(':').and_then(|(family, level)| {
-            Some(match family {
-                "go" => Self::Go(GoLevel::new(level.parse().ok()?)?),
-                "gnu" => Self::Zlib(Kind::Gnu, zlib(level)?),
-                "zlib" => Self::Zlib(Kind::Zlib, zlib(level)?),
+            Some(match family.split_once('-') {
+                None if family == "go" => Self::Go(go(level)?),
+                None if family == "gnu" => Self::Zlib(Kind::Gnu, zlib(level)?),
+                None if family == "zlib" => Self::Zlib(Kind::Zlib, zlib(level)?),
+                Some(("go" | "klauspost", era)) => Self::Klauspost(era.parse().ok()?, go(level)?),
+                Some(("pgzip", era)) => {
+                    let (level, size) = level.split_once(':')?;
+                    let size = BlockSize::new(size.parse().ok()?)?;
+                    Self::Pgzip(era.parse().ok()?, go(level)?, size)
+                }
                 _ => return None,
             })
         });
@@ -72,7 +93,9 @@ pub struct UnknownEncoder;
 
 impl fmt::Display for UnknownEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("wants 'go', 'gnu' or 'zlib', a colon and a level, as in 'go:6'")
+        f.write_str(
+            "wants an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576'",
+        )
     }
 }
 
@@ -140,6 +163,8 @@ impl Write for GzipWriter {
 enum Deflate<W: Write> {
     Go(GoEncoder<W>),
     Zlib(Box<ZlibEncoder<W>>),
+    Klauspost(Box<FlateEncoder<W>>),
+    Pgzip(Box<PgzipEncoder<W>>),
 }
 
 impl<W: Write> Deflate<W> {
@@ -147,6 +172,12 @@ impl<W: Write> Deflate<W> {
         match encoder {
             Encoder::Go(level) => Self::Go(GoEncoder::new(out, level)),
             Encoder::Zlib(kind, level) => Self::Zlib(Box::new(ZlibEncoder::new(out, kind, level))),
+            Encoder::Klauspost(era, level) => {
+                Self::Klauspost(Box::new(FlateEncoder::new(out, era, level)))
+            }
+            Encoder::Pgzip(era, level, size) => {
+                Self::Pgzip(Box::new(PgzipEncoder::new(out, era, level, size)))
+            }
         }
     }
 
@@ -154,6 +185,8 @@ impl<W: Write> Deflate<W> {
         match self {
             Self::Go(encoder) => encoder.write(data),
             Self::Zlib(encoder) => encoder.write(data),
+            Self::Klauspost(encoder) => encoder.write(data),
+            Self::Pgzip(encoder) => encoder.write(data),
         }
     }
 
@@ -162,6 +195,8 @@ impl<W: Write> Deflate<W> {
         match self {
             Self::Go(encoder) => encoder.out(),
             Self::Zlib(encoder) => encoder.out(),
+            Self::Klauspost(encoder) => encoder.out(),
+            Self::Pgzip(encoder) => encoder.out(),
         }
     }
 
@@ -169,6 +204,8 @@ impl<W: Write> Deflate<W> {
         match self {
             Self::Go(encoder) => encoder.finish(),
             Self::Zlib(encoder) => encoder.finish(),
+            Self::Klauspost(encoder) => encoder.finish(),
+            Self::Pgzip(encoder) => encoder.finish(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::header::{self, Start};
-use super::{Deflate, Encoder, GoLevel, Kind, Recipe, ZlibLevel};
+use super::{BlockSize, Deflate, Encoder, Era, GoLevel, Kind, Recipe, ZlibLevel};
 
 /// Compressed bytes that are read at a time.
 const READ: usize = 1 << 16;
@@ -107,6 +107,8 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
 fn likely(header: &[u8]) -> Vec<Encoder> {
     const UNIX: u8 = 3;
     const UNKNOWN: u8 = 255;
+    /// What klauspost's writers make of a time that nobody set: the year 1, cut off to 32 bits.
+    const YEAR_1: [u8; 4] = (-62_135_596_800i64 as u32).to_le_bytes();
     let (flags, system) = (header[8], header[9]);
     let mark = |level: i8| match level {
         9 => 2,
@@ -123,8 +125,22 @@ fn likely(header: &[u8]) -> Vec<Encoder> {
             .filter(|level| mark(level.number() as i8) == flags)
             .map(move |level| Encoder::Zlib(kind, level))
     };
+    let klauspost = |eras: &'static [Era], encoder: fn(Era, GoLevel) -> Encoder| {
+        let levels = GoLevel::ALL.into_iter();
+        levels
+            .filter(|level| mark(level.number()) == flags)
+            .flat_map(move |level| eras.iter().map(move |era| encoder(*era, level)))
+    };
     match system {
-        UNKNOWN => go.chain(zlib(Kind::Zlib)).collect(),
+        UNKNOWN if header[4..8] == YEAR_1 => klauspost(&Era::ALL, |era, level| {
+            Encoder::Pgzip(era, level, BlockSize::DEFAULT)
+        })
+        .chain(klauspost(&Era::ALL, Encoder::Klauspost))
+        .collect(),
+        UNKNOWN => go
+            .chain(klauspost(&[Era::Go1_27], Encoder::Klauspost))
+            .chain(zlib(Kind::Zlib))
+            .collect(),
         UNIX => zlib(Kind::Gnu).chain(zlib(Kind::Zlib)).collect(),
         _ => zlib(Kind::Zlib).collect(),
     }
