@@ -21,13 +21,14 @@ mod zlib;
 
 use std::fmt;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use flate2::Crc;
 use go::GoEncoder;
 pub use go::GoLevel;
 pub use klauspost::{BlockSize, Era};
-use klauspost::{FlateEncoder, PgzipEncoder};
+use klauspost::{FlateEncoder, ParallelEncoder, PgzipEncoder};
 pub use recognise::{Recognition, recognise};
 use zlib::ZlibEncoder;
 pub use zlib::{Kind, ZlibLevel};
@@ -118,6 +119,23 @@ impl Recipe {
             check: Crc::new(),
         }
     }
+
+    /// Like [`Self::writer`], but works on up to `threads` threads besides the caller's where the
+    /// stream allows it: pgzip's streams do, of any others one byte depends on all before it. Each
+    /// thread takes the memory of about three blocks ([`BlockSize`]).
+    pub fn writer_on(&self, threads: NonZeroUsize) -> GzipWriter {
+        match self.encoder {
+            Encoder::Pgzip(era, level, size) if threads.get() > 1 => {
+                let out = self.header.clone();
+                let encoder = ParallelEncoder::new(out, era, level, size, threads);
+                GzipWriter {
+                    deflate: Deflate::Parallel(Box::new(encoder)),
+                    check: Crc::new(),
+                }
+            }
+            _ => self.writer(),
+        }
+    }
 }
 
 /// Makes a gzip stream. What is written last must be followed by [`GzipWriter::finish`]. (It writes
@@ -136,7 +154,7 @@ impl GzipWriter {
     /// Ends the stream; gives what has come out and was not taken away.
     ///
     /// # Errors
-    /// None that memory could have.
+    /// None that memory could have; a thread cannot be started, where there are several.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         let mut out = self.deflate.finish()?;
         // RFC 1952, section 2.3.1: the CRC and the length modulo 2^32.
@@ -165,6 +183,7 @@ enum Deflate<W: Write> {
     Zlib(Box<ZlibEncoder<W>>),
     Klauspost(Box<FlateEncoder<W>>),
     Pgzip(Box<PgzipEncoder<W>>),
+    Parallel(Box<ParallelEncoder<W>>),
 }
 
 impl<W: Write> Deflate<W> {
@@ -187,6 +206,7 @@ impl<W: Write> Deflate<W> {
             Self::Zlib(encoder) => encoder.write(data),
             Self::Klauspost(encoder) => encoder.write(data),
             Self::Pgzip(encoder) => encoder.write(data),
+            Self::Parallel(encoder) => encoder.write(data),
         }
     }
 
@@ -197,6 +217,7 @@ impl<W: Write> Deflate<W> {
             Self::Zlib(encoder) => encoder.out(),
             Self::Klauspost(encoder) => encoder.out(),
             Self::Pgzip(encoder) => encoder.out(),
+            Self::Parallel(encoder) => encoder.out(),
         }
     }
 
@@ -206,6 +227,7 @@ impl<W: Write> Deflate<W> {
             Self::Zlib(encoder) => encoder.finish(),
             Self::Klauspost(encoder) => encoder.finish(),
             Self::Pgzip(encoder) => encoder.finish(),
+            Self::Parallel(encoder) => encoder.finish(),
         }
     }
 }
@@ -220,11 +242,36 @@ mod tests {
         let zlib = ZlibLevel::ALL.into_iter();
         let zlib =
             zlib.flat_map(|level| [Kind::Gnu, Kind::Zlib].map(|kind| Encoder::Zlib(kind, level)));
-        for encoder in go.chain(zlib) {
+        let klauspost = GoLevel::ALL.into_iter().flat_map(|level| {
+            let size = BlockSize::DEFAULT;
+            Era::ALL.into_iter().flat_map(move |era| {
+                [
+                    Encoder::Klauspost(era, level),
+                    Encoder::Pgzip(era, level, size),
+                ]
+            })
+        });
+        for encoder in go.chain(zlib).chain(klauspost) {
             assert_eq!(encoder.to_string().parse(), Ok(encoder));
         }
         for text in [
-            "", "go", "go:10", "go:06", "go:+6", "zlib:0", "gnu:-2", "Go:6", "xz:6",
+            "",
+            "go",
+            "go:10",
+            "go:06",
+            "go:+6",
+            "zlib:0",
+            "gnu:-2",
+            "Go:6",
+            "xz:6",
+            "go-1.26:6",
+            "klauspost-1.27:6",
+            "klauspost-1.17.0:6",
+            "pgzip-1.18.2:6",
+            "pgzip-1.18.2:6:16384",
+            "pgzip-1.18.2:6:+1048576",
+            "pgzip-1.18.2:6:1048576:1",
+            "pgzip-1.18.2:6:4294967295",
         ] {
             assert_eq!(text.parse::<Encoder>(), Err(UnknownEncoder), "{text}");
         }

@@ -106,9 +106,7 @@ impl<W: Write> BlockWriter<W> {
             return self.stored(input);
         }
         header.write(&mut self.bits);
-        for byte in input {
-            self.bits.code(codes[usize::from(*byte)]);
-        }
+        self.bits.literals(input, &codes);
         self.bits.code(codes[END_OF_BLOCK]);
         self.bits.drain()
     }

@@ -217,9 +217,7 @@ impl<W: Write> Blocks<W> {
             self.open = Some(header.cost);
             self.literals_only = true;
         }
-        for byte in input {
-            self.bits.code(self.literals[usize::from(*byte)]);
-        }
+        self.bits.literals(input, &self.literals);
         if last {
             self.end();
             self.literals_only = false;

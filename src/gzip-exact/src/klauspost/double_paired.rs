@@ -52,7 +52,7 @@ impl Tables {
 
     /// Looks for a match of the bytes at `at`. `repeat` is how far back the last match was, where
     /// that matters.
-    #[inline]
+    #[inline(always)]
     fn candidate(
         &mut self,
         view: View<'_>,
@@ -348,7 +348,7 @@ impl Search for Sixth {
 
 /// Adds the literals before a match, and the match, which may begin earlier than it was found; gives
 /// its length and where it ends.
-#[inline]
+#[inline(always)]
 fn emit(view: View<'_>, tokens: &mut Tokens, found: Measured, coded: usize) -> (usize, usize) {
     let back = view.extend_back(found.at, found.from, coded);
     let length = found.length + back;

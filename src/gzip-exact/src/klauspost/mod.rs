@@ -10,6 +10,7 @@ mod fast;
 mod history;
 mod lazy;
 mod paired;
+mod parallel;
 mod pgzip;
 mod plain;
 mod single;
@@ -22,6 +23,7 @@ use std::str::FromStr;
 use blocks::Blocks;
 use fast::Fast;
 use lazy::{Habits, Lazy};
+pub(super) use parallel::ParallelEncoder;
 pub use pgzip::BlockSize;
 pub(super) use pgzip::PgzipEncoder;
 use plain::Plain;
@@ -52,6 +54,17 @@ impl Era {
         Self::V1_20_0,
         Self::Go1_27,
     ];
+
+    /// Those that can be told apart by what they write at a level, the newest first. `parallel`: in
+    /// pgzip's streams.
+    pub(super) fn told_apart(level: GoLevel, parallel: bool) -> &'static [Self] {
+        match level.number() {
+            ..=0 => &[Self::V1_18_2],
+            4 => &[Self::V1_18_2, Self::V1_15_11, Self::V1_18_0],
+            7.. if parallel => &[Self::V1_20_0, Self::V1_18_2, Self::V1_15_11],
+            _ => &[Self::V1_18_2, Self::V1_15_11],
+        }
+    }
 
     /// Blocks' headers list all symbols, used or not.
     fn filled(self) -> bool {

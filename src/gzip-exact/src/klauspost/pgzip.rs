@@ -7,7 +7,7 @@ use super::{Era, FlateEncoder};
 use crate::GoLevel;
 
 /// What of the block before is a block's dictionary.
-const TAIL: usize = 1 << 14;
+pub(super) const TAIL: usize = 1 << 14;
 
 /// Bytes of content in each of pgzip's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +17,9 @@ impl BlockSize {
     /// What pgzip uses where nobody says otherwise: 1 MiB.
     pub const DEFAULT: Self = Self(1 << 20);
     /// Larger ones would cost too much memory.
-    const LARGEST: u32 = 1 << 26;
+    const LARGEST: u32 = 1 << 24;
 
-    /// `None` where pgzip refuses it, or it is larger than 64 MiB.
+    /// `None` where pgzip refuses it (16 KiB and less), or it is larger than 16 MiB.
     pub fn new(bytes: u32) -> Option<Self> {
         (bytes > TAIL as u32 && bytes <= Self::LARGEST).then_some(Self(bytes))
     }
