@@ -54,6 +54,14 @@ pub fn mixture(length: usize, seed: u64) -> Vec<u8> {
     content
 }
 
+/// Symbols that come late, when half a window of others has been seen: level 9 since Go 1.27 finds
+/// matches of them, klauspost/compress does not.
+pub fn late_symbols() -> Vec<u8> {
+    let mut content = TEXT.repeat(4);
+    content.extend(noise(30_000, 13).iter().map(|byte| 200 + byte % 5));
+    content
+}
+
 /// Content of many kinds: noise, zeros, text, few symbols, long repeats, a program.
 pub fn contents() -> Vec<(&'static str, Vec<u8>)> {
     let text = TEXT.repeat(60);
@@ -78,6 +86,7 @@ pub fn contents() -> Vec<(&'static str, Vec<u8>)> {
         ("mixed", mixed),
         ("far repeats", far),
         ("near repeats", near),
+        ("late symbols", late_symbols()),
         ("a program", program),
     ]
 }

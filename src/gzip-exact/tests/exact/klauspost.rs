@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe};
 
-use crate::content::{TEXT, contents, mixture, noise};
+use crate::content::{contents, late_symbols, mixture, noise};
 use crate::made_again;
 use crate::programs::Release;
 
@@ -84,7 +84,11 @@ fn mixtures_are_made_again_in_parts_of_any_size() {
         .zip(lengths)
         .map(|(seed, length)| mixture(length, seed))
         .collect();
-    contents.push(TEXT.to_vec());
+    // Just within reach of the searches and just beyond: they differ in where that is.
+    for (seed, reach) in (50..).zip([32_763, 32_764, 32_767, 32_768]) {
+        contents.push(mixture(reach, seed).repeat(2));
+    }
+    contents.push(late_symbols());
     // Two windows of the same byte are counted in 16 bits by level 9.
     contents.push(vec![7; 140_000]);
     let packable: Vec<&[u8]> = contents.iter().map(|content| &content[..]).collect();
