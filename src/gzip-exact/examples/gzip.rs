@@ -1,15 +1,21 @@
-//! Compresses standard input as an encoder does: `gzip ENCODER`, as in `gzip pgzip-1.18.2:5:1048576`.
-//! The header is the shortest.
+//! Compresses standard input as an encoder does, on so many threads where the encoder allows it:
+//! `gzip ENCODER [THREADS]`, as in `gzip pgzip-1.18.2:5:1048576 4`. The header is the shortest.
 
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 
 use gzip_exact::Recipe;
 
 fn main() -> io::Result<()> {
-    let encoder = std::env::args().nth(1).unwrap_or_default();
+    let mut arguments = std::env::args().skip(1);
+    let encoder = arguments.next().unwrap_or_default();
     let encoder = encoder.parse().map_err(io::Error::other)?;
+    let threads = arguments
+        .next()
+        .map_or(Ok(NonZeroUsize::MIN), |threads| threads.parse());
+    let threads = threads.map_err(io::Error::other)?;
     let header = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-    let mut writer = Recipe { header, encoder }.writer();
+    let mut writer = Recipe { header, encoder }.writer_on(threads);
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut step = vec![0; 1 << 17];
     loop {

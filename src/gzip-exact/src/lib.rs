@@ -5,9 +5,24 @@
 //! [`Recipe`], a few bytes, and its content; everything else stays as it came. Nothing is believed:
 //! [`recognise`] has made the whole stream again and compared it.
 //!
-//! The encoders, each at every level: Go's `compress/gzip` as it was up to Go 1.26 (docker, BuildKit,
-//! ko, crane, kaniko and much else), zlib (Python, Java, bazel), and GNU gzip (`tar -z`, which most
-//! releases of programs are packed by).
+//! The encoders, each at every level, and who writes image layers by them unless told otherwise:
+//!
+//! | encoder | name here | used by |
+//! | --- | --- | --- |
+//! | Go's `compress/gzip` up to Go 1.26 | `go:6` | docker push (moby, `daemon/internal/distribution/push.go`), BuildKit (`util/compression/gzip.go`), containerd and nerdctl (`pkg/archive/compression/compression.go`), when built by such a Go |
+//! | the same | `go:1` | ko, crane and kaniko (go-containerregistry, `internal/gzip/zip.go`: best speed) |
+//! | the same since Go 1.27 | `go-1.27:6`, `go-1.27:1` | the same programs, when built by a newer Go (1.27 came in August 2026) |
+//! | klauspost/pgzip, blocks of 1 MiB | `pgzip-1.15.11:5:1048576` | podman, buildah and skopeo with containers/image 5.23 to 5.36 (`pkg/compression/compression.go`; klauspost/compress from 1.15.11 to 1.18.0) |
+//! | the same | `pgzip-1.18.2:5:1048576` | the same with containers/container-libs (klauspost/compress 1.18.5 in April 2026), and apko (`pkg/build/build_implementation.go`) |
+//! | klauspost/compress without pgzip | `klauspost-1.15.11:5` | no builder of images that we know: containerd only reads by it |
+//! | zlib | `zlib:6` | Python, Java; bazel's rules_oci by tar.bzl (bsdtar) |
+//! | GNU gzip | `gnu:6` | `tar -z`, which most releases of programs are packed by |
+//!
+//! Read in August 2026 from what these projects publish on GitHub. Not made again: klauspost/compress
+//! before 1.15.11 (podman 4.2 of 2022 and older), pgzip with blocks of other sizes than 1 MiB (what
+//! older ones had; [`Recipe`] can say them, [`recognise`] does not look for them), zlib-ng,
+//! libdeflate and pigz. Go programs and klauspost's before 1.20 estimate in 32-bit floats, which a
+//! compiler for arm64 may round otherwise: layers that such a machine compressed may stay unknown.
 
 mod bits;
 mod dynamic;
