@@ -4,21 +4,16 @@
 use std::io::{self, Write};
 
 use super::blocks::Blocks;
-use super::history::hash4;
+use super::chains::{Chains, SHORTEST, WINDOW};
+use super::costs::{Costs, LEAST_GAIN};
 use super::tokens::Tokens;
-use crate::huffman;
-use crate::symbols::{LONGEST_CODE, distance_code, length_code, same};
+use crate::symbols::same;
 
-const WINDOW: usize = 1 << 15;
-const SHORTEST: usize = 4;
 const LONGEST: usize = 258;
 /// What must be known ahead of a position before it is looked at.
 const LOOKAHEAD: usize = SHORTEST + LONGEST;
-const HASH_BITS: u32 = 17;
 /// A block holds this many tokens.
-const BLOCK_TOKENS: usize = 1 << 15;
-/// Positions are moved down before they outgrow their 32 bits.
-const LARGEST_BASE: usize = 1 << 28;
+pub(super) const BLOCK_TOKENS: usize = 1 << 15;
 /// A match that ends further on may begin so much later.
 const LATER: usize = 2;
 
@@ -81,27 +76,18 @@ pub(super) struct Lazy {
     found: Match,
     /// Positions before this one have all the bytes that a hash takes.
     hashable: usize,
-    /// Newest position of each hash, and the one before of each position; plus `base`.
-    heads: Vec<u32>,
-    previous: Vec<u32>,
-    /// Where the chain of the last position that was hashed begins.
-    chain: usize,
-    /// Added to positions in the tables: 0 is no position.
-    base: usize,
+    chains: Chains,
     /// Literals since the last match; begins anew after 64 KiB.
     fruitless: u16,
-    /// Costs of the literals before each position, from where they were last counted; level 9.
-    costs: Vec<u32>,
+    /// What literals cost; level 9.
+    costs: Option<Costs>,
 }
 
 impl Lazy {
     /// `level` is 7 to 9.
     pub(super) fn new(level: i8, habits: Habits) -> Self {
         let effort = effort(level);
-        let costs = match effort.tries > 100 {
-            true => vec![0; 2 * WINDOW + 1],
-            false => Vec::new(),
-        };
+        let costs = (level > 8).then(|| Costs::new(habits));
         Self {
             effort,
             habits,
@@ -113,10 +99,7 @@ impl Lazy {
             pending: false,
             found: NO_MATCH,
             hashable: 0,
-            heads: vec![0; 1 << HASH_BITS],
-            previous: vec![0; WINDOW],
-            chain: 0,
-            base: 1,
+            chains: Chains::new(),
             fruitless: 0,
             costs,
         }
@@ -143,8 +126,7 @@ impl Lazy {
 
     /// Begins anew, with bytes that count as if they had been written before: less than a window.
     pub(super) fn restart(&mut self, before: &[u8]) {
-        self.heads.fill(0);
-        self.previous.fill(0);
+        self.chains.clear();
         self.tokens.clear();
         self.window[..before.len()].copy_from_slice(before);
         self.end = before.len();
@@ -155,11 +137,9 @@ impl Lazy {
         });
         self.pending = false;
         self.found = NO_MATCH;
-        self.chain = 0;
-        self.base = 1;
         self.fruitless = 0;
         for position in 0..before.len().saturating_sub(SHORTEST - 1) {
-            self.insert(position);
+            self.chains.insert(&self.window, position);
         }
     }
 
@@ -170,10 +150,7 @@ impl Lazy {
             self.position -= WINDOW;
             self.end -= WINDOW;
             self.block_start = self.block_start.and_then(|start| start.checked_sub(WINDOW));
-            self.base += WINDOW;
-            if self.base > LARGEST_BASE {
-                self.rebase();
-            }
+            self.chains.advance();
         }
         let count = data.len().min(self.window.len() - self.end);
         self.window[self.end..self.end + count].copy_from_slice(&data[..count]);
@@ -181,21 +158,16 @@ impl Lazy {
         count
     }
 
-    fn rebase(&mut self) {
-        let down = self.base - 1;
-        for position in self.heads.iter_mut().chain(&mut self.previous) {
-            *position = position.saturating_sub(down as u32);
-        }
-        self.chain = self.chain.saturating_sub(down);
-        self.base = 1;
-    }
-
     /// Goes on while enough lies ahead, or to the very end.
     fn compress<W: Write>(&mut self, blocks: &mut Blocks<W>, to_the_end: bool) -> io::Result<()> {
         if !to_the_end && self.end - self.position < LOOKAHEAD {
             return Ok(());
         }
-        self.count_costs();
+        if let Some(costs) = &mut self.costs
+            && self.position < self.end
+        {
+            costs.count(self.position, &self.window[self.position..self.end]);
+        }
         self.hashable = self.end.saturating_sub(SHORTEST - 1);
         let mut out = Out { blocks, to_the_end };
         loop {
@@ -220,32 +192,6 @@ impl Lazy {
         }
     }
 
-    /// Estimates what literals will cost, by how frequent they are ahead.
-    fn count_costs(&mut self) {
-        let ahead = &self.window[self.position..self.end];
-        if ahead.is_empty() || self.costs.is_empty() {
-            return;
-        }
-        let counted = match self.habits.all_ahead {
-            true => ahead,
-            false => &ahead[..ahead.len().min(BLOCK_TOKENS)],
-        };
-        // In 16 bits: two windows of the same byte count as none.
-        let mut frequencies = [0u16; 256];
-        for byte in counted {
-            let frequency = &mut frequencies[usize::from(*byte)];
-            *frequency = frequency.wrapping_add(1);
-        }
-        let codes = huffman::codes(&frequencies.map(u32::from), LONGEST_CODE);
-        let mut sum = 0;
-        let costs = self.costs[self.position..=self.end].iter_mut();
-        for (cost, byte) in costs.zip(ahead.iter().chain(&[0])) {
-            *cost = sum;
-            let length = codes[usize::from(*byte)].length;
-            sum += u32::from(length.max(self.habits.least_cost));
-        }
-    }
-
     /// Writes the tokens.
     fn block<W: Write>(&mut self, out: &mut Out<'_, W>) -> io::Result<()> {
         let start = self.block_start.filter(|start| *start <= self.position);
@@ -263,20 +209,10 @@ impl Lazy {
         }
     }
 
-    /// Enters a position into the tables; gives the newest before it with its hash.
-    #[inline]
-    fn insert(&mut self, position: usize) -> usize {
-        let head = &mut self.heads[hash(&self.window[position..])];
-        let before = *head;
-        self.previous[position % WINDOW] = before;
-        *head = (position + self.base) as u32;
-        before as usize
-    }
-
     #[inline]
     fn insert_here(&mut self) {
         if self.position < self.hashable {
-            self.chain = self.insert(self.position);
+            self.chains.begin(&self.window, self.position);
         }
     }
 
@@ -344,7 +280,7 @@ impl Lazy {
         self.tokens.matched(length, distance);
         let end = self.position + length - 1;
         for position in self.position + 1..end.min(self.hashable) {
-            self.insert(position);
+            self.chains.insert(&self.window, position);
         }
         self.position = end;
         self.pending = false;
@@ -361,8 +297,8 @@ impl Lazy {
         if before.length >= LONGEST - LATER || behind >= self.hashable {
             return None;
         }
-        let seen = self.heads[hash(&self.window[behind..])] as usize;
-        let from = seen.checked_sub(self.base + before.length)?;
+        let seen = self.chains.newest(&self.window[behind..])?;
+        let from = seen.checked_sub(before.length)?;
         let distance = begin.checked_sub(from)?;
         let oldest = self.position.saturating_sub(WINDOW);
         if distance == before.distance || from <= oldest + LATER {
@@ -403,7 +339,7 @@ impl Lazy {
         let position = self.position;
         // Further back than this a position in the tables is overwritten or out of reach.
         let oldest = position.saturating_sub(WINDOW);
-        let mut candidate = self.chain.checked_sub(self.base)?;
+        let mut candidate = self.chains.first()?;
         if candidate < oldest {
             return None;
         }
@@ -411,14 +347,23 @@ impl Lazy {
         let wanted = &window[position..];
         let nice = self.effort.nice.min(wanted.len());
         let mut best: Option<Match> = None;
-        let mut gain = 4;
+        let mut gain = LEAST_GAIN;
+        let mut gains = |length, distance| match &self.costs {
+            None => true,
+            Some(costs) => {
+                let saved = costs.saved(position, length, distance);
+                let more = saved > gain;
+                gain = gain.max(saved);
+                more
+            }
+        };
         let mut length = NO_MATCH.length;
         let mut last = wanted[length];
         for _ in 0..self.effort.tries {
             if window[candidate + length] == last {
                 let distance = position - candidate;
                 let matching = same(wanted, &window[candidate..]);
-                if matching > length && self.gains(matching, distance, &mut gain) {
+                if matching > length && gains(matching, distance) {
                     length = matching;
                     best = Some(Match { length, distance });
                     if length >= nice {
@@ -430,35 +375,12 @@ impl Lazy {
             if candidate <= oldest {
                 break;
             }
-            match (self.previous[candidate % WINDOW] as usize).checked_sub(self.base) {
+            match self.chains.before(candidate) {
                 Some(next) if next >= oldest => candidate = next,
                 _ => break,
             }
         }
         best
-    }
-
-    /// Whether a match saves more bits than the best one so far, where that counts.
-    #[inline]
-    fn gains(&self, length: usize, distance: usize, best: &mut i64) -> bool {
-        /// What a match costs besides its extra bits.
-        const COST: u32 = 3;
-        if self.costs.is_empty() {
-            return true;
-        }
-        let literals = self.costs[self.position + length] - self.costs[self.position];
-        // Distances count as one longer than they are; the farthest, then, as 128.
-        let counted = match distance {
-            WINDOW => 128,
-            _ => distance as u32,
-        };
-        let extra = distance_code(counted).1 + length_code(length as u32 - 3).1;
-        let gain = i64::from(literals) - i64::from(COST + extra);
-        let better = gain > *best;
-        if better {
-            *best = gain;
-        }
-        better
     }
 }
 
@@ -466,12 +388,4 @@ impl Lazy {
 struct Out<'a, W> {
     blocks: &'a mut Blocks<W>,
     to_the_end: bool,
-}
-
-#[inline]
-fn hash(bytes: &[u8]) -> usize {
-    match bytes.first_chunk() {
-        Some(bytes) => hash4::<HASH_BITS>(u32::from_le_bytes(*bytes).into()),
-        None => 0,
-    }
 }

@@ -4,6 +4,8 @@
 //! the releases from 1.11.13 to 1.20.3, each at every level, over the same inputs.
 
 mod blocks;
+mod chains;
+mod costs;
 mod double;
 mod double_paired;
 mod fast;

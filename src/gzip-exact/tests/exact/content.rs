@@ -58,7 +58,8 @@ pub fn mixture(length: usize, seed: u64) -> Vec<u8> {
 /// matches of them, klauspost/compress does not.
 pub fn late_symbols() -> Vec<u8> {
     let mut content = TEXT.repeat(4);
-    content.extend(noise(30_000, 13).iter().map(|byte| 200 + byte % 5));
+    let late = noise(500, 13).into_iter().map(|byte| 245 + byte % 11);
+    content.extend(late.collect::<Vec<u8>>().repeat(60));
     content
 }
 
