@@ -51,6 +51,12 @@ impl Chains {
         }
     }
 
+    /// As if much had been written before.
+    #[cfg(test)]
+    pub(super) fn nearly_too_long(&mut self) {
+        self.base = LARGEST_BASE - WINDOW;
+    }
+
     /// Enters a position; gives the entry of the newest before it with its hash.
     #[inline]
     pub(super) fn insert(&mut self, window: &[u8], position: usize) -> usize {

@@ -64,6 +64,12 @@ impl Fast {
         Ok(())
     }
 
+    /// As if much had been written before.
+    #[cfg(test)]
+    pub(super) fn nearly_too_long(&mut self) {
+        self.history.nearly_too_long();
+    }
+
     /// Writes what there is.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
         let block = self.history.block();

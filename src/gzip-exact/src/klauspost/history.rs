@@ -65,10 +65,18 @@ impl History {
 
     /// By how much all places in tables must be lowered now, if they must.
     pub(super) fn lower(&mut self) -> Option<u32> {
-        let by = self.base.checked_sub(LARGEST_BASE)?;
-        let by = by + LARGEST_BASE - FIRST_BASE;
-        self.base -= by;
-        Some(by)
+        let due = self.base >= LARGEST_BASE;
+        due.then(|| {
+            let by = self.base - FIRST_BASE;
+            self.base = FIRST_BASE;
+            by
+        })
+    }
+
+    /// As if much had been written before.
+    #[cfg(test)]
+    pub(super) fn nearly_too_long(&mut self) {
+        self.base = LARGEST_BASE - 100_000;
     }
 
     /// What the search of the block needs; nothing where the block is too short for one.

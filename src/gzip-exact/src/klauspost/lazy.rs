@@ -119,6 +119,12 @@ impl Lazy {
         Ok(())
     }
 
+    /// As if much had been written before.
+    #[cfg(test)]
+    pub(super) fn nearly_too_long(&mut self) {
+        self.chains.nearly_too_long();
+    }
+
     /// Writes what there is.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
         self.compress(blocks, true)

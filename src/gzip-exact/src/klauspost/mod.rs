@@ -177,3 +177,30 @@ impl<W: Write> FlateEncoder<W> {
         self.blocks.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Streams of gibibytes, which a test cannot write, move all places down.
+    #[test]
+    fn streams_may_be_longer_than_places_have_bits() -> io::Result<()> {
+        let text: Vec<u8> = include_bytes!("../../../../README.md").repeat(60);
+        for number in 1..=9 {
+            let level = GoLevel::new(number).unwrap_or(GoLevel::DEFAULT);
+            let [mut short, mut long] =
+                [(); 2].map(|()| FlateEncoder::new(Vec::new(), Era::V1_18_2, level));
+            match &mut long.level {
+                Level::Plain(_) => {}
+                Level::Fast(fast) => fast.nearly_too_long(),
+                Level::Lazy(lazy) => lazy.nearly_too_long(),
+            }
+            for part in text.chunks(50_000) {
+                short.write(part)?;
+                long.write(part)?;
+            }
+            assert!(short.finish()? == long.finish()?, "level {number}");
+        }
+        Ok(())
+    }
+}
