@@ -12,7 +12,7 @@ use crate::bundle::storage::Opened;
 use crate::spec::Digest;
 
 /// Counts up when more encoders are known, so that everything is tried again.
-const ENCODERS: u32 = 1;
+const ENCODERS: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

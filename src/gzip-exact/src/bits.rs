@@ -6,10 +6,10 @@ use super::symbols::{
     Code, END_OF_BLOCK, FIRST_LENGTH, HEADER_ORDER, Token, distance_code, length_code,
 };
 
-/// Bytes gathered before they are passed on.
+/// As much as most blocks take.
 const BUFFER: usize = 1 << 16;
 
-/// Writes codes of up to 16 bits and whole bytes.
+/// Writes up to 32 bits at a time, and whole bytes.
 pub(super) struct BitWriter<W> {
     out: W,
     buffer: Vec<u8>,
@@ -46,6 +46,20 @@ impl<W: Write> BitWriter<W> {
         self.put(code.bits.into(), code.length.into());
     }
 
+    /// Adds literals.
+    pub(super) fn literals(&mut self, bytes: &[u8], codes: &[Code]) {
+        // Two at a time.
+        let (pairs, rest) = bytes.as_chunks();
+        for [first, second] in pairs {
+            let (first, second) = (codes[usize::from(*first)], codes[usize::from(*second)]);
+            let bits = u32::from(first.bits) | u32::from(second.bits) << first.length;
+            self.put(bits, u32::from(first.length) + u32::from(second.length));
+        }
+        for byte in rest {
+            self.code(codes[usize::from(*byte)]);
+        }
+    }
+
     /// Adds a dynamic block's code lengths: run-length encoded as symbols with the value and number
     /// of their extra bits, behind the first `listed` lengths of the code that they are in.
     pub(super) fn lengths(&mut self, listed: usize, codes: &[Code], symbols: &[(u8, u32, u32)]) {
@@ -61,20 +75,26 @@ impl<W: Write> BitWriter<W> {
 
     /// Adds a block's tokens and its end, in these codes.
     pub(super) fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
+        self.open_tokens(tokens, literals, distances);
+        self.code(literals[END_OF_BLOCK]);
+    }
+
+    /// Adds a block's tokens, in these codes, and leaves the block open.
+    pub(super) fn open_tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
+        let lengths = with_extra_bits(literals);
         for token in tokens {
             match token.split() {
                 Ok(literal) => self.code(literals[literal]),
                 Err((length, distance)) => {
-                    let (number, extra) = length_code(length);
-                    self.code(literals[FIRST_LENGTH + number]);
-                    self.put(length & ((1 << extra) - 1), extra);
+                    let (bits, count) = lengths[length as usize];
+                    self.put(bits, count);
                     let (number, extra) = distance_code(distance);
-                    self.code(distances[number]);
-                    self.put(distance & ((1 << extra) - 1), extra);
+                    let code = distances[number];
+                    let bits = (distance & ((1 << extra) - 1)) << code.length;
+                    self.put(u32::from(code.bits) | bits, u32::from(code.length) + extra);
                 }
             }
         }
-        self.code(literals[END_OF_BLOCK]);
     }
 
     /// Where bytes go.
@@ -98,12 +118,10 @@ impl<W: Write> BitWriter<W> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Passes on what has gathered, if it is worth it.
+    /// Passes on what has gathered.
     pub(super) fn drain(&mut self) -> io::Result<()> {
-        if self.buffer.len() >= BUFFER {
-            self.out.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
         Ok(())
     }
 
@@ -114,4 +132,17 @@ impl<W: Write> BitWriter<W> {
         self.out.flush()?;
         Ok(self.out)
     }
+}
+
+/// The code and extra bits of each length less 3, and how many bits they are.
+fn with_extra_bits(literals: &[Code]) -> [(u32, u32); 256] {
+    std::array::from_fn(|length| {
+        let length = length as u32;
+        let (number, extra) = length_code(length);
+        // A block without matches may know no lengths.
+        let code = literals.get(FIRST_LENGTH + number).copied();
+        let code = code.unwrap_or_default();
+        let bits = (length & ((1 << extra) - 1)) << code.length;
+        (u32::from(code.bits) | bits, u32::from(code.length) + extra)
+    })
 }

@@ -6,12 +6,14 @@ use std::io::{self, Read, Write};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::header::{self, Start};
-use super::{Deflate, Encoder, GoLevel, Kind, Recipe, ZlibLevel};
+use super::{BlockSize, Deflate, Encoder, Era, GoLevel, Kind, Recipe, ZlibLevel};
 
 /// Compressed bytes that are read at a time.
 const READ: usize = 1 << 16;
 /// Content that is decompressed at a time.
 const PLAIN: usize = 1 << 18;
+/// And while several encoders are tried: about a block, which most of them do not survive.
+const FIRST_PLAIN: usize = 1 << 16;
 const TRAILER: usize = 8;
 
 /// What became of a stream.
@@ -61,8 +63,12 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
             return Ok(Recognition::Unknown);
         }
         let (read, written) = (inflate.total_in(), inflate.total_out());
-        let Ok(status) = inflate.decompress(stream.from(at), &mut plain, FlushDecompress::None)
-        else {
+        let step = match tries.len() {
+            1 => PLAIN,
+            _ => FIRST_PLAIN,
+        };
+        let plain = &mut plain[..step];
+        let Ok(status) = inflate.decompress(stream.from(at), plain, FlushDecompress::None) else {
             return Ok(Recognition::Unknown);
         };
         at += inflate.total_in() - read;
@@ -107,16 +113,16 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
 fn likely(header: &[u8]) -> Vec<Encoder> {
     const UNIX: u8 = 3;
     const UNKNOWN: u8 = 255;
-    let (flags, system) = (header[8], header[9]);
+    /// What klauspost's writers make of a time that nobody set: the year 1, cut off to 32 bits.
+    const YEAR_1: [u8; 4] = (-62_135_596_800i64 as u32).to_le_bytes();
+    let (time, flags, system) = (&header[4..8], header[8], header[9]);
     let mark = |level: i8| match level {
         9 => 2,
         1 => 4,
         _ => 0,
     };
-    let go = GoLevel::ALL
-        .into_iter()
-        .filter(|level| mark(level.number()) == flags);
-    let go = go.map(Encoder::Go);
+    let levels = GoLevel::ALL.into_iter();
+    let go = levels.filter(|level| mark(level.number()) == flags);
     let zlib = |kind| {
         let levels = ZlibLevel::ALL.into_iter();
         levels
@@ -124,7 +130,29 @@ fn likely(header: &[u8]) -> Vec<Encoder> {
             .map(move |level| Encoder::Zlib(kind, level))
     };
     match system {
-        UNKNOWN => go.chain(zlib(Kind::Zlib)).collect(),
+        UNKNOWN if time == YEAR_1 => {
+            let eras = |parallel| {
+                let levels = go.clone();
+                levels.flat_map(move |level| {
+                    let eras = Era::told_apart(level, parallel).iter();
+                    eras.map(move |era| (*era, level))
+                })
+            };
+            let size = BlockSize::DEFAULT;
+            eras(true)
+                .map(|(era, level)| Encoder::Pgzip(era, level, size))
+                .chain(eras(false).map(|(era, level)| Encoder::Klauspost(era, level)))
+                .collect()
+        }
+        UNKNOWN => {
+            let new = go
+                .clone()
+                .map(|level| Encoder::Klauspost(Era::Go1_27, level));
+            go.map(Encoder::Go)
+                .chain(new)
+                .chain(zlib(Kind::Zlib))
+                .collect()
+        }
         UNIX => zlib(Kind::Gnu).chain(zlib(Kind::Zlib)).collect(),
         _ => zlib(Kind::Zlib).collect(),
     }

@@ -110,6 +110,21 @@ pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
         .sum()
 }
 
+/// Extra bits that lengths and distances of these frequencies take.
+pub(super) fn extra_bits(literals: &[u32], distances: &[u32]) -> u64 {
+    // The codes 257 to 264 have none, then four each have one bit more; 285 has none again.
+    let lengths = literals[FIRST_LENGTH + 8..FIRST_LENGTH + 28].iter();
+    let lengths: u64 = (0..)
+        .zip(lengths)
+        .map(|(i, f)| (i / 4 + 1) * u64::from(*f))
+        .sum();
+    let distances: u64 = (0..)
+        .zip(&distances[4..])
+        .map(|(i, f)| (i / 2 + 1) * u64::from(*f))
+        .sum();
+    lengths + distances
+}
+
 /// How many bytes at the start of `a` and `b` are the same, `a.len()` at most.
 #[inline]
 pub(super) fn same(a: &[u8], b: &[u8]) -> usize {

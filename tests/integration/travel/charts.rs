@@ -101,10 +101,10 @@ async fn charts_come_from_helm_repositories_and_registries() {
     let mut mirrors = Mirrors::default();
     mirrors
         .downloads
-        .insert("https://dl.example".into(), server.uri());
+        .insert("https://dl.example".into(), vec![server.uri()]);
     mirrors
         .registries
-        .insert("registry.example".into(), server.uri());
+        .insert("registry.example".into(), vec![server.uri()]);
     let gather = |source: OwnSource, cache: &str| {
         let cache = Cache::open(&folder.path().join(cache)).unwrap();
         let http = Http::new(mirrors.clone(), cache, Events::silent()).unwrap();

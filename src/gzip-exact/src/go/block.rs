@@ -1,13 +1,14 @@
 //! Blocks (RFC 1951, section 3.2), with the choices that Go's `compress/flate` makes: which of
-//! stored, fixed and dynamic is written, and how a dynamic block's header is run-length encoded.
+//! stored, fixed and dynamic is written.
 
 use std::io::{self, Write};
 
-use super::huffman;
 use crate::bits::BitWriter;
+use crate::dynamic::Header;
+use crate::huffman;
 use crate::symbols::{
-    Code, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, FIXED, HEADER_ORDER, LARGEST_STORED, LITERALS,
-    LONGEST_CODE, Token, cost, distance_code, length_code,
+    Code, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, FIXED, LARGEST_STORED, LITERALS, LONGEST_CODE,
+    Token, cost, distance_code, extra_bits, length_code,
 };
 
 /// Writes blocks.
@@ -15,76 +16,6 @@ pub(super) struct BlockWriter<W> {
     bits: BitWriter<W>,
     literals: [u32; LITERALS],
     distances: [u32; DISTANCES],
-}
-
-/// The run-length encoded lengths of a dynamic block's codes, and the code that they are in.
-struct Header {
-    /// Symbol, and value and number of its extra bits.
-    symbols: Vec<(u8, u32, u32)>,
-    codes: Vec<Code>,
-    /// How many of [`HEADER_ORDER`] are listed.
-    listed: usize,
-    /// Bits of the whole header, the block's own three included.
-    cost: u64,
-    literals: usize,
-    distances: usize,
-}
-
-impl Header {
-    fn new(literals: &[Code], distances: &[Code]) -> Self {
-        let lengths: Vec<u8> = literals
-            .iter()
-            .chain(distances)
-            .map(|code| code.length)
-            .collect();
-        let symbols = run_lengths(&lengths);
-        let mut frequencies = [0u32; 19];
-        for (symbol, ..) in &symbols {
-            frequencies[usize::from(*symbol)] += 1;
-        }
-        let codes = huffman::codes(&frequencies, 7);
-        let used = |place: &usize| frequencies[HEADER_ORDER[*place]] != 0;
-        let listed = (4..19).rev().find(used).map_or(4, |last| last + 1);
-        let extra: u64 = symbols.iter().map(|(_, _, bits)| u64::from(*bits)).sum();
-        let cost = 3 + 5 + 5 + 4 + 3 * listed as u64 + cost(&codes, &frequencies) + extra;
-        Self {
-            symbols,
-            codes,
-            listed,
-            cost,
-            literals: literals.len(),
-            distances: distances.len(),
-        }
-    }
-}
-
-/// Run-length encodes code lengths as section 3.2.7 has it, the longest runs first.
-fn run_lengths(lengths: &[u8]) -> Vec<(u8, u32, u32)> {
-    let mut symbols = Vec::new();
-    for run in lengths.chunk_by(|a, b| a == b) {
-        let mut left = run.len();
-        if run[0] == 0 {
-            while left >= 11 {
-                let count = left.min(138);
-                symbols.push((18, count as u32 - 11, 7));
-                left -= count;
-            }
-            if left >= 3 {
-                symbols.push((17, left as u32 - 3, 3));
-                left = 0;
-            }
-        } else {
-            symbols.push((run[0], 0, 0));
-            left -= 1;
-            while left >= 3 {
-                let count = left.min(6);
-                symbols.push((16, count as u32 - 3, 2));
-                left -= count;
-            }
-        }
-        symbols.extend(std::iter::repeat_n((run[0], 0, 0), left));
-    }
-    symbols
 }
 
 /// Whether storing the input is worth it for blocks that are dynamic or stored.
@@ -117,7 +48,7 @@ impl<W: Write> BlockWriter<W> {
         // The extra bits of lengths and distances cost the same in either code: they only matter
         // against a stored block.
         let extra = if input.is_some() {
-            self.extra_bits()
+            extra_bits(&self.literals, &self.distances)
         } else {
             0
         };
@@ -131,7 +62,7 @@ impl<W: Write> BlockWriter<W> {
                 return self.stored(input);
             }
             _ if dynamic < fixed => {
-                self.header(&header);
+                header.write(&mut self.bits);
                 self.bits.tokens(tokens, &literal_codes, &distance_codes);
             }
             _ => {
@@ -154,7 +85,7 @@ impl<W: Write> BlockWriter<W> {
         if hardly_smaller(input, size) {
             return self.stored(input);
         }
-        self.header(&header);
+        header.write(&mut self.bits);
         self.bits.tokens(tokens, &literal_codes, &distance_codes);
         self.bits.drain()
     }
@@ -174,10 +105,8 @@ impl<W: Write> BlockWriter<W> {
         if hardly_smaller(input, size) {
             return self.stored(input);
         }
-        self.header(&header);
-        for byte in input {
-            self.bits.code(codes[usize::from(*byte)]);
-        }
+        header.write(&mut self.bits);
+        self.bits.literals(input, &codes);
         self.bits.code(codes[END_OF_BLOCK]);
         self.bits.drain()
     }
@@ -223,50 +152,5 @@ impl<W: Write> BlockWriter<W> {
             1
         });
         (used(&self.literals).unwrap_or(FIRST_LENGTH), distances)
-    }
-
-    fn extra_bits(&self) -> u64 {
-        // The codes 257 to 264 have none, then four each have one bit more; 285 has none again.
-        let lengths = self.literals[FIRST_LENGTH + 8..FIRST_LENGTH + 28].iter();
-        let distances = self.distances[4..].iter();
-        let lengths: u64 = (0..)
-            .zip(lengths)
-            .map(|(i, f)| (i / 4 + 1) * u64::from(*f))
-            .sum();
-        let distances: u64 = (0..)
-            .zip(distances)
-            .map(|(i, f)| (i / 2 + 1) * u64::from(*f))
-            .sum();
-        lengths + distances
-    }
-
-    fn header(&mut self, header: &Header) {
-        self.bits.put(0b100, 3);
-        self.bits.put(header.literals as u32 - 257, 5);
-        self.bits.put(header.distances as u32 - 1, 5);
-        self.bits
-            .lengths(header.listed, &header.codes, &header.symbols);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_runs_come_first() {
-        let mut lengths = vec![0; 150];
-        lengths.extend([5; 9]);
-        assert_eq!(
-            run_lengths(&lengths),
-            [
-                (18, 127, 7),
-                (18, 1, 7),
-                (5, 0, 0),
-                (16, 3, 2),
-                (5, 0, 0),
-                (5, 0, 0)
-            ]
-        );
     }
 }

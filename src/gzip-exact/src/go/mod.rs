@@ -3,7 +3,6 @@
 mod block;
 mod chain;
 mod fast;
-mod huffman;
 mod plain;
 
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Prefix codes whose lengths are those that Go's `compress/flate` chooses.
+//! Prefix codes whose lengths are those that Go's encoders choose, klauspost/compress's included.
 //!
 //! Codes of a given greatest length that cost least are not unique. Go builds them by package-merge
 //! and takes a package before a symbol of equal weight; with the same rule the lengths are the same.

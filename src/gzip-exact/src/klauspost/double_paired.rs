@@ -1,0 +1,359 @@
+//! Levels 5 and 6: a table of four bytes' hashes, and one of seven bytes' with the last two places of
+//! each. The end of a match is looked at for a longer one that ends further on.
+
+use super::double::BITS;
+use super::fast::Search;
+use super::history::{FARTHEST, View, hash4, hash7};
+use super::paired::Pair;
+use super::tokens::Tokens;
+
+/// A match that ends further on may begin so much later; most often it extends back.
+const LATER: usize = 2;
+
+/// Both tables.
+struct Tables {
+    short: Box<[u32; 1 << BITS]>,
+    long: Box<[Pair; 1 << BITS]>,
+}
+
+/// A match: where it is, with what, and how long, if that is known.
+#[derive(Clone, Copy)]
+struct Found {
+    at: usize,
+    from: usize,
+    length: Option<usize>,
+}
+
+impl Tables {
+    fn new() -> Self {
+        Self {
+            short: Box::new([0; 1 << BITS]),
+            long: Box::new([[0; 2]; 1 << BITS]),
+        }
+    }
+
+    fn lower(&mut self, by: u32) {
+        let long = self.long.iter_mut().flatten();
+        for entry in self.short.iter_mut().chain(long) {
+            *entry = entry.saturating_sub(by);
+        }
+    }
+
+    #[inline]
+    fn enter_short(&mut self, bytes: u64, place: u32) -> u32 {
+        std::mem::replace(&mut self.short[hash4::<BITS>(bytes)], place)
+    }
+
+    #[inline]
+    fn enter_long(&mut self, bytes: u64, place: u32) -> Pair {
+        let pair = &mut self.long[hash7::<BITS>(bytes)];
+        std::mem::replace(pair, [place, pair[0]])
+    }
+
+    /// Looks for a match of the bytes at `at`. `repeat` is how far back the last match was, where
+    /// that matters.
+    #[inline(always)]
+    fn candidate(
+        &mut self,
+        view: View<'_>,
+        (at, bytes): (usize, u64),
+        (next, ahead): (usize, u64),
+        repeat: Option<usize>,
+    ) -> Option<Found> {
+        let short = self.enter_short(bytes, view.place(at));
+        let long = self.enter_long(bytes, view.place(at));
+        let matches = |from: &usize| view.four(*from) == bytes as u32;
+        if let Some(newest) = view.near(long[0], at) {
+            let before = view.near(long[1], at).filter(matches);
+            if matches(&newest) {
+                self.enter_short(ahead, view.place(next));
+                self.enter_long(ahead, view.place(next));
+                return Some(longer(view, at, newest, before));
+            }
+            if let Some(from) = before {
+                self.enter_short(ahead, view.place(next));
+                self.enter_long(ahead, view.place(next));
+                let length = None;
+                return Some(Found { at, from, length });
+            }
+        }
+        let from = view.near(short, at).filter(matches)?;
+        let length = view.limited(at, from);
+        self.enter_short(ahead, view.place(next));
+        let long = self.enter_long(ahead, view.place(next));
+        let found = Measured { at, from, length };
+        Some(match repeat {
+            None => found.or_longest(view, long, (next, ahead)),
+            Some(repeat) => match found.repeated(view, bytes, repeat) {
+                Some(repeated) => repeated.into(),
+                None => found.or_any_longer(view, long, (next, ahead)),
+            },
+        })
+    }
+}
+
+/// Of two matches at the same place the longer one, or the newest.
+#[inline]
+fn longer(view: View<'_>, at: usize, newest: usize, before: Option<usize>) -> Found {
+    let Some(before) = before else {
+        let length = None;
+        return Found {
+            at,
+            from: newest,
+            length,
+        };
+    };
+    let (length, other) = (view.limited(at, newest), view.limited(at, before));
+    let (from, length) = match other > length {
+        true => (before, other),
+        false => (newest, length),
+    };
+    Found {
+        at,
+        from,
+        length: Some(length),
+    }
+}
+
+/// A match whose length is known.
+#[derive(Clone, Copy)]
+struct Measured {
+    at: usize,
+    from: usize,
+    length: usize,
+}
+
+impl From<Measured> for Found {
+    fn from(measured: Measured) -> Self {
+        Self {
+            at: measured.at,
+            from: measured.from,
+            length: Some(measured.length),
+        }
+    }
+}
+
+impl Measured {
+    /// The match at the next place, if it is longer than this one.
+    #[inline]
+    fn at_next(self, view: View<'_>, entry: u32, (at, ahead): (usize, u64)) -> Option<Self> {
+        let from = view.near(entry, at)?;
+        if view.four(from) != ahead as u32 {
+            return None;
+        }
+        let length = view.limited(at, from);
+        (length > self.length).then_some(Self { at, from, length })
+    }
+
+    /// This, or the first of the longer ones at the next place.
+    #[inline]
+    fn or_longest(self, view: View<'_>, seen: Pair, next: (usize, u64)) -> Found {
+        if view.near(seen[0], next.0).is_none() {
+            return self.into();
+        }
+        let newest = self.at_next(view, seen[0], next);
+        let found = newest.or_else(|| self.at_next(view, seen[1], next));
+        found.unwrap_or(self).into()
+    }
+
+    /// This, or the longest at the next place.
+    #[inline]
+    fn or_any_longer(self, view: View<'_>, seen: Pair, next: (usize, u64)) -> Found {
+        if view.near(seen[0], next.0).is_none() {
+            return self.into();
+        }
+        let found = self.at_next(view, seen[0], next).unwrap_or(self);
+        found.at_next(view, seen[1], next).unwrap_or(found).into()
+    }
+
+    /// The match one byte on and as far back as the last one was, if it is longer.
+    #[inline]
+    fn repeated(self, view: View<'_>, bytes: u64, repeat: usize) -> Option<Self> {
+        let at = self.at + 1;
+        // Of the first match, which has none before it, this is the byte itself.
+        let from = at - repeat;
+        if view.four(from) != (bytes >> 8) as u32 {
+            return None;
+        }
+        let length = view.limited(at, from);
+        (length > self.length).then_some(Self { at, from, length })
+    }
+
+    /// The match that begins a little later with the place that the bytes behind this one were seen
+    /// at, if it is longer.
+    #[inline]
+    fn at_end(self, view: View<'_>, entry: u32, start: usize) -> Option<Self> {
+        let from = view.index(entry) - self.length as isize + LATER as isize;
+        let at = start + LATER;
+        let distance = at as isize - from;
+        if from < 0 || distance <= 0 || distance >= FARTHEST as isize {
+            return None;
+        }
+        let from = from as usize;
+        let length = view.matching(at, from);
+        (length > self.length).then_some(Self { at, from, length })
+    }
+}
+
+impl Found {
+    /// As long as it goes.
+    #[inline]
+    fn measured(self, view: View<'_>) -> Measured {
+        const LONGEST: usize = 258;
+        let Self { at, from, length } = self;
+        let length = match length {
+            None => view.length(at, from),
+            Some(LONGEST) => LONGEST + view.matching(at + LONGEST, from + LONGEST),
+            Some(length) => length,
+        };
+        Measured { at, from, length }
+    }
+}
+
+/// Level 5.
+pub(super) struct Fifth(Tables);
+
+impl Fifth {
+    pub(super) fn new() -> Self {
+        Self(Tables::new())
+    }
+}
+
+impl Search for Fifth {
+    fn lower(&mut self, by: u32) {
+        self.0.lower(by);
+    }
+
+    fn search(&mut self, view: View<'_>, tokens: &mut Tokens) -> usize {
+        const PATIENCE: u32 = 6;
+        /// Longer matches are good enough.
+        const GOOD: usize = 30;
+        let tables = &mut self.0;
+        let (mut at, mut coded) = (view.start, view.start);
+        let mut bytes = view.eight(at);
+        loop {
+            let mut next = at;
+            let found = loop {
+                at = next;
+                next = at + 1 + ((at - coded) >> PATIENCE);
+                if next > view.limit {
+                    return coded;
+                }
+                let ahead = view.eight(next);
+                if let Some(found) = tables.candidate(view, (at, bytes), (next, ahead), None) {
+                    break found;
+                }
+                bytes = ahead;
+            };
+            let mut found = found.measured(view);
+            let end = found.at + found.length;
+            if found.length < GOOD && end < view.limit {
+                let entry = tables.long[hash7::<BITS>(view.eight(end))][0];
+                found = found.at_end(view, entry, found.at).unwrap_or(found);
+            }
+            let (length, behind) = emit(view, tokens, found, coded);
+            coded = behind;
+            at = behind.max(next + 1);
+            if at >= view.limit {
+                return coded;
+            }
+            let inside = at + 1 - length;
+            if inside < at - 1 {
+                let bytes = view.eight(inside);
+                tables.enter_short(bytes, view.place(inside));
+                tables.enter_long(bytes, view.place(inside));
+                tables.enter_long(bytes >> 8, view.place(inside + 1));
+                tables.enter_short(bytes >> 16, view.place(inside + 2));
+                for inside in (inside + 4..at - 1).step_by(3) {
+                    let bytes = view.eight(inside);
+                    tables.enter_long(bytes, view.place(inside));
+                    tables.enter_short(bytes >> 8, view.place(inside + 1));
+                }
+            }
+            let around = view.eight(at - 1);
+            tables.enter_short(around, view.place(at - 1));
+            tables.enter_long(around, view.place(at - 1));
+            bytes = around >> 8;
+        }
+    }
+}
+
+/// Level 6.
+pub(super) struct Sixth(Tables);
+
+impl Sixth {
+    pub(super) fn new() -> Self {
+        Self(Tables::new())
+    }
+}
+
+impl Search for Sixth {
+    fn lower(&mut self, by: u32) {
+        self.0.lower(by);
+    }
+
+    fn search(&mut self, view: View<'_>, tokens: &mut Tokens) -> usize {
+        const PATIENCE: u32 = 7;
+        let tables = &mut self.0;
+        let (mut at, mut coded) = (view.start, view.start);
+        let mut bytes = view.eight(at);
+        let mut repeat = 1;
+        loop {
+            let mut next = at;
+            let found = loop {
+                at = next;
+                next = at + 1 + ((at - coded) >> PATIENCE);
+                if next > view.limit {
+                    return coded;
+                }
+                let ahead = view.eight(next);
+                let found = tables.candidate(view, (at, bytes), (next, ahead), Some(repeat));
+                if let Some(found) = found {
+                    break found;
+                }
+                bytes = ahead;
+            };
+            let mut found = found.measured(view);
+            let (start, end) = (found.at, found.at + found.length);
+            if end < view.limit {
+                let pair = tables.long[hash7::<BITS>(view.eight(end))];
+                // Where the newest place is too far back the one before it is, too.
+                if end as isize - view.index(pair[0]) < FARTHEST as isize {
+                    found = found.at_end(view, pair[0], start).unwrap_or(found);
+                    found = found.at_end(view, pair[1], start).unwrap_or(found);
+                }
+            }
+            repeat = found.at - found.from;
+            let (_, behind) = emit(view, tokens, found, coded);
+            coded = behind;
+            at = behind.max(next + 1);
+            if at >= view.limit {
+                for inside in (next + 1..view.bytes.len() - 8).step_by(2) {
+                    let bytes = view.eight(inside);
+                    tables.enter_short(bytes, view.place(inside));
+                    tables.enter_long(bytes, view.place(inside));
+                }
+                return coded;
+            }
+            for inside in (next + 1..at - 1).step_by(2) {
+                let bytes = view.eight(inside);
+                tables.enter_short(bytes, view.place(inside));
+                tables.enter_long(bytes, view.place(inside));
+                tables.enter_long(bytes >> 8, view.place(inside + 1));
+            }
+            bytes = view.eight(at);
+        }
+    }
+}
+
+/// Adds the literals before a match, and the match, which may begin earlier than it was found; gives
+/// its length and where it ends.
+#[inline(always)]
+fn emit(view: View<'_>, tokens: &mut Tokens, found: Measured, coded: usize) -> (usize, usize) {
+    let back = view.extend_back(found.at, found.from, coded);
+    let length = found.length + back;
+    let begin = found.at - back;
+    tokens.literals(&view.bytes[coded..begin]);
+    tokens.matched(length, found.at - found.from);
+    (length, begin + length)
+}

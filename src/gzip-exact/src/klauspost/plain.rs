@@ -1,0 +1,61 @@
+//! Level 0, which stores, and the level that codes literals only.
+
+use std::io::{self, Write};
+
+use super::blocks::Blocks;
+use crate::symbols::LARGEST_STORED;
+
+const LARGEST_CODED: usize = 1 << 15;
+
+/// Blocks without any search.
+pub(super) struct Plain {
+    block: Vec<u8>,
+    coded: bool,
+}
+
+impl Plain {
+    /// `coded`: literals get codes; otherwise bytes are stored.
+    pub(super) fn new(coded: bool) -> Self {
+        Self {
+            block: Vec::new(),
+            coded,
+        }
+    }
+
+    pub(super) fn write<W: Write>(
+        &mut self,
+        blocks: &mut Blocks<W>,
+        mut data: &[u8],
+    ) -> io::Result<()> {
+        let largest = match self.coded {
+            true => LARGEST_CODED,
+            false => LARGEST_STORED,
+        };
+        while !data.is_empty() {
+            if self.block.len() == largest {
+                self.block(blocks, false)?;
+            }
+            let count = data.len().min(largest - self.block.len());
+            self.block.extend_from_slice(&data[..count]);
+            data = &data[count..];
+        }
+        Ok(())
+    }
+
+    /// Writes what there is.
+    pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
+        match self.block.is_empty() {
+            true => Ok(()),
+            false => self.block(blocks, true),
+        }
+    }
+
+    fn block<W: Write>(&mut self, blocks: &mut Blocks<W>, last: bool) -> io::Result<()> {
+        match self.coded {
+            true => blocks.literals_only(&self.block, last)?,
+            false => blocks.stored(&self.block)?,
+        }
+        self.block.clear();
+        Ok(())
+    }
+}

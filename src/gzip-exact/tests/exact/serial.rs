@@ -1,0 +1,127 @@
+//! Go's own compressor, GNU gzip and zlib.
+
+use std::io::Write;
+
+use gzip_exact::{Encoder, Era, GoLevel, Kind, Recognition, ZlibLevel, recognise};
+
+use crate::content::contents;
+use crate::made_again;
+use crate::programs::{gnu_gzip, go_1_27_gzip, go_gzip, zlib_gzip};
+
+const LEVELS: [i8; 11] = [-2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+/// The levels that nearly everybody uses.
+const USUAL: [i8; 3] = [1, 6, 9];
+/// The contents that exercise every level; for the others the usual levels must do.
+const THOROUGH: [&str; 3] = ["mixed", "text", "a program"];
+
+fn levels_for(content: &str) -> &'static [i8] {
+    match THOROUGH.contains(&content) {
+        true => &LEVELS,
+        false => &USUAL,
+    }
+}
+
+#[test]
+fn every_level_is_made_again() {
+    type Packer = fn(&[u8], i8, usize) -> Vec<u8>;
+    type Expected = fn(GoLevel) -> Encoder;
+    let new: Expected = |level| Encoder::Klauspost(Era::Go1_27, level);
+    let packers: [(&str, Packer, Expected); 2] =
+        [("1.26", go_gzip, Encoder::Go), ("1.27", go_1_27_gzip, new)];
+    for (name, content) in contents() {
+        for (version, pack, expected) in packers {
+            // Klauspost's releases, which are tested at length, stand for most of the newer one.
+            let alone = name == "late symbols" || THOROUGH.contains(&name);
+            if version == "1.27" && !alone {
+                continue;
+            }
+            for &level in levels_for(name) {
+                let packed = pack(&content, level, 32 * 1024);
+                let (encoder, again) = made_again(&packed, &content)
+                    .unwrap_or_else(|| panic!("{name}, Go {version} at level {level}: unknown"));
+                assert!(
+                    again == packed,
+                    "{name}, Go {version} at level {level} differs"
+                );
+                // Levels that give the same bytes may stand for each other.
+                if name == "a program" {
+                    assert_eq!(encoder, expected(GoLevel::new(level).unwrap()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gnu_gzip_and_zlib_are_made_again() {
+    type Packer = fn(&[u8], i8) -> Vec<u8>;
+    let packers: [(Kind, Packer); 2] = [(Kind::Gnu, gnu_gzip), (Kind::Zlib, zlib_gzip)];
+    for (name, content) in contents() {
+        for (kind, pack) in packers {
+            for &level in levels_for(name).iter().filter(|level| **level > 0) {
+                let packed = pack(&content, level);
+                let (encoder, again) = made_again(&packed, &content)
+                    .unwrap_or_else(|| panic!("{name}, {kind:?} at level {level}: unknown"));
+                assert!(again == packed, "{name}, {kind:?} at level {level} differs");
+                if name == "a program" {
+                    let level = ZlibLevel::new(level.unsigned_abs()).unwrap();
+                    assert_eq!(encoder, Encoder::Zlib(kind, level));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_short_length_is_made_again() {
+    let text = include_bytes!("../../../../README.md");
+    for length in (0..300).chain([4095, 4096, 65_534]) {
+        let content: Vec<u8> = text.iter().cycle().take(length).copied().collect();
+        for level in [1, 6, 9] {
+            let packed = go_gzip(&content, level, 32 * 1024);
+            let again = made_again(&packed, &content).map(|(_, again)| again);
+            assert!(
+                again.as_ref() == Some(&packed),
+                "{length} bytes at level {level}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_size_of_writes_does_not_matter() {
+    let (_, content) = contents().pop().unwrap();
+    let packed = go_gzip(&content, 6, 32 * 1024);
+    for chunk in [1000, 65_536, 1 << 20] {
+        assert!(go_gzip(&content, 6, chunk) == packed, "chunks of {chunk}");
+    }
+}
+
+#[test]
+fn what_cannot_be_made_again_is_said_to_be_so() {
+    let content = include_bytes!("../../../../README.md");
+    let packed = go_gzip(content, 6, 32 * 1024);
+    let known = |bytes: &[u8]| recognise(bytes, std::io::sink()).unwrap() != Recognition::Unknown;
+    assert!(known(&packed));
+    assert!(!known(&packed[..packed.len() - 1]), "cut off");
+    assert!(!known(&packed[..packed.len() / 2]), "cut in the middle");
+    assert!(!known(&[&packed[..], &packed[..]].concat()), "two members");
+    assert!(
+        !known(&[&packed[..], &[0; 512]].concat()),
+        "padding behind it"
+    );
+    for place in (10..packed.len()).step_by(7) {
+        let mut flipped = packed.clone();
+        flipped[place] ^= 0x10;
+        assert!(!known(&flipped), "a bit flipped at {place}");
+    }
+    assert!(!known(b"no gzip at all"));
+    assert!(!known(b""));
+    // A stream of an encoder that is not among ours, with Go's header pasted on.
+    let mut zlib = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+    zlib.write_all(content).unwrap();
+    let mut zlib = zlib.finish().unwrap();
+    assert!(!known(&zlib));
+    zlib[..10].copy_from_slice(&packed[..10]);
+    assert!(!known(&zlib));
+}
