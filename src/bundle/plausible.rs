@@ -1,9 +1,9 @@
 //! What a lock may say. Its texts go to terminals, into file names and into archives that root
 //! unpacks on hosts, and it may come from a stranger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::lock::Lock;
+use super::lock::{Lock, LockedPackages};
 use crate::spec::Digest;
 
 /// Nothing in a lock has a longer name.
@@ -25,13 +25,39 @@ pub fn check(lock: &Lock) -> Result<(), String> {
     for set in &lock.packages {
         name("distribution", &set.distribution)?;
         name("release", &set.release)?;
-        for package in &set.packages {
-            name("package", &package.name)?;
-            name("package version", &package.version)?;
-            name("file name", &package.file_name)?;
-        }
+        packages(set)?;
     }
     sizes(lock)
+}
+
+/// Names of packages become arguments of commands, and their files the members of an archive that
+/// hosts unpack: each has a name of its own, which no option and no other file of the set has.
+fn packages(set: &LockedPackages) -> Result<(), String> {
+    if set.index.media_type != set.format.index_type() {
+        return Err(implausible("package index", &set.index.media_type));
+    }
+    for requested in &set.requested {
+        argument("package", requested)?;
+    }
+    let mut files = BTreeSet::new();
+    for package in &set.packages {
+        argument("package", &package.name)?;
+        argument("package version", &package.version)?;
+        argument("file name", &package.file_name)?;
+        let is_package = package.file_name.ends_with(set.format.suffix());
+        if !is_package || !files.insert(&package.file_name) {
+            return Err(implausible("package file", &package.file_name));
+        }
+    }
+    Ok(())
+}
+
+/// A name that no program takes for an option.
+fn argument(what: &str, text: &str) -> Result<(), String> {
+    match text.starts_with('-') {
+        true => Err(implausible(what, text)),
+        false => name(what, text),
+    }
 }
 
 /// One part of a path, fit to be printed.

@@ -1,13 +1,16 @@
 //! The connected side: files, images and OS packages from their public places into the cache, and
 //! a lock that says what they are.
 
-pub mod apt;
+mod apt;
 pub mod cache;
 mod checksum;
 mod credentials;
+pub mod dnf;
 pub mod http;
+mod keyring;
 pub mod kubeadm;
 pub mod oci;
+pub mod packages;
 mod recipes;
 pub mod resolve;
 pub mod store;

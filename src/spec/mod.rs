@@ -13,6 +13,7 @@ pub mod host_range;
 pub mod image;
 pub mod manifest;
 pub mod manifest_document;
+mod package_source;
 pub mod problem;
 mod reader;
 pub mod schema;
