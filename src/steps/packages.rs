@@ -1,6 +1,6 @@
 //! Install OS packages of the bundle with the host's own apt.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -45,13 +45,15 @@ apt() {
 }
 "#;
 
-/// Reads the index from standard input and prints what apt would install, name and version.
+/// Reads the index from standard input and prints what apt would install: name, version, and `new`
+/// for what the host has in no version.
 const SIMULATE: &str = r#"
 mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
 cat >"$base/Packages"
 echo "deb [trusted=yes] file:$base ./" >"$base/sources.list"
 apt update >/dev/null
-apt -s install "$@" | sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1 \2/p'
+apt -s install "$@" | sed -n -e 's/^Inst \([^ ]*\) \[[^]]*\] (\([^ ]*\) .*/\1 \2 newer/p' \
+  -e 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1 \2 new/p'
 "#;
 
 /// Reads the packages from standard input, checks them against apt's index and installs them. No
@@ -84,8 +86,11 @@ done
 "#;
 
 impl InstallPackages {
-    /// What apt would install, out of the set.
-    async fn simulate(&self, context: &StepContext<'_>) -> Result<Vec<LockedPackage>, StepError> {
+    /// What apt would install, out of the set, and whether the host has it in no version yet.
+    async fn simulate(
+        &self,
+        context: &StepContext<'_>,
+    ) -> Result<Vec<(LockedPackage, bool)>, StepError> {
         let script = format!("{APT}{SIMULATE}");
         let index = self.blobs.open(&self.set.index.digest)?;
         let command =
@@ -93,14 +98,16 @@ impl InstallPackages {
         let printed = must(context, "ask apt what it would install", command)
             .await?
             .text();
-        let chosen: BTreeSet<(&str, &str)> = printed
+        let chosen: BTreeMap<(&str, &str), bool> = printed
             .lines()
-            .filter_map(|line| line.split_once(' '))
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                Some(((words.next()?, words.next()?), words.next()? == "new"))
+            })
             .collect();
         let packages = self.set.packages.iter();
         Ok(packages
-            .filter(|p| chosen.contains(&(p.name.as_str(), p.version.as_str())))
-            .cloned()
+            .filter_map(|p| Some((p.clone(), *chosen.get(&(&p.name, &p.version))?)))
             .collect())
     }
 }
@@ -122,12 +129,15 @@ impl Step for InstallPackages {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let packages = self.simulate(context).await?;
-        let names = packages
+        // What is only renewed was the host's before, and stays.
+        let names: Vec<String> = packages
             .iter()
-            .map(|package| package.name.clone())
+            .filter(|(_, is_new)| *is_new)
+            .map(|(package, _)| package.name.clone())
             .collect();
+        let packages: Vec<LockedPackage> = packages.into_iter().map(|(p, _)| p).collect();
         let undo = Undo::Script {
-            title: format!("Remove {} packages", packages.len()),
+            title: format!("Remove {} packages", names.len()),
             script: UNDO.to_owned(),
             arguments: names,
         };
