@@ -42,7 +42,7 @@ run_dnf() { LC_ALL=C dnf --config="$base/dnf.conf" "$@"; }
 /// the repository's name, however the lines are broken.
 const SIMULATE: &str = r#"
 rm -rf "$base"
-mkdir -p "$base/repodata" "$base/repos"
+mkdir -p "$base/repodata" "$base/repos" "$base/log"
 cat >"$base/repodata/primary.xml"
 cat >"$base/repodata/repomd.xml" <<END
 <?xml version="1.0" encoding="UTF-8"?>
@@ -90,7 +90,8 @@ tr -s ' \t\n' '\n' <"$base/table" |
 const INSTALL: &str = r#"
 trap 'rm -rf "$base"' EXIT
 tar -x --no-same-owner -C "$base"
-(cd "$base" && sha256sum --quiet -c SHA256SUMS >&2)
+# Empty where the host has all of them.
+[ ! -s "$base/SHA256SUMS" ] || (cd "$base" && sha256sum --quiet -c SHA256SUMS >&2)
 run_dnf -y install "$@" >"$base/table" 2>&1 || { tail -n 20 "$base/table" >&2; exit 1; }
 "#;
 
