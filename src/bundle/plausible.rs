@@ -110,3 +110,55 @@ fn sizes(lock: &Lock) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::lock::{Descriptor, LockedPackage, PackageFormat};
+    use crate::spec::Arch;
+
+    fn set() -> LockedPackages {
+        let package = |name: &str| LockedPackage {
+            name: name.to_owned(),
+            version: "2:1.0-1.el9".to_owned(),
+            file_name: format!("{name}-1.0-1.el9.noarch.rpm"),
+            url: "https://dnf.example/a.rpm".parse().unwrap(),
+            size: 1,
+            digest: Digest::of(name.as_bytes()),
+        };
+        LockedPackages {
+            distribution: "rhel-like".to_owned(),
+            release: "9".to_owned(),
+            arch: Arch::Amd64,
+            requested: vec!["a".to_owned()],
+            format: PackageFormat::Rpm,
+            index: Descriptor {
+                media_type: PackageFormat::Rpm.index_type().to_owned(),
+                digest: Digest::of(b""),
+                size: 0,
+            },
+            packages: vec![package("a"), package("b")],
+        }
+    }
+
+    #[test]
+    fn names_of_packages_are_no_options_and_no_places() {
+        packages(&set()).unwrap();
+        let spoils: [fn(&mut LockedPackages); 9] = [
+            |set| set.requested = vec!["--installroot=/".to_owned()],
+            |set| set.requested = vec!["a b".to_owned()],
+            |set| set.packages[0].name = "-e".to_owned(),
+            |set| set.packages[0].name = "a\n".to_owned(),
+            |set| set.packages[0].file_name = "../a.rpm".to_owned(),
+            |set| set.packages[0].file_name = "SHA256SUMS".to_owned(),
+            |set| set.packages[0].file_name = set.packages[1].file_name.clone(),
+            |set| set.format = PackageFormat::Deb,
+            |set| set.index.media_type = "text/plain".to_owned(),
+        ];
+        for (at, spoil) in spoils.iter().enumerate() {
+            let mut set = set();
+            spoil(&mut set);
+            assert!(packages(&set).is_err(), "{at}");
+        }
+    }
+}

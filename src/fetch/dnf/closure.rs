@@ -1,43 +1,25 @@
 //! Which packages a list of names needs, and that they can live together.
-//!
-//! Packages are taken one requirement after the other, each time the provider that dnf would prefer.
-//! Where that leads to a conflict or to something that nobody provides, what led there is struck off
-//! and all begins anew: each round strikes one more package off, so that it ends. What is found is
-//! therefore whole and free of conflicts, always; what is not found, where alternatives hang together
-//! in odd ways, is said with its reasons, and naming a package in the manifest decides for it.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::evr::Range;
 use super::package::Package;
 use super::relation::{Capability, Relation};
+use super::rules::Rules;
+use super::solver::take;
 
-/// Rounds after which a set is given up; real ones take a handful.
-const MOST_ROUNDS: usize = 2000;
+/// Reasons that are told for a name that cannot be had.
+const MOST_REASONS: usize = 8;
 
 /// All packages of a set's repositories, by what they give.
 pub struct Universe<'a> {
-    packages: &'a [Package],
+    /// All of them; elsewhere they go by their numbers in here.
+    pub packages: &'a [Package],
     provided: HashMap<&'a str, Vec<(usize, Option<&'a Range>)>>,
     files: HashMap<&'a str, Vec<usize>>,
     by_name: HashMap<&'a str, Vec<usize>>,
     missed_a_file: Cell<bool>,
-}
-
-/// Why something cannot be had, and what to strike off for another try.
-struct Refusal {
-    reason: String,
-    /// A package that was taken although there were others.
-    instead_of: Option<usize>,
-}
-
-/// What was decided so far.
-#[derive(Clone, Default)]
-struct Choice {
-    /// Package → (when it was taken, whether there were others).
-    taken: BTreeMap<usize, (usize, bool)>,
-    queue: VecDeque<usize>,
 }
 
 /// The named packages (or what provides the names) and all that they need, sorted by name. What
@@ -50,26 +32,108 @@ pub fn closure<'a>(
     names: &[String],
     base: &[String],
 ) -> Result<Vec<&'a Package>, Vec<String>> {
-    let mut struck: BTreeMap<usize, String> = BTreeMap::new();
+    let hosts = choose(universe, base, &BTreeSet::new())?;
+    let chosen = choose(universe, names, &hosts)?;
+    let mut chosen: Vec<&Package> = chosen
+        .difference(&hosts)
+        .map(|at| &universe.packages[*at])
+        .collect();
+    chosen.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    Ok(chosen)
+}
+
+/// What names need besides what is there.
+fn choose(
+    universe: &Universe<'_>,
+    names: &[String],
+    there: &BTreeSet<usize>,
+) -> Result<BTreeSet<usize>, Vec<String>> {
+    let named: Vec<(&String, Vec<usize>)> = names
+        .iter()
+        .map(|name| (name, universe.named(name)))
+        .collect();
+    let all = named.iter().flat_map(|(_, found)| found).chain(there);
+    let mut rules = Rules::new(universe, all.copied().collect());
+    for at in there {
+        let words = format!("{} is on every host", universe.packages[*at].label());
+        rules.add(vec![take(*at)], words);
+    }
+    let want = |rules: &mut Rules, (name, found): &(&String, Vec<usize>)| {
+        let clause = found.iter().copied().map(take).collect();
+        rules.add(clause, format!("'{name}' is asked for"));
+    };
     let mut problems = Vec::new();
-    for _ in 0..MOST_ROUNDS {
-        problems.clear();
-        let round = Round {
-            universe,
-            struck: &struck,
-        };
-        match round.run(names, base, &mut problems) {
-            Ok(chosen) if problems.is_empty() => return Ok(chosen),
-            Ok(_) => return Err(problems),
-            Err((package, reason)) => {
-                struck.insert(package, reason);
+    for one in &named {
+        let (name, found) = one;
+        let mut alone = rules.clone();
+        want(&mut alone, one);
+        match alone.solver.clone().solve() {
+            Ok(_) => {}
+            Err(_) if found.is_empty() => problems.push(format!("there is no package '{name}'")),
+            Err(core) => {
+                problems.push(format!(
+                    "'{name}' cannot be had: {}",
+                    reasons(&alone, &core)
+                ));
             }
         }
     }
-    problems.push(format!(
-        "no set was found in {MOST_ROUNDS} tries; name more of the packages to decide between alternatives"
-    ));
-    Err(problems)
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    named.iter().for_each(|one| want(&mut rules, one));
+    match rules.solver.clone().solve() {
+        Ok(chosen) => Ok(with_conditions(universe, &rules, chosen)),
+        Err(core) => {
+            let reasons = reasons(&rules, &core);
+            Err(vec![format!("they cannot be had together: {reasons}")])
+        }
+    }
+}
+
+fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
+    if core.is_empty() {
+        return "no answer was found in reasonable time; name fewer, or more exact ones".to_owned();
+    }
+    let mut words: Vec<&str> = core.iter().map(|number| rules.words(*number)).collect();
+    words.dedup();
+    // What nobody provides tells most.
+    words.sort_by_key(|words| !words.ends_with("provides"));
+    let more = words.len().saturating_sub(MOST_REASONS);
+    words.truncate(MOST_REASONS);
+    match more {
+        0 => words.join("; "),
+        _ => format!("{}; and {more} more", words.join("; ")),
+    }
+}
+
+/// Packages behind conditions that hold on some hosts only are carried too where that is possible,
+/// since no set knows what else its hosts have. A host's dnf takes them where it needs them.
+fn with_conditions(
+    universe: &Universe<'_>,
+    rules: &Rules,
+    mut chosen: BTreeSet<usize>,
+) -> BTreeSet<usize> {
+    let mut seen = BTreeSet::new();
+    while let Some(at) = chosen.iter().copied().find(|at| !seen.contains(at)) {
+        seen.insert(at);
+        for relation in &universe.packages[at].requires {
+            let Relation::When {
+                wanted, otherwise, ..
+            } = relation
+            else {
+                continue;
+            };
+            for part in std::iter::once(wanted).chain(otherwise) {
+                let taken: Vec<usize> = chosen.iter().copied().collect();
+                let larger = rules.with(universe, part, &taken);
+                if let Some(Ok(larger)) = larger.map(|rules| rules.solver.solve()) {
+                    chosen = larger;
+                }
+            }
+        }
+    }
+    chosen
 }
 
 impl<'a> Universe<'a> {
@@ -136,8 +200,8 @@ impl<'a> Universe<'a> {
 
     /// The providers as dnf prefers them: the package of that name, the newest of each name; else
     /// the smallest, as a host without wishes of its own has it. What another one takes the place of
-    /// is no provider.
-    fn preferred(&self, wanted: &Capability) -> Vec<usize> {
+    /// comes last.
+    pub fn preferred(&self, wanted: &Capability) -> Vec<usize> {
         let found = self.providers(wanted);
         let replaced = |at: &usize| {
             let old = &self.packages[*at];
@@ -146,7 +210,8 @@ impl<'a> Universe<'a> {
                 .any(|other| self.packages[*other].obsoletes(old))
         };
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for at in found.iter().copied().filter(|at| !replaced(at)) {
+        let (old, current): (Vec<usize>, Vec<usize>) = found.iter().partition(|at| replaced(at));
+        for at in current {
             by_name.entry(&self.packages[at].name).or_default().push(at);
         }
         let mut names: Vec<(&str, Vec<usize>)> = by_name.into_iter().collect();
@@ -162,324 +227,50 @@ impl<'a> Universe<'a> {
             let newest = versions.first().map(|at| self.packages[*at].installed);
             (*name != wanted.name, newest)
         });
-        names
-            .into_iter()
-            .flat_map(|(_, versions)| versions)
-            .collect()
+        let current = names.into_iter().flat_map(|(_, versions)| versions);
+        current.chain(old).collect()
     }
 
-    /// What is meant by a name that the user wrote: the package, or what takes its place, or what
-    /// provides the name.
+    /// What is meant by a name that the user wrote: a package, or what provides the name. What takes a
+    /// package's place without providing its name is not meant: no host would find it by that name.
     fn named(&self, name: &str) -> Vec<usize> {
-        let wanted = Capability::any(name);
-        let old = self.by_name.get(name).into_iter().flatten();
-        let mut found: Vec<usize> = old
-            .flat_map(|old| {
-                let news = self.packages.iter().enumerate();
-                news.filter(|(_, new)| new.obsoletes(&self.packages[*old]))
-                    .map(|(at, _)| at)
-            })
-            .collect();
-        let mut others = self.preferred(&wanted);
-        others.retain(|at| {
-            let package = &self.packages[*at];
-            !found
-                .iter()
-                .any(|new| self.packages[*new].obsoletes(package))
-        });
-        found.extend(others);
-        found
-    }
-}
-
-/// One try, with some packages struck off.
-struct Round<'u, 'a> {
-    universe: &'u Universe<'a>,
-    struck: &'u BTreeMap<usize, String>,
-}
-
-impl<'a> Round<'_, 'a> {
-    /// All packages, or one to strike off with the reason. Names that cannot be had go to
-    /// `problems`.
-    fn run(
-        &self,
-        names: &[String],
-        base: &[String],
-        problems: &mut Vec<String>,
-    ) -> Result<Vec<&'a Package>, (usize, String)> {
-        let mut choice = Choice::default();
-        self.start(&mut choice, base, problems)?;
-        let hosts: BTreeSet<usize> = choice.taken.keys().copied().collect();
-        self.start(&mut choice, names, problems)?;
-        self.conditions(&mut choice);
-        let mut chosen: Vec<&Package> = choice
-            .taken
-            .keys()
-            .filter(|at| !hosts.contains(at))
-            .map(|at| &self.universe.packages[*at])
-            .collect();
-        chosen.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
-        Ok(chosen)
+        self.preferred(&Capability::any(name))
     }
 
-    fn start(
-        &self,
-        choice: &mut Choice,
-        names: &[String],
-        problems: &mut Vec<String>,
-    ) -> Result<(), (usize, String)> {
-        for name in names {
-            let found = self.universe.named(name);
-            match self.first_that_fits(choice, &found, name) {
-                Ok(Some((at, others))) => self.take(choice, at, others),
-                Ok(None) => {}
-                Err(Refusal {
-                    reason,
-                    instead_of: None,
-                }) => problems.push(match found.is_empty() {
-                    true => format!("there is no package '{name}'"),
-                    false => format!("'{name}' cannot be had: {reason}"),
-                }),
-                Err(Refusal {
-                    reason,
-                    instead_of: Some(at),
-                }) => return Err((at, reason)),
-            }
-        }
-        self.complete(choice)
-    }
-
-    /// Takes what the queue's packages need until nothing is missing.
-    fn complete(&self, choice: &mut Choice) -> Result<(), (usize, String)> {
-        loop {
-            while let Some(at) = choice.queue.pop_front() {
-                self.needs(choice, at)?;
-            }
-            // What was taken since may have made conditions true.
-            let open: Vec<usize> = choice.taken.keys().copied().collect();
-            for at in open {
-                if self.universe.packages[at]
-                    .requires
-                    .iter()
-                    .any(|r| !self.holds(choice, r))
-                {
-                    self.needs(choice, at)?;
-                }
-            }
-            if choice.queue.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn needs(&self, choice: &mut Choice, at: usize) -> Result<(), (usize, String)> {
-        let package = &self.universe.packages[at];
-        for relation in &package.requires {
-            self.have(choice, relation).map_err(|refusal| {
-                let reason = format!("{} wants {}", package.label(), refusal.reason);
-                (refusal.instead_of.unwrap_or(at), reason)
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Packages behind conditions that hold on some hosts only: carried too where that is possible,
-    /// since no set knows what else its hosts have. A host's dnf takes them where it needs them.
-    fn conditions(&self, choice: &mut Choice) {
-        let mut seen = BTreeSet::new();
-        loop {
-            let next = choice.taken.keys().copied().find(|at| seen.insert(*at));
-            let Some(at) = next else { return };
-            for relation in &self.universe.packages[at].requires {
-                let Relation::When {
-                    wanted, otherwise, ..
-                } = relation
-                else {
-                    continue;
-                };
-                for part in std::iter::once(wanted).chain(otherwise) {
-                    let mut larger = choice.clone();
-                    if self.have(&mut larger, part).is_ok() && self.complete(&mut larger).is_ok() {
-                        *choice = larger;
-                    }
+    /// Everything that packages may lead to, by whatever choice.
+    pub fn reach(&self, start: Vec<usize>) -> BTreeSet<usize> {
+        let (mut open, mut reached) = (start, BTreeSet::new());
+        while let Some(at) = open.pop() {
+            if reached.insert(at) {
+                for relation in &self.packages[at].requires {
+                    relation.each_capability(&mut |wanted| open.extend(self.providers(wanted)));
                 }
             }
         }
+        reached
     }
 
-    fn take(&self, choice: &mut Choice, at: usize, others: bool) {
-        let when = choice.taken.len();
-        choice.taken.insert(at, (when, others));
-        choice.queue.push_back(at);
-    }
-
-    /// Makes a relation hold.
-    fn have(&self, choice: &mut Choice, relation: &Relation) -> Result<(), Refusal> {
-        if self.holds(choice, relation) {
-            return Ok(());
+    /// Those that cannot live with a package, as far as it says so itself: other versions of it, what
+    /// it takes the place of, what it is in conflict with. Rich conflicts are left to the host's dnf.
+    pub fn enemies(&self, at: usize) -> BTreeSet<usize> {
+        let package = &self.packages[at];
+        let same_name = self
+            .by_name
+            .get(package.name.as_str())
+            .into_iter()
+            .flatten();
+        let mut enemies: BTreeSet<usize> = same_name.copied().filter(|other| *other < at).collect();
+        for old in &package.obsoletes {
+            let olds = self.by_name.get(old.name.as_str()).into_iter().flatten();
+            enemies.extend(olds.filter(|other| package.obsoletes(&self.packages[**other])));
         }
-        match relation {
-            Relation::Plain(wanted) => {
-                let found = self.universe.preferred(wanted);
-                self.one_of(choice, &found, &wanted.to_string())
-            }
-            Relation::And(parts) => parts.iter().try_for_each(|part| self.have(choice, part)),
-            Relation::Or(parts) => {
-                let mut last = None;
-                for part in parts {
-                    let mut tried = choice.clone();
-                    match self.have(&mut tried, part) {
-                        Ok(()) => {
-                            *choice = tried;
-                            return Ok(());
-                        }
-                        Err(refusal) => last = Some(refusal),
-                    }
-                }
-                let instead_of = last.and_then(|refusal| refusal.instead_of);
-                let reason = format!("{relation}, none of which can be had");
-                Err(Refusal { reason, instead_of })
-            }
-            Relation::With(_) | Relation::Without(..) => {
-                let found = self.of_one_package(relation);
-                self.one_of(choice, &found, &relation.to_string())
-            }
-            Relation::When {
-                wanted,
-                condition,
-                holds,
-                otherwise,
-            } => match (self.holds(choice, condition) == *holds, otherwise) {
-                (true, _) => self.have(choice, wanted),
-                (false, Some(otherwise)) => self.have(choice, otherwise),
-                (false, None) => Ok(()),
-            },
-        }
-    }
-
-    /// Whether a relation holds among what was taken.
-    fn holds(&self, choice: &Choice, relation: &Relation) -> bool {
-        match relation {
-            Relation::Plain(wanted) => {
-                let mut found = self.universe.providers(wanted).into_iter();
-                found.any(|at| choice.taken.contains_key(&at))
-            }
-            Relation::And(parts) => parts.iter().all(|part| self.holds(choice, part)),
-            Relation::Or(parts) => parts.iter().any(|part| self.holds(choice, part)),
-            Relation::With(_) | Relation::Without(..) => {
-                let mut found = self.of_one_package(relation).into_iter();
-                found.any(|at| choice.taken.contains_key(&at))
-            }
-            Relation::When {
-                wanted,
-                condition,
-                holds,
-                otherwise,
-            } => match (self.holds(choice, condition) == *holds, otherwise) {
-                (true, _) => self.holds(choice, wanted),
-                (false, Some(otherwise)) => self.holds(choice, otherwise),
-                (false, None) => true,
-            },
-        }
-    }
-
-    /// The packages that give all of a `with`, or the first but not the second of a `without`.
-    fn of_one_package(&self, relation: &Relation) -> Vec<usize> {
-        match relation {
-            Relation::Plain(wanted) => self.universe.preferred(wanted),
-            Relation::With(parts) => {
-                let mut parts = parts.iter().map(|part| self.of_one_package(part));
-                let mut all = parts.next().unwrap_or_default();
-                for part in parts {
-                    all.retain(|at| part.contains(at));
-                }
-                all
-            }
-            Relation::Without(first, second) => {
-                let not = self.of_one_package(second);
-                let mut all = self.of_one_package(first);
-                all.retain(|at| !not.contains(at));
-                all
-            }
-            Relation::Or(parts) => parts.iter().flat_map(|p| self.of_one_package(p)).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn one_of(&self, choice: &mut Choice, found: &[usize], wanted: &str) -> Result<(), Refusal> {
-        if let Some((at, others)) = self.first_that_fits(choice, found, wanted)? {
-            self.take(choice, at, others);
-        }
-        Ok(())
-    }
-
-    /// The first of some packages that lives with those taken, and whether there were others;
-    /// `None` where one of them is taken already.
-    fn first_that_fits(
-        &self,
-        choice: &Choice,
-        found: &[usize],
-        wanted: &str,
-    ) -> Result<Option<(usize, bool)>, Refusal> {
-        if found.iter().any(|at| choice.taken.contains_key(at)) {
-            return Ok(None);
-        }
-        if found.is_empty() {
-            let reason = format!("{wanted}, which no package provides");
-            return Err(Refusal {
-                reason,
-                instead_of: None,
-            });
-        }
-        let open: Vec<usize> = found
-            .iter()
-            .copied()
-            .filter(|at| !self.struck.contains_key(at))
-            .collect();
-        let mut in_the_way: Option<(usize, usize)> = None;
-        let mut reasons: Vec<String> = found
-            .iter()
-            .filter_map(|at| self.struck.get(at))
-            .take(3)
-            .cloned()
-            .collect();
-        for at in &open {
-            let enemies = self.enemies(choice, *at);
-            if enemies.is_empty() {
-                return Ok(Some((*at, open.len() > 1)));
-            }
-            for enemy in enemies {
-                let packages = self.universe.packages;
-                let (own, other) = (packages[*at].label(), packages[enemy].label());
-                reasons.push(format!("{own} cannot be installed beside {other}"));
-                let (when, others) = choice.taken[&enemy];
-                if others && in_the_way.is_none_or(|(latest, _)| when > latest) {
-                    in_the_way = Some((when, enemy));
-                }
+        for relation in &package.conflicts {
+            if let Relation::Plain(wanted) = relation {
+                enemies.extend(self.providers(wanted));
             }
         }
-        reasons.truncate(5);
-        let reason = format!("{wanted} ({})", reasons.join("; "));
-        let instead_of = in_the_way.map(|(_, enemy)| enemy);
-        Err(Refusal { reason, instead_of })
-    }
-
-    /// Those taken that cannot live with a package.
-    fn enemies(&self, choice: &Choice, at: usize) -> Vec<usize> {
-        let package = &self.universe.packages[at];
-        let hurts = |one: &Package, other: &Package| {
-            one.obsoletes(other)
-                || one.conflicts.iter().any(
-                    |relation| matches!(relation, Relation::Plain(wanted) if other.gives(wanted)),
-                )
-        };
-        let taken = choice.taken.keys().copied();
-        taken
-            .filter(|other| {
-                let other = &self.universe.packages[*other];
-                other.name == package.name || hurts(package, other) || hurts(other, package)
-            })
-            .collect()
+        enemies.remove(&at);
+        enemies
     }
 }
 

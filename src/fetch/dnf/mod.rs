@@ -19,6 +19,8 @@ mod primary;
 mod relation;
 mod repomd;
 mod rpm_file;
+mod rules;
+mod solver;
 mod unpack;
 mod xml;
 

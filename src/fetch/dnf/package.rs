@@ -59,15 +59,6 @@ impl Package {
         format!("{}-{}.{}", self.name, self.evr, self.arch)
     }
 
-    /// Whether it gives what is wanted: by what it provides, or by a file.
-    pub fn gives(&self, wanted: &Capability) -> bool {
-        let provided = self
-            .provides
-            .iter()
-            .any(|given| given.name == wanted.name && wanted.takes(given.range.as_ref()));
-        provided || (wanted.name.starts_with('/') && self.files.contains(&wanted.name))
-    }
-
     /// Whether it takes the place of another: obsoletes mean packages, not what they provide.
     pub fn obsoletes(&self, other: &Self) -> bool {
         let own = super::evr::Range {

@@ -2,6 +2,7 @@
 //! and what their package managers make of it on a host.
 
 mod closures;
+mod debian;
 mod site;
 mod versions;
 

@@ -255,15 +255,15 @@ impl Site {
         }
     }
 
-    /// Signs a file as the key that is trusted.
+    /// Signs a file as the key that is trusted, beside it.
     pub fn sign(&self, file: &Path) {
-        let signed = Command::new("gpg")
-            .args(["--batch", "--quiet", "--armor", "--detach-sign", "--yes"])
-            .args(["--local-user", "key@lab.example"])
-            .arg(file)
-            .env("GNUPGHOME", MADE.path().join("gnupg"))
-            .status();
-        assert!(signed.unwrap().success());
+        gpg(&["--armor", "--detach-sign"], &[file.as_os_str()]);
+    }
+
+    /// Signs a text as the key that is trusted, around it.
+    pub fn clear_sign(&self, file: &Path, signed: &Path) {
+        let arguments = ["--output".as_ref(), signed.as_os_str(), file.as_os_str()];
+        gpg(&["--clear-sign"], &arguments);
     }
 
     pub fn at(&self, path: &str) -> PathBuf {
@@ -274,6 +274,20 @@ impl Site {
     pub fn find(&self, folder: &str, end: &str) -> PathBuf {
         find(&self.at(folder), end)
     }
+}
+
+/// Options go before files.
+fn gpg(action: &[&str], files: &[&std::ffi::OsStr]) {
+    let (output, files) = files.split_at(files.len() - 1);
+    let signed = Command::new("gpg")
+        .args(["--batch", "--quiet", "--yes"])
+        .args(["--local-user", "key@lab.example"])
+        .args(output)
+        .args(action)
+        .args(files)
+        .env("GNUPGHOME", MADE.path().join("gnupg"))
+        .status();
+    assert!(signed.unwrap().success());
 }
 
 pub fn find(folder: &Path, end: &str) -> PathBuf {
