@@ -28,13 +28,15 @@ for name in sorted(os.listdir(root + "/repos"), key=int):
         base.conf.install_weak_deps = False
         base.conf.best = False
         base.conf.substitutions["releasever"] = "9"
+        base.conf.module_platform_id = "platform:el9"
         base.repos.add_new_repo("r" + name, base.conf, baseurl=["file://" + root + "/repos/" + name])
         base.fill_sack(load_system_repo=False)
         try:
             base.install("p0")
             base.install("p1")
             base.resolve()
-            print("yes", *sorted(package.name for package in base.transaction.install_set))
+            names = (f"{p.name}-{p.version}-{p.release}" for p in base.transaction.install_set)
+            print("yes", *sorted(names))
         except dnf.exceptions.Error as error:
             print("no", str(error).replace("\n", " "))
 "#;
@@ -46,16 +48,8 @@ fn random(dice: &mut Dice) -> String {
     );
     for at in 0..PACKAGES {
         for version in 1..=1 + dice.roll(2) {
-            let label = format!("p{at}-{version}");
-            let _ = write!(
-                text,
-                "<package type=\"rpm\"><name>p{at}</name><arch>noarch</arch><version epoch=\"0\" ver=\"{version}\" rel=\"1\"/>\
-                 <checksum type=\"sha256\" pkgid=\"YES\">{}</checksum><summary/><description/>\
-                 <size package=\"1\" installed=\"{}\" archive=\"1\"/><location href=\"{label}.rpm\"/><format>\
-                 <rpm:provides><rpm:entry name=\"p{at}\" flags=\"EQ\" epoch=\"0\" ver=\"{version}\" rel=\"1\"/>",
-                Digest::of(label.as_bytes()).hex(),
-                1 + dice.roll(50),
-            );
+            let installed = 1 + dice.roll(50);
+            text.push_str(&package(&format!("p{at}"), version, installed));
             if dice.roll(2) == 0 {
                 let _ = write!(text, "<rpm:entry name=\"v{}\"/>", dice.roll(4));
             }
@@ -78,6 +72,17 @@ fn random(dice: &mut Dice) -> String {
         }
     }
     text + "</metadata>"
+}
+
+/// The beginning of a package's element, up to what else it provides.
+pub fn package(name: &str, version: usize, installed: usize) -> String {
+    format!(
+        "<package type=\"rpm\"><name>{name}</name><arch>noarch</arch><version epoch=\"0\" ver=\"{version}\" rel=\"1\"/>\
+         <checksum type=\"sha256\" pkgid=\"YES\">{}</checksum><summary/><description/>\
+         <size package=\"1\" installed=\"{installed}\" archive=\"1\"/><location href=\"{name}-{version}.rpm\"/><format>\
+         <rpm:provides><rpm:entry name=\"{name}\" flags=\"EQ\" epoch=\"0\" ver=\"{version}\" rel=\"1\"/>",
+        Digest::of(format!("{name}-{version}").as_bytes()).hex(),
+    )
 }
 
 fn plain(dice: &mut Dice) -> String {
@@ -103,24 +108,36 @@ fn requirement(dice: &mut Dice) -> String {
     format!("<rpm:entry name=\"{rich}\"/>")
 }
 
-fn write_repository(folder: &Path, primary: &str) {
+/// A repository without packages, and with modules where there are any.
+pub fn write_repository(folder: &Path, primary: &str, modules: &str) {
     std::fs::create_dir_all(folder.join("repodata")).unwrap();
     std::fs::write(folder.join("repodata/primary.xml"), primary).unwrap();
-    let hex = Digest::of(primary.as_bytes()).hex();
+    let mut parts = vec![("primary", "primary.xml", primary)];
+    if !modules.is_empty() {
+        std::fs::write(folder.join("repodata/modules.yaml"), modules).unwrap();
+        parts.push(("modules", "modules.yaml", modules));
+    }
+    let parts: String = parts
+        .iter()
+        .map(|(kind, name, text)| {
+            let (hex, size) = (Digest::of(text.as_bytes()).hex(), text.len());
+            format!(
+                "<data type=\"{kind}\"><checksum type=\"sha256\">{hex}</checksum>\
+                 <location href=\"repodata/{name}\"/><timestamp>0</timestamp><size>{size}</size></data>"
+            )
+        })
+        .collect();
     let repomd = format!(
-        "<repomd xmlns=\"http://linux.duke.edu/metadata/repo\"><revision>0</revision>\
-         <data type=\"primary\"><checksum type=\"sha256\">{hex}</checksum>\
-         <location href=\"repodata/primary.xml\"/><timestamp>0</timestamp><size>{}</size></data></repomd>",
-        primary.len()
+        "<repomd xmlns=\"http://linux.duke.edu/metadata/repo\"><revision>0</revision>{parts}</repomd>"
     );
     std::fs::write(folder.join("repodata/repomd.xml"), repomd).unwrap();
 }
 
 /// What dnf says of repositories, one after the other.
-fn ask_dnf(primaries: &[String]) -> Vec<String> {
+pub fn ask_dnf(primaries: &[String], modules: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (at, primary) in primaries.iter().enumerate() {
-        write_repository(&folder.path().join(format!("repos/{at}")), primary);
+        write_repository(&folder.path().join(format!("repos/{at}")), primary, modules);
     }
     let output = Command::new("/usr/bin/python3")
         .args(["-c", ASK_DNF])
@@ -134,7 +151,8 @@ fn ask_dnf(primaries: &[String]) -> Vec<String> {
     answers
 }
 
-fn source(at: usize) -> PackageSource {
+/// A set of `p0` and `p1` over one repository.
+pub fn source(at: usize) -> PackageSource {
     PackageSource {
         distribution: "rhel-like".into(),
         release: at.to_string(),
@@ -154,12 +172,12 @@ fn source(at: usize) -> PackageSource {
 async fn what_dnf_can_install_kubexm_finds_and_what_kubexm_finds_dnf_can_install() {
     let mut dice = Dice(8);
     let primaries: Vec<String> = (0..REPOSITORIES).map(|_| random(&mut dice)).collect();
-    let theirs = ask_dnf(&primaries);
+    let theirs = ask_dnf(&primaries, "");
     let site = Site::start().await;
     let mut found = Vec::new();
     for (at, primary) in primaries.iter().enumerate() {
         let folder = site.at(&at.to_string());
-        write_repository(&folder, primary);
+        write_repository(&folder, primary, "");
         for package in 0..PACKAGES {
             for version in 1..3 {
                 let label = format!("p{package}-{version}");
@@ -167,9 +185,13 @@ async fn what_dnf_can_install_kubexm_finds_and_what_kubexm_finds_dnf_can_install
             }
         }
         site.sign(&folder.join("repodata/repomd.xml"));
-        let (answer, words) = (&theirs[at], theirs[at].split(' '));
+        let answer = &theirs[at];
+        let words = answer.strip_prefix("yes").unwrap_or_default().split(' ');
         // dnf takes for `p0` what obsoletes it, too; a host would not find that by the name.
-        let is_possible = words.filter(|word| ["p0", "p1"].contains(word)).count() == 2;
+        let is_possible = words
+            .filter(|w| w.starts_with("p0-") || w.starts_with("p1-"))
+            .count()
+            == 2;
         match resolve(&site.http, &source(at), Arch::Amd64, None).await {
             Ok(set) => {
                 assert!(answer.starts_with("yes"), "{answer}\n{set:?}\n{primary}");
@@ -181,7 +203,7 @@ async fn what_dnf_can_install_kubexm_finds_and_what_kubexm_finds_dnf_can_install
     }
     let count = found.len();
     assert!((5..REPOSITORIES - 1).contains(&count), "{count}");
-    for (answer, index) in ask_dnf(&found).iter().zip(&found) {
+    for (answer, index) in ask_dnf(&found, "").iter().zip(&found) {
         assert!(answer.starts_with("yes"), "{answer}\n{index}");
     }
 }
