@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::evr::Range;
 use super::package::Package;
 use super::relation::{Capability, Relation};
-use super::rules::Rules;
+use super::rules::{self, Clauses, Rules};
 use super::solver::take;
 
 /// Reasons that are told for a name that cannot be had.
@@ -115,25 +115,34 @@ fn with_conditions(
     mut chosen: BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
-    while let Some(at) = chosen.iter().copied().find(|at| !seen.contains(at)) {
-        seen.insert(at);
-        for relation in &universe.packages[at].requires {
-            let Relation::When {
+    loop {
+        let fresh: Vec<usize> = chosen.difference(&seen).copied().collect();
+        seen.extend(&fresh);
+        let relations = fresh.iter().flat_map(|at| &universe.packages[*at].requires);
+        let parts = relations.flat_map(|relation| match relation {
+            Relation::When {
                 wanted, otherwise, ..
-            } = relation
-            else {
-                continue;
-            };
-            for part in std::iter::once(wanted).chain(otherwise) {
-                let taken: Vec<usize> = chosen.iter().copied().collect();
-                let larger = rules.with(universe, part, &taken);
-                if let Some(Ok(larger)) = larger.map(|rules| rules.solver.solve()) {
-                    chosen = larger;
-                }
+            } => std::iter::once(wanted).chain(otherwise).collect(),
+            _ => Vec::new(),
+        });
+        let mut missing: Vec<Clauses> = parts
+            .map(|part| rules::missing(universe, part, &chosen))
+            .collect();
+        missing.retain(|clauses| !clauses.is_empty());
+        if missing.is_empty() {
+            return chosen;
+        }
+        // Nearly always all of them can be had, and asking once is enough.
+        if let Ok(larger) = rules.with(&chosen, &missing).solver.solve() {
+            chosen = larger;
+            continue;
+        }
+        for one in missing.chunks(1) {
+            if let Ok(larger) = rules.with(&chosen, one).solver.solve() {
+                chosen = larger;
             }
         }
     }
-    chosen
 }
 
 impl<'a> Universe<'a> {

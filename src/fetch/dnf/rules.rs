@@ -1,6 +1,6 @@
 //! What packages want of each other, as clauses for the solver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::closure::Universe;
 use super::relation::{Capability, Relation};
@@ -10,7 +10,7 @@ use super::solver::{Literal, Solver, leave, take};
 const MOST_CLAUSES: usize = 2000;
 
 /// Clauses of which all must hold; in each, one literal.
-type Clauses = Vec<Vec<Literal>>;
+pub type Clauses = Vec<Vec<Literal>>;
 
 /// The clauses of all packages that some names can lead to, and what each says in words.
 #[derive(Clone)]
@@ -74,22 +74,27 @@ impl Rules {
         self.words.get(&number).map_or("", String::as_str)
     }
 
-    /// These rules where a relation must hold, and where these packages are taken.
-    pub fn with(
-        &self,
-        universe: &Universe<'_>,
-        relation: &Relation,
-        taken: &[usize],
-    ) -> Option<Self> {
+    /// These rules where packages are taken and more clauses hold.
+    pub fn with(&self, taken: &BTreeSet<usize>, more: &[Clauses]) -> Self {
         let mut rules = self.clone();
         for at in taken {
-            rules.add(vec![take(*at)], String::new());
+            rules.solver.add(vec![take(*at)]);
         }
-        for clause in clauses(universe, relation, true)? {
-            rules.add(clause, String::new());
+        for clause in more.iter().flatten() {
+            rules.solver.add(clause.clone());
         }
-        Some(rules)
+        rules
     }
+}
+
+/// The clauses of a relation that do not hold where just these packages are taken.
+pub fn missing(universe: &Universe<'_>, relation: &Relation, taken: &BTreeSet<usize>) -> Clauses {
+    let mut missing = clauses(universe, relation, true).unwrap_or_default();
+    missing.retain(|clause| {
+        let holds = |literal: &Literal| taken.contains(&literal.thing) == literal.taken;
+        !clause.iter().any(holds)
+    });
+    missing
 }
 
 /// A relation, or its contrary, as clauses. None where they would be too many.
