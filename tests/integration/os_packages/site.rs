@@ -161,12 +161,18 @@ pub const NEEDED: [&str; 10] = [
 
 /// The folder of all that is made once: `base` and `apps` (repositories; the first packed with xz and
 /// with a signed `repomd.xml`), `key` and `stranger` (keys), `plain` (packages without signature).
-pub static MADE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
+///
+/// It lies where the next run removes it: nobody drops what is static.
+pub static MADE: LazyLock<Made> = LazyLock::new(|| {
+    let folder = Made(Path::new(env!("CARGO_TARGET_TMPDIR")).join("os-packages"));
+    let _ = std::fs::remove_dir_all(folder.path());
+    std::fs::create_dir_all(folder.path()).unwrap();
     let script = r#"
 cd "$1"
-export GNUPGHOME=$PWD/gnupg HOME=$PWD
-mkdir -m 700 gnupg
+export HOME=$PWD
+# Its sockets want a short path.
+GNUPGHOME=$(mktemp -d)
+export GNUPGHOME
 mkdir base apps plain
 for name in key stranger; do
   gpg --batch --quiet --passphrase '' --quick-gen-key "$name@lab.example" rsa2048 sign never 2>gpg.log &
@@ -186,6 +192,7 @@ createrepo_c -q --general-compress-type xz base
 createrepo_c -q apps
 gpg --batch --armor --detach-sign --local-user key@lab.example base/repodata/repomd.xml
 gpgconf --kill all
+mv "$GNUPGHOME" gnupg
 "#;
     std::fs::write(folder.path().join("new.spec"), NEW).unwrap();
     std::fs::write(folder.path().join("old.spec"), OLD).unwrap();
@@ -202,6 +209,15 @@ gpgconf --kill all
     );
     folder
 });
+
+/// A folder.
+pub struct Made(PathBuf);
+
+impl Made {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 /// Serves the files below a folder.
 struct Folder(PathBuf);
@@ -276,16 +292,24 @@ impl Site {
     }
 }
 
-/// Options go before files.
+/// Options go before files. The agent that gpg starts is for this call alone, and ended with it.
 fn gpg(action: &[&str], files: &[&std::ffi::OsStr]) {
+    const SIGN: &str = r#"
+chmod 700 "$GNUPGHOME"
+cp -r "$1/." "$GNUPGHOME"
+shift
+gpg --batch --quiet --yes --local-user key@lab.example "$@"
+gpgconf --kill all
+"#;
+    let home = tempfile::tempdir().unwrap();
     let (output, files) = files.split_at(files.len() - 1);
-    let signed = Command::new("gpg")
-        .args(["--batch", "--quiet", "--yes"])
-        .args(["--local-user", "key@lab.example"])
+    let signed = Command::new("sh")
+        .args(["-euc", SIGN, "sign"])
+        .arg(MADE.path().join("gnupg"))
         .args(output)
         .args(action)
         .args(files)
-        .env("GNUPGHOME", MADE.path().join("gnupg"))
+        .env("GNUPGHOME", home.path())
         .status();
     assert!(signed.unwrap().success());
 }
