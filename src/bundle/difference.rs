@@ -102,7 +102,8 @@ fn things(lock: &Lock) -> BTreeMap<String, String> {
     }
     for set in &lock.packages {
         for package in &set.packages {
-            let name = format!("package {} {} {}", package.name, set.release, set.arch);
+            let place = format!("{} {} {}", set.distribution, set.release, set.arch);
+            let name = format!("package {} {place}", package.name);
             let is = format!("{} ({})", package.version, short(&package.digest));
             things.insert(name, is);
         }

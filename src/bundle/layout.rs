@@ -121,11 +121,11 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
             kind,
             index.digest,
             index.size,
-            &format!("{place}/Packages"),
+            &format!("{place}/{}", set.format.index_path()),
         ));
         for package in &set.packages {
             let title = format!("{place}/{}", package.file_name);
-            let kind = "application/vnd.debian.binary-package";
+            let kind = set.format.package_type();
             layers.push(descriptor(kind, package.digest, package.size, &title));
         }
     }

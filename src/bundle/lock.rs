@@ -135,18 +135,66 @@ pub struct Descriptor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPackages {
-    /// `ID` of os-release: `debian`.
+    /// `ID` of os-release, such as `debian`, or `rhel-like`.
     pub distribution: String,
-    /// `VERSION_CODENAME` of os-release: `trixie`.
+    /// `VERSION_CODENAME` of os-release, such as `trixie`, or (the beginning of) `VERSION_ID`.
     pub release: String,
     /// Architecture.
     pub arch: Arch,
     /// The names that were asked for.
     pub requested: Vec<String>,
-    /// A Debian `Packages` index over exactly these packages, `Filename: ./<file name>`.
+    /// Kind of package.
+    #[serde(default)]
+    pub format: PackageFormat,
+    /// The list of exactly these packages, all in one folder, that a host's package manager reads.
     pub index: Descriptor,
     /// The packages, sorted by name.
     pub packages: Vec<LockedPackage>,
+}
+
+/// A kind of OS package.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PackageFormat {
+    /// For dpkg and apt.
+    #[default]
+    Deb,
+    /// For rpm and dnf.
+    Rpm,
+}
+
+impl PackageFormat {
+    /// Media type of the index.
+    pub fn index_type(self) -> &'static str {
+        match self {
+            Self::Deb => "application/vnd.debian.packages-index",
+            Self::Rpm => "application/vnd.rpm.primary+xml",
+        }
+    }
+
+    /// Media type of a package.
+    pub fn package_type(self) -> &'static str {
+        match self {
+            Self::Deb => "application/vnd.debian.binary-package",
+            Self::Rpm => "application/x-rpm",
+        }
+    }
+
+    /// Where package managers look for the index, below the folder of the packages.
+    pub fn index_path(self) -> &'static str {
+        match self {
+            Self::Deb => "Packages",
+            Self::Rpm => "repodata/primary.xml",
+        }
+    }
+
+    /// How the names of package files end.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Deb => ".deb",
+            Self::Rpm => ".rpm",
+        }
+    }
 }
 
 /// One OS package.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lock::Lock;
+use super::lock::{Lock, LockedPackages};
 use crate::spec::Digest;
 
 /// Nothing in a lock has a longer name.
@@ -25,11 +25,7 @@ pub fn check(lock: &Lock) -> Result<(), String> {
     for set in &lock.packages {
         name("distribution", &set.distribution)?;
         name("release", &set.release)?;
-        for package in &set.packages {
-            name("package", &package.name)?;
-            name("package version", &package.version)?;
-            name("file name", &package.file_name)?;
-        }
+        packages(set)?;
     }
     let mut names = BTreeSet::new();
     for own in &lock.own {
@@ -43,6 +39,36 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         }
     }
     sizes(lock)
+}
+
+/// Names of packages become arguments of commands, and their files the members of an archive that
+/// hosts unpack: each has a name of its own, which no option and no other file of the set has.
+fn packages(set: &LockedPackages) -> Result<(), String> {
+    if set.index.media_type != set.format.index_type() {
+        return Err(implausible("package index", &set.index.media_type));
+    }
+    for requested in &set.requested {
+        argument("package", requested)?;
+    }
+    let mut files = BTreeSet::new();
+    for package in &set.packages {
+        argument("package", &package.name)?;
+        argument("package version", &package.version)?;
+        argument("file name", &package.file_name)?;
+        let is_package = package.file_name.ends_with(set.format.suffix());
+        if !is_package || !files.insert(&package.file_name) {
+            return Err(implausible("package file", &package.file_name));
+        }
+    }
+    Ok(())
+}
+
+/// A name that no program takes for an option.
+fn argument(what: &str, text: &str) -> Result<(), String> {
+    match text.starts_with('-') {
+        true => Err(implausible(what, text)),
+        false => name(what, text),
+    }
 }
 
 /// One part of a path, fit to be printed.
@@ -95,4 +121,56 @@ fn sizes(lock: &Lock) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::lock::{Descriptor, LockedPackage, PackageFormat};
+    use crate::spec::Arch;
+
+    fn set() -> LockedPackages {
+        let package = |name: &str| LockedPackage {
+            name: name.to_owned(),
+            version: "2:1.0-1.el9".to_owned(),
+            file_name: format!("{name}-1.0-1.el9.noarch.rpm"),
+            url: "https://dnf.example/a.rpm".parse().unwrap(),
+            size: 1,
+            digest: Digest::of(name.as_bytes()),
+        };
+        LockedPackages {
+            distribution: "rhel-like".to_owned(),
+            release: "9".to_owned(),
+            arch: Arch::Amd64,
+            requested: vec!["a".to_owned()],
+            format: PackageFormat::Rpm,
+            index: Descriptor {
+                media_type: PackageFormat::Rpm.index_type().to_owned(),
+                digest: Digest::of(b""),
+                size: 0,
+            },
+            packages: vec![package("a"), package("b")],
+        }
+    }
+
+    #[test]
+    fn names_of_packages_are_no_options_and_no_places() {
+        packages(&set()).unwrap();
+        let spoils: [fn(&mut LockedPackages); 9] = [
+            |set| set.requested = vec!["--installroot=/".to_owned()],
+            |set| set.requested = vec!["a b".to_owned()],
+            |set| set.packages[0].name = "-e".to_owned(),
+            |set| set.packages[0].name = "a\n".to_owned(),
+            |set| set.packages[0].file_name = "../a.rpm".to_owned(),
+            |set| set.packages[0].file_name = "SHA256SUMS".to_owned(),
+            |set| set.packages[0].file_name = set.packages[1].file_name.clone(),
+            |set| set.format = PackageFormat::Deb,
+            |set| set.index.media_type = "text/plain".to_owned(),
+        ];
+        for (at, spoil) in spoils.iter().enumerate() {
+            let mut set = set();
+            spoil(&mut set);
+            assert!(packages(&set).is_err(), "{at}");
+        }
+    }
 }

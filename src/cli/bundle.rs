@@ -289,7 +289,8 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
     }
     for set in &bundle.lock().packages {
         for package in &set.packages {
-            let name = format!("{} {} ({})", package.name, package.version, set.release);
+            let place = format!("{} {}", set.distribution, set.release);
+            let name = format!("{} {} ({place})", package.name, package.version);
             line("package", &name, package.size, &package.digest);
         }
     }

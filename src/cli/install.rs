@@ -119,9 +119,8 @@ async fn dry_run(
     let findings = session::preflight(cluster, &hosts, &facts, opened).await;
     let mut inputs = session::inputs_without_hosts(cluster, opened);
     for (name, facts) in &facts {
-        let (distribution, release) = facts.release();
         if let Some(machine) = inputs.machines.get_mut(name) {
-            machine.release = Some((distribution.to_owned(), release.to_owned()));
+            machine.releases = facts.releases();
             machine.has_name_server = facts.one("nameserver").is_some();
             machine.is_node = facts.is("initialized") || facts.is("joined");
         }

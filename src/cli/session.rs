@@ -187,14 +187,12 @@ pub fn inputs<'a>(
     let mut machines = BTreeMap::new();
     for (name, facts) in facts {
         let Some(arch) = facts.arch() else { continue };
-        let (distribution, release) = facts.release();
-        let release = Some((distribution.to_owned(), release.to_owned()));
         let is_node = facts.is("initialized") || facts.is("joined");
         machines.insert(
             name.clone(),
             Machine {
                 arch,
-                release,
+                releases: facts.releases(),
                 has_name_server: facts.one("nameserver").is_some(),
                 is_node,
             },
@@ -257,7 +255,7 @@ pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) ->
                 host.name.clone(),
                 Machine {
                     arch,
-                    release: None,
+                    releases: Vec::new(),
                     has_name_server: true,
                     is_node: false,
                 },

@@ -27,8 +27,8 @@ use crate::steps::{Payload, Source};
 pub struct Machine {
     /// Architecture.
     pub arch: Arch,
-    /// Distribution and release.
-    pub release: Option<(String, String)>,
+    /// Distribution and release, in all ways in which a bundle may name them.
+    pub releases: Vec<(String, String)>,
     /// Whether its resolv.conf names a server.
     pub has_name_server: bool,
     /// Whether it is a node already.
@@ -202,7 +202,7 @@ impl Inputs<'_> {
             .unwrap_or(Arch::Amd64);
         let unseen = Machine {
             arch,
-            release: None,
+            releases: Vec::new(),
             has_name_server: true,
             is_node: false,
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{DeployError, ETC, Inputs};
+use crate::bundle::lock::LockedPackages;
 use crate::plan::Task;
 use crate::render::{self, os};
 use crate::spec::cluster::HostSpec;
@@ -84,11 +85,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         &[ETC, "/run/kubexm"],
     )?);
     if system.install_packages
-        && let Some((distribution, release)) = &inputs.machine(&host.name).release
-        && let Some(set) =
-            inputs
-                .lock
-                .package_set(distribution, release, inputs.machine(&host.name).arch)
+        && let Some(set) = packages(inputs, host)
     {
         task = task.step(InstallPackages {
             set: set.clone(),
@@ -147,6 +144,15 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         });
     }
     Ok(task)
+}
+
+/// The bundle's packages for what a host says that it is.
+fn packages<'a>(inputs: &'a Inputs<'_>, host: &HostSpec) -> Option<&'a LockedPackages> {
+    let machine = inputs.machine(&host.name);
+    let mut names = machine.releases.iter();
+    names.find_map(|(distribution, release)| {
+        inputs.lock.package_set(distribution, release, machine.arch)
+    })
 }
 
 /// Lines of `/etc/hosts`: every host, the registry, and the control plane's endpoint.

@@ -31,7 +31,7 @@ pub fn prove(
         let machines = cluster.hosts.iter().map(|host| {
             let machine = Machine {
                 arch: *arch,
-                release: None,
+                releases: Vec::new(),
                 has_name_server: true,
                 is_node: false,
             };

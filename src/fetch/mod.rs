@@ -1,18 +1,21 @@
 //! The connected side: files, images and OS packages from their public places into the cache, and
 //! a lock that says what they are.
 
-pub mod apt;
+mod apt;
 pub mod cache;
 mod checksum;
 mod client;
 mod course;
 mod credentials;
+pub mod dnf;
 mod download;
 mod gate;
 pub mod http;
+mod keyring;
 pub mod kubeadm;
 pub mod oci;
 pub mod own;
+pub mod packages;
 pub mod partial;
 mod range_answer;
 pub mod ranges;

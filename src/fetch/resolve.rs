@@ -8,7 +8,7 @@ use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
 use super::own::Gatherer;
-use super::{FetchError, Http, apt, checksum};
+use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
 use crate::bundle::lock::{
@@ -209,7 +209,7 @@ impl Resolver<'_> {
         let mut sets = Vec::new();
         for source in &manifest.packages {
             for arch in &manifest.architectures {
-                sets.push(apt::resolve(self.http, source, *arch, self.previous).await?);
+                sets.push(packages::resolve(self.http, source, *arch, self.previous).await?);
             }
         }
         sets.sort_by(|a, b| {

@@ -97,12 +97,28 @@ impl Facts {
         self.one("arch")?.parse().ok()
     }
 
-    /// Distribution and release, as os-release names them.
-    pub fn release(&self) -> (&str, &str) {
-        (
-            self.one("os_id").unwrap_or(""),
-            self.one("os_codename").unwrap_or(""),
-        )
+    /// The names under which a bundle may have packages for it, distribution and release, the most
+    /// exact first: `ID` with `VERSION_CODENAME`, with `VERSION_ID`, with the major version, and
+    /// `rhel-like` with the major version for whatever says that it is built like RHEL.
+    pub fn releases(&self) -> Vec<(String, String)> {
+        let id = self.one("os_id").unwrap_or("");
+        let version = self.one("os_version");
+        let major = version.and_then(|version| version.split('.').next());
+        let mut names: Vec<(String, String)> = Vec::new();
+        for release in [self.one("os_codename"), version, major]
+            .into_iter()
+            .flatten()
+        {
+            names.push((id.to_owned(), release.to_owned()));
+        }
+        let mut like = self.one("os_like").unwrap_or("").split_whitespace();
+        // Oracle's says only that it is like Fedora.
+        let is_rhel = ["rhel", "ol"].contains(&id) || like.any(|other| other == "rhel");
+        if let (true, Some(major)) = (is_rhel, major) {
+            names.push(("rhel-like".to_owned(), major.to_owned()));
+        }
+        names.dedup();
+        names
     }
 
     /// All addresses of all interfaces.
@@ -138,7 +154,8 @@ mod tests {
              listen=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\nfree_/opt=77 /\nfree_/x=zz /\n",
         );
         assert_eq!(facts.arch(), Some(Arch::Amd64));
-        assert_eq!(facts.release(), ("debian", "trixie"));
+        let name = |id: &str, release: &str| (id.to_owned(), release.to_owned());
+        assert_eq!(facts.releases(), [name("debian", "trixie")]);
         assert_eq!(facts.addresses().len(), 2);
         assert_eq!(facts.listening().into_iter().collect::<Vec<_>>(), [6443]);
         assert_eq!(
@@ -146,6 +163,35 @@ mod tests {
             (Some((77, "/")), None)
         );
         assert!(facts.is("swap") && facts.number("memory") == Some(2048));
+    }
+
+    #[test]
+    fn a_host_finds_its_packages_under_several_names() {
+        let names = |text: &str| -> Vec<String> {
+            let releases = Facts::parse(text).releases();
+            releases
+                .iter()
+                .map(|(id, release)| format!("{id} {release}"))
+                .collect()
+        };
+        let rocky = "os_id=rocky\nos_codename=\nos_version=9.4\nos_like=rhel centos fedora\n";
+        assert_eq!(names(rocky), ["rocky 9.4", "rocky 9", "rhel-like 9"]);
+        assert_eq!(
+            names("os_id=rhel\nos_version=8.10\nos_like=fedora\n")
+                .last()
+                .unwrap(),
+            "rhel-like 8"
+        );
+        let stream = "os_id=centos\nos_version=9\nos_like=rhel fedora\n";
+        assert_eq!(names(stream), ["centos 9", "rhel-like 9"]);
+        let ubuntu = "os_id=ubuntu\nos_codename=noble\nos_version=24.04\nos_like=debian\n";
+        assert_eq!(names(ubuntu), ["ubuntu noble", "ubuntu 24.04", "ubuntu 24"]);
+        assert_eq!(
+            names("os_id=openEuler\nos_version=22.03\n"),
+            ["openEuler 22.03", "openEuler 22"]
+        );
+        assert_eq!(names("os_id=kylin\nos_version=V10\n"), ["kylin V10"]);
+        assert!(names("os_id=arch\n").is_empty());
     }
 
     #[tokio::test]

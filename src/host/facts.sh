@@ -5,7 +5,9 @@ echo "hostname=$(cat /proc/sys/kernel/hostname)"
 (
   . /etc/os-release 2>/dev/null
   echo "os_id=${ID:-}"
-  echo "os_codename=${VERSION_CODENAME:-${VERSION_ID:-}}"
+  echo "os_codename=${VERSION_CODENAME:-}"
+  echo "os_version=${VERSION_ID:-}"
+  echo "os_like=${ID_LIKE:-}"
   echo "os_name=${PRETTY_NAME:-}"
 )
 echo "machine_id=$(cat /etc/machine-id 2>/dev/null)"
@@ -22,7 +24,7 @@ awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
 echo "default_route=$(yes awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route)"
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
 echo "systemd=$(yes test -d /run/systemd/system)"
-for tool in tar gzip sha256sum flock systemctl apt-get iptables nft conntrack socat ebtables ipset ethtool; do
+for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do
   echo "tool_$tool=$(yes command -v "$tool")"
 done
 echo "firewalld=$(yes systemctl is-active firewalld)"

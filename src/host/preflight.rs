@@ -261,13 +261,15 @@ impl Checker<'_> {
     }
 
     fn packages(&mut self) {
-        let (id, release) = self.facts.release();
-        let has_set = self
-            .offer
-            .releases
-            .iter()
-            .any(|(d, r)| d == id && r == release);
+        let names = self.facts.releases();
+        let has_set = names.iter().any(|name| self.offer.releases.contains(name));
         if has_set && self.cluster.system.install_packages {
+            if !self.facts.is("tool_apt-get") && !self.facts.is("tool_dnf") {
+                self.error(
+                    "has neither apt-get nor dnf",
+                    "install its packages by hand, and set system.installPackages: false",
+                );
+            }
             return;
         }
         let wanted = [
@@ -285,8 +287,13 @@ impl Checker<'_> {
         if missing.is_empty() {
             return;
         }
+        let known_as: Vec<String> = names.iter().map(|(id, r)| format!("{id} {r}")).collect();
+        let system = match known_as.is_empty() {
+            true => self.facts.one("os_name").unwrap_or("its system").to_owned(),
+            false => known_as.join(" or "),
+        };
         let what = format!(
-            "lacks {}, and the bundle has no packages for {id} {release}",
+            "lacks {}, and the bundle has no packages for {system}",
             missing.join(", ")
         );
         let hint = "add the release to spec.packages of the manifest, or install them";

@@ -30,14 +30,23 @@ pub struct Manifest {
 /// OS packages for one release of one distribution.
 #[derive(Debug, Clone)]
 pub struct PackageSource {
-    /// `ID` of os-release.
+    /// `ID` of os-release, or `rhel-like` for Red Hat's and all that is built like it.
     pub distribution: String,
-    /// `VERSION_CODENAME` of os-release.
+    /// `VERSION_CODENAME` of os-release, `VERSION_ID`, or what stands before the point in that.
     pub release: String,
-    /// Package archives, tried together.
-    pub repositories: Vec<AptRepository>,
+    /// Where they come from.
+    pub repositories: Repositories,
     /// Package names; what they depend on follows.
     pub packages: Vec<String>,
+}
+
+/// Package repositories, tried together. A host has one package manager.
+#[derive(Debug, Clone)]
+pub enum Repositories {
+    /// Debian and its kin.
+    Apt(Vec<AptRepository>),
+    /// Red Hat and its kin.
+    Dnf(DnfSet),
 }
 
 /// A Debian package archive
@@ -50,6 +59,49 @@ pub struct AptRepository {
     pub suite: String,
     /// Components, as in `main`.
     pub components: Vec<String>,
-    /// Keyring file on this machine that must have signed `InRelease`.
-    pub signed_by: std::path::PathBuf,
+    /// Keyring files on this machine; one of their keys must have signed `InRelease`.
+    pub signed_by: Vec<std::path::PathBuf>,
+}
+
+/// Repositories of rpm packages, and what hosts have anyway.
+#[derive(Debug, Clone)]
+pub struct DnfSet {
+    /// The repositories.
+    pub repositories: Vec<DnfRepository>,
+    /// Packages that every host has, with all that they depend on; usually none.
+    pub base: Vec<String>,
+}
+
+/// A repository of rpm packages: a folder with `repodata` in it.
+#[derive(Debug, Clone)]
+pub struct DnfRepository {
+    /// Address; `$basearch` in it stands for `x86_64` or `aarch64`.
+    pub url: url::Url,
+    /// Key files on this machine; one of their keys must have signed.
+    pub signed_by: Vec<std::path::PathBuf>,
+    /// What must be signed.
+    pub verify: Verify,
+}
+
+/// What of a dnf repository must be signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// Each package's header (dnf's `gpgcheck`).
+    Packages,
+    /// `repomd.xml` (dnf's `repo_gpgcheck`), which names the digests of all else.
+    Metadata,
+    /// Both.
+    Both,
+}
+
+impl Verify {
+    /// Whether `repomd.xml` must be signed.
+    pub fn covers_metadata(self) -> bool {
+        self != Self::Packages
+    }
+
+    /// Whether each package must be signed.
+    pub fn covers_packages(self) -> bool {
+        self != Self::Metadata
+    }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::manifest::{AptRepository, Manifest, PackageSource};
+use super::manifest::Manifest;
 use super::own::OwnPlace;
 use super::own_document;
+use super::package_source;
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node, Value};
@@ -92,7 +93,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     if let Some(node) = spec.get("packages") {
         for (item, path) in reader.items(node, "spec.packages") {
             let fields = reader.fields(item, &path);
-            packages.extend(read_packages(&fields));
+            packages.extend(package_source::read(&fields));
             fields.finish();
         }
     }
@@ -110,47 +111,9 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
 }
 
 /// A list that says nothing would make a bundle with nothing in it.
-fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
+pub(super) fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
     let reader = fields.reader();
     if matches!(&node.value, Value::List(items) if items.is_empty()) {
         reader.problem(node, &fields.path(name), "is empty", Some(hint));
     }
-}
-
-fn read_packages(fields: &Fields<'_>) -> Option<PackageSource> {
-    let reader = fields.reader();
-    let text = |name| fields.required(name).and_then(|_| fields.text(name));
-    let (distribution, release) = (text("distribution"), text("release"));
-    let packages = fields
-        .required("packages")
-        .map(|_| fields.values("packages"));
-    let repositories = fields.required("repositories").map(|node| {
-        let items = reader.items(node, &fields.path("repositories"));
-        let read = |(item, path): &(&_, String)| {
-            let repository = reader.fields(item, path);
-            let source = read_repository(&repository);
-            repository.finish();
-            source
-        };
-        items.iter().filter_map(read).collect()
-    });
-    Some(PackageSource {
-        distribution: distribution?,
-        release: release?,
-        repositories: repositories?,
-        packages: packages?,
-    })
-}
-
-fn read_repository(fields: &Fields<'_>) -> Option<AptRepository> {
-    let text = |name| fields.required(name).and_then(|_| fields.text(name));
-    let url = fields.required("url").and_then(|_| fields.value("url"));
-    let (suite, signed_by) = (text("suite"), text("signedBy"));
-    let components = fields.values("components");
-    Some(AptRepository {
-        url: url?,
-        suite: suite?,
-        components,
-        signed_by: signed_by?.into(),
-    })
 }

@@ -17,6 +17,7 @@ pub mod manifest_document;
 pub mod mirrors;
 pub mod own;
 mod own_document;
+mod package_source;
 pub mod problem;
 pub mod public_key;
 mod reader;

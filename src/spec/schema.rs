@@ -162,7 +162,11 @@ mod tests {
             (CLUSTER, TEMPLATE.to_owned()),
             (BUNDLE, shipped("kubernetes-1.36.yaml")),
             (BUNDLE, shipped("kubernetes-1.30.yaml")),
+            (BUNDLE, shipped("os-packages.yaml")),
         ] {
+            if schema == BUNDLE {
+                parse_manifest("shipped", &text).unwrap();
+            }
             let schema: Value = serde_json::from_str(schema).unwrap();
             let value: Value = serde_saphyr::from_str(&text).unwrap();
             let mut found = Vec::new();

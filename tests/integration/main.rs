@@ -14,6 +14,7 @@ mod fetching;
 mod hostile_bundles;
 mod interrupted;
 mod opened_layers;
+mod os_packages;
 mod sandbox;
 mod sbom;
 mod secrets;

@@ -1,7 +1,7 @@
 //! Which packages a list of names needs.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::stanza::{Package, Relation};
 use crate::spec::debian_version::compare;
@@ -98,12 +98,17 @@ impl<'a> Archive<'a> {
         problems: &mut Vec<String>,
     ) -> BTreeMap<&'a str, &'a Package> {
         let mut chosen: BTreeMap<&str, &Package> = BTreeMap::new();
-        let mut queue = start;
-        while let Some(package) = queue.pop() {
-            if skip.contains(package.name.as_str()) || chosen.contains_key(package.name.as_str()) {
-                continue;
+        let mut queue = VecDeque::new();
+        let take = |package: &'a Package, chosen: &mut BTreeMap<_, _>, queue: &mut VecDeque<_>| {
+            let name = package.name.as_str();
+            if !skip.contains(name) && chosen.insert(name, package).is_none() {
+                queue.push_back(package);
             }
-            chosen.insert(&package.name, package);
+        };
+        for package in start {
+            take(package, &mut chosen, &mut queue);
+        }
+        while let Some(package) = queue.pop_front() {
             for group in &package.depends {
                 let present = |relation: &Relation| {
                     skip.contains(relation.name.as_str())
@@ -113,7 +118,8 @@ impl<'a> Archive<'a> {
                     continue;
                 }
                 match group.iter().find_map(|relation| self.satisfy(relation)) {
-                    Some(needed) => queue.push(needed),
+                    // At once, so that it serves for alternatives of others.
+                    Some(needed) => take(needed, &mut chosen, &mut queue),
                     None => {
                         let names: Vec<&str> = group.iter().map(|r| r.name.as_str()).collect();
                         problems.push(format!(

@@ -10,11 +10,11 @@ mod closure;
 mod release;
 mod stanza;
 
-use futures_util::stream::{self, StreamExt};
-
 use super::http::Wanted;
+use super::keyring::Keyring;
+use super::packages::{Chosen, fetch_all};
 use super::{FetchError, Http};
-use crate::bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages};
+use crate::bundle::lock::{LockedPackage, PackageFormat};
 use crate::spec::Arch;
 use crate::spec::manifest::{AptRepository, PackageSource};
 
@@ -22,30 +22,19 @@ use stanza::Package;
 
 /// Largest `InRelease`.
 const LARGEST_RELEASE: usize = 8 * 1024 * 1024;
-/// Packages on their way at once.
-const PARALLEL: usize = 16;
 
-/// Resolves one package set and fetches its packages and its index into the cache.
+/// Chooses a set's packages and fetches them into the cache.
 ///
 /// # Errors
 /// A signature that does not hold, packages that do not exist, or what the network does.
-pub async fn resolve(
+pub(super) async fn choose(
     http: &Http,
     source: &PackageSource,
+    repositories: &[AptRepository],
     arch: Arch,
-    previous: Option<&Lock>,
-) -> Result<LockedPackages, FetchError> {
-    let locked = previous
-        .and_then(|lock| lock.package_set(&source.distribution, &source.release, arch))
-        .filter(|set| set.requested == source.packages);
-    if let Some(set) = locked
-        && http.cache().size(&set.index.digest).is_some()
-    {
-        fetch_all(http, &set.packages).await?;
-        return Ok(set.clone());
-    }
+) -> Result<Chosen, FetchError> {
     let mut known = Vec::new();
-    for repository in &source.repositories {
+    for repository in repositories {
         known.extend(package_lists(http, repository, arch).await?);
     }
     let place = format!("{} {} {arch}", source.distribution, source.release);
@@ -60,18 +49,9 @@ pub async fn resolve(
         .map(|package| locked_package(package))
         .collect::<Result<Vec<_>, _>>()?;
     fetch_all(http, &packages).await?;
-    let index = stanza::index(&chosen).into_bytes();
-    let digest = http.cache().insert(&index)?;
-    Ok(LockedPackages {
-        distribution: source.distribution.clone(),
-        release: source.release.clone(),
-        arch,
-        requested: source.packages.clone(),
-        index: Descriptor {
-            media_type: "application/vnd.debian.packages-index".to_owned(),
-            digest,
-            size: index.len() as u64,
-        },
+    Ok(Chosen {
+        format: PackageFormat::Deb,
+        index: stanza::index(&chosen),
         packages,
     })
 }
@@ -99,7 +79,8 @@ async fn package_lists(
         what: label.clone(),
         reason,
     };
-    let text = release::verified(&signed, &repository.signed_by).map_err(wrong)?;
+    let keyring = Keyring::load(&repository.signed_by).map_err(wrong)?;
+    let text = release::verified(&signed, &keyring).map_err(wrong)?;
     let mut packages = Vec::new();
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
@@ -133,25 +114,4 @@ fn locked_package(package: &Package) -> Result<LockedPackage, FetchError> {
         size: package.size,
         digest: package.digest,
     })
-}
-
-async fn fetch_all(http: &Http, packages: &[LockedPackage]) -> Result<(), FetchError> {
-    let mut packages: Vec<&LockedPackage> = packages.iter().collect();
-    packages.sort_by_key(|package| std::cmp::Reverse(package.size));
-    let results: Vec<_> = stream::iter(packages)
-        .map(|package| async move {
-            let label = package.file_name.clone();
-            let expected = Some(package.digest);
-            http.download(&Wanted {
-                label,
-                url: package.url.clone(),
-                expected,
-                size: Some(package.size),
-            })
-            .await
-        })
-        .buffer_unordered(PARALLEL)
-        .collect()
-        .await;
-    FetchError::all(results.into_iter().filter_map(Result::err).collect())
 }

@@ -1,51 +1,16 @@
 //! `InRelease`: who signed it, and which lists it names.
 
-use std::path::Path;
-
-use pgp::composed::{CleartextSignedMessage, SignedPublicKey};
-
+use crate::fetch::keyring::Keyring;
 use crate::spec::Digest;
 
 /// The text of a clear-signed file, once one of the keyring's keys is found to have signed it.
 ///
 /// # Errors
 /// A sentence that says why the text cannot be trusted.
-pub fn verified(signed: &str, keyring: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(keyring).map_err(|error| {
-        format!(
-            "the keyring {}: {error} (apt-get install debian-archive-keyring)",
-            keyring.display()
-        )
-    })?;
-    let keys =
-        keys(&bytes).map_err(|error| format!("the keyring {}: {error}", keyring.display()))?;
-    let (message, _) = CleartextSignedMessage::from_string(signed).map_err(|error| {
-        format!("it is not clear-signed ({error}): is a mirror serving another page?")
-    })?;
-    let good = keys.iter().any(|key| {
-        message.verify(&key.primary_key).is_ok()
-            || key
-                .public_subkeys
-                .iter()
-                .any(|subkey| message.verify(&subkey.key).is_ok())
-    });
-    if !good {
-        return Err(format!("no key of {} has signed it", keyring.display()));
-    }
-    let text = message.signed_text().replace("\r\n", "\n");
+pub fn verified(signed: &str, keyring: &Keyring) -> Result<String, String> {
+    let text = keyring.clear_signed(signed)?;
     check_validity(&text)?;
     Ok(text)
-}
-
-fn keys(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
-    use pgp::composed::Deserializable;
-    let (keys, _) = SignedPublicKey::from_reader_many(bytes).map_err(|error| error.to_string())?;
-    let keys: Vec<SignedPublicKey> = keys.filter_map(Result::ok).collect();
-    if keys.is_empty() {
-        Err("it holds no key".to_owned())
-    } else {
-        Ok(keys)
-    }
 }
 
 /// Refuses a release whose `Valid-Until` has passed: somebody may be holding updates back.
@@ -102,7 +67,7 @@ mod tests {
     fn unsigned_text_and_stale_releases_are_refused() {
         let keyring = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(keyring.path(), b"no key").unwrap();
-        assert!(verified("Suite: x\n", keyring.path()).is_err());
+        assert!(Keyring::load(&[keyring.path().to_owned()]).is_err());
         assert!(check_validity("Valid-Until: Sat, 01 Jan 2022 00:00:00 UTC\n").is_err());
         assert!(check_validity("Valid-Until: Sat, 01 Jan 2222 00:00:00 UTC\n").is_ok());
     }

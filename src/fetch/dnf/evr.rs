@@ -1,0 +1,268 @@
+//! Versions of rpm packages: `[epoch:]version[-release]`, ordered as rpm orders them
+//! (<https://rpm-software-management.github.io/rpm/man/rpm-version.7>), and ranges of them.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// An epoch, a version and perhaps a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evr {
+    /// 0 where none is written.
+    pub epoch: u32,
+    /// Upstream's version.
+    pub version: String,
+    /// The distribution's release; ranges often leave it open.
+    pub release: Option<String>,
+}
+
+impl Evr {
+    /// Reads `[epoch:]version[-release]`; an epoch that is no number counts as none.
+    pub fn parse(text: &str) -> Self {
+        let (epoch, rest) = match text.split_once(':') {
+            Some((epoch, rest)) => (epoch.parse().unwrap_or(0), rest),
+            None => (0, text),
+        };
+        let (version, release) = match rest.rsplit_once('-') {
+            Some((version, release)) => (version, Some(release.to_owned())),
+            None => (rest, None),
+        };
+        Self {
+            epoch,
+            version: version.to_owned(),
+            release: release.filter(|release| !release.is_empty()),
+        }
+    }
+
+    /// Which of two packages' versions is newer.
+    pub fn newer(&self, other: &Self) -> Ordering {
+        let release = |evr: &Self| evr.release.clone().unwrap_or_default();
+        self.without_release(other)
+            .then_with(|| compare(&release(self), &release(other)))
+    }
+
+    fn without_release(&self, other: &Self) -> Ordering {
+        let epochs = self.epoch.cmp(&other.epoch);
+        epochs.then_with(|| compare(&self.version, &other.version))
+    }
+}
+
+impl fmt::Display for Evr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.epoch > 0 {
+            write!(f, "{}:", self.epoch)?;
+        }
+        f.write_str(&self.version)?;
+        match &self.release {
+            Some(release) => write!(f, "-{release}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which versions around one are meant: `<`, `<=`, `=`, `>=`, `>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sense {
+    less: bool,
+    equal: bool,
+    greater: bool,
+}
+
+impl Sense {
+    /// Just the one.
+    pub const EQUAL: Self = Self::of(false, true, false);
+
+    const fn of(less: bool, equal: bool, greater: bool) -> Self {
+        Self {
+            less,
+            equal,
+            greater,
+        }
+    }
+
+    /// From the words of primary.xml, `LT` to `GT`, or the signs of rich dependencies.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "LT" | "<" => Self::of(true, false, false),
+            "LE" | "<=" => Self::of(true, true, false),
+            "EQ" | "=" | "==" => Self::EQUAL,
+            "GE" | ">=" => Self::of(false, true, true),
+            "GT" | ">" => Self::of(false, false, true),
+            _ => return None,
+        })
+    }
+
+    /// The word of primary.xml.
+    pub fn word(self) -> &'static str {
+        match (self.less, self.equal, self.greater) {
+            (true, false, _) => "LT",
+            (true, true, _) => "LE",
+            (false, true, true) => "GE",
+            (false, false, true) => "GT",
+            (false, _, false) => "EQ",
+        }
+    }
+}
+
+/// A range of versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// Which side of `evr`.
+    pub sense: Sense,
+    /// Where the range begins or ends.
+    pub evr: Evr,
+}
+
+impl Range {
+    /// Whether some version lies in both. A range that leaves the release open takes every release
+    /// of its version where it says `=`.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (a, b) = (self.sense, other.sense);
+        let order = match self.evr.without_release(&other.evr) {
+            Ordering::Equal => match (&self.evr.release, &other.evr.release) {
+                (Some(ours), Some(theirs)) => compare(ours, theirs),
+                (Some(_), None) if b.equal => return true,
+                (None, Some(_)) if a.equal => return true,
+                _ => Ordering::Equal,
+            },
+            order => order,
+        };
+        match order {
+            Ordering::Less => a.greater || b.less,
+            Ordering::Greater => a.less || b.greater,
+            Ordering::Equal => {
+                (a.equal && b.equal) || (a.less && b.less) || (a.greater && b.greater)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.sense.word() {
+            "LT" => "<",
+            "LE" => "<=",
+            "GE" => ">=",
+            "GT" => ">",
+            _ => "=",
+        };
+        write!(f, "{sign} {}", self.evr)
+    }
+}
+
+/// Compares two versions, or two releases: runs of digits and runs of letters in turn, all else only
+/// parts them; `~` goes before everything, even the end, and `^` after the end but before the rest.
+pub fn compare(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        (a, b) = (skip_separators(a), skip_separators(b));
+        match (a.first(), b.first()) {
+            (Some(b'~'), Some(b'~')) | (Some(b'^'), Some(b'^')) => (a, b) = (&a[1..], &b[1..]),
+            (Some(b'~'), _) => return Ordering::Less,
+            (_, Some(b'~')) => return Ordering::Greater,
+            (Some(b'^'), None) => return Ordering::Greater,
+            (None, Some(b'^')) => return Ordering::Less,
+            (Some(b'^'), Some(_)) => return Ordering::Less,
+            (Some(_), Some(b'^')) => return Ordering::Greater,
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some(x), Some(y)) => {
+                let (left, right) = (x.is_ascii_digit(), y.is_ascii_digit());
+                if left != right {
+                    // Numbers are newer than letters.
+                    return left.cmp(&right);
+                }
+                let (segment_a, rest_a) = segment(a, left);
+                let (segment_b, rest_b) = segment(b, left);
+                let order = match left {
+                    true => number(segment_a, segment_b),
+                    false => segment_a.cmp(segment_b),
+                };
+                if order != Ordering::Equal {
+                    return order;
+                }
+                (a, b) = (rest_a, rest_b);
+            }
+        }
+    }
+}
+
+fn skip_separators(text: &[u8]) -> &[u8] {
+    let tells = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'~' || *byte == b'^';
+    &text[text.iter().position(tells).unwrap_or(text.len())..]
+}
+
+fn segment(text: &[u8], digits: bool) -> (&[u8], &[u8]) {
+    let ends = |byte: &u8| match digits {
+        true => !byte.is_ascii_digit(),
+        false => !byte.is_ascii_alphabetic(),
+    };
+    text.split_at(text.iter().position(ends).unwrap_or(text.len()))
+}
+
+/// Numbers of any length.
+fn number(a: &[u8], b: &[u8]) -> Ordering {
+    let trim = |digits: &[u8]| {
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits[zeros..].to_vec()
+    };
+    let (a, b) = (trim(a), trim(b));
+    a.len().cmp(&b.len()).then_with(|| a.cmp(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_as_rpm_does() {
+        for (less, more) in [
+            ("1.0", "1.1"),
+            ("1.9", "1.10"),
+            ("1.0~rc1", "1.0"),
+            ("1.0", "1.0^git1"),
+            ("1.0^git1", "1.0.1"),
+            ("1.0^git1~pre", "1.0^git1"),
+            ("1.0a", "1.0.1"),
+            ("a", "1"),
+            ("1.0", "1.0a"),
+        ] {
+            assert_eq!(compare(less, more), Ordering::Less, "{less} < {more}");
+            assert_eq!(compare(more, less), Ordering::Greater, "{more} > {less}");
+        }
+        for (a, b) in [
+            ("1.0", "1_0"),
+            ("1.001", "1.1"),
+            ("1..0", "1.0"),
+            ("ü1", "1"),
+        ] {
+            assert_eq!(compare(a, b), Ordering::Equal, "{a} = {b}");
+        }
+        assert_eq!(
+            Evr::parse("1:1-1").newer(&Evr::parse("9-9")),
+            Ordering::Greater
+        );
+    }
+
+    #[test]
+    fn an_open_release_takes_every_release() {
+        let range = |sign, evr| Range {
+            sense: Sense::parse(sign).unwrap(),
+            evr: Evr::parse(evr),
+        };
+        let package = range("=", "1.2-3");
+        for (sign, evr, fits) in [
+            ("=", "1.2", true),
+            (">=", "1.2", true),
+            ("<=", "1.2", true),
+            (">", "1.2", false),
+            ("<", "1.2", false),
+            ("<", "1.2-4", true),
+            (">", "1:1.2", false),
+            ("=", "1.2-4", false),
+        ] {
+            assert_eq!(range(sign, evr).overlaps(&package), fits, "{sign} {evr}");
+            assert_eq!(package.overlaps(&range(sign, evr)), fits, "{sign} {evr}");
+        }
+    }
+}

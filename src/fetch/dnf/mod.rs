@@ -1,0 +1,300 @@
+//! OS packages for hosts with dnf, resolved for a release that need not be this machine's.
+//!
+//! `repomd.xml` names the digests of a repository's lists, and they name the packages'. What stands
+//! at the top of that chain is signed in one of two ways, and the manifest says which: some
+//! repositories sign `repomd.xml` (`verify: metadata`); those of the RHEL family do not, but every
+//! package of theirs is signed (`verify: packages`). It is never guessed from what a server offers,
+//! or a mirror could leave the signature out.
+//!
+//! What depends on what is solved from nothing: apart from what the manifest's `base` names, the set
+//! is whole, down to the C library. Point releases of the RHEL family raise libraries, and a package
+//! of 9.6 may want one that a host of 9.2 has too old; the host's own dnf leaves aside what it has.
+
+mod closure;
+mod evr;
+mod index;
+mod modules;
+mod package;
+mod primary;
+mod relation;
+mod repomd;
+mod rpm_file;
+mod rules;
+mod solver;
+mod unpack;
+mod xml;
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::sync::Arc;
+
+use super::http::Wanted;
+use super::keyring::Keyring;
+use super::packages::{Chosen, fetch_all};
+use super::{FetchError, Http};
+use crate::bundle::lock::{LockedPackage, PackageFormat};
+use crate::spec::manifest::{DnfRepository, DnfSet, PackageSource};
+use crate::spec::{Arch, Digest};
+
+use modules::Modules;
+use package::Package;
+use repomd::{Part, Repomd};
+
+pub use evr::{Evr, Range, Sense, compare};
+
+/// Largest `repomd.xml` and signature of it.
+const LARGEST_REPOMD: usize = 8 * 1024 * 1024;
+
+/// A repository while a set is resolved.
+struct Repository<'a> {
+    source: &'a DnfRepository,
+    /// Address for the architecture, without a slash at its end.
+    base: String,
+    keyring: Arc<Keyring>,
+    repomd: Repomd,
+}
+
+/// Chooses a set's packages and fetches them into the cache, checked.
+///
+/// # Errors
+/// A signature that does not hold, packages that do not exist, or what the network does.
+pub(super) async fn choose(
+    http: &Http,
+    source: &PackageSource,
+    set: &DnfSet,
+    arch: Arch,
+) -> Result<Chosen, FetchError> {
+    let mut repositories = Vec::new();
+    let mut known = Vec::new();
+    let mut modules = Modules::default();
+    for repository in &set.repositories {
+        let repository = open(http, repository, arch).await?;
+        let at = repositories.len();
+        let part = &repository.repomd.primary;
+        let name = arch_name(arch).to_owned();
+        known.extend(
+            read(http, &repository, part, move |content| {
+                primary::parse(content, &name, at)
+            })
+            .await?,
+        );
+        if let Some(part) = &repository.repomd.modules {
+            modules = read(http, &repository, part, move |content| {
+                modules.with(content)
+            })
+            .await?;
+        }
+        repositories.push(repository);
+    }
+    let mut known = modules.visible(known);
+    let mut solved = solve(&known, source, set);
+    // Most files are not in primary.xml; the long list of all of them is read where it matters.
+    if solved.missed_a_file {
+        learn_files(http, &repositories, &mut known).await?;
+        solved = solve(&known, source, set);
+    }
+    let place = format!("{} {} {arch}", source.distribution, source.release);
+    let chosen = solved.result.map_err(|problems| {
+        FetchError::Resolve(format!(
+            "packages for {place}:\n  {}",
+            problems.join("\n  ")
+        ))
+    })?;
+    let packages = chosen
+        .iter()
+        .map(|package| locked(package, &repositories[package.repository]))
+        .collect::<Result<Vec<_>, _>>()?;
+    fetch_all(http, &packages).await?;
+    for package in &chosen {
+        verify(http, package, &repositories[package.repository]).await?;
+    }
+    Ok(Chosen {
+        format: PackageFormat::Rpm,
+        index: index::write(&chosen),
+        packages,
+    })
+}
+
+/// The repository's own word for an architecture.
+fn arch_name(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "x86_64",
+        Arch::Arm64 => "aarch64",
+    }
+}
+
+/// What solving a set came to.
+struct Solved {
+    result: Result<Vec<Package>, Vec<String>>,
+    missed_a_file: bool,
+}
+
+fn solve(known: &[Package], source: &PackageSource, set: &DnfSet) -> Solved {
+    let universe = closure::Universe::new(known);
+    let result = closure::closure(&universe, &source.packages, &set.base);
+    Solved {
+        result: result.map(|chosen| chosen.into_iter().cloned().collect()),
+        missed_a_file: universe.missed_a_file(),
+    }
+}
+
+fn wrong(what: &str, base: &str, reason: String) -> FetchError {
+    FetchError::Content {
+        what: format!("{what} of {base}"),
+        reason,
+    }
+}
+
+fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
+    let text = format!("{base}/{path}");
+    url::Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
+}
+
+/// Reads a repository's `repomd.xml`, once it is known whose it is.
+async fn open<'a>(
+    http: &Http,
+    source: &'a DnfRepository,
+    arch: Arch,
+) -> Result<Repository<'a>, FetchError> {
+    const NAME: &str = "repodata/repomd.xml";
+    let base = source.url.as_str().trim_end_matches('/');
+    let base = base.replace("$basearch", arch_name(arch));
+    let bad = |reason| wrong("repomd.xml", &base, reason);
+    let keyring = Keyring::load(&source.signed_by).map_err(bad)?;
+    let label = format!("repomd.xml of {base}");
+    let text = http
+        .bytes(&label, &address(&base, NAME)?, LARGEST_REPOMD)
+        .await?;
+    if source.verify.covers_metadata() {
+        let label = format!("signature of {label}");
+        let place = address(&base, &format!("{NAME}.asc"))?;
+        let signature = http.text(&label, &place, LARGEST_REPOMD).await?;
+        keyring.detached_text(&text, &signature).map_err(bad)?;
+    }
+    let repomd = repomd::parse(&text).map_err(bad)?;
+    Ok(Repository {
+        source,
+        base,
+        keyring: Arc::new(keyring),
+        repomd,
+    })
+}
+
+/// Fetches a metadata file and reads it unpacked.
+async fn read<T: Send + 'static>(
+    http: &Http,
+    repository: &Repository<'_>,
+    part: &Part,
+    parse: impl FnOnce(Box<dyn BufRead + Send>) -> Result<T, String> + Send + 'static,
+) -> Result<T, FetchError> {
+    let name = part
+        .path
+        .rsplit('/')
+        .next()
+        .unwrap_or(&part.path)
+        .to_owned();
+    let bad = |reason: String| wrong(&name, &repository.base, reason);
+    http.download(&Wanted {
+        label: name.clone(),
+        url: address(&repository.base, &part.path)?,
+        expected: Some(part.digest),
+        size: None,
+    })
+    .await?;
+    let (path, packed_as) = (http.cache().path(&part.digest), name.clone());
+    let reading = tokio::task::spawn_blocking(move || {
+        let file = std::fs::File::open(&path).map_err(|error| error.to_string())?;
+        parse(unpack::unpack(&packed_as, std::io::BufReader::new(file))?)
+    });
+    let read = reading.await.map_err(|error| bad(error.to_string()))?;
+    read.map_err(bad)
+}
+
+/// Looks up who has the files that packages require and `primary.xml` does not list.
+async fn learn_files(
+    http: &Http,
+    repositories: &[Repository<'_>],
+    known: &mut [Package],
+) -> Result<(), FetchError> {
+    let unknown = Arc::new(closure::Universe::new(known).unknown_files());
+    let mut owners: BTreeMap<Digest, Vec<String>> = BTreeMap::new();
+    for repository in repositories {
+        if let Some(part) = &repository.repomd.filelists {
+            let unknown = Arc::clone(&unknown);
+            let parse = move |content| primary::owners(content, &unknown);
+            owners.extend(read(http, repository, part, parse).await?);
+        }
+    }
+    for package in known {
+        package
+            .files
+            .extend(owners.get(&package.digest).into_iter().flatten().cloned());
+    }
+    Ok(())
+}
+
+fn locked(package: &Package, repository: &Repository<'_>) -> Result<LockedPackage, FetchError> {
+    Ok(LockedPackage {
+        name: package.name.clone(),
+        version: package.evr.to_string(),
+        file_name: package.file_name().to_owned(),
+        url: address(&repository.base, &package.path)?,
+        size: package.size,
+        digest: package.digest,
+    })
+}
+
+/// Whose a fetched package is, where the repository's metadata do not say so.
+async fn verify(
+    http: &Http,
+    package: &Package,
+    repository: &Repository<'_>,
+) -> Result<(), FetchError> {
+    if !repository.source.verify.covers_packages() {
+        return Ok(());
+    }
+    let path = http.cache().path(&package.digest);
+    let (keyring, package) = (Arc::clone(&repository.keyring), package.clone());
+    let name = package.file_name().to_owned();
+    let checking = tokio::task::spawn_blocking(move || {
+        let file = std::fs::File::open(&path).map_err(|error| error.to_string())?;
+        rpm_file::verify(std::io::BufReader::new(file), &package, &keyring)
+    });
+    let checked = checking
+        .await
+        .map_err(|error| wrong(&name, &repository.base, error.to_string()))?;
+    checked.map_err(|reason| wrong(&name, &repository.base, reason))
+}
+
+/// A package for tests: `name version`, what it requires, and what it provides besides itself.
+#[cfg(test)]
+fn package_example(text: &str, requires: &[&str], provides: &[&str]) -> Package {
+    use relation::Relation;
+    let (name, evr) = text.split_once(' ').unwrap();
+    let capability = |text: &str| match Relation::parse(&format!("({text})")).unwrap() {
+        Relation::Plain(capability) => capability,
+        other => panic!("{other}"),
+    };
+    let own = format!("{name} = {evr}");
+    let given = std::iter::once(own.as_str()).chain(provides.iter().copied());
+    let needed = requires.iter().map(|text| match text.starts_with('(') {
+        true => Relation::parse(text).unwrap(),
+        false => Relation::Plain(capability(text)),
+    });
+    Package {
+        name: name.to_owned(),
+        arch: "noarch".to_owned(),
+        evr: Evr::parse(evr),
+        repository: 0,
+        path: format!("p/{name}.rpm"),
+        size: 1,
+        installed: 1,
+        digest: Digest::of(text.as_bytes()),
+        summary: String::new(),
+        provides: given.map(capability).collect(),
+        requires: needed.collect(),
+        conflicts: Vec::new(),
+        obsoletes: Vec::new(),
+        files: Vec::new(),
+    }
+}

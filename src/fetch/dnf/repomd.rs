@@ -1,0 +1,117 @@
+//! `repomd.xml`: which metadata files a repository has.
+
+use super::xml::{self, Piece};
+use crate::spec::Digest;
+
+/// A metadata file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Path below the repository's address.
+    pub path: String,
+    /// SHA-256 of the packed file.
+    pub digest: Digest,
+}
+
+/// The metadata files that kubexm reads.
+#[derive(Debug, Clone)]
+pub struct Repomd {
+    /// All packages.
+    pub primary: Part,
+    /// All files of all packages.
+    pub filelists: Option<Part>,
+    /// Module streams and which packages are theirs.
+    pub modules: Option<Part>,
+}
+
+/// Reads a `repomd.xml`.
+///
+/// # Errors
+/// What it lacks or what is odd about it.
+pub fn parse(text: &[u8]) -> Result<Repomd, String> {
+    let (mut primary, mut filelists, mut modules) = (None, None, None);
+    let (mut kind, mut path, mut digest, mut other) = (None, None, None, None);
+    xml::walk(text, |piece| {
+        match piece {
+            Piece::Open(tag) => match tag.name() {
+                "data" => {
+                    kind = tag.attribute("type");
+                    (path, digest, other) = (None, None, None);
+                }
+                "location" => path = tag.attribute("href"),
+                "checksum" => other = tag.attribute("type").filter(|kind| kind != "sha256"),
+                _ => {}
+            },
+            Piece::Close("checksum", text) if other.is_none() => {
+                digest = Some(text.parse::<Digest>().map_err(|error| error.to_string())?);
+            }
+            Piece::Close("data", _) => {
+                let place = match kind.as_deref() {
+                    Some("primary") => &mut primary,
+                    Some("filelists") => &mut filelists,
+                    Some("modules") => &mut modules,
+                    _ => return Ok(()),
+                };
+                let kind = kind.as_deref().unwrap_or_default();
+                if let Some(other) = &other {
+                    return Err(format!(
+                        "it gives its {kind} a checksum of type {other}; kubexm wants sha256"
+                    ));
+                }
+                let path = path.take().filter(|path| is_inside(path));
+                let path = path.ok_or_else(|| format!("it gives its {kind} no proper place"))?;
+                let digest = digest.take();
+                let digest = digest.ok_or_else(|| format!("it gives its {kind} no checksum"))?;
+                *place = Some(Part { path, digest });
+            }
+            Piece::Close(..) => {}
+        }
+        Ok(())
+    })?;
+    Ok(Repomd {
+        primary: primary.ok_or("it names no list of packages ('primary')")?,
+        filelists,
+        modules,
+    })
+}
+
+/// Whether a path stays below the address that it is relative to.
+pub fn is_inside(path: &str) -> bool {
+    let good = |part: &str| !part.is_empty() && part != ".." && part != ".";
+    let odd = |c: char| c.is_control() || c.is_whitespace() || "\\?#".contains(c);
+    path.split('/').all(good) && !path.contains(odd) && !path.contains("://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repomd(kind: &str, href: &str) -> Result<Repomd, String> {
+        let hex = Digest::of(b"").hex();
+        parse(
+            format!(
+                r#"<repomd xmlns="x"><data type="primary"><checksum type="{kind}">{hex}</checksum>
+                <open-checksum type="sha1">00</open-checksum><location href="{href}"/></data></repomd>"#
+            )
+            .as_bytes(),
+        )
+    }
+
+    #[test]
+    fn parts_have_places_and_digests() {
+        let read = repomd("sha256", "repodata/a&amp;b.xml.gz").unwrap();
+        assert_eq!(read.primary.path, "repodata/a&b.xml.gz");
+        assert_eq!(read.primary.digest, Digest::of(b""));
+        for (kind, href) in [
+            ("sha1", "repodata/a.xml"),
+            ("sha256", "../a.xml"),
+            ("sha256", "/a.xml"),
+            ("sha256", "http://other.example/a.xml"),
+            ("sha256", ""),
+        ] {
+            assert!(repomd(kind, href).is_err(), "{kind} {href}");
+        }
+        assert!(parse(b"<repomd/>").is_err());
+        assert!(parse(b"<repomd><data type=\"primary\">").is_err());
+        assert!(parse(b"<!DOCTYPE a [<!ENTITY b \"c\">]><repomd>&b;</repomd>").is_err());
+    }
+}

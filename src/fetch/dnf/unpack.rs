@@ -1,0 +1,101 @@
+//! Compressed metadata, unpacked while it is read and never beyond a limit.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Metadata that unpacks to more than this is an attack: the largest known is a third of it.
+const LARGEST: u64 = 2 * 1024 * 1024 * 1024;
+/// KiB that unpacking xz may take.
+const XZ_MEMORY_KIB: u32 = 256 * 1024;
+/// Largest window of zstd, as a power of two.
+const ZSTD_WINDOW_LOG: u32 = 27;
+
+/// The content of a file that is packed as the end of its name says.
+///
+/// # Errors
+/// A way of packing that is not known.
+pub fn unpack<'a>(
+    name: &str,
+    packed: impl Read + Send + 'a,
+) -> Result<Box<dyn BufRead + Send + 'a>, String> {
+    let end = name.rsplit('.').next().unwrap_or_default();
+    let content: Box<dyn Read + Send + 'a> = match end {
+        "xml" | "yaml" => Box::new(packed),
+        "gz" => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+        "xz" => Box::new(lzma_rust2::XzReader::new_mem_limit(
+            packed,
+            true,
+            XZ_MEMORY_KIB,
+        )),
+        "zst" => {
+            let mut decoder = zstd::Decoder::new(packed).map_err(|error| error.to_string())?;
+            decoder
+                .window_log_max(ZSTD_WINDOW_LOG)
+                .map_err(|error| error.to_string())?;
+            Box::new(decoder)
+        }
+        other => {
+            return Err(format!(
+                "'{name}' is packed as '{other}'; kubexm reads gz, xz and zst"
+            ));
+        }
+    };
+    let left = LARGEST;
+    Ok(Box::new(BufReader::with_capacity(
+        128 * 1024,
+        Limited { content, left },
+    )))
+}
+
+/// Fails beyond its limit, where `take` would pretend an end.
+struct Limited<R> {
+    content: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
+        match self.left.checked_sub(count as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other("it unpacks to more than 2 GiB")),
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_off_is_no_content() {
+        let content = b"<metadata/>".repeat(1000);
+        let gz = {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut gz, &content).unwrap();
+            gz.finish().unwrap()
+        };
+        let zst = zstd::encode_all(content.as_slice(), 3).unwrap();
+        for (name, packed) in [("a.xml.gz", gz), ("a.xml.zst", zst)] {
+            let mut read = Vec::new();
+            unpack(name, packed.as_slice())
+                .unwrap()
+                .read_to_end(&mut read)
+                .unwrap();
+            assert_eq!(read, content, "{name}");
+            let cut = &packed[..packed.len() - 4];
+            let result = unpack(name, cut).unwrap().read_to_end(&mut read);
+            assert!(result.is_err(), "{name}");
+        }
+        assert!(unpack("a.xml.bz2", &b""[..]).is_err());
+    }
+
+    #[test]
+    fn a_limit_is_no_end() {
+        let mut limited = Limited {
+            content: &b"123456"[..],
+            left: 5,
+        };
+        assert!(limited.read_to_end(&mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! OS packages of a release, by whatever kind of repository has them.
+
+use futures_util::stream::{self, StreamExt};
+
+use super::http::Wanted;
+use super::{FetchError, Http, apt, dnf};
+use crate::bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages, PackageFormat};
+use crate::spec::Arch;
+use crate::spec::manifest::{PackageSource, Repositories};
+
+/// Packages on their way at once.
+const PARALLEL: usize = 6;
+
+/// What a repository's kind made of a set: all of it is in the cache.
+pub(super) struct Chosen {
+    /// Kind of package.
+    pub format: PackageFormat,
+    /// The text of an index over exactly these packages.
+    pub index: String,
+    /// The packages, sorted by name.
+    pub packages: Vec<LockedPackage>,
+}
+
+/// Resolves one package set and fetches its packages and its index into the cache.
+///
+/// # Errors
+/// A signature that does not hold, packages that do not exist, or what the network does.
+pub async fn resolve(
+    http: &Http,
+    source: &PackageSource,
+    arch: Arch,
+    previous: Option<&Lock>,
+) -> Result<LockedPackages, FetchError> {
+    let format = match &source.repositories {
+        Repositories::Apt(_) => PackageFormat::Deb,
+        Repositories::Dnf(_) => PackageFormat::Rpm,
+    };
+    let locked = previous
+        .and_then(|lock| lock.package_set(&source.distribution, &source.release, arch))
+        .filter(|set| set.requested == source.packages && set.format == format);
+    if let Some(set) = locked
+        && http.cache().size(&set.index.digest).is_some()
+    {
+        fetch_all(http, &set.packages).await?;
+        return Ok(set.clone());
+    }
+    let chosen = match &source.repositories {
+        Repositories::Apt(repositories) => apt::choose(http, source, repositories, arch).await?,
+        Repositories::Dnf(set) => dnf::choose(http, source, set, arch).await?,
+    };
+    let index = chosen.index.into_bytes();
+    let digest = http.cache().insert(&index)?;
+    Ok(LockedPackages {
+        distribution: source.distribution.clone(),
+        release: source.release.clone(),
+        arch,
+        requested: source.packages.clone(),
+        format: chosen.format,
+        index: Descriptor {
+            media_type: chosen.format.index_type().to_owned(),
+            digest,
+            size: index.len() as u64,
+        },
+        packages: chosen.packages,
+    })
+}
+
+/// Fetches packages into the cache.
+pub(super) async fn fetch_all(http: &Http, packages: &[LockedPackage]) -> Result<(), FetchError> {
+    let results: Vec<_> = stream::iter(packages)
+        .map(|package| async move {
+            let label = package.file_name.clone();
+            let expected = Some(package.digest);
+            http.download(&Wanted {
+                label,
+                url: package.url.clone(),
+                expected,
+                size: Some(package.size),
+            })
+            .await
+        })
+        .buffer_unordered(PARALLEL)
+        .collect()
+        .await;
+    FetchError::all(results.into_iter().filter_map(Result::err).collect())
+}

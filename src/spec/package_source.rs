@@ -1,0 +1,124 @@
+//! OS packages in a bundle manifest.
+
+use std::path::PathBuf;
+
+use super::manifest::{AptRepository, DnfRepository, DnfSet, PackageSource, Repositories, Verify};
+use super::manifest_document::not_empty;
+use super::reader::Fields;
+
+/// Which host package manager a set is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Manager {
+    Apt,
+    Dnf,
+}
+
+/// A repository of either kind.
+enum Repository {
+    Apt(AptRepository),
+    Dnf(DnfRepository),
+}
+
+/// Reads one entry of `spec.packages`.
+pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
+    let reader = fields.reader();
+    let text = |name| fields.required(name).and_then(|_| fields.text(name));
+    let (distribution, release) = (text("distribution"), text("release"));
+    let manager = match fields.choice("type", &["apt", "dnf"], &["zypper", "apk"]) {
+        Some("dnf") => Manager::Dnf,
+        _ => Manager::Apt,
+    };
+    let base = fields.values("base");
+    if let (Manager::Apt, Some(node)) = (manager, fields.get("base")) {
+        let hint = "a Debian archive says itself what every host has (Essential, required)";
+        reader.problem(node, &fields.path("base"), "is for type dnf", Some(hint));
+    }
+    let packages = fields.required("packages").map(|node| {
+        not_empty(fields, node, "packages", "as in [socat]");
+        fields.values("packages")
+    });
+    let repositories: Option<Vec<Repository>> = fields.required("repositories").map(|node| {
+        not_empty(fields, node, "repositories", "each begins with `- url:`");
+        let items = reader.items(node, &fields.path("repositories"));
+        let read = |(item, path): &(&_, String)| {
+            let inner = reader.fields(item, path);
+            let repository = repository(&inner, manager);
+            inner.finish();
+            repository
+        };
+        items.iter().filter_map(read).collect()
+    });
+    let (mut apt, mut dnf) = (Vec::new(), Vec::new());
+    for repository in repositories? {
+        match repository {
+            Repository::Apt(repository) => apt.push(repository),
+            Repository::Dnf(repository) => dnf.push(repository),
+        }
+    }
+    let repositories = match manager {
+        Manager::Apt => Repositories::Apt(apt),
+        Manager::Dnf => Repositories::Dnf(DnfSet {
+            repositories: dnf,
+            base,
+        }),
+    };
+    Some(PackageSource {
+        distribution: distribution?,
+        release: release?,
+        repositories,
+        packages: packages?,
+    })
+}
+
+fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
+    let url = fields.required("url").and_then(|_| fields.value("url"));
+    let signed_by: Vec<PathBuf> = fields.required("signedBy").map_or_else(Vec::new, |node| {
+        let hint = "files with the keys that sign it";
+        not_empty(fields, node, "signedBy", hint);
+        fields.values("signedBy")
+    });
+    let suite = match manager {
+        Manager::Apt => fields.required("suite").and_then(|_| fields.text("suite")),
+        Manager::Dnf => fields.text("suite"),
+    };
+    let components = fields.values("components");
+    let verify = match fields.choice("verify", &["packages", "metadata", "both"], &[]) {
+        Some("metadata") => Verify::Metadata,
+        Some("both") => Verify::Both,
+        _ => Verify::Packages,
+    };
+    let strange: &[&'static str] = match manager {
+        Manager::Apt => &["verify"],
+        Manager::Dnf => &["suite", "components"],
+    };
+    for name in strange {
+        if let Some(node) = fields.get(name) {
+            let (message, hint) = match manager {
+                Manager::Apt => (
+                    "is for type dnf",
+                    "an apt archive's InRelease is verified always",
+                ),
+                Manager::Dnf => (
+                    "is for type apt",
+                    "the url of a dnf repository leads to its folder",
+                ),
+            };
+            fields
+                .reader()
+                .problem(node, &fields.path(name), message, Some(hint));
+        }
+    }
+    Some(match manager {
+        Manager::Apt => Repository::Apt(AptRepository {
+            url: url?,
+            suite: suite?,
+            components,
+            signed_by,
+        }),
+        Manager::Dnf => Repository::Dnf(DnfRepository {
+            url: url?,
+            signed_by,
+            verify,
+        }),
+    })
+}

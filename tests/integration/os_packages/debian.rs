@@ -1,0 +1,192 @@
+//! The closure from a Debian archive, beside what apt would install from the same lists.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use kubexm::fetch::packages::resolve;
+use kubexm::spec::manifest::{AptRepository, PackageSource, Repositories};
+use kubexm::spec::{Arch, Digest};
+
+use super::site::{MADE, Site};
+
+/// Name and version, then further fields. What is `required`, every host has.
+const PACKAGES: [(&str, &str); 24] = [
+    ("libc6 2.36-9", "Priority: required"),
+    ("dpkg 1.21", "Essential: yes\nDepends: libc6 (>= 2.30)"),
+    ("simple 1.0-1", "Depends: libc6, libone (>= 1.2)"),
+    (
+        "libone 1.10-1",
+        "Multi-Arch: allowed\nDepends: libc6 (>= 2.34)",
+    ),
+    ("pre 1-1", "Pre-Depends: libone\nDepends: deep"),
+    ("deep 1-1", "Depends: deeper (= 2:1~rc1-1)"),
+    ("deeper 2:1~rc1-1", ""),
+    (
+        "first 1-1",
+        "Depends: none | absent | libone, libtwo | libone",
+    ),
+    ("libtwo 1-1", ""),
+    ("mail 1-1", "Depends: default-mta | mail-agent"),
+    ("default-mta 1-1", "Depends: agent"),
+    ("agent 1-1", "Provides: mail-agent"),
+    ("other-agent 1-1", "Provides: mail-agent"),
+    ("virtual 1-1", "Depends: editor-api (>= 2)"),
+    ("old-editor 1-1", "Provides: editor-api (= 1)"),
+    ("new-editor 1-1", "Provides: editor-api (= 2)"),
+    ("versions 1-1", "Depends: libthree (>= 2), libthree (<< 3)"),
+    ("libthree 2.5-1", ""),
+    ("multi 1-1", "Depends: libone:any, libtwo:amd64"),
+    (
+        "weak 1-1",
+        "Recommends: libtwo\nSuggests: libthree\nDepends: libone",
+    ),
+    ("loop 1-1", "Depends: back"),
+    ("back 1-1", "Depends: loop"),
+    ("has-base 1-1", "Depends: dpkg (>= 1), libc6"),
+    (
+        "all 1-1",
+        "Depends: simple, pre, first, mail, virtual, versions, multi, loop",
+    ),
+];
+
+fn stanza((label, fields): &(&str, &str)) -> String {
+    let (name, version) = label.split_once(' ').unwrap();
+    let content = Digest::of(label.as_bytes()).hex();
+    let fields = match fields.is_empty() {
+        true => String::new(),
+        false => format!("{fields}\n"),
+    };
+    format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: x <x@lab.example>\n{fields}\
+         Description: x\nFilename: pool/{name}.deb\nSize: {}\nSHA256: {content}\n\n",
+        label.len()
+    )
+}
+
+/// The archive: a signed `InRelease`, a list by its digest, and packages.
+fn write_archive(site: &Site) {
+    let list: String = PACKAGES.iter().map(stanza).collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(list.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let digest = Digest::of(&gzip).hex();
+    let by_hash = site.at("debian/dists/lab/main/binary-amd64/by-hash/SHA256");
+    std::fs::create_dir_all(&by_hash).unwrap();
+    std::fs::create_dir_all(site.at("debian/pool")).unwrap();
+    std::fs::write(by_hash.join(&digest), &gzip).unwrap();
+    for (label, _) in PACKAGES {
+        let name = label.split(' ').next().unwrap();
+        std::fs::write(site.at(&format!("debian/pool/{name}.deb")), label).unwrap();
+    }
+    let size = gzip.len();
+    let release = format!("Suite: lab\nSHA256:\n {digest} {size} main/binary-amd64/Packages.gz\n");
+    let plain = site.at("debian/dists/lab/Release");
+    std::fs::write(&plain, release).unwrap();
+    site.clear_sign(&plain, &site.at("debian/dists/lab/InRelease"));
+}
+
+/// What apt would install on a host that has what is required, from a copy of the list.
+fn asked_of_apt(root: &Path, name: &str) -> Vec<String> {
+    let output = Command::new("apt-get")
+        .args(["-s", "-q", "--no-install-recommends"])
+        .args(["install", name])
+        .env("LC_ALL", "C")
+        .env("APT_CONFIG", root.join("apt.conf"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("Inst "));
+    let mut chosen: Vec<String> = lines
+        .filter_map(|line| {
+            let (name, rest) = line.split_once(" (")?;
+            Some(format!("{name} {}", rest.split(' ').next()?))
+        })
+        .collect();
+    chosen.sort();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {words}{text}");
+    chosen
+}
+
+fn write_apt_root(root: &Path) {
+    for folder in ["etc/apt/apt.conf.d", "etc/apt/preferences.d", "repo"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    for folder in ["lists/partial", "cache/archives/partial"] {
+        let (state, cache) = (
+            root.join("var/lib/apt").join(folder),
+            root.join("var").join(folder),
+        );
+        std::fs::create_dir_all(state).unwrap();
+        std::fs::create_dir_all(cache).unwrap();
+    }
+    std::fs::create_dir_all(root.join("var/cache/apt/archives/partial")).unwrap();
+    let (base, all) = (&PACKAGES[..2], &PACKAGES);
+    let status: String = base
+        .iter()
+        .map(|package| stanza(package).replacen('\n', "\nStatus: install ok installed\n", 1))
+        .collect();
+    std::fs::write(root.join("status"), status).unwrap();
+    let list: String = all.iter().map(stanza).collect();
+    std::fs::write(root.join("repo/Packages"), list).unwrap();
+    let source = format!("deb [trusted=yes] file:{}/repo ./\n", root.display());
+    std::fs::write(root.join("etc/apt/sources.list"), source).unwrap();
+    let config = format!(
+        "Dir \"{0}\"; Dir::State::status \"{0}/status\"; APT::Sandbox::User \"root\";
+         APT::Architecture \"amd64\"; APT::Architectures {{ \"amd64\"; }};\n",
+        root.display()
+    );
+    std::fs::write(root.join("apt.conf"), config).unwrap();
+    let updated = Command::new("apt-get")
+        .args(["-q", "update"])
+        .env("APT_CONFIG", root.join("apt.conf"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&updated.stderr);
+    assert!(updated.status.success(), "{words}");
+}
+
+fn source(name: &str, key: &str) -> PackageSource {
+    PackageSource {
+        distribution: "debian".into(),
+        release: "lab".into(),
+        repositories: Repositories::Apt(vec![AptRepository {
+            url: "https://dnf.example/debian".parse().unwrap(),
+            suite: "lab".into(),
+            components: vec!["main".into()],
+            signed_by: vec![MADE.path().join(key)],
+        }]),
+        packages: vec![name.into()],
+    }
+}
+
+#[tokio::test]
+async fn a_set_is_what_apt_would_install_on_a_host_that_has_what_is_required() {
+    let site = Site::start().await;
+    write_archive(&site);
+    let root = tempfile::tempdir().unwrap();
+    write_apt_root(root.path());
+    for (label, _) in &PACKAGES[2..] {
+        let name = label.split(' ').next().unwrap();
+        let set = resolve(&site.http, &source(name, "key.asc"), Arch::Amd64, None).await;
+        let set = set.unwrap();
+        let packages = set.packages.iter();
+        let ours: Vec<String> = packages
+            .map(|p| format!("{} {}", p.name, p.version))
+            .collect();
+        assert_eq!(ours, asked_of_apt(root.path(), name), "{name}");
+    }
+    let refused = resolve(
+        &site.http,
+        &source("all", "stranger.gpg"),
+        Arch::Amd64,
+        None,
+    )
+    .await;
+    let words = refused.unwrap_err().to_string();
+    assert!(
+        words.contains("InRelease of lab") && words.contains("stranger.gpg"),
+        "{words}"
+    );
+}

@@ -1,0 +1,117 @@
+//! What dnf makes of a set on a folder that stands for a host.
+
+use std::sync::Arc;
+
+use kubexm::host;
+use kubexm::plan::Check;
+use kubexm::steps::InstallPackages;
+
+use super::site::{MADE, NEEDED, Site, find, source};
+use super::{SIGNED, build};
+use crate::example::InMemory;
+use crate::sandbox::Sandbox;
+
+/// What rpm says that a host has.
+async fn installed(sandbox: &Sandbox) -> Vec<String> {
+    let script = "rpm -qa --qf '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | sort";
+    let command = host::Command::script(script, [""; 0]);
+    let output = sandbox.host.run(command).await.unwrap();
+    output.text().lines().map(str::to_owned).collect()
+}
+
+/// A host that has an older `lib`.
+async fn old_host() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let old = std::fs::read(find(&MADE.path().join("base"), "lib-9.0.rpm")).unwrap();
+    std::fs::write(sandbox.at("/tmp/old.rpm"), old).unwrap();
+    let command = host::Command::script("rpm -U --quiet /tmp/old.rpm", [""; 0]);
+    let output = sandbox.host.run(command).await.unwrap();
+    assert!(output.success(), "{}", output.complaint());
+    sandbox
+}
+
+#[tokio::test]
+async fn dnf_installs_what_the_host_lacks_and_a_reset_leaves_what_it_had() {
+    let site = Site::start().await;
+    let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
+        .await
+        .unwrap();
+    let sandbox = old_host().await;
+    let step = InstallPackages {
+        set,
+        blobs: Arc::new(site.http.cache().clone()),
+    };
+    assert_eq!(
+        sandbox.check(&step).await,
+        Check::Needed("lacks tool".into())
+    );
+    sandbox.apply(&step).await.unwrap();
+    assert_eq!(sandbox.check(&step).await, Check::Satisfied);
+    let there = installed(&sandbox).await;
+    let found: Vec<&str> = there
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(found, NEEDED, "not cond, which nobody on this host needs");
+    assert!(there.contains(&"lib 2:1.5-3".to_owned()), "{there:?}");
+    assert!(!sandbox.at("/var/lib/kubexm/packages").exists());
+    sandbox.apply(&step).await.unwrap();
+    assert_eq!(
+        installed(&sandbox).await,
+        there,
+        "a second time changes nothing"
+    );
+    sandbox.take_back().await;
+    assert_eq!(
+        installed(&sandbox).await,
+        ["lib 2:1.5-3"],
+        "lib was the host's, if older"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_installed_of_a_set_that_arrives_damaged_or_is_not_whole() {
+    let site = Site::start().await;
+    let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
+        .await
+        .unwrap();
+    let mut damaged = InMemory::default();
+    let packages = set.packages.iter().map(|package| package.digest);
+    for digest in packages.chain([set.index.digest]) {
+        damaged
+            .0
+            .insert(digest, site.http.cache().read(&digest).unwrap());
+    }
+    let helper = set
+        .packages
+        .iter()
+        .find(|package| package.name == "helper")
+        .unwrap();
+    let end = helper.size as usize - 1;
+    damaged.0.get_mut(&helper.digest).unwrap()[end] ^= 1;
+    let sandbox = Sandbox::new();
+    let step = InstallPackages {
+        set: set.clone(),
+        blobs: Arc::new(damaged),
+    };
+    let words = sandbox.apply(&step).await.unwrap_err().to_string();
+    assert!(words.contains("helper-1.2.rpm"), "{words}");
+    assert!(installed(&sandbox).await.is_empty());
+    // An index that hides what `tool` needs: dnf believes it, rpm does not.
+    let index = site.http.cache().read(&set.index.digest).unwrap();
+    let index = String::from_utf8(index).unwrap();
+    let lying = index.replace("/opt/lab/bin/helper", "/etc/lab/listed");
+    assert_ne!(lying, index);
+    let mut set = set;
+    set.index.digest = site.http.cache().insert(lying.as_bytes()).unwrap();
+    set.index.size = lying.len() as u64;
+    let sandbox = Sandbox::new();
+    let blobs = Arc::new(site.http.cache().clone());
+    let words = sandbox
+        .apply(&InstallPackages { set, blobs })
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(words.contains("is needed by tool-1.2-3"), "{words}");
+    assert!(installed(&sandbox).await.is_empty());
+}

@@ -1,0 +1,295 @@
+//! Package sets: what a build chooses and refuses, beside what the distributions' own programs say,
+//! and what their package managers make of it on a host.
+
+mod closures;
+mod debian;
+mod hosts;
+mod modules;
+mod site;
+mod versions;
+
+use std::process::Command;
+
+use kubexm::bundle::Lock;
+use kubexm::bundle::lock::LockedPackages;
+use kubexm::fetch::FetchError;
+use kubexm::fetch::packages::resolve;
+use kubexm::spec::manifest::{PackageSource, Repositories, Verify};
+use kubexm::spec::{Arch, Digest};
+
+use crate::example::example;
+use site::{MADE, Site, find, source};
+
+const SIGNED: [Verify; 2] = [Verify::Both, Verify::Packages];
+
+async fn build(site: &Site, source: &PackageSource) -> Result<LockedPackages, FetchError> {
+    resolve(&site.http, source, Arch::Amd64, None).await
+}
+
+async fn complaint(site: &Site, source: &PackageSource) -> String {
+    build(site, source).await.unwrap_err().to_string()
+}
+
+fn names(set: &LockedPackages) -> Vec<&str> {
+    set.packages
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect()
+}
+
+/// What dnf would install into an empty root from both repositories.
+fn asked_of_dnf(names: &[&str]) -> Vec<String> {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| MADE.path().join(name).display().to_string();
+    std::fs::write(
+        root.path().join("conf"),
+        "[main]\nplugins=0\nreposdir=/nowhere\n",
+    )
+    .unwrap();
+    let output = Command::new("dnf")
+        .arg(format!("--config={}/conf", root.path().display()))
+        .args([
+            "--releasever=9",
+            "--setopt=install_weak_deps=0",
+            "--assumeno",
+        ])
+        .arg(format!("--setopt=cachedir={}/cache", root.path().display()))
+        .arg(format!("--installroot={}", root.path().display()))
+        .args([format!("--repofrompath=base,{}", at("base"))])
+        .args([format!("--repofrompath=apps,{}", at("apps"))])
+        .arg("install")
+        .args(names)
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = table.split_whitespace().collect();
+    let mut chosen: Vec<String> = words
+        .windows(4)
+        .filter(|four| four[1] == "noarch" && ["base", "apps"].contains(&four[3]))
+        .map(|four| format!("{} {}", four[0], four[2]))
+        .collect();
+    chosen.sort();
+    assert!(
+        !chosen.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    chosen
+}
+
+#[tokio::test]
+async fn a_set_is_what_dnf_would_install_and_what_conditions_may_add() {
+    let site = Site::start().await;
+    let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
+        .await
+        .unwrap();
+    let ours: Vec<String> = set
+        .packages
+        .iter()
+        .filter(|package| package.name != "cond")
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    assert_eq!(ours, asked_of_dnf(&["tool"]));
+    // `cond` is for hosts that have `absent`.
+    assert!(names(&set).contains(&"cond"), "{set:?}");
+    let again = Site::start().await;
+    let second = build(&again, &source("key.asc", SIGNED, &["tool"]))
+        .await
+        .unwrap();
+    assert_eq!(set, second, "the same repositories, the same lock");
+    let (mut lock, _) = example(&[]);
+    lock.packages.push(set.clone());
+    let text = serde_saphyr::to_string(&lock).unwrap();
+    assert_eq!(Lock::from_yaml(&text).unwrap(), lock);
+    // With its lock and its cache, a build asks nobody.
+    std::fs::remove_dir_all(site.at("base")).unwrap();
+    std::fs::remove_dir_all(site.at("apps")).unwrap();
+    let wanted = source("key.asc", SIGNED, &["tool"]);
+    let locked = resolve(&site.http, &wanted, Arch::Amd64, Some(&lock))
+        .await
+        .unwrap();
+    assert_eq!(locked, set);
+}
+
+#[tokio::test]
+async fn what_every_host_has_is_left_out_where_the_manifest_says_so() {
+    let site = Site::start().await;
+    let mut source = source("key.asc", SIGNED, &["tool"]);
+    if let Repositories::Dnf(set) = &mut source.repositories {
+        set.base = vec!["lib".into(), "helper".into()];
+    }
+    let set = build(&site, &source).await.unwrap();
+    assert!(
+        !names(&set).contains(&"lib") && !names(&set).contains(&"helper"),
+        "{set:?}"
+    );
+    assert!(names(&set).contains(&"tool"), "{set:?}");
+}
+
+#[tokio::test]
+async fn everything_that_cannot_be_had_is_named() {
+    let site = Site::start().await;
+    let words = complaint(
+        &site,
+        &source("key.asc", SIGNED, &["broken", "nosuch", "tool"]),
+    )
+    .await;
+    for part in [
+        "rhel-like 9 amd64",
+        "broken-1.2-3.noarch wants lib > 3:0",
+        "'nosuch'",
+    ] {
+        assert!(words.contains(part), "{part} in {words}");
+    }
+}
+
+#[tokio::test]
+async fn signatures_are_those_that_the_manifest_wants() {
+    let site = Site::start().await;
+    let refused = |key, verify| {
+        let (site, source) = (&site, source(key, verify, &["plugin"]));
+        async move { complaint(site, &source).await }
+    };
+    for verify in [Verify::Packages, Verify::Metadata] {
+        let words = refused("stranger.gpg", [verify, Verify::Packages]).await;
+        assert!(
+            words.contains("has signed it") && words.contains("stranger.gpg"),
+            "{words}"
+        );
+    }
+    // Where repomd.xml must be signed, a server cannot leave the signature out.
+    let words = refused("key.asc", [Verify::Both, Verify::Metadata]).await;
+    assert!(words.contains("repomd.xml.asc answered 404"), "{words}");
+    let words = refused("new.spec", SIGNED).await;
+    assert!(words.contains("new.spec: "), "{words}");
+    let words = refused("nowhere", SIGNED).await;
+    assert!(
+        words.contains("nowhere") && words.contains("No such file"),
+        "{words}"
+    );
+    // A stranger's repomd.xml is refused before anything in it is believed.
+    let repomd = site.at("base/repodata/repomd.xml");
+    let text = std::fs::read_to_string(&repomd).unwrap();
+    std::fs::write(&repomd, text.replace("<revision>", "<revision>1")).unwrap();
+    let words = refused("key.asc", SIGNED).await;
+    assert!(
+        words.contains("repomd.xml") && words.contains("has signed it"),
+        "{words}"
+    );
+}
+
+/// Lets `repomd.xml` tell of a changed file, as a mirror can where only packages are signed.
+fn replace(site: &Site, folder: &str, end: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let file = site.find(&format!("{folder}/repodata"), end);
+    let (old, repomd) = (
+        std::fs::read(&file).unwrap(),
+        site.at(folder).join("repodata/repomd.xml"),
+    );
+    let new = change(old.clone());
+    let text = std::fs::read_to_string(&repomd).unwrap();
+    let text = text.replace(
+        &format!(">{}<", Digest::of(&old).hex()),
+        &format!(">{}<", Digest::of(&new).hex()),
+    );
+    std::fs::write(&repomd, text).unwrap();
+    std::fs::write(&file, new).unwrap();
+}
+
+fn unsigned() -> PackageSource {
+    source("key.asc", [Verify::Packages; 2], &["plugin"])
+}
+
+#[tokio::test]
+async fn damaged_metadata_are_refused_by_name() {
+    let site = Site::start().await;
+    let list = site.find("base/repodata", "primary.xml.xz");
+    let whole = std::fs::read(&list).unwrap();
+    std::fs::write(&list, &whole[..whole.len() - 9]).unwrap();
+    let words = complaint(&site, &unsigned()).await;
+    assert!(
+        words.contains("primary.xml.xz") && words.contains("gave other bytes"),
+        "{words}"
+    );
+    std::fs::write(&list, &whole).unwrap();
+    replace(&site, "base", "primary.xml.xz", |list| {
+        list[..list.len() / 2].to_vec()
+    });
+    let words = complaint(&site, &unsigned()).await;
+    assert!(
+        words.contains("primary.xml.xz") && words.contains("no well-formed XML"),
+        "{words}"
+    );
+    replace(&site, "base", "primary.xml.xz", |_| b"<html>".to_vec());
+    let words = complaint(&site, &unsigned()).await;
+    assert!(words.contains("primary.xml.xz"), "{words}");
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let level = flate2::Compression::fast();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+fn gunzip(packed: &[u8]) -> String {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(packed), &mut text).unwrap();
+    text
+}
+
+/// Puts other bytes into the place of `tool`, in the list too.
+fn spoil_tool(site: &Site, new: &[u8]) {
+    let file = site.find("apps", "tool-1.2.rpm");
+    let old = Digest::of(&std::fs::read(&file).unwrap()).hex();
+    std::fs::write(&file, new).unwrap();
+    replace(site, "apps", "primary.xml.gz", |list| {
+        gzip(&gunzip(&list).replace(&old, &Digest::of(new).hex()))
+    });
+}
+
+#[tokio::test]
+async fn packages_must_be_the_distributions_to_the_last_byte() {
+    let wanted = source("key.asc", [Verify::Packages; 2], &["tool"]);
+    let apps = MADE.path().join("apps");
+    let tool = std::fs::read(find(&apps, "tool-1.2.rpm")).unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = tool.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let header = tool
+        .windows(7)
+        .rposition(|text| text == b"A <tool")
+        .unwrap();
+    let plain = std::fs::read(find(&MADE.path().join("plain"), "tool-1.2.rpm")).unwrap();
+    let other = std::fs::read(find(&apps, "plugin-1.2.rpm")).unwrap();
+    for (bytes, reason) in [
+        (plain, "nobody has signed its header"),
+        (other, "it holds plugin-0:1.2-3.noarch"),
+        (flipped(header), "no key of"),
+        (
+            flipped(tool.len() - 1),
+            "its payload is not the one that was signed",
+        ),
+        (
+            tool[..tool.len() - 1].to_vec(),
+            "its payload is not the one that was signed",
+        ),
+        (tool[..header].to_vec(), "its header is cut off"),
+        (b"<html>".to_vec(), "cannot be read as an rpm"),
+    ] {
+        let site = Site::start().await;
+        spoil_tool(&site, &bytes);
+        let words = complaint(&site, &wanted).await;
+        assert!(
+            words.contains("tool-1.2.rpm") && words.contains(reason),
+            "{reason} in {words}"
+        );
+    }
+    // What the list does not say is noticed, too.
+    let site = Site::start().await;
+    std::fs::write(site.find("apps", "tool-1.2.rpm"), flipped(header)).unwrap();
+    let words = complaint(&site, &wanted).await;
+    assert!(words.contains("gave other bytes than published"), "{words}");
+}

@@ -1,0 +1,350 @@
+//! Two dnf repositories, made by the real rpmbuild, rpmsign, gpg and createrepo_c, and a web server
+//! for them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use kubexm::event::Events;
+use kubexm::fetch::{Cache, Http};
+use kubexm::spec::Mirrors;
+use kubexm::spec::manifest::{DnfRepository, DnfSet, PackageSource, Repositories, Verify};
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+/// One run of rpmbuild makes all of them.
+const NEW: &str = r#"
+Name: tool
+Version: 1.2
+Release: 3
+Summary: A <tool> & more
+License: MIT
+BuildArch: noarch
+Requires: lib >= 2:1.0, virt = 3, legacy, web, /opt/lab/bin/helper, /etc/lab/listed
+Requires: (extra or other), (plugin if tool), (cond if absent), (both(a) with both(b))
+Recommends: weak
+%description
+x
+%package -n lib
+Version: 1.5
+Epoch: 2
+Summary: x
+%description -n lib
+x
+%package -n helper
+Summary: x
+Requires: (needless if (absent and lib))
+%description -n helper
+x
+%package -n listed
+Summary: x
+%description -n listed
+x
+%package -n other
+Summary: x
+%description -n other
+x
+%package -n plugin
+Summary: x
+%description -n plugin
+x
+%package -n cond
+Summary: x
+%description -n cond
+x
+%package -n needless
+Summary: x
+Requires: nothing-has-this
+%description -n needless
+x
+%package -n weak
+Summary: x
+%description -n weak
+x
+%package -n provider
+Summary: x
+Provides: virt = 3
+%description -n provider
+x
+%package -n wrong-provider
+Summary: x
+Provides: virt = 2
+%description -n wrong-provider
+x
+%package -n renamed
+Summary: x
+Provides: legacy = 3
+Obsoletes: legacy < 3
+%description -n renamed
+x
+%package -n light
+Summary: x
+Provides: web
+Conflicts: other
+%description -n light
+x
+%package -n heavy
+Summary: x
+Provides: web
+%description -n heavy
+x
+%package -n half
+Summary: x
+Provides: both(a)
+%description -n half
+x
+%package -n whole
+Summary: x
+Provides: both(a), both(b)
+%description -n whole
+x
+%package -n broken
+Summary: x
+Requires: lib > 3:0
+%description -n broken
+x
+%install
+mkdir -p %{buildroot}/opt/lab/bin %{buildroot}/etc/lab
+echo helper >%{buildroot}/opt/lab/bin/helper
+echo tool >%{buildroot}/opt/lab/bin/tool
+echo listed >%{buildroot}/etc/lab/listed
+echo lib >%{buildroot}/opt/lab/lib
+head -c 5000 /dev/zero >%{buildroot}/opt/lab/heavy
+%files
+/opt/lab/bin/tool
+%files -n lib
+/opt/lab/lib
+%files -n helper
+/opt/lab/bin/helper
+%files -n listed
+/etc/lab/listed
+%files -n heavy
+/opt/lab/heavy
+%files -n other
+%files -n plugin
+%files -n cond
+%files -n needless
+%files -n weak
+%files -n provider
+%files -n wrong-provider
+%files -n renamed
+%files -n light
+%files -n half
+%files -n whole
+%files -n broken
+"#;
+
+/// Older ones of some: a higher version with a lower epoch, and one that another takes the place of.
+const OLD: &str = r#"
+Name: lib
+Version: 9.0
+Release: 1
+Epoch: 1
+Summary: x
+License: MIT
+BuildArch: noarch
+%description
+x
+%package -n legacy
+Version: 2
+Epoch: 0
+Summary: x
+%description -n legacy
+x
+%files
+%files -n legacy
+"#;
+
+/// What `tool` needs on a host that has nothing.
+pub const NEEDED: [&str; 10] = [
+    "heavy", "helper", "lib", "listed", "other", "plugin", "provider", "renamed", "tool", "whole",
+];
+
+/// The folder of all that is made once: `base` and `apps` (repositories; the first packed with xz and
+/// with a signed `repomd.xml`), `key` and `stranger` (keys), `plain` (packages without signature).
+///
+/// It lies where the next run removes it: nobody drops what is static.
+pub static MADE: LazyLock<Made> = LazyLock::new(|| {
+    let folder = Made(Path::new(env!("CARGO_TARGET_TMPDIR")).join("os-packages"));
+    let _ = std::fs::remove_dir_all(folder.path());
+    std::fs::create_dir_all(folder.path()).unwrap();
+    let script = r#"
+cd "$1"
+export HOME=$PWD
+# Its sockets want a short path.
+GNUPGHOME=$(mktemp -d)
+export GNUPGHOME
+mkdir base apps plain
+# One after the other: two that meet in a new home get in each other's way.
+for name in key stranger; do
+  gpg --batch --quiet --passphrase '' --quick-gen-key "$name@lab.example" rsa2048 sign never 2>>gpg.log ||
+    { cat gpg.log >&2; exit 1; }
+done
+for name in new old; do
+  rpmbuild --quiet --define "_topdir $PWD/$name" --define "_build_name_fmt %%{NAME}-%%{VERSION}.rpm" \
+    -bb "$name.spec" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; } &
+done
+wait
+gpg --batch --armor --export key@lab.example >key.asc
+gpg --batch --export stranger@lab.example >stranger.gpg
+cp new/RPMS/tool-1.2.rpm plain/
+rpmsign --define '_gpg_name key@lab.example' --define '__gpg /usr/bin/gpg' --addsign new/RPMS/*.rpm old/RPMS/*.rpm >sign.log 2>&1
+mv old/RPMS/*.rpm new/RPMS/lib-1.5.rpm new/RPMS/helper-1.2.rpm new/RPMS/listed-1.2.rpm base/
+mv new/RPMS/*.rpm apps/
+createrepo_c -q --general-compress-type xz base
+createrepo_c -q apps
+gpg --batch --armor --detach-sign --local-user key@lab.example base/repodata/repomd.xml
+gpgconf --kill all
+mv "$GNUPGHOME" gnupg
+"#;
+    std::fs::write(folder.path().join("new.spec"), NEW).unwrap();
+    std::fs::write(folder.path().join("old.spec"), OLD).unwrap();
+    let made = Command::new("sh")
+        .args(["-euc", script, "make"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&made.stderr);
+    assert!(
+        made.status.success(),
+        "{words}{}",
+        String::from_utf8_lossy(&made.stdout)
+    );
+    folder
+});
+
+/// A folder.
+pub struct Made(PathBuf);
+
+impl Made {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// Serves the files below a folder.
+struct Folder(PathBuf);
+
+impl Respond for Folder {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let path = request.url.path().trim_start_matches('/');
+        match std::fs::read(self.0.join(path)) {
+            Ok(content) => ResponseTemplate::new(200).set_body_bytes(content),
+            Err(_) => ResponseTemplate::new(404),
+        }
+    }
+}
+
+/// A copy of the repositories that a test may spoil, its server, and a cache.
+pub struct Site {
+    folder: tempfile::TempDir,
+    _server: MockServer,
+    pub http: Http,
+}
+
+impl Site {
+    pub async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["base", "apps"] {
+            let from = MADE.path().join(name);
+            let copied = Command::new("cp")
+                .arg("-r")
+                .arg(from)
+                .arg(folder.path())
+                .status();
+            assert!(copied.unwrap().success());
+        }
+        let server = MockServer::start().await;
+        let respond = Folder(folder.path().to_owned());
+        Mock::given(any())
+            .respond_with(respond)
+            .mount(&server)
+            .await;
+        let mut mirrors = Mirrors::default();
+        mirrors
+            .downloads
+            .insert("https://dnf.example".into(), vec![server.uri()]);
+        let cache = Cache::open(&folder.path().join("cache")).unwrap();
+        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+        Self {
+            folder,
+            _server: server,
+            http,
+        }
+    }
+
+    /// Signs a file as the key that is trusted, beside it.
+    pub fn sign(&self, file: &Path) {
+        gpg(&["--armor", "--detach-sign"], &[file.as_os_str()]);
+    }
+
+    /// Signs a text as the key that is trusted, around it.
+    pub fn clear_sign(&self, file: &Path, signed: &Path) {
+        let arguments = ["--output".as_ref(), signed.as_os_str(), file.as_os_str()];
+        gpg(&["--clear-sign"], &arguments);
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// The file of a folder whose name ends so.
+    pub fn find(&self, folder: &str, end: &str) -> PathBuf {
+        find(&self.at(folder), end)
+    }
+}
+
+/// Options go before files. The agent that gpg starts is for this call alone, and ended with it.
+fn gpg(action: &[&str], files: &[&std::ffi::OsStr]) {
+    const SIGN: &str = r#"
+chmod 700 "$GNUPGHOME"
+cp -r "$1/." "$GNUPGHOME"
+shift
+gpg --batch --quiet --yes --local-user key@lab.example "$@"
+gpgconf --kill all
+"#;
+    let home = tempfile::tempdir().unwrap();
+    let (output, files) = files.split_at(files.len() - 1);
+    let signed = Command::new("sh")
+        .args(["-euc", SIGN, "sign"])
+        .arg(MADE.path().join("gnupg"))
+        .args(output)
+        .args(action)
+        .args(files)
+        .env("GNUPGHOME", home.path())
+        .status();
+    assert!(signed.unwrap().success());
+}
+
+pub fn find(folder: &Path, end: &str) -> PathBuf {
+    let mut entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .find(|path| path.to_str().unwrap().ends_with(end))
+        .unwrap()
+}
+
+/// A set over both repositories.
+pub fn source(key: &str, verify: [Verify; 2], packages: &[&str]) -> PackageSource {
+    let repository = |(name, verify): (&str, Verify)| DnfRepository {
+        url: format!("https://dnf.example/{name}").parse().unwrap(),
+        signed_by: vec![MADE.path().join(key)],
+        verify,
+    };
+    let repositories = ["base", "apps"]
+        .into_iter()
+        .zip(verify)
+        .map(repository)
+        .collect();
+    PackageSource {
+        distribution: "rhel-like".into(),
+        release: "9".into(),
+        repositories: Repositories::Dnf(DnfSet {
+            repositories,
+            base: Vec::new(),
+        }),
+        packages: packages.iter().map(ToString::to_string).collect(),
+    }
+}
