@@ -76,12 +76,14 @@ fn random(dice: &mut Dice) -> String {
 
 /// The beginning of a package's element, up to what else it provides.
 pub fn package(name: &str, version: usize, installed: usize) -> String {
+    let label = format!("{name}-{version}");
     format!(
         "<package type=\"rpm\"><name>{name}</name><arch>noarch</arch><version epoch=\"0\" ver=\"{version}\" rel=\"1\"/>\
          <checksum type=\"sha256\" pkgid=\"YES\">{}</checksum><summary/><description/>\
-         <size package=\"1\" installed=\"{installed}\" archive=\"1\"/><location href=\"{name}-{version}.rpm\"/><format>\
+         <size package=\"{}\" installed=\"{installed}\" archive=\"1\"/><location href=\"{name}-{version}.rpm\"/><format>\
          <rpm:provides><rpm:entry name=\"{name}\" flags=\"EQ\" epoch=\"0\" ver=\"{version}\" rel=\"1\"/>",
-        Digest::of(format!("{name}-{version}").as_bytes()).hex(),
+        Digest::of(label.as_bytes()).hex(),
+        label.len(),
     )
 }
 

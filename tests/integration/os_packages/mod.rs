@@ -241,10 +241,12 @@ fn gunzip(packed: &[u8]) -> String {
 /// Puts other bytes into the place of `tool`, in the list too.
 fn spoil_tool(site: &Site, new: &[u8]) {
     let file = site.find("apps", "tool-1.2.rpm");
-    let old = Digest::of(&std::fs::read(&file).unwrap()).hex();
+    let old = std::fs::read(&file).unwrap();
     std::fs::write(&file, new).unwrap();
+    let size = |rpm: &[u8]| format!("<size package=\"{}\"", rpm.len());
     replace(site, "apps", "primary.xml.gz", |list| {
-        gzip(&gunzip(&list).replace(&old, &Digest::of(new).hex()))
+        let list = gunzip(&list).replace(&Digest::of(&old).hex(), &Digest::of(new).hex());
+        gzip(&list.replace(&size(&old), &size(new)))
     });
 }
 
