@@ -1,8 +1,8 @@
 //! kubexm: Kubernetes clusters for places without internet.
 //!
 //! Each module is a room with one concern, and imports only go down this list:
-//! `cli` → `report` → `deploy` → `steps` → `plan` → `render` → `pki` → `seed` → `host` → `fetch` → `sbom` →
-//! `bundle` → `catalog` → `spec` → `event`, and `gzip`, which imports nothing. `fetch` (the connected side) and `deploy` (the
+//! `cli` → `report` → `deploy` → `steps` → `plan` → `render` → `pki` → `seed` → `host` → `fetch` →
+//! `sbom` → `bundle` → `catalog` → `spec` → `event`. `fetch` (the connected side) and `deploy` (the
 //! disconnected side) never meet: they only know `bundle`.
 
 pub mod bundle;
