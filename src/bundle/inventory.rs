@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::Bundle;
 use super::storage::Base;
+use super::{Bundle, plausible};
 use crate::spec::Digest;
 
 /// An inventory's text is no longer than this.
@@ -74,6 +74,12 @@ impl Inventory {
         };
         let inventory: Self = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| format!("is no inventory: {error}"))?;
+        let names = inventory.bundles.iter().map(|held| &held.name);
+        for name in names.chain([&inventory.site]) {
+            if !plausible::is_printable(name) {
+                return Err("is no inventory: it has a name that cannot be".to_owned());
+            }
+        }
         match inventory.inventory_version {
             Self::VERSION => Ok(inventory),
             other => Err(format!(

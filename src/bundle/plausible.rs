@@ -87,6 +87,11 @@ fn path(text: &str) -> Result<(), String> {
         .map_err(|_| implausible("path", text))
 }
 
+/// Words for a terminal: no line's end, nothing that commands it.
+pub(super) fn is_printable(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control)
+}
+
 fn implausible(what: &str, text: &str) -> String {
     let shown: String = text
         .chars()

@@ -14,6 +14,7 @@ use gzip_exact::{Encoder, Recipe};
 use serde::{Deserialize, Serialize};
 
 use super::lock::Lock;
+use super::plausible;
 use crate::spec::Digest;
 
 /// Pieces that a group's blobs may be cut in.
@@ -217,8 +218,15 @@ impl Storage {
                 }
             }
         }
-        if self.base.as_ref().is_some_and(|base| base.blobs.is_empty()) {
-            return Err("its list of places leans on nothing; do not use it".into());
+        if let Some(base) = &self.base {
+            if base.blobs.is_empty() {
+                return Err("its list of places leans on nothing; do not use it".into());
+            }
+            if !plausible::is_printable(&base.name) {
+                return Err(
+                    "its list of places leans on a name that cannot be; do not use it".into(),
+                );
+            }
         }
         for digest in self.absent() {
             if unplaced.remove(digest).is_none() {

@@ -148,7 +148,7 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         .await
         .map_err(Failure::bundle)??;
     write_lock(&lock_path, &lock)?;
-    copies::tell(&arguments.out, written, arguments.split);
+    copies::tell(events, &arguments.out, written, arguments.split);
     let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
     say!("  content  {}", report::bytes(content));
     say!("  lock     {}", lock_path.display());

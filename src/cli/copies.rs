@@ -14,7 +14,7 @@ use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, interrupt};
 use crate::bundle::signature::{KeyError, new_keys};
 use crate::bundle::{self, PackOptions, Signed, Signer, Whole, Written, rewrite};
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::plan::Stop;
 use crate::report;
 
@@ -100,7 +100,7 @@ pub async fn split(arguments: Split, events: &Events) -> Result<(), Failure> {
         rewrite::resplit(&bundle, &path, Some(size.bytes()), events, stop).map(|w| (path, w))
     };
     let (path, written) = in_background(events, work).await?;
-    tell(&path, written, Some(size));
+    tell(events, &path, written, Some(size));
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub async fn join(arguments: Join, events: &Events) -> Result<(), Failure> {
         rewrite::resplit(&bundle, &path, None, events, stop).map(|w| (path, w))
     };
     let (path, written) = in_background(events, work).await?;
-    tell(&path, written, None);
+    tell(events, &path, written, None);
     Ok(())
 }
 
@@ -133,7 +133,7 @@ pub async fn sign(arguments: Sign, events: &Events) -> Result<(), Failure> {
         rewrite::sign(&bundle, &signer, &path, volume, events, stop).map(|w| (path, w))
     };
     let (path, written) = in_background(events, work).await?;
-    tell(&path, written, split);
+    tell(events, &path, written, split);
     say!("  trust    {trusted}");
     Ok(())
 }
@@ -178,7 +178,7 @@ pub async fn apply(arguments: Apply, events: &Events) -> Result<(), Failure> {
     };
     let (path, written) = in_background(events, work).await?;
     write_lock(&lock_path(&path), &lock)?;
-    tell(&path, written, split);
+    tell(events, &path, written, split);
     Ok(())
 }
 
@@ -254,11 +254,17 @@ async fn in_background<T: Send + 'static>(
 }
 
 /// Says what was written.
-pub fn tell(path: &Path, written: Written, split: Option<VolumeSize>) {
-    match split {
+pub fn tell(events: &Events, path: &Path, written: Written, split: Option<VolumeSize>) {
+    let volumes = split.map(|split| written.size.div_ceil(split.bytes()).max(1));
+    events.tell(Event::Written {
+        path: path.display().to_string(),
+        size: written.size,
+        sha256: written.digest.hex(),
+        volumes,
+    });
+    match volumes {
         None => say!("{}", path.display()),
-        Some(split) => {
-            let count = written.size.div_ceil(split.bytes()).max(1);
+        Some(count) => {
             let first = bundle::medium::volume_path(path, 1);
             say!("{} and on: {count} volumes", first.display());
             let list = bundle::medium::list_path(path);

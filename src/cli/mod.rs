@@ -89,6 +89,9 @@ pub fn main() -> ExitCode {
         Command::Bundle(command) => command.tells(),
         _ => false,
     };
+    if tells && output == Output::Json {
+        out::as_notes(&events);
+    }
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
         Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),

@@ -54,21 +54,21 @@ pub async fn run(arguments: Pull, events: &Events) -> Result<(), Failure> {
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),
     };
     let (lock, out) = (pulled.lock.clone(), arguments.out.clone());
-    let (events, level) = (events.clone(), arguments.level);
+    let (listener, level) = (events.clone(), arguments.level);
     let written = tokio::task::spawn_blocking(move || {
-        events.phase("pack");
+        listener.phase("pack");
         let options = PackOptions {
             signed: Signed::As(&pulled.texts),
             ..PackOptions::new(level, threads() as u32)
         };
         let (lock, storage) = (&pulled.lock, &pulled.storage);
         let stop = || stop.is_cancelled();
-        bundle::write_until(&out, lock, storage, &cache, options, &events, &stop)
+        bundle::write_until(&out, lock, storage, &cache, options, &listener, &stop)
     });
     let written = written.await.map_err(Failure::bundle)??;
     let beside = lock_path(&arguments.out);
     write_lock(&beside, &lock)?;
-    copies::tell(&arguments.out, written, None);
+    copies::tell(events, &arguments.out, written, None);
     say!("  lock     {}", beside.display());
     Ok(())
 }

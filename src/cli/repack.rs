@@ -124,7 +124,7 @@ impl Target {
         let written = bundle::write_until(&self.out, lock, &storage, &both, options, events, stop)?;
         let beside = lock_path(&self.out);
         write_lock(&beside, lock)?;
-        copies::tell(&self.out, written, self.split);
+        copies::tell(events, &self.out, written, self.split);
         say!("  lock     {}", beside.display());
         Ok(())
     }

@@ -96,6 +96,17 @@ pub enum Event {
         /// Where the administrator's kubeconfig is.
         kubeconfig: Option<String>,
     },
+    /// A bundle stands under its final name.
+    Written {
+        /// The file, or what its volumes are called without their numbers.
+        path: String,
+        /// Bytes, of all volumes together.
+        size: u64,
+        /// SHA-256 of the file, or of all volumes one after another; 64 hexadecimal digits.
+        sha256: String,
+        /// How many volumes there are, where it was split.
+        volumes: Option<u64>,
+    },
     /// The command ended: always its last event.
     End {
         /// Whether all is well.

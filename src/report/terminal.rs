@@ -161,7 +161,7 @@ impl Listener for Terminal {
             Event::Note { message } => self.say(message),
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
             // The command itself writes these for people, below where the bars were.
-            Event::Summary { .. } | Event::End { .. } => self.close(),
+            Event::Summary { .. } | Event::Written { .. } | Event::End { .. } => self.close(),
             Event::Planned { .. } => {}
         }
     }

@@ -165,4 +165,6 @@ fn an_inventory_tells_what_a_site_has() {
         Inventory::from_yaml("inventoryVersion: 2\nsite: x\nbundles: []\nblobs: []\n").is_err()
     );
     assert!(Inventory::from_yaml("inventoryVersion: 1\nblobs: [sha256:00]\n").is_err());
+    let commanding = "inventoryVersion: 1\nsite: \"\\x1b[2J\"\nbundles: []\nblobs: []\n";
+    assert!(Inventory::from_yaml(commanding).is_err());
 }

@@ -358,7 +358,7 @@ fn a_list_of_places_that_lies_is_refused() {
                "encoder": encoder})
     };
     type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
-    let lies: [(Change, &str); 16] = [
+    let lies: [(Change, &str); 17] = [
         (
             &|places| places["storageVersion"] = json!(2),
             "use a newer one",
@@ -413,6 +413,14 @@ fn a_list_of_places_that_lies_is_refused() {
                 places["base"] = json!({"name": "x", "digest": Digest::of(b"x"), "blobs": []})
             },
             "leans on nothing",
+        ),
+        (
+            &|places| {
+                let blobs = [Digest::of(b"x")];
+                let name = "x\u{1b}[2J";
+                places["base"] = json!({"name": name, "digest": Digest::of(b"x"), "blobs": blobs});
+            },
+            "a name that cannot be",
         ),
         (
             &|places| {

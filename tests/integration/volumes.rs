@@ -285,3 +285,31 @@ fn what_a_killed_program_left_goes_and_nothing_else() {
         ]
     );
 }
+
+#[test]
+fn programs_get_events_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.tar.zst");
+    split(&path, &some(), 60_000);
+    let out = folder.path().join("joined.tar.zst");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
+    command.args([
+        "bundle",
+        "join",
+        &shown(&path),
+        "-o",
+        &shown(&out),
+        "--output",
+        "json",
+    ]);
+    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let written = lines
+        .iter()
+        .find(|line| line["event"] == "written")
+        .unwrap();
+    assert_eq!(written["path"], shown(&out));
+    assert_eq!(written["size"], std::fs::metadata(&out).unwrap().len());
+    assert_eq!(lines.last().unwrap()["event"], "end");
+}
