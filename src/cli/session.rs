@@ -15,7 +15,7 @@ use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
-use crate::pki::{Ca, Pair};
+use crate::pki::{Ca, Leaf, Pair};
 use crate::plan::Journal;
 use crate::spec::{Cluster, HostName};
 
@@ -226,7 +226,7 @@ fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure
         names.push(host.internal_address.to_string());
     }
     let registry = ca
-        .server(&folder, "registry", &names)
+        .issue(&folder, "registry", &Leaf::server("registry", names))
         .map_err(Failure::configuration)?;
     Ok(Certificates {
         ca: ca.certificate().to_owned(),

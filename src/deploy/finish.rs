@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DeployError, Inputs, KUBECTL, id};
+use super::{DeployError, Inputs, KUBECTL, dns, kubernetes};
 use crate::plan::{Slot, Task, TaskId};
 use crate::spec::cluster::NetworkPlugin;
 use crate::steps::{Produce, RunScript, WaitFor};
@@ -57,26 +57,23 @@ tokens() {
 pub(super) fn tasks(
     inputs: &Inputs<'_>,
     kubeconfig: &Slot<String>,
+    networked: Vec<TaskId>,
 ) -> Result<Vec<Task>, DeployError> {
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
     let kubectl = format!("KUBECTL='{KUBECTL}'\n");
-    let nodes: Vec<String> = inputs
-        .cluster
-        .nodes()
-        .iter()
-        .map(|host| host.name.to_string())
-        .collect();
+    let nodes = inputs.cluster.nodes();
+    let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
     let mut task = Task::new("cluster", "ready", &first.name)
-        .after(all_nodes(inputs))
-        .after([id("dns", "configure", &first.name)]);
+        .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+        .after([dns::configured(&first.name)])
+        .after(networked);
     if inputs.cluster.network.plugin != NetworkPlugin::None {
-        task = task.after([id("network", "flannel", &first.name)]);
         task = task.step(WaitFor {
             title: "Wait until every node is Ready".to_owned(),
             script: format!("{kubectl}{READY}"),
-            arguments: nodes,
+            arguments: names,
             at_most: Duration::from_secs(300),
             diagnosis: format!("{kubectl}$KUBECTL get nodes,pods -A -o wide; journalctl -u kubelet -n 20 --no-pager -o cat"),
         });
@@ -112,20 +109,4 @@ pub(super) fn tasks(
     let mut task = task.step(clean).step(fetch);
     task.gives.push(kubeconfig.name());
     Ok(vec![task])
-}
-
-fn all_nodes(inputs: &Inputs<'_>) -> Vec<TaskId> {
-    let Some(first) = inputs.first() else {
-        return Vec::new();
-    };
-    let nodes = inputs.cluster.nodes().into_iter();
-    nodes
-        .map(|host| match () {
-            () if host.name == first.name => id("control-plane", "init", &host.name),
-            () if inputs.cluster.is_control_plane(&host.name) => {
-                id("control-plane", "join", &host.name)
-            }
-            () => id("worker", "join", &host.name),
-        })
-        .collect()
 }

@@ -1,14 +1,16 @@
 //! The modules of a cluster: each turns spec, facts and bundle into tasks. None opens a connection.
 
-mod containerd;
 mod dns;
+mod etcd;
 mod finish;
 mod images;
-mod kubeadm;
+mod kubernetes;
+mod load_balancer;
 mod network;
 mod os;
 pub mod proof;
 mod registry;
+mod runtime;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +74,9 @@ pub enum DeployError {
     /// The bundle lacks what the cluster needs.
     #[error("the bundle lacks what this cluster needs:\n  {}", .0.join("\n  "))]
     Incomplete(Vec<String>),
+    /// Something that `cluster.yaml` may say and this version cannot install.
+    #[error("this version of kubexm cannot install {0} yet")]
+    Unsupported(&'static str),
     /// A template failed.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -93,7 +98,6 @@ const ETC: &str = "/etc/kubexm";
 const BIN: &str = "/usr/local/bin";
 /// kubectl as the administrator; its cache goes with the other traces.
 const KUBECTL: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl";
-const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// Plans the whole installation.
 ///
@@ -109,19 +113,21 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     for host in &inputs.cluster.hosts {
         plan.tasks.push(os::prepare(inputs, host)?);
     }
-    for name in &inputs.cluster.roles.registry {
-        plan.tasks.push(registry::serve(inputs, name)?);
-    }
+    plan.tasks.extend(registry::tasks(inputs)?);
+    plan.tasks.extend(etcd::tasks(inputs)?);
+    plan.tasks.extend(load_balancer::tasks(inputs)?);
+    let runtime = runtime::of_cluster(inputs)?;
     for host in inputs.cluster.nodes() {
-        plan.tasks.push(containerd::install(inputs, host)?);
+        plan.tasks.push(runtime.install(inputs, host)?);
         plan.tasks.push(images::pull(inputs, host)?);
-        plan.tasks.push(kubeadm::programs(inputs, host)?);
     }
+    plan.tasks.extend(kubernetes::tasks(inputs)?);
+    plan.tasks.extend(dns::tasks(inputs)?);
+    let network = network::tasks(inputs)?;
+    let networked = network::ready(&network);
+    plan.tasks.extend(network);
     plan.tasks
-        .extend(kubeadm::control_plane_and_workers(inputs)?);
-    plan.tasks.extend(dns::configure(inputs)?);
-    plan.tasks.extend(network::apply(inputs)?);
-    plan.tasks.extend(finish::tasks(inputs, &kubeconfig)?);
+        .extend(finish::tasks(inputs, &kubeconfig, networked)?);
     Ok(Deployment { plan, kubeconfig })
 }
 
@@ -151,12 +157,12 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         .map(|machine| machine.arch)
         .collect();
     for arch in arches {
-        for component in ["kubeadm", "kubelet", "kubectl"] {
+        for component in kubernetes::components(inputs) {
             if lock.file_version(component, version, arch).is_none() {
                 lacking.insert(format!("{component} {version} for {arch}"));
             }
         }
-        for component in ["containerd", "runc", "cni-plugins", "crictl", "registry"] {
+        for component in components(inputs) {
             if lock.file(component, arch).is_none() {
                 lacking.insert(format!("{component} for {arch}"));
             }
@@ -181,6 +187,17 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
     }
     lacking.extend(network::lacking(inputs));
     lacking.into_iter().collect()
+}
+
+/// What the cluster needs besides Kubernetes' own programs, by catalog name.
+fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
+    let cluster = inputs.cluster;
+    let runtime = runtime::of(cluster.runtime.kind);
+    let mut components = runtime.map_or(Vec::new(), |runtime| runtime.components().to_vec());
+    components.extend(registry::components());
+    components.extend(etcd::components(cluster));
+    components.extend(load_balancer::components(cluster));
+    components
 }
 
 /// The sandbox image that kubeadm expects.

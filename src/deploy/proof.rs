@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{DeployError, Inputs, Machine, kubeadm, plan, rendered};
+use super::kubernetes::kubeadm;
+use super::{DeployError, Inputs, Machine, plan, rendered};
 use crate::bundle::{Blobs, Lock};
 use crate::pki::Pair;
 use crate::plan::RenderedFile;
+use crate::spec::cluster::KubernetesKind;
 use crate::spec::{Cluster, ImageRef};
 
 /// A text that kubeadm shall judge.
@@ -62,6 +64,9 @@ pub fn prove(
             }
             Err(other) => return Err(other),
         }
+    }
+    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+        return Ok((findings.into_iter().collect(), configs));
     }
     if let Some(first) = cluster.nodes().first() {
         let text = kubeadm::init_config(cluster, first)?;
@@ -144,7 +149,7 @@ fn belongs(host: &str, cluster: &Cluster) -> bool {
         crate::spec::cluster::Etcd::External { endpoints, .. } => {
             endpoints.iter().any(|endpoint| endpoint.contains(host))
         }
-        crate::spec::cluster::Etcd::Kubeadm { .. } => false,
+        _ => false,
     };
     own.contains(&host) || etcd || cluster.hosts.iter().any(of_host)
 }

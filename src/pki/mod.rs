@@ -84,15 +84,20 @@ impl Ca {
         Ok(Self { pair })
     }
 
+    /// The CA with its key, for those who must sign themselves. Secret.
+    pub fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
     /// The CA's certificate, PEM.
     pub fn certificate(&self) -> &str {
         &self.pair.certificate
     }
 
-    /// Loads the server certificate `name` from a folder; makes a new one where there is none, it
-    /// is for other names, of another CA, or about to expire.
-    pub fn server(&self, folder: &Path, name: &str, names: &[String]) -> Result<Pair, PkiError> {
-        let mark = Digest::of(format!("{}{}", self.pair.certificate, names.join(",")).as_bytes());
+    /// Loads the certificate `name` from a folder; makes a new one where there is none, it is for
+    /// something else, of another CA, or about to expire.
+    pub fn issue(&self, folder: &Path, name: &str, leaf: &Leaf) -> Result<Pair, PkiError> {
+        let mark = Digest::of(format!("{}{leaf:?}", self.pair.certificate).as_bytes());
         let mark_path = folder.join(format!("{name}.for"));
         let same = std::fs::read_to_string(&mark_path).is_ok_and(|text| text == mark.hex());
         if let Some(pair) = load(folder, name)?.filter(|_| same)
@@ -100,16 +105,20 @@ impl Ca {
         {
             return Ok(pair);
         }
-        let pair = self.sign(name, names)?;
+        let pair = self.sign(name, leaf)?;
         save(folder, name, &pair)?;
         write(&mark_path, &mark.hex())?;
         Ok(pair)
     }
 
-    fn sign(&self, name: &str, names: &[String]) -> Result<Pair, PkiError> {
+    fn sign(&self, name: &str, leaf: &Leaf) -> Result<Pair, PkiError> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        for name in names {
+        let subject = &mut params.distinguished_name;
+        subject.push(DnType::CommonName, &leaf.common_name);
+        if let Some(organization) = &leaf.organization {
+            subject.push(DnType::OrganizationName, organization);
+        }
+        for name in &leaf.names {
             let san = match name.parse::<IpAddr>() {
                 Ok(address) => SanType::IpAddress(address),
                 Err(_) => SanType::DnsName(name.clone().try_into().map_err(|e| wrong(name, e))?),
@@ -117,7 +126,7 @@ impl Ca {
             params.subject_alt_names.push(san);
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = leaf.usage.extended();
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, LEAF_DAYS);
         let ca_key = KeyPair::from_pem(&self.pair.key).map_err(|error| wrong("CA key", error))?;
@@ -131,6 +140,56 @@ impl Ca {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         })
+    }
+}
+
+/// Whom a certificate is for, and for what.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// Common name: Kubernetes' user.
+    pub common_name: String,
+    /// Organization: Kubernetes' group.
+    pub organization: Option<String>,
+    /// DNS names and addresses.
+    pub names: Vec<String>,
+    /// What for.
+    pub usage: Usage,
+}
+
+/// What a certificate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// To be connected to.
+    Server,
+    /// To connect to others.
+    Client,
+    /// Both, as members of an etcd need.
+    Peer,
+}
+
+impl Usage {
+    fn extended(self) -> Vec<ExtendedKeyUsagePurpose> {
+        let (server, client) = (
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        );
+        match self {
+            Self::Server => vec![server],
+            Self::Client => vec![client],
+            Self::Peer => vec![server, client],
+        }
+    }
+}
+
+impl Leaf {
+    /// A server's certificate.
+    pub fn server(common_name: &str, names: Vec<String>) -> Self {
+        Self {
+            common_name: common_name.to_owned(),
+            organization: None,
+            names,
+            usage: Usage::Server,
+        }
     }
 }
 
@@ -232,14 +291,16 @@ mod tests {
     fn a_server_certificate_is_kept_until_its_names_change() {
         let folder = tempfile::tempdir().unwrap();
         let ca = Ca::load_or_create(folder.path(), "ca").unwrap();
-        let names = ["registry.example".to_owned(), "10.0.0.1".to_owned()];
-        let first = ca.server(folder.path(), "registry", &names).unwrap();
+        let mut leaf = Leaf::server(
+            "registry",
+            vec!["registry.example".to_owned(), "10.0.0.1".to_owned()],
+        );
+        let first = ca.issue(folder.path(), "registry", &leaf).unwrap();
         let again = Ca::load_or_create(folder.path(), "ca").unwrap();
-        let second = again.server(folder.path(), "registry", &names).unwrap();
+        let second = again.issue(folder.path(), "registry", &leaf).unwrap();
         assert_eq!(first.certificate, second.certificate);
-        let third = again
-            .server(folder.path(), "registry", &names[..1])
-            .unwrap();
+        leaf.names.pop();
+        let third = again.issue(folder.path(), "registry", &leaf).unwrap();
         assert_ne!(first.certificate, third.certificate);
     }
 
@@ -248,7 +309,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ca = Ca::load_or_create(folder.path(), "ca").unwrap();
         let leaf = ca
-            .server(folder.path(), "registry", &["registry.example".to_owned()])
+            .issue(
+                folder.path(),
+                "registry",
+                &Leaf::server("registry", vec!["registry.example".to_owned()]),
+            )
             .unwrap();
         let ca_der = pem_content("ca", ca.certificate()).unwrap();
         let leaf_der = pem_content("leaf", &leaf.certificate).unwrap();

@@ -50,16 +50,7 @@ pub enum EtcdSection {
         args: BTreeMap<String, String>,
     },
     /// Somewhere else.
-    External {
-        /// Addresses.
-        endpoints: Vec<String>,
-        /// CA certificate on the host.
-        ca_file: String,
-        /// Client certificate on the host.
-        cert_file: String,
-        /// Client key on the host.
-        key_file: String,
-    },
+    External(ExternalEtcd),
 }
 
 /// What `kubeadm init` reads: four documents.

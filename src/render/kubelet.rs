@@ -8,6 +8,8 @@ use askama::Template;
 pub struct Service {
     /// The program.
     pub binary: String,
+    /// The container runtime's unit.
+    pub runtime: String,
 }
 
 /// `/etc/systemd/system/kubelet.service.d/10-kubeadm.conf`.

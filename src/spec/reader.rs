@@ -195,6 +195,21 @@ impl<'a> Fields<'a> {
             .filter(|node| !matches!(node.value, Value::Null))
     }
 
+    /// A field at any depth below, by its path from here: where a problem is told that two sections
+    /// make together.
+    pub fn at(&self, path: &str) -> Option<&'a Node> {
+        let mut names = path.split('.');
+        let mut node = *self.entries.get(names.next()?)?;
+        for name in names {
+            let Value::Map(map) = &node.value else {
+                return None;
+            };
+            let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
+            node = &map.iter().find(|(key, _)| is(key))?.1;
+        }
+        Some(node)
+    }
+
     /// A field that must be there.
     pub fn required(&self, name: &'static str) -> Option<&'a Node> {
         let node = self.get(name);

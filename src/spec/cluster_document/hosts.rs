@@ -182,16 +182,7 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
     let worker = names("worker");
     let etcd = names("etcd");
     let mut registry = names("registry");
-    if !names("loadbalancer").is_empty() {
-        let node = groups.get("loadbalancer").unwrap_or(groups_node);
-        let hint = "use spec.controlPlaneEndpoint with a load balancer of your own";
-        reader.problem(
-            node,
-            "spec.roleGroups.loadbalancer",
-            "is not supported yet",
-            Some(hint),
-        );
-    }
+    let load_balancer = names("loadbalancer");
     if control_plane.is_empty() {
         reader.problem(
             groups_node,
@@ -199,12 +190,6 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
             "names no host",
             None,
         );
-    }
-    if !etcd.is_empty() && etcd != control_plane {
-        let node = groups.get("etcd").unwrap_or(groups_node);
-        let hint = "leave it out, or name exactly the control planes";
-        let message = "etcd on hosts of its own is not supported yet";
-        reader.problem(node, "spec.roleGroups.etcd", message, Some(hint));
     }
     if registry.len() > 1 {
         let node = groups.get("registry").unwrap_or(groups_node);
@@ -224,5 +209,7 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
         control_plane,
         worker,
         registry,
+        etcd,
+        load_balancer,
     }
 }

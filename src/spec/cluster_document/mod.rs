@@ -1,21 +1,32 @@
 //! From `cluster.yaml` to a checked [`Cluster`].
 
+mod combinations;
+mod dns;
+mod etcd;
 mod hosts;
 mod kubernetes;
+mod load_balancer;
 mod network;
+mod registry;
+mod runtime;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dns::read_dns;
+use etcd::read_etcd;
 use hosts::{read_hosts, read_roles};
-use kubernetes::{read_etcd, read_kubernetes};
-use network::{read_endpoint, read_network};
+use kubernetes::read_kubernetes;
+use load_balancer::{read_endpoint, read_load_balancer};
+use network::read_network;
+use registry::read_registry;
+use runtime::read_runtime;
 
-use super::cluster::{Cluster, Dns, Registry, System};
+use super::cluster::{Cluster, System};
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node};
-use super::{HostName, HostPath, PublicKey, Version};
+use super::{HostName, PublicKey, Version};
 
 /// Reads and checks a cluster file.
 ///
@@ -117,91 +128,31 @@ fn read_spec(
     let roles = read_roles(spec, &hosts);
     let kubernetes = read_kubernetes(spec, offered);
     let etcd = read_etcd(spec);
-    let containerd_config = read_runtime(spec);
-    refuse_load_balancer(spec);
+    let runtime = read_runtime(spec);
+    let load_balancer = read_load_balancer(spec);
     let endpoint = read_endpoint(spec, &hosts, &roles);
     let network = read_network(spec, &hosts);
     let dns = read_dns(spec);
     let registry = read_registry(spec);
     let system = read_system(spec);
     let trust = read_trust(spec);
-    Some(Cluster {
+    let mut cluster = Cluster {
         name: name?,
         hosts,
         roles,
         kubernetes: kubernetes?,
         etcd: etcd?,
-        containerd_config,
+        runtime: runtime?,
+        load_balancer: load_balancer?,
         control_plane_endpoint: endpoint?,
         network: network?,
         dns,
         registry: registry?,
         system,
         trust,
-    })
-}
-
-fn read_runtime(spec: &Fields<'_>) -> serde_json::Value {
-    spec.section("containerRuntime").map_or_else(
-        || serde_json::json!({}),
-        |fields| {
-            fields.choice("type", &["containerd"], &["docker", "cri-o", "isula"]);
-            let config = fields.json_object("extraConfig");
-            fields.finish();
-            config
-        },
-    )
-}
-
-fn refuse_load_balancer(spec: &Fields<'_>) {
-    if let Some(fields) = spec.section("highAvailability") {
-        let later = ["kubexm-ah", "kubexm-an", "haproxy", "nginx", "kube-vip"];
-        let kind = fields.choice("type", &["none", "external"], &later);
-        if kind == Some("external") && spec.get("controlPlaneEndpoint").is_none() {
-            let path = "spec.controlPlaneEndpoint";
-            let hint = "give the address of your load balancer, as in api.example:6443";
-            let message = "is missing: highAvailability.type is external";
-            fields
-                .reader()
-                .problem(fields.node(), path, message, Some(hint));
-        }
-        fields.finish();
-    }
-}
-
-fn read_dns(spec: &Fields<'_>) -> Dns {
-    let replicas = spec.section("dns").and_then(|fields| {
-        let replicas = fields.number("replicas", 1, 100);
-        if let Some(node) = fields.get("nodeLocal") {
-            fields
-                .reader()
-                .problem(node, "spec.dns.nodeLocal", "is not supported yet", None);
-        }
-        fields.finish();
-        replicas.and_then(|replicas| u32::try_from(replicas).ok())
-    });
-    Dns { replicas }
-}
-
-fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
-    let fields = spec.section("registry");
-    let mut host_name = None;
-    let mut port = None;
-    let mut data_dir = None;
-    if let Some(fields) = &fields {
-        fields.choice("type", &["local"], &["harbor", "external"]);
-        host_name = fields.value::<HostName>("hostName");
-        port = fields.number("port", 1, 65535);
-        data_dir = fields.value::<HostPath>("dataDir");
-    }
-    if let Some(fields) = fields {
-        fields.finish();
-    }
-    Some(Registry {
-        host_name: host_name.or_else(|| HostName::parse("registry.kubexm.internal").ok())?,
-        port: u16::try_from(port.unwrap_or(5000)).ok()?,
-        data_dir: data_dir.or_else(|| HostPath::parse("/var/lib/kubexm/registry").ok())?,
-    })
+    };
+    combinations::check(spec, &mut cluster);
+    Some(cluster)
 }
 
 fn read_system(spec: &Fields<'_>) -> System {

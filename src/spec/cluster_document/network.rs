@@ -1,79 +1,10 @@
-//! `spec.network` and `spec.controlPlaneEndpoint`.
-
-use std::net::IpAddr;
+//! `spec.network`.
 
 use ipnet::IpNet;
 
-use crate::spec::cluster::{Endpoint, FlannelBackend, HostSpec, Network, NetworkPlugin, Roles};
+use crate::spec::cluster::{FlannelBackend, HostSpec, Network, NetworkPlugin};
 use crate::spec::reader::{Fields, Reader};
-use crate::spec::yaml::{Node, Value};
-
-pub(super) fn read_endpoint(
-    spec: &Fields<'_>,
-    hosts: &[HostSpec],
-    roles: &Roles,
-) -> Option<Endpoint> {
-    let reader = spec.reader();
-    let first = roles
-        .control_plane
-        .first()
-        .and_then(|name| hosts.iter().find(|h| h.name == *name));
-    let Some(node) = spec.get("controlPlaneEndpoint") else {
-        if roles.control_plane.len() > 1 {
-            let hint = "give the address of your load balancer, as in api.example:6443";
-            let message = "several control planes need one address for all of them";
-            reader.problem(
-                spec.node(),
-                "spec.controlPlaneEndpoint",
-                message,
-                Some(hint),
-            );
-        }
-        let address = first?.internal_address;
-        return Some(Endpoint {
-            host: address.to_string(),
-            address: None,
-            port: 6443,
-        });
-    };
-    let path = "spec.controlPlaneEndpoint";
-    if let Value::Text(text) = &node.value {
-        let (host, port) = text.rsplit_once(':').unwrap_or((text, "6443"));
-        return match port.parse::<u16>() {
-            Ok(port) if !host.is_empty() => {
-                let host = host.trim_matches(['[', ']']).to_owned();
-                Some(Endpoint {
-                    host,
-                    address: None,
-                    port,
-                })
-            }
-            _ => {
-                reader.problem(node, path, "wants host:port", None);
-                None
-            }
-        };
-    }
-    let fields = reader.fields(node, path);
-    let (domain, host) = (fields.text("domain"), fields.text("host"));
-    if domain.is_some() && host.is_some() {
-        let hint = "both mean the same: give one";
-        reader.problem(node, path, "has a domain and a host", Some(hint));
-    }
-    let host = domain.or(host);
-    let address: Option<IpAddr> = fields.value("address");
-    let port = fields.number("port", 1, 65535).unwrap_or(6443);
-    fields.finish();
-    let host = host.or_else(|| address.map(|address| address.to_string()));
-    if host.is_none() {
-        reader.problem(node, path, "wants a host or an address", None);
-    }
-    Some(Endpoint {
-        host: host?,
-        address,
-        port: u16::try_from(port).ok()?,
-    })
-}
+use crate::spec::yaml::Node;
 
 pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Network> {
     let reader = spec.reader();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{BIND_PORT, etcd};
+use super::etcd;
+use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::{BIN, DeployError, Inputs, id};
 use crate::pki;
 use crate::plan::{RenderedFile, Slot, Task};

@@ -7,23 +7,23 @@ mod programs;
 mod secrets;
 mod undo;
 
-use super::{CRI_SOCKET, DeployError, Inputs, id};
+use crate::deploy::{DeployError, Inputs, id, runtime};
 use crate::plan::{Slot, Task, TaskId};
 use crate::render::kubeadm::Node;
 use crate::spec::cluster::{Cluster, HostSpec};
 pub(crate) use init::init_config;
 pub(crate) use join::join_preview;
-pub(super) use programs::programs;
 
-/// The API server's port on control planes: kubeadm's default.
-const BIND_PORT: u16 = 6443;
-
-/// Init on the first control plane, joins on all other nodes.
-pub(super) fn control_plane_and_workers(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+/// Programs on all nodes, init on the first control plane, joins on all others.
+pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
-    let mut tasks = vec![init::init(inputs, first)?];
+    let mut tasks = Vec::new();
+    for host in inputs.cluster.nodes() {
+        tasks.push(programs::programs(inputs, host)?);
+    }
+    tasks.push(init::init(inputs, first)?);
     let secrets: Slot<secrets::JoinSecrets> = Slot::new("control_plane.join_secrets");
     let others: Vec<&HostSpec> = inputs
         .cluster
@@ -60,6 +60,7 @@ fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {
 }
 
 fn node(cluster: &Cluster, host: &HostSpec) -> Node {
+    let runtime = runtime::of(cluster.runtime.kind);
     let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
     kubelet_args
         .entry("node-ip".to_owned())
@@ -74,7 +75,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     }
     Node {
         name: host.name.to_string(),
-        cri_socket: CRI_SOCKET.to_owned(),
+        cri_socket: runtime.map_or("", |runtime| runtime.socket()).to_owned(),
         ignore_preflight_errors: cluster.kubernetes.ignore_preflight_errors.clone(),
         taints: host.taints.clone(),
         kubelet_args,

@@ -1,6 +1,6 @@
 //! CoreDNS on hosts without a name server, and its replicas.
 
-use super::{DeployError, Inputs, KUBECTL, id};
+use crate::deploy::{DeployError, Inputs, KUBECTL, kubernetes};
 use crate::plan::Task;
 use crate::steps::RunScript;
 
@@ -27,11 +27,8 @@ pub(super) fn configure(inputs: &Inputs<'_>) -> Result<Option<Task>, DeployError
         return Ok(None);
     };
     let kubectl = format!("KUBECTL='{KUBECTL}'\n");
-    let mut task = Task::new("dns", "configure", &first.name).after([id(
-        "control-plane",
-        "init",
-        &first.name,
-    )]);
+    let mut task =
+        Task::new("dns", "configure", &first.name).after([kubernetes::first_control_plane(first)]);
     let nodes = inputs.cluster.nodes();
     if nodes
         .iter()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::etcd;
-use crate::deploy::{BIN, DeployError, Inputs, binary, id};
+use crate::deploy::runtime::Runtime;
+use crate::deploy::{BIN, DeployError, Inputs, binary, etcd, id, runtime};
 use crate::plan::Task;
 use crate::render::{self, kubelet};
 use crate::spec::HostPath;
@@ -26,10 +26,7 @@ const FOLDERS: [&str; 8] = [
 ];
 
 /// Puts kubeadm, kubelet and kubectl onto a node.
-pub(in crate::deploy) fn programs(
-    inputs: &Inputs<'_>,
-    host: &HostSpec,
-) -> Result<Task, DeployError> {
+pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut payloads = Vec::new();
     for name in ["kubeadm", "kubelet", "kubectl"] {
         let file = inputs.kubernetes_file(name, &host.name)?;
@@ -40,7 +37,7 @@ pub(in crate::deploy) fn programs(
         "the kubelet's and etcd's folders",
         &FOLDERS,
     )?;
-    let [unit, drop_in] = unit_files()?;
+    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs)?)?;
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
         .step(folders)
@@ -60,14 +57,18 @@ pub(in crate::deploy) fn programs(
     if !inputs.cluster.is_control_plane(&host.name) {
         return Ok(task);
     }
-    let client_files = etcd::client_files(inputs.cluster)?;
+    let client_files = etcd::client_files(inputs)?;
     Ok(client_files.into_iter().fold(task, Task::step))
 }
 
 /// The kubelet's unit and kubeadm's drop-in for it.
-fn unit_files() -> Result<[WriteFile; 2], DeployError> {
+fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
-    let unit = render::text("kubelet unit", &kubelet::Service { binary: binary() })?;
+    let service = kubelet::Service {
+        binary: binary(),
+        runtime: runtime.unit().to_owned(),
+    };
+    let unit = render::text("kubelet unit", &service)?;
     let drop_in = render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
     let path = "/etc/systemd/system/kubelet.service";
     Ok([

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{BIN, DeployError, ETC, Inputs, id, members};
 use crate::bundle::Blobs;
+use crate::deploy::{BIN, DeployError, ETC, Inputs, id, members};
 use crate::plan::{Check, Step, StepContext, StepError, Task};
 use crate::render::{self, registry};
 use crate::seed::{self, Content, SeedError};

@@ -1,7 +1,8 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{BIND_PORT, etcd, node, ready_to_join, undo};
-use crate::deploy::{BIN, DeployError, ETC, Inputs};
+use super::{etcd, node, ready_to_join, undo};
+use crate::deploy::kubernetes::BIND_PORT;
+use crate::deploy::{self, BIN, DeployError, ETC, Inputs};
 use crate::plan::Task;
 use crate::render::kubeadm::{self as template, ComponentSection};
 use crate::render::{self, RenderError, merge};
@@ -14,6 +15,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
     Ok(Task::new("control-plane", "init", &first.name)
         .after(ready_to_join(first))
+        .after(deploy::etcd::ready(inputs))
         .step(WriteFile::new(
             path.clone(),
             init_config(inputs.cluster, first)?,
@@ -95,7 +97,7 @@ fn kube_proxy_config(cluster: &Cluster) -> Result<String, RenderError> {
     let text = render::text(
         what,
         &template::KubeProxy {
-            mode: cluster.kubernetes.proxy_mode.clone(),
+            mode: cluster.kubernetes.proxy_mode.name().to_owned(),
             pod_cidr: cluster.network.pod_cidr.clone(),
             feature_gates: kube_proxy.feature_gates.clone(),
         },

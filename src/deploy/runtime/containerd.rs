@@ -1,12 +1,11 @@
 //! The container runtime: containerd with runc, and where it finds images.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{BIN, CRI_SOCKET, DeployError, ETC, Inputs, binary, id, members, pause_image};
+use super::{CNI_BIN, ImageScripts, Runtime};
+use crate::deploy::{BIN, DeployError, Inputs, binary, id, members, pause_image, registry};
 use crate::plan::Task;
 use crate::render::{self, containerd, merge};
-use crate::seed;
 use crate::spec::cluster::HostSpec;
 use crate::spec::{HostPath, ImageRef};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WaitFor, WriteFile};
@@ -15,10 +14,62 @@ const CONFIG: &str = "/etc/containerd/config.toml";
 const CERTS_D: &str = "/etc/containerd/certs.d";
 const UNIT: &str = "containerd.service";
 const RUNC: &str = "/usr/local/bin/runc";
-pub(super) const CNI_BIN: &str = "/opt/cni/bin";
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+/// containerd with runc.
+pub(super) struct Containerd;
+
+/// What stands for the name of a registry in `hosts.toml` of all others.
+const OTHERS: &str = "registries that the bundle has no image of";
+
+/// Ends with 0 where every image is there and pinned against the kubelet's garbage collection
+/// (<https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md>).
+const PINNED: &str = r#"
+images=$(ctr -n k8s.io images ls)
+for image in "$@"; do
+  printf %s "$images" | awk -v image="$image" '
+    $1 == image && /io.cri-containerd.pinned=pinned/ { found = 1 } END { exit !found }' ||
+    { echo "$image is not there or not pinned"; exit 1; }
+done
+"#;
+const PULL: &str = r#"
+pids=
+for image in "$@"; do
+  crictl pull "$image" >/dev/null & pids="$pids $!"
+done
+for pid in $pids; do wait "$pid"; done
+for image in "$@"; do
+  ctr -n k8s.io images label "$image" io.cri-containerd.pinned=pinned >/dev/null
+done
+"#;
+
+impl Runtime for Containerd {
+    fn components(&self) -> &'static [&'static str] {
+        &["containerd", "runc", "cni-plugins", "crictl"]
+    }
+
+    fn socket(&self) -> &'static str {
+        SOCKET
+    }
+
+    fn unit(&self) -> &'static str {
+        UNIT
+    }
+
+    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+        install(inputs, host)
+    }
+
+    fn images(&self) -> ImageScripts {
+        ImageScripts {
+            check: PINNED,
+            pull: PULL,
+        }
+    }
+}
 
 /// Installs and configures containerd on a node.
-pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let name = &host.name;
     let (runtime, crictl) = (
         inputs.file("containerd", name)?,
@@ -32,7 +83,7 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     })?);
     let config = HostPath::parse(CONFIG)?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let ca = HostPath::parse(&format!("{ETC}/registry-ca.crt"))?;
+    let ca = HostPath::parse(&registry::ca_file())?;
     let service = containerd::Service {
         binary: format!("{BIN}/containerd"),
         config: CONFIG.to_owned(),
@@ -45,9 +96,9 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
             .filter(|p| !p.as_str().starts_with(CNI_BIN)),
     );
     let crictl_config = containerd::Crictl {
-        socket: CRI_SOCKET.to_owned(),
+        socket: SOCKET.to_owned(),
     };
-    let mut task = Task::new("containerd", "install", name)
+    let mut task = Task::new("runtime", "install", name)
         .after([id("os", "prepare", name)])
         .step(OwnFolders::new(
             "containerd-folders",
@@ -69,11 +120,11 @@ pub(super) fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
             unit,
             render::text("containerd unit", &service)?,
         ));
-    for (folder, source, prefix) in sources(inputs) {
-        let url = format!("https://{}/v2/{prefix}", inputs.registry_address());
+    for mirror in registry::mirrors(inputs) {
+        let folder = mirror.source.clone().unwrap_or("_default".to_owned());
         let hosts = containerd::Hosts {
-            source,
-            url,
+            source: mirror.source.unwrap_or(OTHERS.to_owned()),
+            url: format!("https://{}/v2/{}", mirror.address, mirror.prefix),
             ca: ca.to_string(),
         };
         let path = HostPath::parse(&format!("{CERTS_D}/{folder}/hosts.toml"))?;
@@ -133,34 +184,6 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
     Ok(merge::toml(
         "containerd configuration",
         text,
-        &inputs.cluster.containerd_config,
+        &inputs.cluster.runtime.extra_config,
     )?)
-}
-
-/// Folder in `certs.d`, name for people, and repository prefix of each registry that images come
-/// from. Every other registry leads to an empty corner of the local one: nothing reaches outside.
-fn sources(inputs: &Inputs<'_>) -> Vec<(String, String, String)> {
-    let registries: BTreeSet<&str> = inputs
-        .lock
-        .images
-        .iter()
-        .map(|image| image.name.registry())
-        .collect();
-    let mut sources: Vec<(String, String, String)> = registries
-        .into_iter()
-        .map(|registry| {
-            (
-                registry.to_owned(),
-                registry.to_owned(),
-                seed::prefix(registry),
-            )
-        })
-        .collect();
-    let other = "registries that the bundle has no image of";
-    sources.push((
-        "_default".to_owned(),
-        other.to_owned(),
-        "not-in-the-bundle".to_owned(),
-    ));
-    sources
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
-use super::{BIND_PORT, node, ready_to_join, undo};
+use super::{node, ready_to_join, undo};
+use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::{BIN, DeployError, Inputs};
 use crate::plan::{Slot, StepError, Task};
 use crate::render::kubeadm::{self as template, JoinControlPlane};

@@ -1,0 +1,35 @@
+//! An etcd that is there already.
+
+use std::path::Path;
+
+use super::CLIENT_FILES;
+use crate::deploy::DeployError;
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, Etcd};
+use crate::steps::WriteFile;
+
+/// The client's files, from this machine to a control plane.
+pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployError> {
+    let Etcd::External {
+        ca_file,
+        cert_file,
+        key_file,
+        ..
+    } = &cluster.etcd
+    else {
+        return Ok(Vec::new());
+    };
+    let [ca, cert, key] = CLIENT_FILES;
+    Ok(vec![
+        WriteFile::new(HostPath::parse(ca)?, read(ca_file)?),
+        WriteFile::new(HostPath::parse(cert)?, read(cert_file)?),
+        WriteFile::secret(HostPath::parse(key)?, read(key_file)?),
+    ])
+}
+
+fn read(file: &Path) -> Result<String, DeployError> {
+    std::fs::read_to_string(file).map_err(|source| DeployError::File {
+        path: file.display().to_string(),
+        source,
+    })
+}

@@ -1,0 +1,29 @@
+//! Where etcd is, for kubeadm's configuration.
+
+use crate::deploy::etcd;
+use crate::render::kubeadm::{EtcdSection, ExternalEtcd};
+use crate::spec::cluster::{Cluster, Etcd};
+
+/// An etcd that is not kubeadm's, with its files on hosts; `None` where it is.
+pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
+    let client = etcd::client(cluster)?;
+    Some(ExternalEtcd {
+        endpoints: client.endpoints,
+        ca_file: client.ca_file.to_owned(),
+        cert_file: client.cert_file.to_owned(),
+        key_file: client.key_file.to_owned(),
+    })
+}
+
+/// The `etcd` section of kubeadm's configuration.
+pub(super) fn section(cluster: &Cluster) -> EtcdSection {
+    match (external(cluster), &cluster.etcd) {
+        (Some(external), _) => EtcdSection::External(external),
+        (None, Etcd::Kubeadm { extra_args }) => EtcdSection::Local {
+            args: extra_args.clone(),
+        },
+        (None, _) => EtcdSection::Local {
+            args: Default::default(),
+        },
+    }
+}

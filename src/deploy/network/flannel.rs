@@ -1,0 +1,60 @@
+//! flannel.
+
+use super::Plugin;
+use crate::deploy::{DeployError, Inputs};
+use crate::plan::Task;
+use crate::render::{self, network};
+use crate::spec::ImageRef;
+use crate::spec::cluster::{FlannelBackend, HostSpec, ProxyMode};
+
+/// flannel, by one of its backends.
+pub(super) struct Flannel {
+    /// How it carries packets.
+    pub(super) backend: FlannelBackend,
+}
+
+impl Plugin for Flannel {
+    fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
+        flannel_images(inputs).into_iter().flatten().collect()
+    }
+
+    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        match flannel_images(inputs).iter().all(Option::is_some) {
+            true => Vec::new(),
+            false => {
+                vec!["the network plugin flannel (spec.network.flannel of the manifest)".to_owned()]
+            }
+        }
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
+        let [Some(image), Some(plugin_image)] = flannel_images(inputs) else {
+            return Err(DeployError::Incomplete(self.lacking(inputs)));
+        };
+        let cidr = &inputs.cluster.network.pod_cidr;
+        let address_family = if cidr.contains(':') {
+            format!("\"EnableIPv4\": false, \"EnableIPv6\": true, \"IPv6Network\": \"{cidr}\"")
+        } else {
+            format!("\"Network\": \"{cidr}\"")
+        };
+        let manifest = network::Flannel {
+            image: image.to_string(),
+            plugin_image: plugin_image.to_string(),
+            address_family,
+            nftables: inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables,
+            backend: self.backend.name().to_owned(),
+        };
+        let text = render::text("flannel", &manifest)?;
+        Ok(vec![super::manifest("flannel", first, text)?])
+    }
+}
+
+/// flanneld and its CNI plugin.
+fn flannel_images(inputs: &Inputs<'_>) -> [Option<ImageRef>; 2] {
+    ["flannel-io/flannel", "flannel-io/flannel-cni-plugin"].map(|repository| {
+        let mut images = inputs.lock.images.iter().map(|image| &image.name);
+        images
+            .find(|image| image.repository() == repository)
+            .cloned()
+    })
+}

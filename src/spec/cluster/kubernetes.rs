@@ -1,0 +1,79 @@
+//! `spec.kubernetes`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::spec::Version;
+
+/// `spec.kubernetes`.
+#[derive(Debug, Clone)]
+pub struct Kubernetes {
+    /// How its programs run.
+    pub kind: KubernetesKind,
+    /// Exact version.
+    pub version: Version,
+    /// kubeadm's `clusterName`.
+    pub cluster_name: String,
+    /// DNS domain of services, `cluster.local`.
+    pub dns_domain: String,
+    /// kube-apiserver.
+    pub api_server: Component,
+    /// kube-controller-manager.
+    pub controller_manager: Component,
+    /// kube-scheduler.
+    pub scheduler: Component,
+    /// kubelet; `extra_config` is merged into its KubeletConfiguration.
+    pub kubelet: Component,
+    /// kube-proxy; `extra_config` is merged into its KubeProxyConfiguration.
+    pub kube_proxy: Component,
+    /// How kube-proxy leads packets to pods.
+    pub proxy_mode: ProxyMode,
+    /// Further names and addresses for the API server's certificate.
+    pub cert_sans: Vec<String>,
+    /// kubeadm's `--ignore-preflight-errors`.
+    pub ignore_preflight_errors: Vec<String>,
+}
+
+/// How Kubernetes' own programs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KubernetesKind {
+    /// Static pods and a DaemonSet, made by kubeadm.
+    Kubeadm,
+    /// systemd units with certificates of kubexm's own (`type: kubexm`).
+    Binaries,
+}
+
+/// kube-proxy's modes
+/// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-modes>).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyMode {
+    /// iptables.
+    Iptables,
+    /// nftables, since Kubernetes 1.31 without a feature gate.
+    Nftables,
+    /// IPVS.
+    Ipvs,
+}
+
+impl ProxyMode {
+    /// kube-proxy's own name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iptables => "iptables",
+            Self::Nftables => "nftables",
+            Self::Ipvs => "ipvs",
+        }
+    }
+}
+
+/// Settings of one Kubernetes program.
+#[derive(Debug, Clone)]
+pub struct Component {
+    /// Flags without the leading dashes.
+    pub extra_args: BTreeMap<String, String>,
+    /// Feature gates.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Configuration merged over what kubexm renders; an empty object where there is none.
+    pub extra_config: Value,
+}

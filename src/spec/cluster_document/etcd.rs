@@ -1,0 +1,108 @@
+//! `spec.etcd`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::hosts::expand_home;
+use crate::spec::cluster::Etcd;
+use crate::spec::reader::Fields;
+
+pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
+    let Some(fields) = spec.section("etcd") else {
+        return Some(Etcd::Kubeadm {
+            extra_args: BTreeMap::new(),
+        });
+    };
+    let kind = match fields.get("type") {
+        Some(_) => fields.choice("type", &["kubeadm", "external"], &["kubexm"]),
+        None => Some("kubeadm"),
+    };
+    let extra_args = fields.text_map("extraArgs");
+    let external = fields.section("external");
+    let etcd = match (kind, &external) {
+        (Some("external"), Some(external)) => {
+            let hint = "set them where that etcd is started";
+            refuse(
+                &fields,
+                "extraArgs",
+                "is not taken with type: external",
+                hint,
+            );
+            read_external_etcd(external)
+        }
+        (Some("external"), None) => {
+            let hint = "give endpoints, caFile, certFile and keyFile";
+            let path = fields.path("external");
+            fields
+                .reader()
+                .problem(fields.node(), &path, "is missing", Some(hint));
+            None
+        }
+        (Some(_), external) => {
+            if let Some(external) = external {
+                read_external_etcd(external);
+            }
+            let hint = "set type: external, or take this section away";
+            refuse(
+                &fields,
+                "external",
+                "is taken only with type: external",
+                hint,
+            );
+            Some(Etcd::Kubeadm { extra_args })
+        }
+        (None, _) => None,
+    };
+    if let (Some(_), Some(external)) = (kind, external) {
+        external.finish();
+    }
+    fields.finish();
+    etcd
+}
+
+/// A field that would be ignored is a mistake.
+fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
+    if let Some(node) = fields.get(name) {
+        fields
+            .reader()
+            .problem(node, &fields.path(name), message, Some(hint));
+    }
+}
+
+fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
+    let reader = fields.reader();
+    let endpoints: Vec<String> = fields.values("endpoints");
+    if let Some(node) = fields.required("endpoints") {
+        let path = fields.path("endpoints");
+        if endpoints.is_empty() && reader.is_clean() {
+            reader.problem(node, &path, "names no endpoint", None);
+        }
+        if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {
+            let hint = "etcd must use TLS";
+            reader.problem(node, &path, "wants https://host:port", Some(hint));
+        }
+    }
+    let file = |name: &'static str| -> Option<PathBuf> {
+        let node = fields.required(name)?;
+        let path = expand_home(&fields.text(name)?);
+        if !path.is_file() {
+            let message = format!("there is no file {}", path.display());
+            reader.problem(node, &fields.path(name), message, None);
+        }
+        Some(path)
+    };
+    let (ca, cert, key) = (file("caFile"), file("certFile"), file("keyFile"));
+    Some(Etcd::External {
+        endpoints,
+        ca_file: ca?,
+        cert_file: cert?,
+        key_file: key?,
+    })
+}
+
+fn is_endpoint(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| {
+        let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
+        url.scheme() == "https" && url.has_host() && bare
+    })
+}

@@ -1,0 +1,29 @@
+//! `spec.containerRuntime`.
+
+use crate::spec::cluster::{Runtime, RuntimeKind};
+use crate::spec::reader::Fields;
+
+pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
+    let Some(fields) = spec.section("containerRuntime") else {
+        return Some(Runtime {
+            kind: RuntimeKind::Containerd,
+            extra_config: serde_json::json!({}),
+        });
+    };
+    let kind = match fields.get("type") {
+        None => Some(RuntimeKind::Containerd),
+        Some(_) => fields
+            .choice("type", &["containerd"], &["docker", "cri-o", "isulad"])
+            .and_then(|name| {
+                RuntimeKind::ALL
+                    .into_iter()
+                    .find(|kind| kind.name() == name)
+            }),
+    };
+    let extra_config = fields.json_object("extraConfig");
+    fields.finish();
+    Some(Runtime {
+        kind: kind?,
+        extra_config,
+    })
+}
