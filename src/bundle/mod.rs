@@ -52,6 +52,7 @@ pub use read::{Access, Bundle};
 pub use signature::Signer;
 pub use storage::{Opened, Storage};
 pub use whole::Whole;
+pub use workers::cores;
 pub use write::{PackOptions, Signed, Written, check_folder, write, write_until};
 
 use crate::spec::Digest;

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use gzip_exact::{GzipWriter, Recipe};
 
 use super::group::damaged;
+use super::workers::cores;
 use crate::spec::{Digest, DigestReader};
 
 /// Bytes of content that are compressed at a time.
@@ -24,7 +25,7 @@ impl<R: Read> Remade<R> {
     pub fn new(content: R, recipe: &Recipe) -> Self {
         Self {
             content,
-            writer: Some(recipe.writer()),
+            writer: Some(recipe.writer_on(cores())),
             made: Vec::new(),
             read: 0,
             step: vec![0; STEP],

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -12,6 +13,7 @@ use super::group::GroupReader;
 use super::pieces::{Layout, Stored};
 use super::read::Placed;
 use super::remade::compare;
+use super::workers::cores;
 use super::{Bundle, Chunk, Take};
 use crate::spec::{Digest, DigestWriter};
 
@@ -35,7 +37,7 @@ struct Step {
 /// # Errors
 /// A blob is damaged or not in the bundle, or `take` fails.
 pub fn stream(bundle: &Bundle, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let mut found = 0;
     for group in bundle.groups() {
         let entries = group.layout.entries().iter();
@@ -45,7 +47,7 @@ pub fn stream(bundle: &Bundle, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -
         let count = chosen.iter().filter(|chosen| **chosen).count();
         if count > 0 {
             found += count;
-            stream_group(bundle, group, &chosen, threads.min(count), take)?;
+            stream_group(bundle, group, &chosen, cores, take)?;
         }
     }
     match found == wanted.len() {
@@ -58,12 +60,15 @@ fn stream_group(
     bundle: &Bundle,
     group: &Placed,
     chosen: &[bool],
-    threads: usize,
+    cores: NonZeroUsize,
     take: &mut Take<'_>,
 ) -> io::Result<()> {
     let layout = &group.layout;
-    let shares = shares(layout, chosen, threads);
     let wanted = chosen.iter().filter(|chosen| **chosen).count();
+    let threads = cores.get().min(wanted);
+    // Fewer blobs than cores: some can be made on several at once.
+    let each = NonZeroUsize::new(cores.get() / threads).unwrap_or(NonZeroUsize::MIN);
+    let shares = shares(layout, chosen, threads);
     std::thread::scope(|scope| {
         let (out, results) = sync_channel(threads * WAITING);
         let mut workers = Vec::new();
@@ -72,7 +77,7 @@ fn stream_group(
             workers.push(work);
             let (layout, out) = (Arc::clone(layout), out.clone());
             scope.spawn(move || {
-                if let Err(error) = make(&layout, &steps, &out) {
+                if let Err(error) = make(&layout, each, &steps, &out) {
                     // Whoever has stopped listening does not want to know.
                     let _ = out.send(Err(error));
                 }
@@ -168,10 +173,10 @@ struct Making {
 }
 
 impl Making {
-    fn of(stored: &Stored) -> Self {
+    fn of(stored: &Stored, threads: NonZeroUsize) -> Self {
         let opened = stored.opened.as_ref();
         Self {
-            writer: opened.map(|opened| opened.recipe.writer()),
+            writer: opened.map(|opened| opened.recipe.writer_on(threads)),
             hash: DigestWriter::new(io::sink()),
         }
     }
@@ -196,16 +201,17 @@ impl Making {
     }
 }
 
-/// Makes blobs of the steps of their entries, and compares them.
+/// Makes blobs of the steps of their entries, each on up to `threads` threads, and compares them.
 fn make(
     layout: &Layout,
+    threads: NonZeroUsize,
     steps: &Receiver<Step>,
     out: &SyncSender<io::Result<Step>>,
 ) -> io::Result<()> {
     let mut making: Vec<Option<Making>> = layout.entries().iter().map(|_| None).collect();
     for Step { entry, bytes, last } in steps {
         let stored = &layout.entries()[entry];
-        let begun = making[entry].get_or_insert_with(|| Making::of(stored));
+        let begun = making[entry].get_or_insert_with(|| Making::of(stored, threads));
         let bytes = begun.step(bytes, last)?;
         if last && let Some(ended) = making[entry].take() {
             let (_, digest, size) = ended.hash.finish();

@@ -1,7 +1,13 @@
 //! The same work on many things at once.
 
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many threads this machine runs at once.
+pub fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
 
 /// What `work` makes of each item, in the order in which it was done; on so many threads.
 pub fn each<T: Sync, R: Send>(

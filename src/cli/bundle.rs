@@ -166,7 +166,7 @@ fn verify(arguments: &Verify, events: &Events) -> Result<(), Failure> {
 
 /// One thread a core.
 pub fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    crate::bundle::cores().get()
 }
 
 fn diff(arguments: &Diff) -> Result<(), Failure> {

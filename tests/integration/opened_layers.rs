@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use gzip_exact::{Encoder, GoLevel, Recipe, ZlibLevel};
+use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe, ZlibLevel};
 use kubexm::bundle::lock::FileFormat;
 use kubexm::bundle::storage::{Entry, Group, Opened, Openings};
 use kubexm::bundle::{
@@ -64,7 +64,7 @@ proptest::proptest! {
     #[test]
     fn any_arrangement_gives_what_went_in(
         plan in proptest::collection::vec(
-            (0usize..3000, 0u8..5, proptest::prelude::any::<bool>()), 1..14),
+            (0usize..3000, 0u8..6, proptest::prelude::any::<bool>()), 1..14),
         cuts in proptest::collection::vec((1usize..6, 1u32..9), 1..6),
         seed in proptest::prelude::any::<u64>(),
     ) {
@@ -73,11 +73,14 @@ proptest::proptest! {
             Encoder::Go(GoLevel::new(1).unwrap()),
             Encoder::Zlib(gzip_exact::Kind::Gnu, ZlibLevel::new(9).unwrap()),
             Encoder::Zlib(gzip_exact::Kind::Zlib, ZlibLevel::new(6).unwrap()),
+            // Of several blocks, which several threads make.
+            Encoder::Pgzip(Era::V1_20_0, GoLevel::DEFAULT, BlockSize::new(1 << 15).unwrap()),
         ];
         let mut contents = Vec::new();
         let mut opened = Openings::new();
         for (at, (length, kind, open)) in plan.iter().enumerate() {
-            let content = text(seed ^ at as u64, *length);
+            let length = if *kind == 4 { length * 50 } else { *length };
+            let content = text(seed ^ at as u64, length);
             let (blob, how) = match encoders.get(usize::from(*kind)) {
                 Some(encoder) => gzip(&content, &recipe(*encoder)),
                 None => { contents.push(content); continue; }
