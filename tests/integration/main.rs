@@ -6,6 +6,7 @@
 
 mod bundle_format;
 mod cli;
+mod combinations;
 mod differences;
 mod downloads;
 mod example;

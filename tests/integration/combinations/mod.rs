@@ -1,0 +1,273 @@
+//! Every combination of the parts of a cluster, for every minor that kubexm knows: either it is refused
+//! with its reason, or it renders files that those who read them take.
+
+mod everything;
+mod files;
+mod programs;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use kubexm::bundle::{Blobs, Lock};
+use kubexm::deploy::{self, Certificates, Inputs, Machine};
+use kubexm::pki::Pair;
+use kubexm::plan::RenderedFile;
+use kubexm::spec::{Arch, Cluster, HostName, Version, parse_cluster};
+
+use crate::example::InMemory;
+use programs::Programs;
+
+const KINDS: [&str; 2] = ["kubeadm", "kubexm"];
+const ETCDS: [&str; 3] = ["kubeadm", "kubexm", "external"];
+const RUNTIMES: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
+const BALANCERS: [&str; 7] = [
+    "none",
+    "haproxy",
+    "nginx",
+    "kube-vip",
+    "kubexm-ah",
+    "kubexm-an",
+    "external",
+];
+
+/// One cluster of the product.
+#[derive(Debug, Clone, Copy)]
+struct Combination {
+    kind: &'static str,
+    etcd: &'static str,
+    runtime: &'static str,
+    balancer: &'static str,
+    control_planes: usize,
+}
+
+impl Combination {
+    fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for kind in KINDS {
+            for etcd in ETCDS {
+                for runtime in RUNTIMES {
+                    for balancer in BALANCERS {
+                        for control_planes in [1, 3] {
+                            all.push(Self {
+                                kind,
+                                etcd,
+                                runtime,
+                                balancer,
+                                control_planes,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The words of the refusal, by what README says goes with what; `None` where it goes.
+    fn why_not(&self) -> Option<&'static str> {
+        match self {
+            Self {
+                kind: "kubexm",
+                etcd: "kubeadm",
+                ..
+            } => Some("there is no kubeadm to make that etcd"),
+            Self {
+                balancer: "none",
+                control_planes: 3,
+                ..
+            } => Some("several control planes need one address"),
+            _ => None,
+        }
+    }
+
+    fn yaml(&self, version: &Version, folder: &Path) -> String {
+        let nodes: Vec<String> = (1..=self.control_planes)
+            .map(|n| format!("node{n}"))
+            .collect();
+        let hosts: String = (1..=4)
+            .map(|n| format!("    - {{name: node{n}, address: 192.0.2.1{n}}}\n"))
+            .collect();
+        let endpoint = match self.balancer {
+            "none" | "haproxy" | "nginx" => "",
+            _ => "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 7443}\n",
+        };
+        let file = |name: &str| folder.join(name).display().to_string();
+        let external = match self.etcd {
+            "external" => format!(
+                ", external: {{endpoints: [\"https://192.0.2.20:2379\"], caFile: {}, certFile: {}, keyFile: {}}}",
+                file("ca.crt"),
+                file("client.crt"),
+                file("client.key")
+            ),
+            _ => String::new(),
+        };
+        format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n{hosts}  \
+             roleGroups:\n    control-plane: [{}]\n    worker: [node4]\n  kubernetes: {{version: v{version}, type: {}}}\n  \
+             etcd: {{type: {}{external}}}\n  containerRuntime: {{type: {}}}\n  highAvailability: {{type: {}}}\n{endpoint}",
+            nodes.join(", "),
+            self.kind,
+            self.etcd,
+            self.runtime,
+            self.balancer,
+        )
+    }
+}
+
+/// What an external etcd's files stand for; nobody connects with them here.
+fn etcd_files() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["ca.crt", "client.crt", "client.key"] {
+        std::fs::write(folder.path().join(name), name).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_contradiction_is_refused_with_its_reason_and_nothing_else_is() {
+    let folder = etcd_files();
+    let version = Version::new(1, 36, 3);
+    for combination in Combination::all() {
+        let yaml = combination.yaml(&version, folder.path());
+        let told = match parse_cluster("cluster.yaml", &yaml) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        };
+        match combination.why_not() {
+            Some(reason) => assert!(told.contains(reason), "{combination:?}: {told}"),
+            None => assert!(told.is_empty(), "{combination:?}: {told}"),
+        }
+    }
+}
+
+/// The newest patches do not matter here: templates look at minors.
+fn minors() -> Vec<Version> {
+    (28..=36).map(|minor| Version::new(1, minor, 4)).collect()
+}
+
+/// Every cluster that is accepted, in each of the versions.
+fn accepted<'a>(folder: &'a Path, versions: &'a [Version]) -> impl Iterator<Item = Cluster> + 'a {
+    let parse = move |combination: Combination| {
+        let yaml = combination.yaml(versions.last().unwrap(), folder);
+        parse_cluster("cluster.yaml", &yaml).ok()
+    };
+    let clusters = Combination::all().into_iter().filter_map(parse);
+    clusters.flat_map(move |cluster| {
+        versions.iter().map(move |version| {
+            let mut cluster = cluster.clone();
+            cluster.kubernetes.version = version.clone();
+            cluster
+        })
+    })
+}
+
+#[test]
+fn every_accepted_combination_renders_files_that_their_readers_take() {
+    let folder = etcd_files();
+    let versions = minors();
+    let lock = everything::lock(&versions);
+    let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
+    let mut seen = BTreeSet::new();
+    let mut plans = 0;
+    for cluster in accepted(folder.path(), &versions) {
+        for file in rendered(&cluster, &lock, &blobs) {
+            seen.insert((file.path.to_string(), file.content));
+        }
+        plans += 1;
+    }
+    assert!(plans > 500, "only {plans} combinations were accepted");
+    let findings = files::check(&seen);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+/// Needs the lab's upstream (tests/lab/upstream/build), as `./test` builds it.
+#[test]
+#[ignore = "needs the programs that tests/lab/upstream/build makes"]
+fn the_real_programs_take_what_is_rendered() {
+    let folder = etcd_files();
+    let current = Version::new(1, 36, 3);
+    assert!(Programs::of("1.36.3").is_some(), "build the upstream first");
+    for version in [current, Version::new(1, 30, 4)] {
+        let Some(mut programs) = Programs::of(&version.to_string()) else {
+            continue;
+        };
+        let versions = [version];
+        let lock = everything::lock(&versions);
+        let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
+        let mut configurations = BTreeSet::new();
+        let mut findings = BTreeSet::new();
+        for cluster in accepted(folder.path(), &versions) {
+            let (_, configs) = deploy::proof::prove(&cluster, &lock, &blobs).unwrap();
+            configurations.extend(configs.into_iter().map(|config| config.text));
+            for file in rendered(&cluster, &lock, &blobs) {
+                if file.path.as_str().ends_with(".service") {
+                    findings.extend(programs.unknown_flags(&file.content));
+                }
+                configurations.extend(of_a_component(&file));
+            }
+        }
+        let told = configurations.iter();
+        findings.extend(told.filter_map(|text| {
+            let wrong = programs.kubeadm_says(text)?;
+            Some(format!("{wrong}\n{text}"))
+        }));
+        assert!(configurations.len() > 5, "nothing was judged");
+        let findings: Vec<String> = findings.into_iter().collect();
+        assert!(findings.is_empty(), "{versions:?}: {}", findings.join("\n"));
+    }
+}
+
+/// A kubelet's or kube-proxy's own configuration file, as a document that kubeadm judges strictly.
+fn of_a_component(file: &RenderedFile) -> Option<String> {
+    let kinds = ["kind: KubeletConfiguration", "kind: KubeProxyConfiguration"];
+    let is = |kind: &&str| file.content.contains(*kind);
+    let alone = !file.content.contains("kind: InitConfiguration");
+    (alone && kinds.iter().any(is)).then(|| {
+        format!(
+            "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\n---\n{}",
+            file.content
+        )
+    })
+}
+
+fn rendered(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Vec<RenderedFile> {
+    let inputs = Inputs {
+        cluster,
+        lock,
+        blobs: Arc::clone(blobs),
+        machines: machines(cluster),
+        certificates: certificates(),
+    };
+    let deployment = deploy::plan(&inputs).unwrap_or_else(|error| panic!("{cluster:?}: {error}"));
+    // Tasks that wait for each other, or for nobody, are told here.
+    kubexm::plan::show::show(&deployment.plan).unwrap();
+    deploy::rendered(&deployment.plan)
+        .into_values()
+        .flatten()
+        .collect()
+}
+
+fn machines(cluster: &Cluster) -> BTreeMap<HostName, Machine> {
+    let machine = Machine {
+        arch: Arch::Amd64,
+        releases: vec![("debian".into(), "trixie".into())],
+        has_name_server: true,
+        is_node: false,
+    };
+    let hosts = cluster.hosts.iter();
+    hosts
+        .map(|host| (host.name.clone(), machine.clone()))
+        .collect()
+}
+
+fn certificates() -> Certificates {
+    let pair = Pair {
+        certificate: "certificate\n".into(),
+        key: "key\n".into(),
+    };
+    Certificates {
+        ca: "ca\n".into(),
+        registry: pair,
+    }
+}
