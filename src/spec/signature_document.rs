@@ -33,7 +33,9 @@ pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
 }
 
 fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
-    let prefix = fields.required("prefix").and_then(|_| fields.value("prefix"));
+    let prefix = fields
+        .required("prefix")
+        .and_then(|_| fields.value("prefix"));
     let by = signed_by(fields);
     let mode = fields.choice("mode", &["require", "ifPresent", "ignore"], &[]);
     let rule = match (mode, by) {
@@ -45,7 +47,9 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
             let hint = "give key, or identity with issuer; with `mode: ignore` neither";
             let place = fields.path("");
             let place = place.trim_end_matches('.');
-            fields.reader().problem(fields.node(), place, message, Some(hint));
+            fields
+                .reader()
+                .problem(fields.node(), place, message, Some(hint));
             return None;
         }
     };
@@ -79,7 +83,9 @@ fn short(fields: &Fields<'_>, name: &'static str) -> Option<String> {
     if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
         let node = fields.get(name)?;
         let message = "must be one line of at most 255 letters";
-        fields.reader().problem(node, &fields.path(name), message, None);
+        fields
+            .reader()
+            .problem(node, &fields.path(name), message, None);
         return None;
     }
     Some(text)

@@ -142,7 +142,15 @@ mod tests {
             let parsed = ImagePrefix::parse(prefix).unwrap();
             assert_eq!(parsed.covers(&image), covers, "{prefix}");
         }
-        for wrong in ["", "/", "nginx", "library/nginx", "r.example/a:1", "r.example//a", "https://r.example"] {
+        for wrong in [
+            "",
+            "/",
+            "nginx",
+            "library/nginx",
+            "r.example/a:1",
+            "r.example//a",
+            "https://r.example",
+        ] {
             assert!(ImagePrefix::parse(wrong).is_err(), "{wrong}");
         }
     }

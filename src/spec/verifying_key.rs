@@ -50,8 +50,8 @@ impl VerifyingKey {
             return Err(wrong(form));
         }
         let der = if text.contains("-----BEGIN") {
-            let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes())
-                .map_err(|_| wrong(form))?;
+            let (_, pem) =
+                x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|_| wrong(form))?;
             if pem.label != "PUBLIC KEY" {
                 return Err(wrong(form));
             }
