@@ -8,6 +8,7 @@ use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
 use super::own::Gatherer;
+use super::signatures::Policies;
 use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
@@ -39,6 +40,8 @@ pub struct Resolver<'a> {
     pub catalog: &'a Catalog,
     /// The lock of an earlier build: its digests hold.
     pub previous: Option<&'a Lock>,
+    /// Which images must be signed, and by whom.
+    pub policies: &'a Policies,
 }
 
 impl Resolver<'_> {
@@ -319,8 +322,40 @@ impl Resolver<'_> {
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let images = partition(results)?;
+        let images = self.verify(&puller, partition(results)?).await?;
         self.blobs(&puller, &images).await?;
+        Ok(images)
+    }
+
+    /// Holds images against the policies for their signatures, before anything more is fetched.
+    async fn verify(
+        &self,
+        puller: &Puller,
+        images: Vec<LockedImage>,
+    ) -> Result<Vec<LockedImage>, FetchError> {
+        let results: Vec<_> = stream::iter(images)
+            .map(|image| async move {
+                let previous = self.previous.and_then(|lock| lock.image(&image.name));
+                let previous = previous.filter(|locked| locked.manifest == image.manifest);
+                let previous = previous.and_then(|locked| locked.signature.as_ref());
+                let verified = self.policies.verify(puller, self.http, &image, previous);
+                let signature = verified.await?;
+                Ok(LockedImage { signature, ..image })
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let images = partition(results)?;
+        let unsigned = images.iter().filter(|image| image.signature.is_none());
+        let unsigned = unsigned.filter(|image| self.policies.ask_for(&image.name));
+        let mut names: Vec<String> = unsigned.map(|image| image.name.to_string()).collect();
+        names.sort();
+        if !names.is_empty() {
+            self.http.events().note(format!(
+                "without a signature of their publisher: {}",
+                names.join(", ")
+            ));
+        }
         Ok(images)
     }
 

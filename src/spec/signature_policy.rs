@@ -3,8 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::{ImageRef, InvalidValue, string_value};
 
 /// What is asked of the images below a prefix.
@@ -62,8 +60,7 @@ pub enum SignedBy {
 
 /// Who signed, as an OpenID Connect issuer calls them
 /// (<https://docs.sigstore.dev/certificate_authority/oidc-in-fulcio/>).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// An address for mail, or the URI of a workflow.
     pub identity: String,

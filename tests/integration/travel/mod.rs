@@ -129,6 +129,7 @@ fn indexed(
         name: name.parse().unwrap(),
         manifest: descriptor(blobs, &media_type, index.to_string().as_bytes()),
         platforms,
+        signature: None,
     }
 }
 
@@ -153,6 +154,7 @@ fn content() -> (Lock, InMemory) {
         name: SINGLE.parse().unwrap(),
         manifest: platform.manifest.clone(),
         platforms: vec![platform],
+        signature: None,
     };
     lock.images = vec![sparse, whole, single];
     lock.images.sort_by(|a, b| a.name.cmp(&b.name));
