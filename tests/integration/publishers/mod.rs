@@ -3,6 +3,7 @@
 mod authority;
 mod cosign;
 mod in_bundles;
+mod layout;
 
 use kubexm::sigstore::document;
 use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot};

@@ -3,7 +3,7 @@
 mod charts;
 mod export;
 mod own;
-mod registry;
+pub mod registry;
 
 use std::collections::BTreeMap;
 use std::io::Write;
