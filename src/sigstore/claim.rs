@@ -52,9 +52,10 @@ fn check_identity(
         .as_deref()
         .ok_or("it has no entry of a log beside it, so nobody knows when it was made")?;
     let entry = entry::read(text)?;
-    let made = entry.time(root)?;
+    // Who it is by comes first, since a wrong name is what people look for; all of it must hold.
+    let key = certificate::check(&certificate, identity, entry.time(), root)?;
+    entry.must_be_promised(root)?;
     entry.must_be_of(payload, &claim.signature, &certificate)?;
-    let key = certificate::check(&certificate, identity, made, root)?;
     if !key.verifies(payload, &claim.signature) {
         return Err("its signature is of something else, or by another key".to_owned());
     }

@@ -104,7 +104,7 @@ pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
         return Err("is larger than any signature manifest".to_owned());
     }
     let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is no signature manifest: {error}"))?;
+        .map_err(|error| format!("is no signature manifest: {}", shown(&error.to_string())))?;
     let mut parts: Vec<Part> = Vec::new();
     let mut claims = Vec::new();
     for layer in std::iter::once(&manifest.config).chain(&manifest.layers) {
@@ -182,8 +182,12 @@ pub fn image_of(payload: &[u8]) -> Result<Digest, String> {
     struct Image {
         docker_manifest_digest: Digest,
     }
-    let payload: Payload = serde_json::from_slice(payload)
-        .map_err(|error| format!("what is signed cannot be read: {error}"))?;
+    let payload: Payload = serde_json::from_slice(payload).map_err(|error| {
+        format!(
+            "what is signed cannot be read: {}",
+            shown(&error.to_string())
+        )
+    })?;
     match payload.critical.kind.as_str() {
         CLAIM_TYPE => Ok(payload.critical.image.docker_manifest_digest),
         other => Err(format!(

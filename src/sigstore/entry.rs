@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::certificate;
 use super::claim::at;
 use super::trusted_root::TrustedRoot;
+use super::{certificate, shown};
 use crate::spec::Digest;
 
 /// Kinds of entries that cosign has made for signatures of images. They say what counts here in the
@@ -37,30 +37,36 @@ struct Promised {
 
 /// Reads an annotation's text.
 pub(super) fn read(text: &str) -> Result<Entry, String> {
-    serde_json::from_str(text)
-        .map_err(|error| format!("its entry of the log cannot be read: {error}"))
+    serde_json::from_str(text).map_err(|error| {
+        let words = shown(&error.to_string());
+        format!("its entry of the log cannot be read: {words}")
+    })
 }
 
 impl Entry {
-    /// When the log says that it took the entry, in seconds since 1970.
+    /// When the log took the entry, in seconds since 1970; true where it is promised.
+    pub fn time(&self) -> i64 {
+        self.payload.integrated_time
+    }
+
+    /// Whether a log that is trusted says so.
     ///
     /// # Errors
-    /// No log that is trusted says so.
-    pub fn time(&self, root: &TrustedRoot) -> Result<i64, String> {
-        let time = self.payload.integrated_time;
+    /// None does.
+    pub fn must_be_promised(&self, root: &TrustedRoot) -> Result<(), String> {
         let log = self
             .payload
             .log_id
             .parse::<Digest>()
             .ok()
-            .and_then(|id| root.log(&id, time))
+            .and_then(|id| root.log(&id, self.time()))
             .ok_or("its entry is of a log that is not trusted")?;
         let promise = STANDARD.decode(&self.signed_entry_timestamp);
         let promise = promise.map_err(|_| "its entry of the log has no signature")?;
-        if !log.verifies(self.canonical().as_bytes(), &promise) {
-            return Err("its entry of the log is not signed by that log".to_owned());
+        match log.verifies(self.canonical().as_bytes(), &promise) {
+            true => Ok(()),
+            false => Err("its entry of the log is not signed by that log".to_owned()),
         }
-        Ok(time)
     }
 
     /// What the log signed (RFC 8785: sorted names, no blanks).
@@ -107,7 +113,7 @@ impl Entry {
         if is_payload && is_signature && key.as_deref() == Some(certificate) {
             return Ok(());
         }
-        let when = at(self.payload.integrated_time);
+        let when = at(self.time());
         Err(format!(
             "its entry of the log, of {when}, is about another signature"
         ))

@@ -114,7 +114,7 @@ pub fn verify(
 /// A stranger's words, short and fit for a terminal.
 fn shown(text: &str) -> String {
     text.chars()
-        .take(120)
+        .take(200)
         .flat_map(char::escape_default)
         .collect()
 }

@@ -119,8 +119,12 @@ impl TrustedRoot {
         if bytes.len() > LARGEST {
             return Err("is larger than any trusted root".to_owned());
         }
-        let document: Document = serde_json::from_slice(bytes)
-            .map_err(|error| format!("is no trusted root of Sigstore: {error}"))?;
+        let document: Document = serde_json::from_slice(bytes).map_err(|error| {
+            format!(
+                "is no trusted root of Sigstore: {}",
+                shown(&error.to_string())
+            )
+        })?;
         if document.tlogs.len() > MOST || document.certificate_authorities.len() > MOST {
             return Err("has more logs or authorities than any Sigstore".to_owned());
         }

@@ -159,7 +159,10 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
         };
         *trusted_root = None;
     };
-    refused(case.verify_changed(public), "a log that is not trusted");
+    refused(
+        case.verify_changed(public),
+        "by no authority that is trusted",
+    );
     let by_key = |lock: &mut Lock| {
         let key = rcgen::KeyPair::generate().unwrap().public_key_pem();
         signature(lock).by = Signer::Key(key.parse().unwrap());
