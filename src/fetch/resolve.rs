@@ -8,7 +8,7 @@ use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
 use super::own::Gatherer;
-use super::signatures::Policies;
+use super::signatures::{Found, Policies};
 use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
@@ -338,19 +338,25 @@ impl Resolver<'_> {
                 let previous = self.previous.and_then(|lock| lock.image(&image.name));
                 let previous = previous.filter(|locked| locked.manifest == image.manifest);
                 let previous = previous.and_then(|locked| locked.signature.as_ref());
-                let verified = self.policies.verify(puller, self.http, &image, previous);
-                let signature = verified.await?;
-                Ok(LockedImage { signature, ..image })
+                let found = self.policies.verify(puller, self.http, &image, previous);
+                Ok((found.await?, image))
             })
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let images = partition(results)?;
-        let unsigned = images.iter().filter(|image| image.signature.is_none());
-        let unsigned = unsigned.filter(|image| self.policies.ask_for(&image.name));
-        let mut names: Vec<String> = unsigned.map(|image| image.name.to_string()).collect();
-        names.sort();
-        if !names.is_empty() {
+        let (mut images, mut unsigned) = (Vec::new(), Vec::new());
+        for (found, mut image) in partition(results)? {
+            match found {
+                Found::NotAsked => {}
+                Found::None => unsigned.push(image.name.clone()),
+                Found::Signature(signature) => image.signature = Some(*signature),
+            }
+            images.push(image);
+        }
+        unsigned.sort();
+        self.policies.allow_unsigned(&unsigned)?;
+        if !unsigned.is_empty() {
+            let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
             self.http.events().note(format!(
                 "without a signature of their publisher: {}",
                 names.join(", ")

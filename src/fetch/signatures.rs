@@ -65,6 +65,17 @@ impl std::fmt::Display for Signers {
     }
 }
 
+/// What there is of an image's signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// No policy asks for one.
+    NotAsked,
+    /// There is none.
+    None,
+    /// It holds.
+    Signature(Box<LockedSignature>),
+}
+
 /// A signature as it was found.
 struct Published {
     bytes: Vec<u8>,
@@ -91,20 +102,19 @@ impl Policies {
         longest(&self.own, image).or_else(|| longest(&self.catalog, image))
     }
 
-    /// Fetches what its publisher has signed of an image into the cache, and verifies it. `None` where
-    /// no policy asks for it, or where it may be missing and is.
+    /// Fetches what its publisher has signed of an image into the cache, and verifies it.
     ///
     /// # Errors
-    /// It is missing, does not hold, or cannot be had.
+    /// It does not hold, or cannot be had.
     pub async fn verify(
         &self,
         puller: &Puller,
         http: &Http,
         image: &LockedImage,
         previous: Option<&LockedSignature>,
-    ) -> Result<Option<LockedSignature>, FetchError> {
-        let Some((policy, of, required)) = self.asked_of(&image.name) else {
-            return Ok(None);
+    ) -> Result<Found, FetchError> {
+        let Some((policy, of, _)) = self.asked_of(&image.name) else {
+            return Ok(Found::NotAsked);
         };
         let place = image
             .name
@@ -117,13 +127,7 @@ impl Policies {
         };
         let prefix = &policy.prefix;
         let Some(published) = published(puller, &place, pinned).await? else {
-            return match required {
-                false => Ok(None),
-                true => Err(refused(format!(
-                    "the policy for {prefix} wants a signature of {of}, and there is none at {place}.\n\
-                     Where that is right, `mode: ifPresent` in the manifest's spec.signatures lets it pass."
-                ))),
-            };
+            return Ok(Found::None);
         };
         let wrong = |reason: &dyn std::fmt::Display| {
             refused(format!(
@@ -140,7 +144,7 @@ impl Policies {
         let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
         let by = sigstore::verify(&manifest, &payload, &image.manifest.digest, of.trust())
             .map_err(|reason: Unverified| wrong(&reason))?;
-        Ok(Some(LockedSignature {
+        Ok(Found::Signature(Box::new(LockedSignature {
             policy: prefix.clone(),
             by,
             manifest: Descriptor {
@@ -149,12 +153,30 @@ impl Policies {
                 size: published.bytes.len() as u64,
             },
             blobs: manifest.parts.iter().map(descriptor).collect(),
-        }))
+        })))
     }
 
-    /// Whether a policy would have taken a signature of this image.
-    pub fn ask_for(&self, image: &ImageRef) -> bool {
-        self.asked_of(image).is_some()
+    /// Whether these images may do without a signature.
+    ///
+    /// # Errors
+    /// Those that may not.
+    pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
+        let lacking = images.iter().filter_map(|image| {
+            let (policy, of, required) = self.asked_of(image)?;
+            required.then(|| format!("{image}: {} wants one of {of}", policy.prefix))
+        });
+        let lacking: Vec<String> = lacking.collect();
+        match lacking.is_empty() {
+            true => Ok(()),
+            false => Err(FetchError::Content {
+                what: "images without a signature, where a policy wants one".to_owned(),
+                reason: format!(
+                    "nothing was built of\n  {}\nWhere that is right, `mode: ifPresent` in the \
+                     manifest's spec.signatures lets them pass.",
+                    lacking.join("\n  ")
+                ),
+            }),
+        }
     }
 
     fn asked_of(&self, image: &ImageRef) -> Option<(&Policy, &Signers, bool)> {
