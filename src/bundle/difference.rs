@@ -91,6 +91,10 @@ fn things(lock: &Lock) -> BTreeMap<String, String> {
         let arches: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
         let is = format!("{} ({})", short(&image.manifest.digest), arches.join(", "));
         things.insert(format!("image {}", image.name), is);
+        if let Some(signature) = &image.signature {
+            let is = format!("{} ({})", signature.by, short(&signature.manifest.digest));
+            things.insert(format!("signature of {}", image.name), is);
+        }
     }
     for own in &lock.own {
         let digest = short(&own.digest);

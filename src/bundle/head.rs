@@ -81,8 +81,12 @@ pub fn from_entries(
     let lock = Lock::from_yaml(text)?;
     for image in layout::images_in_index(index).ok_or("has an index.json that names no images")? {
         let is_locked = |(digest, size)| {
-            let mut images = lock.images.iter().map(|locked| &locked.manifest);
-            images.any(|manifest| manifest.digest == digest && manifest.size == size)
+            let signatures = lock.images.iter().filter_map(|i| i.signature.as_ref());
+            let signatures = signatures.map(|signature| &signature.manifest);
+            let images = lock.images.iter().map(|locked| &locked.manifest);
+            images
+                .chain(signatures)
+                .any(|manifest| manifest.digest == digest && manifest.size == size)
         };
         if !is_locked(image) {
             let (digest, size) = image;

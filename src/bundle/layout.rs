@@ -164,6 +164,13 @@ fn index(lock: &Lock, manifest: &[u8]) -> Value {
             "mediaType": media_type, "digest": digest, "size": size,
             "annotations": {REF_NAME: image.name},
         }));
+        manifests.extend(image.named_signature().map(|(name, signature)| {
+            let top = &signature.manifest;
+            json!({
+                "mediaType": top.media_type, "digest": top.digest, "size": top.size,
+                "annotations": {REF_NAME: name},
+            })
+        }));
     }
     json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests})
 }

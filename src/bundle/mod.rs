@@ -26,6 +26,7 @@ mod output;
 pub mod own;
 mod pieces;
 mod plausible;
+pub mod publishers;
 mod read;
 mod remade;
 pub mod rewrite;

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lock::{Lock, LockedPackages};
+use super::lock::{Descriptor, Lock, LockedPackages, LockedSignature};
+use crate::sigstore::Signer;
+use crate::sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
 use crate::spec::Digest;
 
 /// Nothing in a lock has a longer name.
@@ -22,6 +24,9 @@ pub fn check(lock: &Lock) -> Result<(), String> {
             path(&member.path)?;
         }
     }
+    for image in &lock.images {
+        image.signature.as_ref().map_or(Ok(()), signature)?;
+    }
     for set in &lock.packages {
         name("distribution", &set.distribution)?;
         name("release", &set.release)?;
@@ -39,6 +44,23 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         }
     }
     sizes(lock)
+}
+
+/// Who signed is told on terminals; the documents are read whole.
+fn signature(signature: &LockedSignature) -> Result<(), String> {
+    if let Signer::Identity {
+        subject, issuer, ..
+    } = &signature.by
+        && !(is_printable(subject) && is_printable(issuer))
+    {
+        return Err(implausible("signer", subject));
+    }
+    let is_small = |blob: &Descriptor| blob.size <= LARGEST_PART;
+    let manifest = signature.manifest.size <= LARGEST_MANIFEST as u64;
+    match manifest && signature.blobs.iter().all(is_small) {
+        true => Ok(()),
+        false => Err(implausible("size of", "a signature")),
+    }
 }
 
 /// Names of packages become arguments of commands, and their files the members of an archive that
@@ -110,8 +132,10 @@ fn sizes(lock: &Lock) -> Result<(), String> {
             .platforms
             .iter()
             .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+        let signature = image.signature.iter();
         std::iter::once(&image.manifest)
             .chain(below)
+            .chain(signature.flat_map(LockedSignature::everything))
             .map(|blob| (blob.digest, blob.size))
     });
     let packages = lock.packages.iter().flat_map(|set| {
@@ -131,7 +155,7 @@ fn sizes(lock: &Lock) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::lock::{Descriptor, LockedPackage, PackageFormat};
+    use crate::bundle::lock::{LockedPackage, PackageFormat};
     use crate::spec::Arch;
 
     fn set() -> LockedPackages {

@@ -6,6 +6,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 
 use crate::bundle::lock::{FileFormat, Lock};
+use crate::spec::signature_policy::{Identity, ImagePrefix, Rule, SignaturePolicy, SignedBy};
 use crate::spec::{self, Arch, ImageRef, Mirrors, Version};
 
 static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
@@ -15,6 +16,7 @@ static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
 pub struct Catalog {
     components: Vec<Component>,
     compatibility: Vec<Compatibility>,
+    signers: Vec<KnownSigner>,
 }
 
 /// One component of the catalog.
@@ -76,6 +78,15 @@ pub struct Download {
     pub checksum: Option<url::Url>,
     /// Files to take out of it.
     pub members: Vec<String>,
+}
+
+/// Who signs what a registry serves.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownSigner {
+    prefix: ImagePrefix,
+    identity: String,
+    issuer: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -156,12 +167,10 @@ impl Catalog {
             let mut more: Vec<Component> = read(file.path(), file.contents_utf8())?;
             components.append(&mut more);
         }
-        let file = MANIFESTS.get_file("compatibility.yaml");
-        let text = file.and_then(include_dir::File::contents_utf8);
-        let compatibility = read(std::path::Path::new("compatibility.yaml"), text)?;
         Ok(Self {
             components,
-            compatibility,
+            compatibility: read_file("compatibility.yaml")?,
+            signers: read_file("signatures.yaml")?,
         })
     }
 
@@ -217,6 +226,21 @@ impl Catalog {
                 .collect(),
             url,
         }))
+    }
+
+    /// Whose signatures are known: those that are there must be theirs.
+    pub fn signatures(&self) -> Vec<SignaturePolicy> {
+        let policy = |known: &KnownSigner| SignaturePolicy {
+            prefix: known.prefix.clone(),
+            rule: Rule::IfPresent(SignedBy::Identity {
+                identity: Identity {
+                    identity: known.identity.clone(),
+                    issuer: known.issuer.clone(),
+                },
+                trusted_root: None,
+            }),
+        };
+        self.signers.iter().map(policy).collect()
     }
 
     /// Where releases of a component are told.
@@ -306,6 +330,13 @@ fn fill(template: &str, version: &Version, arch: Arch) -> String {
     template
         .replace("{version}", &version.to_string())
         .replace("{arch}", arch.name())
+}
+
+/// One of the files at the top of `manifests/`.
+fn read_file<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, CatalogError> {
+    let file = MANIFESTS.get_file(name);
+    let text = file.and_then(include_dir::File::contents_utf8);
+    read(std::path::Path::new(name), text)
 }
 
 fn read<T: serde::de::DeserializeOwned>(

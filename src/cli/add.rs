@@ -18,6 +18,7 @@ use crate::event::Events;
 use crate::fetch::Http;
 use crate::fetch::own::{Found, Gathered, Gatherer};
 use crate::fetch::resolve::Resolver;
+use crate::fetch::signatures::Policies;
 use crate::spec::ImageRef;
 use crate::spec::own::{OwnKind, OwnPlace, OwnSource};
 
@@ -128,6 +129,7 @@ impl Add {
             http,
             catalog: &catalog,
             previous: None,
+            policies: &Policies::load(&catalog, &[])?,
         };
         lock.images
             .extend(resolver.pull(images, &old.architectures).await?);

@@ -20,6 +20,7 @@ use crate::deploy::proof;
 use crate::event::Events;
 use crate::fetch::Cache;
 use crate::fetch::resolve::Resolver;
+use crate::fetch::signatures::Policies;
 use crate::plan::Stop;
 use crate::report;
 use crate::spec::{self, Arch, Cluster, Digest};
@@ -258,10 +259,12 @@ impl Sources {
         let catalog = Catalog::embedded()?;
         let http = self.downloads.http(events)?;
         let cache = http.cache().clone();
+        let policies = Policies::load(&catalog, &manifest.signatures)?;
         let resolver = Resolver {
             http: &http,
             catalog: &catalog,
             previous,
+            policies: &policies,
         };
         let resolved = async {
             let lock = resolver.build(&manifest).await?;

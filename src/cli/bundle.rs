@@ -1,5 +1,6 @@
 //! `kubexm bundle`: make and look into bundles.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -20,8 +21,10 @@ use super::subject::Opening;
 use super::vulnerabilities::{self, Vulnerabilities};
 use crate::bundle::difference::differences;
 use crate::bundle::medium::check_volume;
+use crate::bundle::publishers::Publishers;
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
+use crate::fetch::signatures::trusted_root_at;
 use crate::report;
 use crate::spec;
 
@@ -110,6 +113,10 @@ pub struct Verify {
     /// Look at the index and the table of places only, which takes no time
     #[arg(long)]
     quick: bool,
+    /// The roots of a Sigstore of your own (trusted_root.json), for images that are signed under them;
+    /// may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["alone", "quick"])]
+    trusted_root: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -161,7 +168,26 @@ fn verify(arguments: &Verify, events: &Events) -> Result<(), Failure> {
     bundle.verify(threads(), events)?;
     bundle.verify_made(events)?;
     say!("{path}: every blob is what its digest says");
+    let roots = arguments.trusted_root.iter();
+    let roots: Vec<_> = roots
+        .map(|path| trusted_root_at(path))
+        .collect::<Result<_, _>>()?;
+    tell(&bundle.verify_publishers(&roots)?);
     Ok(())
+}
+
+/// What publishers have signed.
+fn tell(publishers: &Publishers) {
+    for (signer, count) in &publishers.verified {
+        say!("  {count} images are signed by {signer}");
+    }
+    if publishers.elsewhere > 0 {
+        let count = publishers.elsewhere;
+        say!("  {count} images: their signatures are in the bundle that this one leans on");
+    }
+    for image in &publishers.under_other_roots {
+        say!("  not verified: {image} is signed under roots of its own; give --trusted-root");
+    }
 }
 
 /// One thread a core.
@@ -236,6 +262,17 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     );
     say!("  files          {}", lock.files.len());
     say!("  images         {}", lock.images.len());
+    let mut signers: BTreeMap<String, usize> = BTreeMap::new();
+    for signature in lock
+        .images
+        .iter()
+        .filter_map(|image| image.signature.as_ref())
+    {
+        *signers.entry(signature.by.to_string()).or_default() += 1;
+    }
+    for (signer, count) in signers {
+        say!("  signed images  {count} by {signer}");
+    }
     if !lock.own.is_empty() {
         say!("  your own       {}", lock.own.len());
     }
@@ -274,6 +311,10 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
             size,
             &image.manifest.digest,
         );
+        if let Some(signature) = &image.signature {
+            let manifest = &signature.manifest.digest.hex()[..12];
+            say!("{:8} signed by {} ({manifest})", "", signature.by);
+        }
     }
     for own in &bundle.lock().own {
         let name = match &own.version {

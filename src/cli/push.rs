@@ -66,5 +66,11 @@ pub async fn run(arguments: Push, events: &Events) -> Result<(), Failure> {
         report::bytes(pushed.bytes)
     );
     say!("  images   {} can be pulled there by digest", pushed.images);
+    if pushed.signatures > 0 {
+        say!(
+            "  signed   {} of them by their publishers",
+            pushed.signatures
+        );
+    }
     Ok(())
 }

@@ -25,6 +25,7 @@ pub mod releases;
 pub mod resolve;
 mod retry;
 mod shares;
+pub mod signatures;
 pub mod store;
 
 pub use cache::Cache;

@@ -8,6 +8,7 @@ use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
 use super::own::Gatherer;
+use super::signatures::{Found, Policies};
 use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
@@ -39,6 +40,8 @@ pub struct Resolver<'a> {
     pub catalog: &'a Catalog,
     /// The lock of an earlier build: its digests hold.
     pub previous: Option<&'a Lock>,
+    /// Which images must be signed, and by whom.
+    pub policies: &'a Policies,
 }
 
 impl Resolver<'_> {
@@ -319,8 +322,46 @@ impl Resolver<'_> {
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let images = partition(results)?;
+        let images = self.verify(&puller, partition(results)?).await?;
         self.blobs(&puller, &images).await?;
+        Ok(images)
+    }
+
+    /// Holds images against the policies for their signatures, before anything more is fetched.
+    async fn verify(
+        &self,
+        puller: &Puller,
+        images: Vec<LockedImage>,
+    ) -> Result<Vec<LockedImage>, FetchError> {
+        let results: Vec<_> = stream::iter(images)
+            .map(|image| async move {
+                let previous = self.previous.and_then(|lock| lock.image(&image.name));
+                let previous = previous.filter(|locked| locked.manifest == image.manifest);
+                let previous = previous.and_then(|locked| locked.signature.as_ref());
+                let found = self.policies.verify(puller, self.http, &image, previous);
+                Ok((found.await?, image))
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let (mut images, mut unsigned) = (Vec::new(), Vec::new());
+        for (found, mut image) in partition(results)? {
+            match found {
+                Found::NotAsked => {}
+                Found::None => unsigned.push(image.name.clone()),
+                Found::Signature(signature) => image.signature = Some(*signature),
+            }
+            images.push(image);
+        }
+        unsigned.sort();
+        self.policies.allow_unsigned(&unsigned)?;
+        if !unsigned.is_empty() {
+            let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
+            self.http.events().note(format!(
+                "without a signature of their publisher: {}",
+                names.join(", ")
+            ));
+        }
         Ok(images)
     }
 

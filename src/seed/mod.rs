@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::bundle::lock::{Lock, LockedImage};
+use crate::bundle::lock::{Lock, LockedImage, LockedSignature};
 use crate::bundle::{Blobs, BundleError, Chunk};
 use crate::event::{Events, Transfer};
 use crate::host::piped::piped;
@@ -120,12 +120,32 @@ impl Content {
             );
         }
         if let Some(tag) = image.name.tag() {
-            let (digest, hex) = (image.manifest.digest, image.manifest.digest.hex());
-            let tag = format!("{root}/_manifests/tags/{tag}");
-            self.links
-                .insert(format!("{tag}/index/sha256/{hex}/link"), digest);
-            self.links.insert(format!("{tag}/current/link"), digest);
+            self.tag(&root, tag, image.manifest.digest);
         }
+        if let Some(signature) = &image.signature {
+            self.add_signature(&root, &image.signature_tag(), signature);
+        }
+    }
+
+    /// A publisher's signature, where `cosign verify` and policy controllers look for it.
+    fn add_signature(&mut self, root: &str, tag: &str, signature: &LockedSignature) {
+        for blob in &signature.blobs {
+            self.blobs.insert(blob.digest, blob.size);
+            let path = format!("{root}/_layers/sha256/{}/link", blob.digest.hex());
+            self.links.insert(path, blob.digest);
+        }
+        let (digest, hex) = (signature.manifest.digest, signature.manifest.digest.hex());
+        self.blobs.insert(digest, signature.manifest.size);
+        let path = format!("{root}/_manifests/revisions/sha256/{hex}/link");
+        self.links.insert(path, digest);
+        self.tag(root, tag, digest);
+    }
+
+    fn tag(&mut self, root: &str, tag: &str, digest: Digest) {
+        let (hex, tag) = (digest.hex(), format!("{root}/_manifests/tags/{tag}"));
+        self.links
+            .insert(format!("{tag}/index/sha256/{hex}/link"), digest);
+        self.links.insert(format!("{tag}/current/link"), digest);
     }
 }
 

@@ -76,6 +76,22 @@ impl ImageRef {
         })
     }
 
+    /// Another tag of the same repository.
+    ///
+    /// # Errors
+    /// No registry takes such a tag.
+    pub fn with_tag(&self, tag: &str) -> Result<Self, InvalidValue> {
+        if !valid_tag(tag) {
+            let reason = "has characters that no registry takes";
+            return Err(InvalidValue::new("tag", tag, reason));
+        }
+        Ok(Self {
+            tag: Some(tag.to_owned()),
+            digest: None,
+            ..self.clone()
+        })
+    }
+
     /// Host (and port) of the registry, `docker.io` for Docker Hub.
     pub fn registry(&self) -> &str {
         &self.registry

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::own::OwnSource;
+use super::signature_policy::SignaturePolicy;
 use super::{Arch, ImageRef, Version};
 
 /// What a bundle shall contain.
@@ -25,6 +26,8 @@ pub struct Manifest {
     pub packages: Vec<PackageSource>,
     /// Files, charts and manifests of the user's own.
     pub own: Vec<OwnSource>,
+    /// Which images must be signed, and by whom; the catalog has more.
+    pub signatures: Vec<SignaturePolicy>,
 }
 
 /// OS packages for one release of one distribution.

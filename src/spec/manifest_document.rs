@@ -9,6 +9,8 @@ use super::own_document;
 use super::package_source;
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
+use super::signature_document;
+use super::signature_policy::SignedBy;
 use super::yaml::{self, Node, Value};
 use super::{Arch, HostName, Version};
 
@@ -26,6 +28,19 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
         }
         for values in &mut own.values {
             *values = folder.join(&*values);
+        }
+    }
+    for policy in &mut manifest.signatures {
+        match policy.rule.signed_by_mut() {
+            Some(SignedBy::Keys(keys)) => {
+                for key in keys {
+                    *key = folder.join(&*key);
+                }
+            }
+            Some(SignedBy::Identity { trusted_root, .. }) => {
+                *trusted_root = trusted_root.take().map(|root| folder.join(root));
+            }
+            None => {}
         }
     }
     Ok(manifest)
@@ -98,6 +113,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         }
     }
     let own = own_document::read(spec);
+    let signatures = signature_document::read(spec);
     Some(Manifest {
         name: name?.to_string(),
         architectures,
@@ -107,6 +123,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         images,
         packages,
         own,
+        signatures,
     })
 }
 

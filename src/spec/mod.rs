@@ -22,8 +22,11 @@ pub mod problem;
 pub mod public_key;
 mod reader;
 pub mod schema;
+mod signature_document;
+pub mod signature_policy;
 #[cfg(test)]
 mod tests;
+pub mod verifying_key;
 pub mod version;
 mod yaml;
 
@@ -40,6 +43,7 @@ pub use manifest_document::{load_manifest, parse_manifest};
 pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
 pub use problem::{Problem, Problems};
 pub use public_key::PublicKey;
+pub use verifying_key::VerifyingKey;
 pub use version::Version;
 
 /// A value that does not have the form its type wants; the text says which form.

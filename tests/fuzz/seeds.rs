@@ -49,6 +49,8 @@ fn main() -> Outcome {
     save("documents", "bundle", include_bytes!("../../manifests/kubernetes-1.36.yaml"))?;
     let mirrors = "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\ndownloads: {https://a.example: http://b.example}\n";
     save("documents", "mirrors", mirrors.as_bytes())?;
+    save("publishers", "root", include_bytes!("../../manifests/sigstore/trusted_root.json"))?;
+    save("publishers", "signed", include_bytes!("signed.json"))?;
 
     let recipe = Recipe {
         header: vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255],

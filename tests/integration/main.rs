@@ -16,6 +16,7 @@ mod hostile_bundles;
 mod interrupted;
 mod opened_layers;
 mod os_packages;
+mod publishers;
 mod sandbox;
 mod sbom;
 mod secrets;

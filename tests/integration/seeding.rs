@@ -75,6 +75,7 @@ fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
         name: ImageRef::parse(name).unwrap(),
         manifest,
         platforms,
+        signature: None,
     }
 }
 

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 
 use super::{Content, Run, write};
 use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME};
-use crate::bundle::lock::LockedImage;
+use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
 use crate::bundle::{Bundle, BundleError};
 use crate::spec::Digest;
 
 /// The name by which containerd and what is built on it import an image.
 pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
+/// What something in a layout is to `cosign verify --local-image`.
+const COSIGN_KIND: &str = "kind";
 
 /// Writes images as an OCI image layout: into a folder that is not there yet or empty, or as a tar
 /// where the path ends in `.tar`. Indexes keep their bytes and digests, also where they name platforms
@@ -27,7 +29,7 @@ pub fn oci_layout(
     images: &[&LockedImage],
     run: Run<'_>,
 ) -> Result<(), BundleError> {
-    let manifests: Vec<Value> = images.iter().map(|image| entry(image)).collect();
+    let manifests: Vec<Value> = images.iter().flat_map(|image| entries(image)).collect();
     let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests});
     let content = Content {
         documents: vec![
@@ -39,12 +41,30 @@ pub fn oci_layout(
     write(path, &content, bundle, run)
 }
 
-fn entry(image: &LockedImage) -> Value {
-    let top = &image.manifest;
-    json!({
-        "mediaType": top.media_type, "digest": top.digest, "size": top.size,
-        "annotations": {REF_NAME: image.name, CONTAINERD_NAME: image.name},
-    })
+/// An image and its signature. Containerd makes an image of all that has a name, and fails where it
+/// cannot be unpacked: signatures are marked as `cosign save` does it, and have none.
+fn entries(image: &LockedImage) -> Vec<Value> {
+    let entry = |top: &Descriptor, annotations: Value| {
+        json!({
+            "mediaType": top.media_type, "digest": top.digest, "size": top.size,
+            "annotations": annotations,
+        })
+    };
+    let name = &image.name;
+    let mut named = json!({REF_NAME: name, CONTAINERD_NAME: name});
+    let Some(signature) = &image.signature else {
+        return vec![entry(&image.manifest, named)];
+    };
+    let single = image.platforms.iter().any(|p| p.manifest == image.manifest);
+    named[COSIGN_KIND] = match single {
+        true => "dev.cosignproject.cosign/image".into(),
+        false => "dev.cosignproject.cosign/imageIndex".into(),
+    };
+    let marked = json!({COSIGN_KIND: "dev.cosignproject.cosign/sigs"});
+    vec![
+        entry(&image.manifest, named),
+        entry(&signature.manifest, marked),
+    ]
 }
 
 /// Everything that the bundle has of an image.
@@ -53,8 +73,10 @@ fn blobs(image: &LockedImage) -> BTreeMap<Digest, u64> {
         .platforms
         .iter()
         .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+    let signature = image.signature.iter();
     std::iter::once(&image.manifest)
         .chain(below)
+        .chain(signature.flat_map(LockedSignature::everything))
         .map(|blob| (blob.digest, blob.size))
         .collect()
 }

@@ -137,6 +137,7 @@ impl Puller {
             name: name.clone(),
             manifest: descriptor,
             platforms,
+            signature: None,
         })
     }
 

@@ -74,6 +74,7 @@ impl Made {
                 manifest,
                 blobs,
             }],
+            signature: None,
         });
         self
     }

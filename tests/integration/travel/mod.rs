@@ -3,7 +3,7 @@
 mod charts;
 mod export;
 mod own;
-mod registry;
+pub mod registry;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -129,6 +129,7 @@ fn indexed(
         name: name.parse().unwrap(),
         manifest: descriptor(blobs, &media_type, index.to_string().as_bytes()),
         platforms,
+        signature: None,
     }
 }
 
@@ -153,6 +154,7 @@ fn content() -> (Lock, InMemory) {
         name: SINGLE.parse().unwrap(),
         manifest: platform.manifest.clone(),
         platforms: vec![platform],
+        signature: None,
     };
     lock.images = vec![sparse, whole, single];
     lock.images.sort_by(|a, b| a.name.cmp(&b.name));

@@ -12,9 +12,9 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 use super::*;
 
 /// A registry program that serves a folder.
-struct Registry {
+pub struct Registry {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Drop for Registry {
@@ -25,7 +25,7 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    fn start(program: &Path, folder: &Path) -> Self {
+    pub fn start(program: &Path, folder: &Path) -> Self {
         Self::with(program, folder, "")
     }
 
@@ -72,7 +72,7 @@ impl Registry {
 }
 
 /// The programs that there are; at least one, or `./test` was not run.
-fn programs() -> Vec<PathBuf> {
+pub fn programs() -> Vec<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("KUBEXM_LAB_CACHE");
     let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);

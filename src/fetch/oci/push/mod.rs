@@ -2,6 +2,7 @@
 
 mod blobs;
 mod refusal;
+mod signatures;
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, Write};
@@ -44,6 +45,8 @@ pub struct Pushed {
     pub there: usize,
     /// Images that can be pulled from there by digest.
     pub images: usize,
+    /// Publishers' signatures that stand there where cosign looks for them.
+    pub signatures: usize,
 }
 
 /// Sends bundles to one place in a registry.
@@ -144,6 +147,7 @@ impl Pusher {
         if !images.is_empty() {
             self.images_tag(&images).await?;
         }
+        let signatures = self.signatures(&bundle).await?;
         let manifest = &transport.manifest;
         self.manifest(&self.repository, MANIFEST_TYPE, manifest)
             .await?;
@@ -153,6 +157,7 @@ impl Pusher {
             bytes,
             there,
             images: images.len(),
+            signatures,
         })
     }
 

@@ -1,0 +1,143 @@
+//! Public keys that upstreams sign with, as cosign and certificates have them: ECDSA over P-256 and
+//! P-384, Ed25519, RSA (RFC 5280, 4.1.2.7, `SubjectPublicKeyInfo`).
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+use super::{Digest, InvalidValue, string_value};
+
+/// RFC 8410, RFC 8017 and RFC 5480 name kinds of keys so.
+const ED25519: &str = "1.3.101.112";
+const RSA: &str = "1.2.840.113549.1.1.1";
+const ELLIPTIC: &str = "1.2.840.10045.2.1";
+const P256: &str = "1.2.840.10045.3.1.7";
+const P384: &str = "1.3.132.0.34";
+/// No key that is taken is longer, in bytes.
+const LONGEST: usize = 2048;
+
+/// A public key that signatures are held against.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifyingKey {
+    kind: Kind,
+    /// The whole `SubjectPublicKeyInfo`.
+    der: Vec<u8>,
+    /// The key itself, in the form that its kind has.
+    raw: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    P256,
+    P384,
+    Ed25519,
+    Rsa,
+}
+
+impl VerifyingKey {
+    /// Reads a PEM file (`BEGIN PUBLIC KEY`), or the base64 in the middle of one, which locks carry.
+    ///
+    /// # Errors
+    /// It is none, or of a kind that is not taken.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let wrong = |reason: &str| InvalidValue::new("public key", text, reason);
+        let form = "wants PEM that begins with '-----BEGIN PUBLIC KEY-----', as cosign writes it";
+        if text.len() > 4 * LONGEST {
+            return Err(wrong(form));
+        }
+        let der = if text.contains("-----BEGIN") {
+            let (_, pem) =
+                x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|_| wrong(form))?;
+            if pem.label != "PUBLIC KEY" {
+                return Err(wrong(form));
+            }
+            pem.contents
+        } else {
+            STANDARD.decode(text.trim()).map_err(|_| wrong(form))?
+        };
+        Self::from_der(&der).map_err(|reason| wrong(&reason))
+    }
+
+    /// Reads a `SubjectPublicKeyInfo`.
+    ///
+    /// # Errors
+    /// Why it is not taken, as the rest of a sentence about it.
+    pub fn from_der(der: &[u8]) -> Result<Self, String> {
+        let (rest, info) = SubjectPublicKeyInfo::from_der(der)
+            .map_err(|_| "is no public key as RFC 5280 has them".to_owned())?;
+        if !rest.is_empty() || der.len() > LONGEST {
+            return Err("is longer than any public key".to_owned());
+        }
+        let oid = info.algorithm.algorithm.to_id_string();
+        let curve = info.algorithm.parameters.as_ref();
+        let curve = curve.and_then(|any| any.as_oid().ok());
+        let curve = curve.map(|oid| oid.to_id_string());
+        let kind = match (oid.as_str(), curve.as_deref()) {
+            (ELLIPTIC, Some(P256)) => Kind::P256,
+            (ELLIPTIC, Some(P384)) => Kind::P384,
+            (ED25519, _) => Kind::Ed25519,
+            (RSA, _) => Kind::Rsa,
+            _ => {
+                return Err(
+                    "is of a kind that is not taken: ECDSA over P-256 or P-384, Ed25519 and RSA are"
+                        .to_owned(),
+                );
+            }
+        };
+        Ok(Self {
+            kind,
+            der: der.to_vec(),
+            raw: info.subject_public_key.data.to_vec(),
+        })
+    }
+
+    /// SHA-256 of the key as certificates have it: what Sigstore calls a log by, and `openssl pkey
+    /// -pubin -outform DER | sha256sum` prints.
+    pub fn fingerprint(&self) -> Digest {
+        Digest::of(&self.der)
+    }
+
+    /// Whether the key made this signature of the message. Signers choose the hash among those of SHA-2
+    /// that go with the key.
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let algorithms: &[&'static dyn VerificationAlgorithm] = match self.kind {
+            Kind::P256 => &[
+                &signature::ECDSA_P256_SHA256_ASN1,
+                &signature::ECDSA_P256_SHA384_ASN1,
+            ],
+            Kind::P384 => &[
+                &signature::ECDSA_P384_SHA384_ASN1,
+                &signature::ECDSA_P384_SHA256_ASN1,
+            ],
+            Kind::Ed25519 => &[&signature::ED25519],
+            Kind::Rsa => &[
+                &signature::RSA_PKCS1_2048_8192_SHA256,
+                &signature::RSA_PKCS1_2048_8192_SHA384,
+                &signature::RSA_PKCS1_2048_8192_SHA512,
+            ],
+        };
+        algorithms.iter().any(|algorithm| {
+            UnparsedPublicKey::new(*algorithm, &self.raw)
+                .verify(message, signature)
+                .is_ok()
+        })
+    }
+}
+
+impl fmt::Display for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&STANDARD.encode(&self.der))
+    }
+}
+
+impl fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.kind, self.fingerprint())
+    }
+}
+
+string_value!(VerifyingKey);

@@ -1,0 +1,44 @@
+//! What stands beside a publisher's signature: its manifest, what it signs, certificate, log entry and
+//! trusted roots. Nothing that a fuzzer comes by is somebody's signature.
+#![no_main]
+use kubexm::sigstore::{SignatureManifest, Trust, TrustedRoot, document, verify};
+use kubexm::spec::signature_policy::Identity;
+use kubexm::spec::{Digest, VerifyingKey};
+use libfuzzer_sys::fuzz_target;
+
+/// The key of the public log, which signs no images.
+const KEY: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE2G2Y+2tabdTV5BcGiBIx0a9fAFwrkBbmLSGtks4L3qX6yYY0zufBnhC8Ur/iy55GhWP/9A/bY2LhC30M9+RYtw==";
+
+fuzz_target!(|data: &[u8]| {
+    let _ = TrustedRoot::parse(data);
+    let _ = document::image_of(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = text.parse::<VerifyingKey>();
+    }
+    let Ok(mut manifest) = document::read(data) else {
+        return;
+    };
+    let image = Digest::of(b"an image");
+    let payload = format!(
+        r#"{{"critical":{{"type":"cosign container image signature","image":{{"docker-manifest-digest":"{image}"}}}}}}"#
+    );
+    // So that what stands beside a signature is looked at, too.
+    for claim in &mut manifest.claims {
+        claim.payload.digest = Digest::of(payload.as_bytes());
+    }
+    hold(&manifest, payload.as_bytes(), &image);
+});
+
+fn hold(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
+    let key: VerifyingKey = KEY.parse().expect("a key");
+    let root = TrustedRoot::public_instance().expect("roots");
+    let identity = Identity {
+        identity: "a@b.example".to_owned(),
+        issuer: "https://c.example".to_owned(),
+    };
+    for trust in [Trust::Keys(&[key]), Trust::Identity(&identity, &root)] {
+        let refused = verify(manifest, &|_| Ok(payload.to_vec()), image, trust);
+        let reason = refused.expect_err("nobody signed this").to_string();
+        assert!(!reason.contains(char::is_control), "{reason:?}");
+    }
+}

@@ -1,0 +1,235 @@
+//! A Sigstore of the tests' own, which stands for the public one: an authority, a log, and somebody who
+//! signs an image with them, rightly or as a test wishes it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm::spec::Digest;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime};
+
+use crate::example::InMemory;
+
+pub const IDENTITY: &str = "robot@builds.example";
+pub const ISSUER: &str = "https://accounts.example";
+/// When certificates of signers begin: the first of January 2024.
+pub const BEGIN: i64 = 1_704_067_200;
+/// Media type of what is signed.
+pub const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+pub struct Sigstore {
+    root: String,
+    intermediate: String,
+    intermediate_key: KeyPair,
+    log: KeyPair,
+}
+
+/// What a signer does. [`Wish::right`] is one whose signature must be taken.
+#[derive(Clone)]
+pub struct Wish {
+    pub identity: &'static str,
+    pub issuer: &'static str,
+    /// Whether the certificate says its issuer in the older way, and in the newer one.
+    pub extensions: (bool, bool),
+    pub usage: ExtendedKeyUsagePurpose,
+    /// The digest that the payload names.
+    pub image: Digest,
+    /// When the log took the entry.
+    pub logged_at: i64,
+    /// Signed and logged instead of the payload.
+    pub signed: Option<Vec<u8>>,
+    pub logged: Option<Vec<u8>>,
+    /// The certificate in the log is another signer's.
+    pub logged_other: bool,
+}
+
+impl Wish {
+    pub fn right(image: Digest) -> Self {
+        Self {
+            identity: IDENTITY,
+            issuer: ISSUER,
+            extensions: (true, true),
+            usage: ExtendedKeyUsagePurpose::CodeSigning,
+            image,
+            logged_at: BEGIN + 60,
+            signed: None,
+            logged: None,
+            logged_other: false,
+        }
+    }
+}
+
+fn at(seconds: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap()
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.not_before = at(BEGIN - 365 * 86_400);
+    params.not_after = at(BEGIN + 3650 * 86_400);
+    params
+}
+
+pub fn sign(key: &KeyPair, message: &[u8]) -> Vec<u8> {
+    let random = SystemRandom::new();
+    let der = key.serialize_der();
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random).unwrap();
+    key.sign(&random, message).unwrap().as_ref().to_vec()
+}
+
+fn der(pem: &str) -> String {
+    let inner: Vec<&str> = pem.lines().filter(|line| !line.contains("---")).collect();
+    inner.concat()
+}
+
+impl Sigstore {
+    pub fn new() -> Self {
+        let (root_key, intermediate_key) =
+            (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let root = authority("test root").self_signed(&root_key).unwrap().pem();
+        let issuer = Issuer::from_ca_cert_pem(&root, root_key).unwrap();
+        let intermediate = authority("test intermediate")
+            .signed_by(&intermediate_key, &issuer)
+            .unwrap();
+        Self {
+            root,
+            intermediate: intermediate.pem(),
+            intermediate_key,
+            log: KeyPair::generate().unwrap(),
+        }
+    }
+
+    /// The document that other tools of Sigstore take, too.
+    pub fn trusted_root(&self) -> Value {
+        let key = self.log.subject_public_key_info();
+        json!({
+            "mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+            "tlogs": [{
+                "baseUrl": "https://log.example", "hashAlgorithm": "SHA2_256",
+                "publicKey": {
+                    "rawBytes": STANDARD.encode(&key), "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+                    "validFor": {"start": "2023-06-01T00:00:00Z"},
+                },
+                "logId": {"keyId": STANDARD.encode(hex::decode(self.log_id()).unwrap())},
+            }],
+            "certificateAuthorities": [{
+                "subject": {"commonName": "test intermediate"}, "uri": "https://authority.example",
+                "certChain": {"certificates": [
+                    {"rawBytes": der(&self.intermediate)}, {"rawBytes": der(&self.root)},
+                ]},
+                "validFor": {"start": "2023-06-01T00:00:00.000Z", "end": "2025-06-01T00:00:00.000Z"},
+            }],
+        })
+    }
+
+    fn log_id(&self) -> String {
+        Digest::of(&self.log.subject_public_key_info()).hex()
+    }
+
+    fn certificate(&self, wish: &Wish, key: &KeyPair) -> String {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let name = wish.identity.to_owned().try_into().unwrap();
+        params.subject_alt_names = vec![match wish.identity.contains("://") {
+            true => SanType::URI(name),
+            false => SanType::Rfc822Name(name),
+        }];
+        let bare = wish.issuer.as_bytes().to_vec();
+        let mut text = vec![0x0c, u8::try_from(bare.len()).unwrap()];
+        text.extend(&bare);
+        let extension = |last, content| {
+            CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, last], content)
+        };
+        let (older, newer) = wish.extensions;
+        params.custom_extensions = [(older, 1, bare), (newer, 8, text)]
+            .into_iter()
+            .filter(|(wanted, _, _)| *wanted)
+            .map(|(_, last, content)| extension(last, content))
+            .collect();
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![wish.usage.clone()];
+        params.not_before = at(BEGIN);
+        params.not_after = at(BEGIN) + Duration::minutes(10);
+        let issuer_key = KeyPair::from_pem(&self.intermediate_key.serialize_pem()).unwrap();
+        let issuer = Issuer::from_ca_cert_pem(&self.intermediate, issuer_key).unwrap();
+        params.signed_by(key, &issuer).unwrap().pem()
+    }
+
+    /// The layer of a signature manifest, with what it signs in `blobs`.
+    pub fn claim(&self, blobs: &mut InMemory, wish: &Wish) -> Value {
+        let key = KeyPair::generate().unwrap();
+        let certificate = self.certificate(wish, &key);
+        let payload = payload(&wish.image);
+        let signature = sign(&key, wish.signed.as_deref().unwrap_or(&payload));
+        let logged = wish.logged.as_deref().unwrap_or(&payload);
+        let in_log = match wish.logged_other {
+            true => self.certificate(wish, &KeyPair::generate().unwrap()),
+            false => certificate.clone(),
+        };
+        let body = json!({
+            "apiVersion": "0.0.1", "kind": "hashedrekord",
+            "spec": {
+                "data": {"hash": {"algorithm": "sha256", "value": Digest::of(logged).hex()}},
+                "signature": {
+                    "content": STANDARD.encode(&signature),
+                    "publicKey": {"content": STANDARD.encode(in_log)},
+                },
+            },
+        });
+        let body = STANDARD.encode(body.to_string());
+        let (time, id) = (wish.logged_at, self.log_id());
+        let promised =
+            format!(r#"{{"body":"{body}","integratedTime":{time},"logID":"{id}","logIndex":7}}"#);
+        let entry = json!({
+            "SignedEntryTimestamp": STANDARD.encode(sign(&self.log, promised.as_bytes())),
+            "Payload": {"logIndex": 7, "logID": id, "body": body, "integratedTime": time},
+        });
+        json!({
+            "mediaType": PAYLOAD, "digest": blobs.add(&payload), "size": payload.len(),
+            "annotations": {
+                "dev.cosignproject.cosign/signature": STANDARD.encode(&signature),
+                "dev.sigstore.cosign/certificate": certificate,
+                "dev.sigstore.cosign/chain": format!("{}{}", self.intermediate, self.root),
+                "dev.sigstore.cosign/bundle": entry.to_string(),
+            },
+        })
+    }
+}
+
+/// What cosign signs.
+pub fn payload(image: &Digest) -> Vec<u8> {
+    json!({
+        "critical": {
+            "identity": {"docker-reference": "registry.example/app"},
+            "image": {"docker-manifest-digest": image},
+            "type": "cosign container image signature",
+        },
+        "optional": null,
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// The manifest over some claims.
+pub fn manifest(blobs: &mut InMemory, claims: &[Value]) -> Value {
+    let config =
+        br#"{"architecture":"","config":{},"os":"","rootfs":{"type":"layers","diff_ids":[]}}"#;
+    json!({
+        "schemaVersion": 2, "mediaType": MANIFEST,
+        "config": {
+            "mediaType": "application/vnd.oci.image.config.v1+json",
+            "digest": blobs.add(config), "size": config.len(),
+        },
+        "layers": claims,
+    })
+}

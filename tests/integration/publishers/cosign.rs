@@ -1,0 +1,354 @@
+//! The real cosign as counterpart: what it signs is taken, and what kubexm carries on it takes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use kubexm::bundle::lock::LockedImage;
+use kubexm::bundle::{Blobs, Lock, PackOptions, Storage, write};
+use kubexm::catalog::Catalog;
+use kubexm::event::Events;
+use kubexm::fetch::resolve::Resolver;
+use kubexm::fetch::signatures::Policies;
+use kubexm::fetch::{Cache, FetchError, Http};
+use kubexm::seed::{self, Content};
+use kubexm::sigstore::Signer;
+use kubexm::spec::mirrors::Checksums;
+use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
+
+use crate::example::{example, kubexm};
+use crate::sandbox::{Sandbox, path};
+use crate::travel::registry::{Registry, programs};
+
+/// Cosign, which `./test` brings.
+fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE");
+    let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
+    let brought = cache.join("tools/bin/cosign");
+    let program = match brought.is_file() {
+        true => brought,
+        false => "cosign".into(),
+    };
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .env("COSIGN_PASSWORD", "")
+        .env("HOME", folder)
+        .output()
+        .unwrap_or_else(|error| panic!("cosign: {error}; `./test` brings it"));
+    let words = [output.stdout, output.stderr].concat();
+    let words = String::from_utf8_lossy(&words).into_owned();
+    match output.status.success() {
+        true => Ok(words),
+        false => Err(words),
+    }
+}
+
+/// A registry with two images of one file each, the connected side before it, and keys of cosign's.
+struct Site {
+    folder: tempfile::TempDir,
+    registry: Registry,
+    http: Http,
+}
+
+const SIGNED: &str = "registry.example/team/signed:1";
+const PLAIN: &str = "registry.example/team/plain:1";
+
+impl Site {
+    async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::start(&programs()[0], folder.path());
+        let mirrors = Mirrors {
+            registries: [(
+                "registry.example".to_owned(),
+                vec![format!("http://127.0.0.1:{}", registry.port)],
+            )]
+            .into(),
+            checksums: Checksums::Mirror,
+            ..Mirrors::default()
+        };
+        let cache = Cache::open(&folder.path().join("cache")).unwrap();
+        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+        let site = Self {
+            folder,
+            registry,
+            http,
+        };
+        site.push_images();
+        for name in ["ours", "theirs"] {
+            let prefix = format!("--output-key-prefix={name}");
+            cosign(site.folder.path(), &["generate-key-pair", &prefix]).unwrap();
+        }
+        site
+    }
+
+    /// As a build machine does it: the images by skopeo.
+    fn push_images(&self) {
+        for name in ["signed", "plain"] {
+            let layout = self.folder.path().join(name);
+            super::layout::write(&layout, name);
+            let to = format!("docker://{}", self.place(&format!("team/{name}:1")));
+            let from = format!("oci:{}", layout.display());
+            let output = Command::new("skopeo")
+                .args(["--insecure-policy", "copy", "--preserve-digests"])
+                .args(["--dest-tls-verify=false", &from, &to])
+                .output()
+                .unwrap();
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{words}");
+        }
+    }
+
+    fn place(&self, rest: &str) -> String {
+        format!("127.0.0.1:{}/{rest}", self.registry.port)
+    }
+
+    fn sign(&self, key: &str, image: &str) {
+        let (key, place) = (format!("--key={key}.key"), self.place(image));
+        let arguments = ["sign", "--yes", "--tlog-upload=false", &key, &place];
+        cosign(self.folder.path(), &arguments).unwrap();
+    }
+
+    fn verify(&self, key: &str, place: &str) -> Result<String, String> {
+        let key = format!("--key={key}.pub");
+        let arguments = ["verify", "--insecure-ignore-tlog=true", &key, place];
+        cosign(self.folder.path(), &arguments)
+    }
+
+    /// Resolves the two images as a manifest with these `signatures` wants it.
+    async fn resolve(&self, signatures: &str) -> Result<Vec<LockedImage>, FetchError> {
+        self.resolve_again(signatures, None).await
+    }
+
+    async fn resolve_again(
+        &self,
+        signatures: &str,
+        previous: Option<&Lock>,
+    ) -> Result<Vec<LockedImage>, FetchError> {
+        let manifest = self.folder.path().join("manifest.yaml");
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: m}}\nspec:\n  \
+             architectures: [amd64]\n  kubernetes: {{versions: [\"1.36.3\"]}}\n  \
+             signatures: {signatures}\n"
+        );
+        std::fs::write(&manifest, text).unwrap();
+        let manifest = load_manifest(&manifest).unwrap();
+        let catalog = Catalog::embedded().unwrap();
+        let policies = Policies::load(&catalog, &manifest.signatures)?;
+        let resolver = Resolver {
+            http: &self.http,
+            catalog: &catalog,
+            previous,
+            policies: &policies,
+        };
+        let names: [ImageRef; 2] = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
+        let mut images = resolver.pull(names.into(), &[Arch::Amd64]).await?;
+        images.sort_by(|a, b| b.name.cmp(&a.name));
+        Ok(images)
+    }
+
+    /// A bundle of images that are in the cache.
+    fn bundle(&self, name: &str, images: Vec<LockedImage>) -> (String, Lock) {
+        let (mut lock, _) = example(&[]);
+        lock.images = images;
+        lock.sort();
+        let path = self.folder.path().join(name);
+        let storage = Storage::plain(&lock);
+        let (options, events) = (PackOptions::new(1, 1), Events::silent());
+        write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
+        (path.display().to_string(), lock)
+    }
+}
+
+/// A policy for all images of the site's registry.
+fn ours(mode: &str) -> String {
+    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
+    let site = Site::start().await;
+    site.sign("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    let signature = images[0].signature.clone().unwrap();
+    assert!(images[1].signature.is_none());
+    let key = std::fs::read_to_string(site.folder.path().join("ours.pub")).unwrap();
+    assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
+
+    let (bundle, lock) = site.bundle("b.tar.zst", images);
+    let (code, said) = kubexm(&["bundle", "verify", &bundle]);
+    let signer = signature.by.to_string();
+    assert!(
+        code == Some(0) && said.contains(&format!("1 images are signed by {signer}")),
+        "{said}"
+    );
+    let (_, said) = kubexm(&["bundle", "inspect", &bundle]);
+    assert!(
+        said.contains(&format!("signed images  1 by {signer}")),
+        "{said}"
+    );
+    let (_, said) = kubexm(&["bundle", "list", &bundle]);
+    assert!(said.contains(&format!("signed by {signer}")), "{said}");
+
+    // By way of a registry of the other side: cosign says yes to our key, and to no other.
+    let cache = site.folder.path().join("push").display().to_string();
+    let place = format!("oci://{}", site.place("site/bundles:1"));
+    let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
+    let (code, said) = kubexm(&push);
+    assert!(
+        code == Some(0) && said.contains("signed   1 of them"),
+        "{said}"
+    );
+    let digest = lock
+        .image(&SIGNED.parse().unwrap())
+        .unwrap()
+        .manifest
+        .digest;
+    let pushed = site.place(&format!("site/bundles@{digest}"));
+    site.verify("ours", &pushed).unwrap();
+    assert!(site.verify("theirs", &pushed).is_err());
+    let back = site
+        .folder
+        .path()
+        .join("back.tar.zst")
+        .display()
+        .to_string();
+    let pull = [
+        "bundle", "pull", &place, "-o", &back, "--level", "1", "--cache",
+    ];
+    let (code, said) = kubexm(&[&pull[..], &[&format!("{cache}-2")]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
+
+    // Somebody signs it there, too: another push leaves that alone.
+    site.sign("theirs", &format!("site/bundles@{digest}"));
+    site.verify("theirs", &pushed).unwrap();
+    let (code, said) = kubexm(&push);
+    assert!(
+        code == Some(0) && said.contains("has other signatures"),
+        "{said}"
+    );
+    site.verify("theirs", &pushed).unwrap();
+    site.verify("ours", &pushed).unwrap();
+
+    // By way of a layout.
+    let out = site.folder.path().join("layout").display().to_string();
+    let export = ["bundle", "export", &bundle, "--oci-layout", &out];
+    let (code, said) = kubexm(&[&export[..], &["--image", SIGNED]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let local = |key: &str| {
+        let key = format!("--key={key}.pub");
+        let options = ["--insecure-ignore-tlog=true", "--local-image"];
+        cosign(
+            site.folder.path(),
+            &[&["verify"], &options[..], &[&key, &out]].concat(),
+        )
+    };
+    local("ours").unwrap();
+    assert!(local("theirs").is_err());
+}
+
+/// The registry of a cluster, as an install fills it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clusters_registry_serves_the_signatures_of_its_images() {
+    let site = Site::start().await;
+    site.sign("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    let (_, lock) = site.bundle("b.tar.zst", images);
+    let host = Sandbox::new();
+    let (data, content) = (path("/data"), Content::of(&lock));
+    let missing = || seed::missing(host.host.as_ref(), &data, &content);
+    let blobs: Arc<dyn Blobs> = Arc::new(site.http.cache().clone());
+    let lacking = missing().await.unwrap();
+    seed::seed(host.host.as_ref(), &data, lacking, blobs, &host.events)
+        .await
+        .unwrap();
+    assert!(missing().await.unwrap().is_empty());
+    for program in programs() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
+        let registry = Registry::start(&program, folder.path());
+        let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
+        site.verify("ours", &place).unwrap();
+        assert!(site.verify("theirs", &place).is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
+    let site = Site::start().await;
+    let refused = async |signatures: &str| site.resolve(signatures).await.unwrap_err().to_string();
+    let told = refused(&ours("require")).await;
+    for image in [SIGNED, PLAIN] {
+        let wanted = format!("{image}: registry.example wants one of key sha256:");
+        assert!(told.contains(&wanted), "{told}");
+    }
+    assert!(told.contains("mode: ifPresent"), "{told}");
+    site.sign("theirs", "team/signed:1");
+    for mode in ["require", "ifPresent"] {
+        let told = refused(&ours(mode)).await;
+        assert!(
+            told.contains(&format!("{SIGNED}: the policy for registry.example wants"))
+                && told.contains("is not taken: no key of the policy made it"),
+            "{told}"
+        );
+    }
+    let told = refused(
+        "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example, mode: ifPresent}]",
+    )
+    .await;
+    assert!(told.contains("names no identity"), "{told}");
+    assert!(
+        refused("[{prefix: registry.example, key: none.pub}]")
+            .await
+            .contains("none.pub: cannot be read")
+    );
+    assert!(
+        refused("[{prefix: registry.example, key: ours.key}]")
+            .await
+            .contains("BEGIN PUBLIC KEY")
+    );
+
+    // The policy for the longest prefix counts; and one of several keys is enough.
+    let ignored = format!(
+        "[{{prefix: registry.example/team, mode: ignore}}, {}",
+        &ours("require")[1..]
+    );
+    let images = site.resolve(&ignored).await.unwrap();
+    assert!(images.iter().all(|image| image.signature.is_none()));
+    let either = "[{prefix: registry.example, key: [ours.pub, theirs.pub], mode: ifPresent}]";
+    let images = site.resolve(either).await.unwrap();
+    assert!(images[0].signature.is_some());
+
+    // A second signature is another manifest; what the lock says is kept while it is there.
+    let (_, lock) = site.bundle("b.tar.zst", images.clone());
+    site.sign("ours", "team/signed:1");
+    let again = site.resolve_again(either, Some(&lock)).await.unwrap();
+    assert_eq!(again, images);
+    let anew = site.resolve(either).await.unwrap();
+    assert_ne!(anew[0].signature, images[0].signature);
+    // With that one the stricter policy is content, too.
+    site.resolve(&ours("ifPresent")).await.unwrap();
+    let told = {
+        let lock = Lock {
+            images: anew,
+            ..lock.clone()
+        };
+        kubexm::bundle::difference::differences(
+            &lock,
+            &Lock {
+                images: images.clone(),
+                ..lock.clone()
+            },
+        )
+    };
+    assert!(
+        told[0]
+            .to_string()
+            .starts_with(&format!("~ signature of {SIGNED} key sha256:")),
+        "{}",
+        told[0]
+    );
+}

@@ -1,0 +1,282 @@
+//! Signatures in bundles: verified anew, and not lost when a bundle becomes another one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use kubexm::bundle::lock::{Descriptor, LockedImage, LockedSignature, PlatformManifest};
+use kubexm::bundle::{Bundle, Inventory, Lock, PackOptions, Storage, write};
+use kubexm::event::Events;
+use kubexm::sigstore::{Signer, document};
+use kubexm::spec::{Arch, Digest};
+use serde_json::{Value, json};
+
+use super::authority::{IDENTITY, ISSUER, Sigstore, Wish, manifest};
+use crate::example::{InMemory, example, kubexm, write_plain};
+
+const OPTIONS: PackOptions<'_> = PackOptions::new(1, 1);
+const OCI: &str = "application/vnd.oci.image";
+const SIGNED: &str = "registry.example/signed:1";
+const PLAIN: &str = "registry.example/plain:1";
+
+fn descriptor(blobs: &mut InMemory, media_type: &str, content: &[u8]) -> Descriptor {
+    Descriptor {
+        media_type: media_type.to_owned(),
+        digest: blobs.add(content),
+        size: content.len() as u64,
+    }
+}
+
+fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
+    let config = descriptor(blobs, &format!("{OCI}.config.v1+json"), name.as_bytes());
+    let top = json!({
+        "schemaVersion": 2, "mediaType": format!("{OCI}.manifest.v1+json"), "layers": [],
+        "config": {"mediaType": config.media_type, "digest": config.digest, "size": config.size},
+    });
+    let manifest = descriptor(
+        blobs,
+        &format!("{OCI}.manifest.v1+json"),
+        top.to_string().as_bytes(),
+    );
+    LockedImage {
+        name: name.parse().unwrap(),
+        manifest: manifest.clone(),
+        platforms: vec![PlatformManifest {
+            arch: Arch::Amd64,
+            manifest,
+            blobs: vec![config],
+        }],
+        signature: None,
+    }
+}
+
+/// What a build would write into the lock of a signature that it has verified.
+fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSignature {
+    let claim = sigstore.claim(blobs, &Wish::right(image));
+    let bytes = manifest(blobs, &[claim]).to_string().into_bytes();
+    let parts = document::read(&bytes).unwrap().parts;
+    let part = |part: document::Part| Descriptor {
+        media_type: part.media_type,
+        digest: part.digest,
+        size: part.size,
+    };
+    let root = sigstore.trusted_root().to_string();
+    LockedSignature {
+        policy: "registry.example".parse().unwrap(),
+        by: Signer::Identity {
+            subject: IDENTITY.to_owned(),
+            issuer: ISSUER.to_owned(),
+            trusted_root: Some(Digest::of(root.as_bytes())),
+        },
+        manifest: descriptor(blobs, &format!("{OCI}.manifest.v1+json"), &bytes),
+        blobs: parts.into_iter().map(part).collect(),
+    }
+}
+
+struct Case {
+    folder: tempfile::TempDir,
+    lock: Lock,
+    blobs: InMemory,
+    root: String,
+}
+
+impl Case {
+    /// Two images, one of them signed.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sigstore = Sigstore::new();
+        let (mut lock, mut blobs) = example(&[]);
+        let (mut signed, plain) = (image(&mut blobs, SIGNED), image(&mut blobs, PLAIN));
+        signed.signature = Some(locked(&sigstore, &mut blobs, signed.manifest.digest));
+        lock.images = vec![plain, signed];
+        let root = folder.path().join("trusted_root.json");
+        std::fs::write(&root, sigstore.trusted_root().to_string()).unwrap();
+        Self {
+            lock,
+            blobs,
+            root: root.display().to_string(),
+            folder,
+        }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, lock: &Lock) -> String {
+        let path = self.at(name);
+        write_plain(Path::new(&path), lock, &self.blobs, OPTIONS).unwrap();
+        path
+    }
+
+    fn verify(&self, bundle: &str) -> (Option<i32>, String) {
+        kubexm(&["bundle", "verify", bundle, "--trusted-root", &self.root])
+    }
+
+    /// A bundle whose lock says something else of the signature.
+    fn verify_changed(&self, change: impl FnOnce(&mut Lock)) -> (Option<i32>, String) {
+        let mut lock = self.lock.clone();
+        change(&mut lock);
+        self.verify(&self.write("changed.tar.zst", &lock))
+    }
+}
+
+fn signature(lock: &mut Lock) -> &mut LockedSignature {
+    lock.images[1].signature.as_mut().unwrap()
+}
+
+#[test]
+fn what_a_lock_claims_of_a_signature_is_verified_anew() {
+    let case = Case::new();
+    let bundle = case.write("b.tar.zst", &case.lock);
+    let (code, said) = case.verify(&bundle);
+    let signed = format!("1 images are signed by {IDENTITY} by {ISSUER}");
+    assert!(code == Some(0) && said.contains(&signed), "{said}");
+    // Without the roots nothing is known, and that is said.
+    let (code, said) = kubexm(&["bundle", "verify", &bundle]);
+    let unknown = format!("not verified: {SIGNED}");
+    assert!(code == Some(0) && said.contains(&unknown), "{said}");
+    assert!(!said.contains("are signed by"), "{said}");
+
+    let refused = |(code, said): (Option<i32>, String), reason: &str| {
+        assert!(
+            code == Some(3) && said.contains(&format!("{SIGNED}: ")) && said.contains(reason),
+            "{reason}: {said}"
+        );
+    };
+    let somebody = |lock: &mut Lock| {
+        let Signer::Identity { subject, .. } = &mut signature(lock).by else {
+            panic!("an identity");
+        };
+        "krel@evil.example".clone_into(subject);
+    };
+    refused(
+        case.verify_changed(somebody),
+        "it is by robot@builds.example",
+    );
+    let public = |lock: &mut Lock| {
+        let Signer::Identity { trusted_root, .. } = &mut signature(lock).by else {
+            panic!("an identity");
+        };
+        *trusted_root = None;
+    };
+    refused(
+        case.verify_changed(public),
+        "by no authority that is trusted",
+    );
+    let by_key = |lock: &mut Lock| {
+        let key = rcgen::KeyPair::generate().unwrap().public_key_pem();
+        signature(lock).by = Signer::Key(key.parse().unwrap());
+    };
+    refused(case.verify_changed(by_key), "no key of the policy made it");
+    let of_another = |lock: &mut Lock| {
+        let image = &lock.images[0];
+        (lock.images[1].manifest, lock.images[1].platforms) =
+            (image.manifest.clone(), image.platforms.clone());
+    };
+    refused(
+        case.verify_changed(of_another),
+        "it is a signature of sha256:",
+    );
+    let nothing = |lock: &mut Lock| {
+        let manifest = lock.images[0].manifest.clone();
+        *signature(lock) = LockedSignature {
+            manifest,
+            ..signature(lock).clone()
+        };
+    };
+    refused(case.verify_changed(nothing), "carries no signature");
+}
+
+#[test]
+fn a_lock_says_nothing_of_signers_that_no_terminal_should_show() {
+    let case = Case::new();
+    let text = serde_saphyr::to_string(&case.lock).unwrap();
+    assert!(Lock::from_yaml(&text).unwrap() == case.lock);
+    for (from, to) in [
+        (IDENTITY.to_owned(), "\"\\u001b[2J\"".to_owned()),
+        (ISSUER.to_owned(), "x".repeat(400)),
+        (
+            "policy: registry.example".to_owned(),
+            "policy: evil".to_owned(),
+        ),
+        ("trustedRoot: ".to_owned(), "trustedRoot: x".to_owned()),
+    ] {
+        assert!(text.contains(&from), "{from}");
+        assert!(
+            Lock::from_yaml(&text.replace(&from, &to)).is_err(),
+            "{from}"
+        );
+    }
+    let mut huge = case.lock.clone();
+    signature(&mut huge).blobs[0].size = 1 << 40;
+    let text = serde_saphyr::to_string(&huge).unwrap();
+    assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
+    // Locks of before there were signatures are read, and written as they were.
+    let mut older = case.lock.clone();
+    older.images[1].signature = None;
+    let text = serde_saphyr::to_string(&older).unwrap();
+    assert!(!text.contains("signature") && Lock::from_yaml(&text).unwrap() == older);
+}
+
+#[test]
+fn signatures_stay_with_their_images() {
+    let case = Case::new();
+    let bundle = case.write("b.tar.zst", &case.lock);
+    let top = case.lock.images[1].signature.clone().unwrap().manifest;
+
+    // In the index of the layout, under the name that cosign would ask for.
+    let opened = Bundle::open(Path::new(&bundle)).unwrap();
+    let index: Value = serde_json::from_slice(&opened.texts().index).unwrap();
+    let entries = index["manifests"].as_array().unwrap().iter();
+    let entry = entries.filter(|e| e["digest"] == top.digest.to_string());
+    let names: Vec<&Value> = entry
+        .map(|e| &e["annotations"]["org.opencontainers.image.ref.name"])
+        .collect();
+    let image = case.lock.images[1].manifest.digest.hex();
+    let name = format!("registry.example/signed:sha256-{image}.sig");
+    assert_eq!(names, [&json!(name)]);
+
+    // A difference to a site that has the image, signed, leaves it there; applied, it is back.
+    let mut fewer = case.lock.clone();
+    fewer.images.remove(0);
+    let base = case.write("base.tar.zst", &fewer);
+    let site = Inventory::of("site", &[Bundle::open(Path::new(&base)).unwrap()]);
+    let wanted: BTreeSet<Digest> = case.lock.blobs().into_keys().collect();
+    let storage =
+        Storage::plain(&case.lock).without(site.base(Digest::of(b"site"), &wanted).unwrap());
+    let new = case.at("new.tar.zst");
+    let events = Events::silent();
+    write(
+        Path::new(&new),
+        &case.lock,
+        &storage,
+        &case.blobs,
+        OPTIONS,
+        &events,
+    )
+    .unwrap();
+    let (code, said) = case.verify(&new);
+    assert!(
+        code == Some(0) && said.contains("1 images: their signatures are in"),
+        "{said}"
+    );
+    let whole = case.at("whole.tar.zst");
+    let (code, said) = kubexm(&["bundle", "apply", &base, &new, "-o", &whole]);
+    assert_eq!(code, Some(0), "{said}");
+    let (_, said) = case.verify(&whole);
+    assert!(said.contains("1 images are signed by"), "{said}");
+
+    // Removed with its image, and told by a diff.
+    let out = case.at("without.tar.zst");
+    let cache = case.at("cache");
+    let remove = [
+        "bundle", "remove", &bundle, SIGNED, "-o", &out, "--cache", &cache,
+    ];
+    let (code, said) = kubexm(&remove);
+    assert_eq!(code, Some(0), "{said}");
+    let told = format!("- signature of {SIGNED} {IDENTITY} by {ISSUER}");
+    assert!(said.contains(&told), "{said}");
+    assert!(!Bundle::open(Path::new(&out)).unwrap().carries(&top.digest));
+    let (_, said) = kubexm(&["bundle", "diff", &out, &bundle]);
+    assert!(said.contains(&told.replace("- ", "+ ")), "{said}");
+}
