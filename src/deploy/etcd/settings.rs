@@ -108,3 +108,48 @@ pub(super) fn initial_cluster(cluster: &Cluster) -> String {
         .collect();
     members.join(",")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_version(version: Version, etcd: &str) -> BTreeMap<String, String> {
+        let template = crate::spec::schema::TEMPLATE;
+        let text = template.replace("etcd:\n    type: kubeadm", &format!("etcd: {{{etcd}}}"));
+        assert_ne!(text, template);
+        let cluster = crate::spec::parse_cluster("example", &text).unwrap();
+        let place = Place::of(&cluster).unwrap();
+        environment(of_member(&cluster, &cluster.hosts[0], &place, &version))
+    }
+
+    /// A flag that a minor does not know ends its etcd.
+    #[test]
+    fn each_minor_gets_the_names_that_it_knows() {
+        let (older, newer) = (Version::new(3, 5, 12), Version::new(3, 6, 8));
+        let (older, newer) = (
+            of_version(older, "type: kubexm"),
+            of_version(newer, "type: kubexm"),
+        );
+        assert_eq!(older["ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK"], "true");
+        assert_eq!(newer["ETCD_FEATURE_GATES"], "InitialCorruptCheck=true");
+        assert!(newer.keys().all(|name| !name.contains("EXPERIMENTAL")));
+        for settings in [&older, &newer] {
+            assert_eq!(settings["ETCD_CLIENT_CERT_AUTH"], "true");
+            assert_eq!(settings["ETCD_PEER_CLIENT_CERT_AUTH"], "true");
+            assert_eq!(settings["ETCD_INITIAL_CLUSTER_STATE"], "existing");
+            assert_eq!(settings["ETCD_DATA_DIR"], "/var/lib/etcd");
+            assert!(
+                !settings.contains_key("ETCD_ENABLE_V2") && !settings.contains_key("ETCD_PROXY")
+            );
+        }
+    }
+
+    /// etcd ends where its environment and its flags say the same thing.
+    #[test]
+    fn what_the_user_sets_is_not_said_twice() {
+        let etcd = "type: kubexm, dataDir: /srv/etcd, extraArgs: {quota-backend-bytes: \"1\"}";
+        let settings = of_version(Version::new(3, 6, 8), etcd);
+        assert!(!settings.contains_key("ETCD_QUOTA_BACKEND_BYTES"));
+        assert_eq!(settings["ETCD_DATA_DIR"], "/srv/etcd");
+    }
+}

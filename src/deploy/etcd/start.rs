@@ -64,18 +64,26 @@ rm -rf "$data/member"
 printf '%s\n' "$added" | grep -E '^ETCD_INITIAL_CLUSTER(_STATE)?=' >"$initial"
 "#;
 
-/// Whether this member votes; a learner cannot tell by itself.
-const VOTES: &str = r#"
-peer=$2 ask=$4
-[ -n "$ask" ] || exit 0
-list=$(etcdctl member list) || { echo "no other member answers"; exit 1; }
-learner=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer && $6 == "true" { print $1 }')
+/// A learner answers nobody: a member that does votes.
+const ANSWERS: &str = r#"
+ask=$local
+etcdctl endpoint health >/dev/null 2>&1 || { echo "does not answer"; exit 1; }
 "#;
-const IS_VOTER: &str = r#"[ -z "$learner" ] || { echo "does not vote yet"; exit 1; }"#;
-const PROMOTE: &str =
-    r#"[ -z "$learner" ] || patiently etcdctl member promote "$learner" >/dev/null"#;
+const PROMOTE: &str = r#"
+peer=$2 ask=$4 patience=20
+[ -n "$ask" ] || exit 0
+list=$(patiently etcdctl member list 2>/dev/null) || {
+  echo "no other member answers ($ask), and without a quorum this one does nothing: bring them up; where" \
+    "the data of more than half is gone, restore a snapshot (etcdutl snapshot restore), or begin anew with" \
+    "kubexm reset" >&2
+  exit 1
+}
+patience=60
+learner=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer && $6 == "true" { print $1 }')
+[ -z "$learner" ] || patiently etcdctl member promote "$learner" >/dev/null
+"#;
 
-/// `patiently` tries for a minute: right after a member came or went etcd calls itself unhealthy for
+/// `patiently` tries for a minute, or `$patience` seconds: right after a member came or went etcd calls itself unhealthy for
 /// some seconds and takes no other, and a learner must catch up first.
 const TOOLS: &str = r#"
 etcdctl() {
@@ -83,10 +91,9 @@ etcdctl() {
     "$ctl" --command-timeout=10s "$@"
 }
 patiently() {
-  left=30
+  until_then=$(($(date +%s) + ${patience:-60}))
   until said=$("$@" 2>&1); do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || { printf '%s\n' "$said" >&2; return 1; }
+    [ "$(date +%s)" -lt "$until_then" ] || { printf '%s\n' "$said" >&2; return 1; }
     sleep 2
   done
   printf '%s\n' "$said"
@@ -126,8 +133,8 @@ pub(super) fn start(
     let promote = RunScript::new(
         "etcd voter",
         "Let the member of etcd vote",
-        &format!("{tools}{VOTES}{IS_VOTER}"),
-        &format!("{tools}{VOTES}{PROMOTE}"),
+        &format!("{tools}{ANSWERS}"),
+        &format!("{tools}{PROMOTE}"),
     );
     Ok(Task::new("etcd", "start", &host.name)
         .step(begin.arguments(arguments.clone()))
@@ -139,10 +146,7 @@ pub(super) fn start(
         .step(promote.arguments(arguments))
         .step(WaitFor {
             title: "Wait until etcd is healthy".to_owned(),
-            script: format!(
-                "{tools}ask={}\netcdctl endpoint health >/dev/null 2>&1 || {{ echo 'it does not answer'; exit 1; }}",
-                settings::local_endpoint()
-            ),
+            script: format!("{tools}{ANSWERS}"),
             arguments: Vec::new(),
             at_most: Duration::from_secs(60),
             diagnosis: format!("journalctl -u {UNIT} -n 20 --no-pager -o cat"),
@@ -157,8 +161,9 @@ pub(super) fn mark(host: &HostSpec) -> Task {
 
 fn tools() -> String {
     let (ca, certificate, key) = (file("ca.crt"), file("admin.crt"), file("admin.key"));
+    let local = settings::local_endpoint();
     format!(
-        "unit={UNIT} initial={INITIAL} ctl={CTL} ca={ca} certificate={certificate} key={key}\n{TOOLS}"
+        "unit={UNIT} initial={INITIAL} local={local} ctl={CTL} ca={ca} certificate={certificate} key={key}\n{TOOLS}"
     )
 }
 
