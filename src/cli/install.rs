@@ -123,6 +123,7 @@ async fn dry_run(
             machine.releases = facts.releases();
             machine.has_name_server = facts.one("nameserver").is_some();
             machine.is_node = facts.is("initialized") || facts.is("joined");
+            machine.etcd_formed = facts.is("etcd_formed");
         }
     }
     let deployment = deploy::plan(&inputs)?;

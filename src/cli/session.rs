@@ -1,6 +1,7 @@
 //! What install, plan, reset and render have in common: hosts, facts, inputs.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +11,14 @@ use futures_util::stream::{self, StreamExt};
 
 use super::Failure;
 use crate::bundle::Whole;
-use crate::deploy::{Certificates, Inputs, Machine};
+use crate::deploy::{Certificates, EtcdCertificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use crate::pki::{Ca, Leaf, Pair};
 use crate::plan::Journal;
+use crate::spec::cluster::Etcd;
 use crate::spec::{Cluster, HostName};
 
 /// Connections that are made at once.
@@ -188,6 +190,7 @@ pub fn inputs<'a>(
     for (name, facts) in facts {
         let Some(arch) = facts.arch() else { continue };
         let is_node = facts.is("initialized") || facts.is("joined");
+        let etcd_formed = facts.is("etcd_formed");
         machines.insert(
             name.clone(),
             Machine {
@@ -195,6 +198,7 @@ pub fn inputs<'a>(
                 releases: facts.releases(),
                 has_name_server: facts.one("nameserver").is_some(),
                 is_node,
+                etcd_formed,
             },
         );
     }
@@ -228,9 +232,25 @@ fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure
     let registry = ca
         .issue(&folder, "registry", &Leaf::server("registry", names))
         .map_err(Failure::configuration)?;
+    let etcd_ca = format!("etcd-{}", cluster.name);
+    let etcd_ca = match &cluster.etcd {
+        Etcd::Kubexm { .. } => {
+            Some(Ca::load_or_create(&folder, &etcd_ca).map_err(Failure::configuration)?)
+        }
+        _ => None,
+    };
+    let etcd = match &etcd_ca {
+        Some(ca) => {
+            let issue = |name: &str, leaf: &Leaf| ca.issue(&folder, name, leaf);
+            EtcdCertificates::make(cluster, ca.certificate(), issue)
+                .map_err(Failure::configuration)?
+        }
+        None => None,
+    };
     Ok(Certificates {
         ca: ca.certificate().to_owned(),
         registry,
+        etcd,
     })
 }
 
@@ -240,9 +260,12 @@ pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) ->
         certificate: "<certificate>\n".to_owned(),
         key: "<key>\n".to_owned(),
     };
+    let words = |_: &str, _: &Leaf| Ok::<_, Infallible>(pair.clone());
+    let Ok(etcd) = EtcdCertificates::make(cluster, "<etcd's CA>\n", words);
     let certificates = Certificates {
         ca: "<kubexm's CA>\n".to_owned(),
         registry: pair,
+        etcd,
     };
     let machines = cluster
         .hosts
@@ -258,6 +281,7 @@ pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) ->
                     releases: Vec::new(),
                     has_name_server: true,
                     is_node: false,
+                    etcd_formed: false,
                 },
             ))
         })

@@ -23,6 +23,7 @@ use crate::render::RenderError;
 use crate::spec::cluster::{Cluster, HostSpec};
 use crate::spec::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
 use crate::steps::{Payload, Source};
+pub use etcd::{EtcdCertificates, MemberCertificates};
 
 /// What is known of a machine when planning.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct Machine {
     pub has_name_server: bool,
     /// Whether it is a node already.
     pub is_node: bool,
+    /// Whether the etcd that kubexm runs on it was once whole.
+    pub etcd_formed: bool,
 }
 
 /// What kubexm's own CA made for the cluster.
@@ -44,6 +47,8 @@ pub struct Certificates {
     pub ca: String,
     /// The registry's server certificate.
     pub registry: Pair,
+    /// Those of an etcd that kubexm runs; `None` where it runs none.
+    pub etcd: Option<EtcdCertificates>,
 }
 
 /// Everything a plan is made from.
@@ -156,7 +161,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         .values()
         .map(|machine| machine.arch)
         .collect();
-    for arch in arches {
+    for arch in arches.iter().copied() {
         for component in kubernetes::components(inputs) {
             if lock.file_version(component, version, arch).is_none() {
                 lacking.insert(format!("{component} {version} for {arch}"));
@@ -186,6 +191,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         Some(_) => {}
     }
     lacking.extend(network::lacking(inputs));
+    lacking.extend(etcd::lacking(inputs, &arches));
     lacking.into_iter().collect()
 }
 
@@ -195,7 +201,6 @@ fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
     let runtime = runtime::of(cluster.runtime.kind);
     let mut components = runtime.map_or(Vec::new(), |runtime| runtime.components().to_vec());
     components.extend(registry::components());
-    components.extend(etcd::components(cluster));
     components.extend(load_balancer::components(cluster));
     components
 }
@@ -222,6 +227,7 @@ impl Inputs<'_> {
             releases: Vec::new(),
             has_name_server: true,
             is_node: false,
+            etcd_formed: false,
         };
         self.machines.get(host).cloned().unwrap_or(unseen)
     }

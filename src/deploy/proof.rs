@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kubernetes::kubeadm;
-use super::{DeployError, Inputs, Machine, plan, rendered};
+use super::{DeployError, EtcdCertificates, Inputs, Machine, plan, rendered};
 use crate::bundle::{Blobs, Lock};
-use crate::pki::Pair;
+use crate::pki::{Leaf, Pair};
 use crate::plan::RenderedFile;
 use crate::spec::cluster::KubernetesKind;
 use crate::spec::{Cluster, ImageRef};
@@ -36,6 +36,7 @@ pub fn prove(
                 releases: Vec::new(),
                 has_name_server: true,
                 is_node: false,
+                etcd_formed: false,
             };
             (host.name.clone(), machine)
         });
@@ -43,6 +44,8 @@ pub fn prove(
             certificate: String::new(),
             key: String::new(),
         };
+        let issue = |_: &str, _: &Leaf| Ok::<_, DeployError>(pair.clone());
+        let etcd = EtcdCertificates::make(cluster, "", issue)?;
         let inputs = Inputs {
             cluster,
             lock,
@@ -51,6 +54,7 @@ pub fn prove(
             certificates: super::Certificates {
                 ca: String::new(),
                 registry: pair,
+                etcd,
             },
         };
         match plan(&inputs) {

@@ -20,9 +20,9 @@ pub struct Facts {
 
 impl Facts {
     /// Asks a host, and how much room it has at `paths`.
-    pub async fn gather(host: &dyn Host, paths: &[&str]) -> Result<Self, HostError> {
+    pub async fn gather(host: &dyn Host, paths: &[String]) -> Result<Self, HostError> {
         let before = now();
-        let command = Command::script(SCRIPT, paths.iter().copied())
+        let command = Command::script(SCRIPT, paths.iter().cloned())
             .describe("gather facts")
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
@@ -199,7 +199,7 @@ mod tests {
         let name = "here".parse().unwrap();
         let facts = Facts::gather(
             &crate::host::local::LocalHost::new(name),
-            &["/", "/nothing/here"],
+            &["/".to_owned(), "/nothing/here".to_owned()],
         )
         .await
         .unwrap();

@@ -32,6 +32,7 @@ echo "ufw=$(yes systemctl is-active ufw)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
 for path in "$@"; do
   nearest=$path
+  echo "exists_$path=$(yes test -e "$path")"
   while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
   # Free KiB and mount point of the file system that the path is on, or would be; its size.
   df -Pk "$nearest" 2>/dev/null |
@@ -42,6 +43,7 @@ echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernete
 echo "containerd=$(yes test -S /run/containerd/containerd.sock)"
 echo "docker=$(yes test -S /run/docker.sock)"
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
+echo "etcd_formed=$(yes test -e /var/lib/kubexm/done/etcd-formed)"
 echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join)"
 echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
 echo "clock=$(date +%s.%N)"

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::facts::Facts;
-use crate::spec::cluster::Cluster;
-use crate::spec::{Arch, HostName, Version};
+use crate::spec::cluster::{Cluster, Etcd};
+use crate::spec::{Arch, HostName, HostPath, Version};
 
 /// Something that is not as an install needs it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,10 +44,29 @@ const STAGING: &str = "/var/lib/kubexm";
 const RUNTIME: &str = "/var/lib/containerd";
 const PROGRAMS: &str = "/usr/local";
 
-/// The paths whose room [`check`] wants to know.
-pub fn paths(cluster: &Cluster) -> [&str; 4] {
+/// The paths of which [`check`] wants to know whether they are there, and what room there is.
+pub fn paths(cluster: &Cluster) -> Vec<String> {
     let registry = cluster.registry.data_dir.as_str();
-    [STAGING, RUNTIME, PROGRAMS, registry]
+    let mut paths: Vec<String> = [STAGING, RUNTIME, PROGRAMS, registry]
+        .map(str::to_owned)
+        .to_vec();
+    if let Etcd::Kubexm { data_dir, .. } = &cluster.etcd {
+        paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
+    }
+    paths
+}
+
+/// The folder of a host's member, where kubexm runs etcd and the host has one.
+fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a HostPath> {
+    match &cluster.etcd {
+        Etcd::Kubexm { data_dir, .. } if cluster.roles.etcd.contains(name) => Some(data_dir),
+        _ => None,
+    }
+}
+
+/// Where a member of etcd has its data, in its folder.
+fn etcd_data(data_dir: &HostPath) -> String {
+    format!("{data_dir}/member")
 }
 
 /// Least memory of a control plane in KiB: kubeadm's own figure
@@ -57,6 +76,9 @@ const CONTROL_PLANE_MEMORY: u64 = 1700 * 1024;
 /// The kubelet's own `imagefs.available`, the highest of its thresholds for a disk
 /// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
 const EVICTION_PERCENT: u64 = 15;
+/// KiB that a member of etcd needs to begin with: its log is laid out in pieces of 64 MiB ahead of
+/// time, and snapshots come on top.
+const ETCD_ROOM: u64 = 1024 * 1024;
 /// KiB below which a host that has its files deserves a word.
 const ALMOST_FULL: u64 = 256 * 1024;
 
@@ -173,6 +195,9 @@ impl Checker<'_> {
         ];
         if cluster.roles.registry.contains(self.name) {
             needs.push((cluster.registry.data_dir.as_str(), self.offer.images_kib));
+        }
+        if let Some(data_dir) = own_etcd(self.cluster, self.name) {
+            needs.push((data_dir.as_str(), ETCD_ROOM));
         }
         let facts = self.facts;
         let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
@@ -357,10 +382,23 @@ impl Checker<'_> {
                 "remove it: kubexm will not overwrite it",
             );
         }
+        if let Some(data) = own_etcd(self.cluster, self.name).map(etcd_data)
+            && self.facts.is(&format!("exists_{data}"))
+        {
+            self.error(
+                format!("{data} holds the data of an etcd that kubexm did not install"),
+                "move it away if nobody needs it, or set etcd.dataDir to another folder",
+            );
+        }
         let listening = self.facts.listening();
         let mut ports = vec![10250];
         if self.cluster.is_control_plane(self.name) {
-            ports.extend([6443, 10257, 10259, 2379, 2380]);
+            ports.extend([6443, 10257, 10259]);
+        }
+        if !matches!(self.cluster.etcd, Etcd::External { .. })
+            && self.cluster.roles.etcd.contains(self.name)
+        {
+            ports.extend([2379, 2380, 2381]);
         }
         if self.cluster.roles.registry.contains(self.name) {
             ports.push(self.cluster.registry.port);

@@ -1,11 +1,25 @@
 //! Where the cluster's data lives.
 
+mod certificates;
 mod external;
+mod member;
+mod release;
+mod settings;
+mod start;
 
-use super::{DeployError, Inputs};
+use std::collections::BTreeSet;
+
+use super::{DeployError, Inputs, id};
 use crate::plan::{Task, TaskId};
 use crate::spec::cluster::{Cluster, Etcd};
+use crate::spec::{Arch, HostPath};
 use crate::steps::WriteFile;
+pub use certificates::{EtcdCertificates, MemberCertificates};
+
+/// etcd's ports for clients and for other members, and the one for metrics on loopback.
+const CLIENT_PORT: u16 = 2379;
+const PEER_PORT: u16 = 2380;
+const METRICS_PORT: u16 = 2381;
 
 /// An etcd that is not kubeadm's, as API servers reach it: files by their places on control planes.
 pub(super) struct Client {
@@ -19,7 +33,8 @@ pub(super) struct Client {
     pub(super) key_file: &'static str,
 }
 
-/// CA, client certificate and client key of an etcd that is not kubeadm's, on control planes.
+/// CA, client certificate and client key of an etcd that is not kubeadm's, on control planes. kubeadm
+/// gives the API server their folder: nothing else may be in it.
 const CLIENT_FILES: [&str; 3] = [
     "/etc/kubexm/etcd/ca.crt",
     "/etc/kubexm/etcd/client.crt",
@@ -30,7 +45,11 @@ const CLIENT_FILES: [&str; 3] = [
 pub(super) fn client(cluster: &Cluster) -> Option<Client> {
     let endpoints = match &cluster.etcd {
         Etcd::External { endpoints, .. } => endpoints.clone(),
-        Etcd::Kubeadm { .. } | Etcd::Kubexm { .. } => return None,
+        Etcd::Kubexm { .. } => {
+            let hosts = cluster.etcd_hosts().into_iter();
+            hosts.map(|host| settings::url(host, CLIENT_PORT)).collect()
+        }
+        Etcd::Kubeadm { .. } => return None,
     };
     let [ca_file, cert_file, key_file] = CLIENT_FILES;
     Some(Client {
@@ -44,20 +63,68 @@ pub(super) fn client(cluster: &Cluster) -> Option<Client> {
 /// The client's files, for control planes. `kubeadm join` writes them again, from what `upload-certs`
 /// took of the first control plane, with these modes.
 pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, DeployError> {
-    external::client_files(inputs.cluster)
+    let Some(certificates) = &inputs.certificates.etcd else {
+        return external::client_files(inputs.cluster);
+    };
+    let [ca, cert, key] = CLIENT_FILES;
+    let client = &certificates.client;
+    Ok(vec![
+        WriteFile::new(HostPath::parse(ca)?, certificates.ca.clone()),
+        WriteFile::new(HostPath::parse(cert)?, client.certificate.clone()),
+        WriteFile::secret(HostPath::parse(key)?, client.key.clone()),
+    ])
 }
 
-/// Components that the bundle must have for it, by catalog name.
-pub(super) fn components(_: &Cluster) -> &'static [&'static str] {
-    &[]
+/// What of it the bundle lacks, in words.
+pub(super) fn lacking(inputs: &Inputs<'_>, arches: &BTreeSet<Arch>) -> Vec<String> {
+    if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
+        return Vec::new();
+    }
+    let arches = arches.iter();
+    arches
+        .filter_map(|arch| release::lacking(inputs, *arch))
+        .collect()
 }
 
 /// Installs and starts the members that kubexm runs itself.
-pub(super) fn tasks(_: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    Ok(Vec::new())
+///
+/// The first time all members start at once, since none is ready before it has found a quorum. Later
+/// it is one after another: each is healthy again before the next is restarted, or replaced.
+pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    let Some(place) = member::Place::of(inputs.cluster) else {
+        return Ok(Vec::new());
+    };
+    let hosts = inputs.cluster.etcd_hosts();
+    let formed = hosts
+        .iter()
+        .any(|host| inputs.machine(&host.name).etcd_formed);
+    let installed: Vec<TaskId> = hosts
+        .iter()
+        .map(|host| id("etcd", "install", &host.name))
+        .collect();
+    let started: Vec<TaskId> = hosts
+        .iter()
+        .map(|host| id("etcd", "start", &host.name))
+        .collect();
+    let mut tasks = Vec::new();
+    for host in &hosts {
+        tasks.push(member::install(inputs, host, &place)?);
+    }
+    for (at, host) in hosts.iter().enumerate() {
+        let before = started[..at].last().filter(|_| formed).cloned();
+        let task = start::start(inputs.cluster, host, &place, formed)?;
+        tasks.push(task.after(installed.clone()).after(before));
+    }
+    let marks = hosts.iter().map(|host| start::mark(host));
+    tasks.extend(marks.map(|task| task.after(started.clone())));
+    Ok(tasks)
 }
 
 /// Tasks after which etcd answers.
-pub(super) fn ready(_: &Inputs<'_>) -> Vec<TaskId> {
-    Vec::new()
+pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
+    if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
+        return Vec::new();
+    }
+    let hosts = inputs.cluster.etcd_hosts().into_iter();
+    hosts.map(|host| id("etcd", "mark", &host.name)).collect()
 }

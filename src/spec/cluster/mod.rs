@@ -104,6 +104,12 @@ impl Cluster {
         format!("/{}/", prefix.trim_matches('/'))
     }
 
+    /// The hosts of the role `etcd`.
+    pub fn etcd_hosts(&self) -> Vec<&HostSpec> {
+        let names = self.roles.etcd.iter();
+        names.filter_map(|name| self.host(name)).collect()
+    }
+
     /// The hosts that become nodes: control planes, then workers that are nothing else.
     pub fn nodes(&self) -> Vec<&HostSpec> {
         let workers = self

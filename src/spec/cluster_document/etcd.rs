@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::hosts::expand_home;
+use crate::spec::HostPath;
 use crate::spec::cluster::Etcd;
 use crate::spec::reader::Fields;
 
@@ -14,7 +15,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         });
     };
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &["kubeadm", "external"], &["kubexm"]),
+        Some(_) => fields.choice("type", &["kubeadm", "kubexm", "external"], &[]),
         None => Some("kubeadm"),
     };
     let extra_args = fields.text_map("extraArgs");
@@ -49,10 +50,17 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 "is taken only with type: external",
                 hint,
             );
-            Some(Etcd::Kubeadm { extra_args })
+            match kind {
+                Some("kubexm") => read_own_etcd(&fields, extra_args),
+                _ => Some(Etcd::Kubeadm { extra_args }),
+            }
         }
         (None, _) => None,
     };
+    if kind != Some("kubexm") {
+        let hint = "set type: kubexm, or leave it out";
+        refuse(&fields, "dataDir", "is taken only with type: kubexm", hint);
+    }
     if let (Some(_), Some(external)) = (kind, external) {
         external.finish();
     }
@@ -67,6 +75,57 @@ fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
             .reader()
             .problem(node, &fields.path(name), message, Some(hint));
     }
+}
+
+/// What kubexm tells members itself, by the names of flags; and families of such, by their beginnings.
+const SET_BY_KUBEXM: [&str; 12] = [
+    "name",
+    "data-dir",
+    "wal-dir",
+    "config-file",
+    "force-new-cluster",
+    "listen-client-urls",
+    "advertise-client-urls",
+    "listen-peer-urls",
+    "client-cert-auth",
+    "trusted-ca-file",
+    "cert-file",
+    "key-file",
+];
+const FAMILIES_SET_BY_KUBEXM: [&str; 3] = ["initial-", "peer-", "discovery"];
+
+fn read_own_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> Option<Etcd> {
+    let taken = |name: &&String| {
+        SET_BY_KUBEXM.contains(&name.as_str())
+            || FAMILIES_SET_BY_KUBEXM
+                .iter()
+                .any(|family| name.starts_with(family))
+    };
+    if let (Some(node), Some(name)) = (fields.get("extraArgs"), extra_args.keys().find(taken)) {
+        let hint = "leave it out; dataDir says where data is, and roleGroups.etcd who is a member";
+        let message = format!("'{name}' is set by kubexm");
+        let path = fields.path("extraArgs");
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    let data_dir = match fields.get("dataDir") {
+        Some(_) => fields.value("dataDir"),
+        None => HostPath::parse("/var/lib/etcd").ok(),
+    };
+    let data_dir: HostPath = data_dir?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if let Some(node) = fields
+        .get("dataDir")
+        .filter(|_| !data_dir.as_str().chars().all(plain))
+    {
+        let message = "has characters that a unit's settings do not take as they are";
+        let hint = "use letters, digits, '.', '_' and '-'";
+        let path = fields.path("dataDir");
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    Some(Etcd::Kubexm {
+        extra_args,
+        data_dir,
+    })
 }
 
 fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {

@@ -25,7 +25,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             title: "Run kubeadm init".to_owned(),
             command: format!("export PATH={BIN}:$PATH; kubeadm init --config {path} >/dev/null"),
             input: None,
-            cleanup: undo::cleanup(),
+            cleanup: undo::cleanup_init(inputs.cluster),
             undo: vec![undo::undo()],
         }))
 }

@@ -7,16 +7,15 @@ use crate::deploy::{BIN, DeployError, Inputs, binary, etcd, id, runtime};
 use crate::plan::Task;
 use crate::render::{self, kubelet};
 use crate::spec::HostPath;
-use crate::spec::cluster::HostSpec;
+use crate::spec::cluster::{Etcd, HostSpec};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
-/// Where the kubelet, etcd and pods keep data.
-const FOLDERS: [&str; 8] = [
+/// Where the kubelet and pods keep data.
+const FOLDERS: [&str; 7] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
-    "/var/lib/etcd",
     "/var/log/pods",
     "/var/log/containers",
     "/usr/libexec/kubernetes",
@@ -32,11 +31,11 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         let file = inputs.kubernetes_file(name, &host.name)?;
         payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
-    let folders = OwnFolders::new(
-        "kubernetes-folders",
-        "the kubelet's and etcd's folders",
-        &FOLDERS,
-    )?;
+    let mut folders = FOLDERS.to_vec();
+    if matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
+        folders.push("/var/lib/etcd");
+    }
+    let folders = OwnFolders::new("kubernetes-folders", "Kubernetes' folders", &folders)?;
     let [unit, drop_in] = unit_files(runtime::of_cluster(inputs)?)?;
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::deploy::BIN;
-use crate::spec::cluster::HostSpec;
+use crate::spec::cluster::{Cluster, Etcd, HostSpec};
 use crate::steps::Undo;
 
 /// Takes back all that kubeadm, the kubelet and kube-proxy did on a host.
@@ -41,8 +41,9 @@ const CLEANUP: &str = r#"
 rm -f /etc/kubernetes/admin.conf
 kubeadm reset -f --skip-phases=remove-etcd-member \
   --cri-socket unix:///run/containerd/containerd.sock >/dev/null || :
-rm -rf /var/lib/etcd/member
 "#;
+/// An etcd that kubexm runs may keep its data in the same place: this is for kubeadm's own.
+const REMOVE_DATA: &str = "rm -rf /var/lib/etcd/member\n";
 
 /// Strikes this host off etcd's members, while its own etcd still runs and counts for the quorum.
 /// `kubeadm reset` does so only for hosts that are nodes already, and a member that comes back
@@ -66,16 +67,26 @@ if [ -e /etc/kubernetes/admin.conf ]; then
 fi
 "#;
 
-/// Cleans up after a try of init, or of a join that adds no member to etcd.
+/// Cleans up after a try that adds no member to etcd.
 pub(super) fn cleanup() -> String {
     format!("export PATH={BIN}:$PATH\n{CLEANUP}")
+}
+
+/// Cleans up after a try of init.
+pub(super) fn cleanup_init(cluster: &Cluster) -> String {
+    match cluster.etcd {
+        Etcd::Kubeadm { .. } => format!("{}{REMOVE_DATA}", cleanup()),
+        Etcd::Kubexm { .. } | Etcd::External { .. } => cleanup(),
+    }
 }
 
 /// Cleans up after a try to join with a member of the stacked etcd; `first` has another.
 pub(super) fn cleanup_member(first: &HostSpec, host: &HostSpec) -> String {
     let peer = SocketAddr::new(host.internal_address, 2380);
     let name = &first.name;
-    format!("export PATH={BIN}:$PATH first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}")
+    format!(
+        "export PATH={BIN}:$PATH first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}{REMOVE_DATA}"
+    )
 }
 
 /// How a reset takes back what kubeadm did.
