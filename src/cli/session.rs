@@ -15,8 +15,10 @@ use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use crate::pki::kubernetes::ClusterPki;
 use crate::pki::{Ca, Leaf, Pair};
 use crate::plan::Journal;
+use crate::spec::cluster::KubernetesKind;
 use crate::spec::{Cluster, HostName};
 
 /// Connections that are made at once.
@@ -228,9 +230,18 @@ fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure
     let registry = ca
         .issue(&folder, "registry", &Leaf::server("registry", names))
         .map_err(Failure::configuration)?;
+    let kubernetes = match cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => None,
+        KubernetesKind::Binaries => {
+            let folder = folder.join("kubernetes");
+            let pki = ClusterPki::load_or_create(&folder, cluster);
+            Some(Arc::new(pki.map_err(Failure::configuration)?))
+        }
+    };
     Ok(Certificates {
         ca: ca.certificate().to_owned(),
         registry,
+        kubernetes,
     })
 }
 
@@ -243,6 +254,7 @@ pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) ->
     let certificates = Certificates {
         ca: "<kubexm's CA>\n".to_owned(),
         registry: pair,
+        kubernetes: ClusterPki::words(cluster),
     };
     let machines = cluster
         .hosts

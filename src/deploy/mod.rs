@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::bundle::lock::{KubeadmFacts, LockedFile};
 use crate::bundle::{Blobs, Lock};
 use crate::pki::Pair;
+use crate::pki::kubernetes::ClusterPki;
 use crate::plan::{Plan, RenderedFile, Slot, Task, TaskId};
 use crate::render::RenderError;
 use crate::spec::cluster::{Cluster, HostSpec};
@@ -44,6 +45,8 @@ pub struct Certificates {
     pub ca: String,
     /// The registry's server certificate.
     pub registry: Pair,
+    /// Kubernetes' own, where kubeadm does not make them.
+    pub kubernetes: Option<Arc<ClusterPki>>,
 }
 
 /// Everything a plan is made from.

@@ -42,6 +42,6 @@ echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernete
 echo "containerd=$(yes test -S /run/containerd/containerd.sock)"
 echo "docker=$(yes test -S /run/docker.sock)"
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
-echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join)"
+echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join -o -e /var/lib/kubexm/done/kubernetes-node)"
 echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
 echo "clock=$(date +%s.%N)"

@@ -5,6 +5,7 @@ pub mod containerd;
 mod filters;
 pub mod kubeadm;
 pub mod kubelet;
+pub mod kubernetes;
 pub mod merge;
 pub mod network;
 pub mod os;
