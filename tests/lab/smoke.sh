@@ -186,9 +186,11 @@ smoke_update() { # while the service answers without a gap
   smoke_in "$client" touch /tmp/stop
   wait "$pid" || status=1
   cat "$work/asked"
+  # Old pods may still be going.
   [ "$status" = 0 ] && grep -q asked "$work/asked" && ! grep -q missed "$work/asked" &&
-    smoke_in "$(smoke_pod web)" printenv ROUND | grep -x two
+    until_true 30 smoke_second_round
 }
+smoke_second_round() { smoke_in "$(smoke_pod web)" printenv ROUND | grep -x two; }
 smoke_settings() { # POD
   smoke_in "$1" cat /settings/greeting | grep -x 'hello from a config map' &&
     smoke_in "$1" cat /password/word | grep -x 'hello from a secret' &&

@@ -57,7 +57,7 @@ pub(super) fn programs(
     }
     let digest = Digest::of(pki.ca.certificate.as_bytes()).hex();
     let same_ca = RunScript::new("cluster CA", "Compare the cluster's CA", SAME_CA, OTHER_CA);
-    let mut task = Task::new("kubernetes", "programs", &host.name)
+    let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
         .step(same_ca.arguments([CA.to_owned(), digest]))
         .step(OwnFolders::new(
@@ -70,23 +70,23 @@ pub(super) fn programs(
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         });
-    if is_control_plane {
-        task = etcd::client_files(inputs)?
-            .into_iter()
-            .fold(task, Task::step);
+    if !is_control_plane {
+        return Ok(task);
     }
-    Ok(task.step(traces()))
+    let client_files = etcd::client_files(inputs)?;
+    Ok(client_files.into_iter().fold(task, Task::step))
 }
 
-/// Nothing but the way back from what the programs will do; facts see its mark.
-fn traces() -> RunScript {
+/// Nothing but the way back from what the programs will do; facts see its mark. It stands after the
+/// runtime, so that a reset comes to it while there still is one that ends pods.
+pub(super) fn traces() -> RunScript {
     const MARK: &str = "/var/lib/kubexm/done/kubernetes-node";
     let check = format!("[ -e {MARK} ] || {{ echo \"has not been done\"; exit 1; }}");
     let apply = format!("umask 077; mkdir -p /var/lib/kubexm/done; : >{MARK}");
     let title = "Take note of pods, links and rules to come";
     RunScript::new("node traces", title, &check, &apply).undo(Undo::Script {
         title: "Stop pods, remove links and rules".to_owned(),
-        script: format!("{}{TRACES}rm -f {MARK}\n", images::STOP_PODS),
+        script: format!("(\n{}\n)\n{TRACES}rm -f {MARK}\n", images::STOP_PODS),
         arguments: Vec::new(),
     })
 }
