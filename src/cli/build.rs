@@ -289,11 +289,11 @@ async fn prove(
     events.phase("prove");
     let clusters = match cluster {
         Some(cluster) => vec![cluster.clone()],
-        None => lock
-            .kubernetes
-            .iter()
-            .map(spec::default_cluster)
-            .collect::<Result<_, _>>()?,
+        None => {
+            let versions = lock.kubernetes.iter();
+            let shapes = versions.map(|version| proof::default_clusters(lock, version));
+            shapes.collect::<Result<Vec<_>, _>>()?.concat()
+        }
     };
     let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
     let mut findings = catalog.incompatibilities(lock);

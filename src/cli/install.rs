@@ -10,7 +10,7 @@ use super::session::{self, Connection};
 use super::subject::Subject;
 use super::{Failure, bundle, interrupt};
 use crate::bundle::Whole;
-use crate::deploy::{self, DeployError};
+use crate::deploy::{self, DeployError, Inputs};
 use crate::event::{Event, Events, Listener};
 use crate::host::{HostError, preflight::Finding};
 use crate::plan::{self, Journal, Outcome, Skip};
@@ -46,7 +46,11 @@ impl From<DeployError> for Failure {
 /// Prints the plan that a first install would follow; needs no host.
 pub fn show(arguments: &Plan) -> Result<(), Failure> {
     let (bundle, cluster) = arguments.subject.open()?;
-    let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
+    let deployment = deploy::plan(&Inputs::unseen(
+        &cluster,
+        bundle.lock(),
+        Arc::clone(&bundle) as _,
+    ))?;
     out::text(&plan::show::show(&deployment.plan).map_err(Failure::configuration)?);
     Ok(())
 }
@@ -117,7 +121,7 @@ async fn dry_run(
     let hosts = arguments.connection.connect(cluster).await?;
     let facts = session::gather(cluster, &hosts).await?;
     let findings = session::preflight(cluster, &hosts, &facts, opened).await;
-    let mut inputs = session::inputs_without_hosts(cluster, opened);
+    let mut inputs = Inputs::unseen(cluster, opened.lock(), Arc::clone(opened) as _);
     for (name, facts) in &facts {
         if let Some(machine) = inputs.machines.get_mut(name) {
             machine.releases = facts.releases();

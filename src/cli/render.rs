@@ -1,13 +1,14 @@
 //! `kubexm render`: every file that would be put on every host, without any host.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 
+use super::Failure;
 use super::out::say;
 use super::subject::Subject;
-use super::{Failure, session};
-use crate::deploy;
+use crate::deploy::{self, Inputs};
 
 #[derive(Debug, Args)]
 pub struct Render {
@@ -21,7 +22,11 @@ pub struct Render {
 /// Writes all files. Secrets appear as words in angle brackets.
 pub fn run(arguments: &Render) -> Result<(), Failure> {
     let (bundle, cluster) = arguments.subject.open()?;
-    let deployment = deploy::plan(&session::inputs_without_hosts(&cluster, &bundle))?;
+    let deployment = deploy::plan(&Inputs::unseen(
+        &cluster,
+        bundle.lock(),
+        Arc::clone(&bundle) as _,
+    ))?;
     let mut count = 0;
     for (host, files) in deploy::rendered(&deployment.plan) {
         for file in files {

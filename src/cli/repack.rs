@@ -19,7 +19,7 @@ use crate::deploy::proof;
 use crate::event::Events;
 use crate::fetch::Cache;
 use crate::plan::Stop;
-use crate::spec::{self, Digest};
+use crate::spec::Digest;
 
 /// Where the new bundle goes.
 #[derive(Debug, Clone, Args)]
@@ -152,13 +152,11 @@ pub fn lacking(lock: &Lock, bundle: &Arc<Bundle>) -> Result<Vec<String>, Failure
     let blobs: Arc<dyn bundle::Blobs> = Arc::clone(bundle) as _;
     let mut lacking = Vec::new();
     for version in &lock.kubernetes {
-        let cluster = spec::default_cluster(version)?;
-        let (findings, _) = proof::prove(&cluster, lock, &blobs)?;
-        lacking.extend(
-            findings
-                .iter()
-                .map(|what| format!("Kubernetes {version}: {what}")),
-        );
+        for cluster in proof::default_clusters(lock, version)? {
+            let (findings, _) = proof::prove(&cluster, lock, &blobs)?;
+            let findings = findings.iter();
+            lacking.extend(findings.map(|what| format!("Kubernetes {version}: {what}")));
+        }
     }
     Ok(lacking)
 }

@@ -1,7 +1,6 @@
 //! What install, plan, reset and render have in common: hosts, facts, inputs.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +15,10 @@ use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
-use crate::pki::{Ca, Leaf, Pair};
+use crate::pki::kubernetes::ClusterPki;
+use crate::pki::{Ca, Leaf};
 use crate::plan::Journal;
-use crate::spec::cluster::Etcd;
+use crate::spec::cluster::{Etcd, KubernetesKind};
 use crate::spec::{Cluster, HostName};
 
 /// Connections that are made at once.
@@ -247,50 +247,18 @@ fn certificates(cluster: &Cluster, state: &Path) -> Result<Certificates, Failure
         }
         None => None,
     };
+    let kubernetes = match cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => None,
+        KubernetesKind::Binaries => {
+            let folder = folder.join("kubernetes");
+            let pki = ClusterPki::load_or_create(&folder, cluster);
+            Some(Arc::new(pki.map_err(Failure::configuration)?))
+        }
+    };
     Ok(Certificates {
         ca: ca.certificate().to_owned(),
         registry,
         etcd,
+        kubernetes,
     })
-}
-
-/// Inputs for a look without hosts: nothing is made, certificates are words.
-pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) -> Inputs<'a> {
-    let pair = Pair {
-        certificate: "<certificate>\n".to_owned(),
-        key: "<key>\n".to_owned(),
-    };
-    let words = |_: &str, _: &Leaf| Ok::<_, Infallible>(pair.clone());
-    let Ok(etcd) = EtcdCertificates::make(cluster, "<etcd's CA>\n", words);
-    let certificates = Certificates {
-        ca: "<kubexm's CA>\n".to_owned(),
-        registry: pair,
-        etcd,
-    };
-    let machines = cluster
-        .hosts
-        .iter()
-        .filter_map(|host| {
-            let arch = host
-                .arch
-                .or_else(|| bundle.lock().architectures.first().copied())?;
-            Some((
-                host.name.clone(),
-                Machine {
-                    arch,
-                    releases: Vec::new(),
-                    has_name_server: true,
-                    is_node: false,
-                    etcd_formed: false,
-                },
-            ))
-        })
-        .collect();
-    Inputs {
-        cluster,
-        lock: bundle.lock(),
-        blobs: Arc::clone(bundle) as _,
-        machines,
-        certificates,
-    }
 }

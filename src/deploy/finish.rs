@@ -66,7 +66,7 @@ pub(super) fn tasks(
     let nodes = inputs.cluster.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
     let mut task = Task::new("cluster", "ready", &first.name)
-        .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+        .after(kubernetes::complete(inputs))
         .after([dns::configured(&first.name)])
         .after(networked);
     if inputs.cluster.network.plugin != NetworkPlugin::None {

@@ -9,7 +9,7 @@ use crate::spec::cluster::HostSpec;
 use crate::steps::RunScript;
 
 /// Shims live on when containerd stops: pods must end before their files go.
-const STOP_PODS: &str = r#"
+pub(super) const STOP_PODS: &str = r#"
 export PATH=/usr/local/bin:$PATH
 command -v crictl >/dev/null || exit 0
 pods=$(crictl pods -q 2>/dev/null || :)

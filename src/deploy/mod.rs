@@ -11,6 +11,7 @@ mod os;
 pub mod proof;
 mod registry;
 mod runtime;
+mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use crate::bundle::lock::{KubeadmFacts, LockedFile};
 use crate::bundle::{Blobs, Lock};
 use crate::pki::Pair;
+use crate::pki::kubernetes::ClusterPki;
 use crate::plan::{Plan, RenderedFile, Slot, Task, TaskId};
 use crate::render::RenderError;
 use crate::spec::cluster::{Cluster, HostSpec};
@@ -49,6 +51,8 @@ pub struct Certificates {
     pub registry: Pair,
     /// Those of an etcd that kubexm runs; `None` where it runs none.
     pub etcd: Option<EtcdCertificates>,
+    /// Kubernetes' own, where kubeadm does not make them.
+    pub kubernetes: Option<Arc<ClusterPki>>,
 }
 
 /// Everything a plan is made from.
@@ -222,14 +226,8 @@ impl Inputs<'_> {
             .first()
             .copied()
             .unwrap_or(Arch::Amd64);
-        let unseen = Machine {
-            arch,
-            releases: Vec::new(),
-            has_name_server: true,
-            is_node: false,
-            etcd_formed: false,
-        };
-        self.machines.get(host).cloned().unwrap_or(unseen)
+        let machine = self.machines.get(host).cloned();
+        machine.unwrap_or_else(|| Machine::unseen(arch))
     }
 
     fn file(&self, component: &str, host: &HostName) -> Result<&LockedFile, DeployError> {

@@ -1,16 +1,15 @@
 //! Proofs at build time: what a cluster would render is held against the bundle, so that nothing
 //! is found missing behind the gap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::kubernetes::kubeadm;
-use super::{DeployError, EtcdCertificates, Inputs, Machine, plan, rendered};
+use super::{DeployError, Inputs, plan, rendered};
 use crate::bundle::{Blobs, Lock};
-use crate::pki::{Leaf, Pair};
 use crate::plan::RenderedFile;
-use crate::spec::cluster::KubernetesKind;
-use crate::spec::{Cluster, ImageRef};
+use crate::spec::cluster::{Etcd, KubernetesKind};
+use crate::spec::{self, Cluster, HostPath, ImageRef, Problems, Version};
 
 /// A text that kubeadm shall judge.
 pub struct KubeadmConfig {
@@ -30,33 +29,10 @@ pub fn prove(
     let mut findings = BTreeSet::new();
     let mut configs = Vec::new();
     for arch in &lock.architectures {
-        let machines = cluster.hosts.iter().map(|host| {
-            let machine = Machine {
-                arch: *arch,
-                releases: Vec::new(),
-                has_name_server: true,
-                is_node: false,
-                etcd_formed: false,
-            };
-            (host.name.clone(), machine)
-        });
-        let pair = Pair {
-            certificate: String::new(),
-            key: String::new(),
-        };
-        let issue = |_: &str, _: &Leaf| Ok::<_, DeployError>(pair.clone());
-        let etcd = EtcdCertificates::make(cluster, "", issue)?;
-        let inputs = Inputs {
-            cluster,
-            lock,
-            blobs: Arc::clone(blobs),
-            machines: machines.collect(),
-            certificates: super::Certificates {
-                ca: String::new(),
-                registry: pair,
-                etcd,
-            },
-        };
+        let mut inputs = Inputs::unseen(cluster, lock, Arc::clone(blobs));
+        for machine in inputs.machines.values_mut() {
+            machine.arch = *arch;
+        }
         match plan(&inputs) {
             Ok(deployment) => {
                 for files in rendered(&deployment.plan).values() {
@@ -87,6 +63,28 @@ pub fn prove(
         });
     }
     Ok((findings.into_iter().collect(), configs))
+}
+
+/// The default cluster in every way to run Kubernetes that a lock has programs of this version for.
+pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, Problems> {
+    let by_kubeadm = spec::default_cluster(version)?;
+    let mut arches = lock.architectures.iter();
+    if arches.all(|arch| {
+        lock.file_version("kube-apiserver", version, *arch)
+            .is_none()
+    }) {
+        return Ok(vec![by_kubeadm]);
+    }
+    let mut of_units = by_kubeadm.clone();
+    of_units.kubernetes.kind = KubernetesKind::Binaries;
+    if let Ok(data_dir) = HostPath::parse("/var/lib/etcd") {
+        let extra_args = BTreeMap::new();
+        of_units.etcd = Etcd::Kubexm {
+            extra_args,
+            data_dir,
+        };
+    }
+    Ok(vec![by_kubeadm, of_units])
 }
 
 /// What is wrong with one rendered file.
@@ -150,18 +148,18 @@ fn belongs(host: &str, cluster: &Cluster) -> bool {
             || host == spec.internal_address.to_string()
     };
     let etcd = match &cluster.etcd {
-        crate::spec::cluster::Etcd::External { endpoints, .. } => {
+        Etcd::External { endpoints, .. } => {
             endpoints.iter().any(|endpoint| endpoint.contains(host))
         }
         _ => false,
     };
-    own.contains(&host) || etcd || cluster.hosts.iter().any(of_host)
+    let service = host.ends_with(&format!(".svc.{}", cluster.kubernetes.dns_domain));
+    own.contains(&host) || service || etcd || cluster.hosts.iter().any(of_host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::HostPath;
 
     fn findings(content: &str) -> Vec<String> {
         let cluster = crate::spec::parse_cluster("example", crate::spec::schema::TEMPLATE).unwrap();

@@ -18,6 +18,7 @@ use crate::bundle::lock::{
 };
 use crate::bundle::own::LockedOwn;
 use crate::catalog::{Catalog, CatalogError, Download};
+use crate::spec::cluster::KubernetesKind;
 use crate::spec::manifest::Manifest;
 use crate::spec::{Arch, Digest, ImageRef, Version};
 
@@ -43,6 +44,14 @@ pub struct Resolver<'a> {
     /// Which images must be signed, and by whom.
     pub policies: &'a Policies,
 }
+
+/// What runs without kubeadm, besides the kubelet.
+const BINARIES: [&str; 4] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+];
 
 impl Resolver<'_> {
     /// Resolves and fetches everything that the manifest wants.
@@ -82,14 +91,20 @@ impl Resolver<'_> {
     }
 
     fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
-        let kubernetes = ["kubeadm", "kubelet", "kubectl"]
-            .into_iter()
-            .flat_map(|name| {
-                manifest
-                    .kubernetes
-                    .iter()
-                    .map(move |version| (name, version))
-            });
+        let own = match manifest
+            .kubernetes_kinds
+            .contains(&KubernetesKind::Binaries)
+        {
+            true => BINARIES.as_slice(),
+            false => &[],
+        };
+        let programs = ["kubeadm", "kubelet", "kubectl"].iter().chain(own).copied();
+        let kubernetes = programs.flat_map(|name| {
+            manifest
+                .kubernetes
+                .iter()
+                .map(move |version| (name, version))
+        });
         let others = manifest.components.iter().flat_map(|(name, versions)| {
             versions.iter().map(move |version| (name.as_str(), version))
         });

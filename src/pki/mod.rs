@@ -1,5 +1,8 @@
 //! kubexm's own CA and the certificates that it signs; touches no host.
 
+pub mod kubernetes;
+pub mod request;
+
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -48,6 +51,31 @@ pub struct Pair {
     pub certificate: String,
     /// Private key.
     pub key: String,
+}
+
+/// A key that signs no certificates but texts of its own, PEM. The private half is secret.
+#[derive(Clone)]
+pub struct SigningKey {
+    /// What others verify by.
+    pub public: String,
+    /// What signs.
+    pub private: String,
+}
+
+/// Loads the key pair `name` from a folder, or makes it there.
+fn signing_key(folder: &Path, name: &str) -> Result<SigningKey, PkiError> {
+    let of = |key: KeyPair| SigningKey {
+        public: key.public_key_pem(),
+        private: key.serialize_pem(),
+    };
+    if let Some(text) = read(folder, &format!("{name}.key"))? {
+        let key = KeyPair::from_pem(&text).map_err(|error| wrong(name, error))?;
+        return Ok(of(key));
+    }
+    let key = of(KeyPair::generate().map_err(|error| wrong(name, error))?);
+    make_folder(folder)?;
+    write(&folder.join(format!("{name}.key")), &key.private)?;
+    Ok(key)
 }
 
 /// A CA whose key lies in a folder of this machine.
@@ -191,6 +219,16 @@ impl Leaf {
             usage: Usage::Server,
         }
     }
+
+    /// A user's certificate.
+    pub fn client(user: &str, group: Option<&str>) -> Self {
+        Self {
+            common_name: user.to_owned(),
+            organization: group.map(str::to_owned),
+            names: Vec::new(),
+            usage: Usage::Client,
+        }
+    }
 }
 
 /// kubeadm's pin of a CA: the digest of its public key
@@ -229,33 +267,37 @@ fn wrong(what: &str, reason: impl std::fmt::Display) -> PkiError {
 }
 
 fn load(folder: &Path, name: &str) -> Result<Option<Pair>, PkiError> {
-    let read = |extension: &str| {
-        let path = folder.join(format!("{name}.{extension}"));
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(PkiError::Io {
-                path: path.display().to_string(),
-                source,
-            }),
-        }
-    };
-    Ok(read("crt")?
-        .zip(read("key")?)
+    let certificate = read(folder, &format!("{name}.crt"))?;
+    let key = read(folder, &format!("{name}.key"))?;
+    Ok(certificate
+        .zip(key)
         .map(|(certificate, key)| Pair { certificate, key }))
 }
 
-fn save(folder: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
+fn read(folder: &Path, file: &str) -> Result<Option<String>, PkiError> {
+    let path = folder.join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(PkiError::Io {
+            path: path.display().to_string(),
+            source,
+        }),
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), PkiError> {
     use std::os::unix::fs::DirBuilderExt;
-    let io = |source| PkiError::Io {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| PkiError::Io {
         path: folder.display().to_string(),
         source,
-    };
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(io)?;
+    })
+}
+
+fn save(folder: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
+    make_folder(folder)?;
     // The certificate last: a pair is there only when both are.
     write(&folder.join(format!("{name}.key")), &pair.key)?;
     write(&folder.join(format!("{name}.crt")), &pair.certificate)

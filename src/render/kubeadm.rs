@@ -161,6 +161,22 @@ pub struct Kubelet {
     pub dns_domain: String,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
+    /// What kubeadm fills in by itself, where there is no kubeadm.
+    pub own: Option<OwnKubelet>,
+}
+
+/// The part of a KubeletConfiguration that is one node's.
+pub struct OwnKubelet {
+    /// CA of those who may call the kubelet.
+    pub ca: String,
+    /// The CRI socket's address.
+    pub runtime: String,
+    /// What pods get as `resolv.conf`.
+    pub resolv_conf: String,
+    /// Folder of static pods.
+    pub static_pods: String,
+    /// Taints that the node comes with.
+    pub taints: Vec<Taint>,
 }
 
 /// KubeProxyConfiguration.
@@ -173,4 +189,14 @@ pub struct KubeProxy {
     pub pod_cidr: String,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
+    /// What kubeadm gives by itself, where there is no kubeadm.
+    pub own: Option<OwnKubeProxy>,
+}
+
+/// The part of a KubeProxyConfiguration that is one node's.
+pub struct OwnKubeProxy {
+    /// kube-proxy's kubeconfig.
+    pub kubeconfig: String,
+    /// Node name.
+    pub node: String,
 }

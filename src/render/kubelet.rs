@@ -6,8 +6,8 @@ use askama::Template;
 #[derive(Template)]
 #[template(path = "kubelet/kubelet.service")]
 pub struct Service {
-    /// The program.
-    pub binary: String,
+    /// The program, with its flags where no drop-in gives them.
+    pub command: String,
     /// The container runtime's unit.
     pub runtime: String,
 }

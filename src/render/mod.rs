@@ -6,6 +6,7 @@ pub mod etcd;
 mod filters;
 pub mod kubeadm;
 pub mod kubelet;
+pub mod kubernetes;
 pub mod merge;
 pub mod network;
 pub mod os;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cluster::KubernetesKind;
 use super::own::OwnSource;
 use super::signature_policy::SignaturePolicy;
 use super::{Arch, ImageRef, Version};
@@ -16,6 +17,8 @@ pub struct Manifest {
     /// Kubernetes versions; kubeadm, kubelet and kubectl follow them, and so do the images that
     /// each kubeadm lists.
     pub kubernetes: Vec<Version>,
+    /// How clusters shall be able to run Kubernetes. kubeadm comes in any case: it names the images.
+    pub kubernetes_kinds: Vec<KubernetesKind>,
     /// Other components by catalog name, each in one or more versions.
     pub components: BTreeMap<String, Vec<Version>>,
     /// Network plugins by catalog name with their versions; their images follow.

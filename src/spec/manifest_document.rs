@@ -75,12 +75,14 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     if let (Some(node), true) = (spec.required("architectures"), architectures.is_empty()) {
         not_empty(spec, node, "architectures", "as in [amd64]");
     }
+    let mut kubernetes_kinds = Vec::new();
     let kubernetes: Vec<Version> = spec.required("kubernetes").map_or_else(Vec::new, |node| {
         let fields = reader.fields(node, "spec.kubernetes");
         let versions = fields.values("versions");
         if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {
             not_empty(&fields, node, "versions", "as in [\"1.36.3\"]");
         }
+        kubernetes_kinds = fields.values("types");
         fields.finish();
         versions
     });
@@ -118,6 +120,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         name: name?.to_string(),
         architectures,
         kubernetes,
+        kubernetes_kinds,
         components,
         network,
         images,

@@ -96,7 +96,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         (
             "v1.36.3}",
             "v1.36.3, type: kubexm}",
-            vec!["'kubexm' is not supported yet", "takes: kubeadm"],
+            vec!["spec.etcd.type", "there is no kubeadm to make that etcd"],
         ),
         ("name: node3", "name: node2", vec!["'node2' is used twice"]),
         (

@@ -1,6 +1,9 @@
 //! Kubernetes itself: its programs, its control planes, its nodes.
 
+mod binary;
+mod config;
 pub(super) mod kubeadm;
+mod undo;
 
 use super::{DeployError, Inputs, id};
 use crate::plan::{Task, TaskId};
@@ -45,7 +48,7 @@ pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     match inputs.cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => kubeadm::tasks(inputs),
-        KubernetesKind::Binaries => Err(DeployError::Unsupported("kubernetes.type kubexm")),
+        KubernetesKind::Binaries => binary::tasks(inputs),
     }
 }
 
@@ -64,4 +67,14 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
         }
         () => id("worker", "join", &host.name),
     }
+}
+
+/// Tasks after which every host is a node, and all is known of it that the cluster should know.
+pub(super) fn complete(inputs: &Inputs<'_>) -> Vec<TaskId> {
+    let nodes = inputs.cluster.nodes();
+    let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
+    if inputs.cluster.kubernetes.kind == KubernetesKind::Binaries {
+        tasks.extend(inputs.first().map(binary::admitted));
+    }
+    tasks
 }

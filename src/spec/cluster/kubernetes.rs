@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::spec::Version;
+use crate::spec::{InvalidValue, Version, string_value};
 
 /// `spec.kubernetes`.
 #[derive(Debug, Clone)]
@@ -43,6 +43,37 @@ pub enum KubernetesKind {
     /// systemd units with certificates of kubexm's own (`type: kubexm`).
     Binaries,
 }
+
+impl KubernetesKind {
+    /// Reads the name that documents use.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        match text {
+            "kubeadm" => Ok(Self::Kubeadm),
+            "kubexm" => Ok(Self::Binaries),
+            other => Err(InvalidValue::new(
+                "way to run Kubernetes",
+                other,
+                "kubexm knows kubeadm and kubexm",
+            )),
+        }
+    }
+
+    /// The name that documents use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubeadm => "kubeadm",
+            Self::Binaries => "kubexm",
+        }
+    }
+}
+
+impl std::fmt::Display for KubernetesKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+string_value!(KubernetesKind);
 
 /// kube-proxy's modes
 /// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-modes>).

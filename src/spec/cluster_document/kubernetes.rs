@@ -19,7 +19,7 @@ pub(super) fn read_kubernetes(
     if let (Some(version), Some(offered)) = (&version, offered) {
         check_offered(&fields, version, offered);
     }
-    let kind = match fields.choice("type", &["kubeadm"], &["kubexm"]) {
+    let kind = match fields.choice("type", &["kubeadm", "kubexm"], &[]) {
         Some("kubexm") => KubernetesKind::Binaries,
         _ => KubernetesKind::Kubeadm,
     };

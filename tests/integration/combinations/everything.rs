@@ -125,6 +125,7 @@ fn image(name: ImageRef) -> LockedImage {
         }],
         name,
         manifest,
+        signature: None,
     }
 }
 

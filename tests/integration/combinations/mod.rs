@@ -5,15 +5,14 @@ mod everything;
 mod files;
 mod programs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use kubexm::bundle::{Blobs, Lock};
-use kubexm::deploy::{self, Certificates, Inputs, Machine};
-use kubexm::pki::Pair;
+use kubexm::deploy::{self, Inputs};
 use kubexm::plan::RenderedFile;
-use kubexm::spec::{Arch, Cluster, HostName, Version, parse_cluster};
+use kubexm::spec::{Cluster, Version, parse_cluster};
 
 use crate::example::InMemory;
 use programs::Programs;
@@ -232,13 +231,10 @@ fn of_a_component(file: &RenderedFile) -> Option<String> {
 }
 
 fn rendered(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Vec<RenderedFile> {
-    let inputs = Inputs {
-        cluster,
-        lock,
-        blobs: Arc::clone(blobs),
-        machines: machines(cluster),
-        certificates: certificates(),
-    };
+    let mut inputs = Inputs::unseen(cluster, lock, Arc::clone(blobs));
+    for machine in inputs.machines.values_mut() {
+        machine.releases = vec![("debian".into(), "trixie".into())];
+    }
     let deployment = deploy::plan(&inputs).unwrap_or_else(|error| panic!("{cluster:?}: {error}"));
     // Tasks that wait for each other, or for nobody, are told here.
     kubexm::plan::show::show(&deployment.plan).unwrap();
@@ -246,28 +242,4 @@ fn rendered(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Vec<Rende
         .into_values()
         .flatten()
         .collect()
-}
-
-fn machines(cluster: &Cluster) -> BTreeMap<HostName, Machine> {
-    let machine = Machine {
-        arch: Arch::Amd64,
-        releases: vec![("debian".into(), "trixie".into())],
-        has_name_server: true,
-        is_node: false,
-    };
-    let hosts = cluster.hosts.iter();
-    hosts
-        .map(|host| (host.name.clone(), machine.clone()))
-        .collect()
-}
-
-fn certificates() -> Certificates {
-    let pair = Pair {
-        certificate: "certificate\n".into(),
-        key: "key\n".into(),
-    };
-    Certificates {
-        ca: "ca\n".into(),
-        registry: pair,
-    }
 }

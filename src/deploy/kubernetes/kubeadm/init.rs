@@ -2,10 +2,11 @@
 
 use super::{etcd, node, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
+use crate::deploy::kubernetes::config::{self, kube_proxy_config, kubelet_config};
 use crate::deploy::{self, BIN, DeployError, ETC, Inputs};
 use crate::plan::Task;
 use crate::render::kubeadm::{self as template, ComponentSection};
-use crate::render::{self, RenderError, merge};
+use crate::render::{self, RenderError};
 use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Component, HostSpec};
 use crate::steps::{RunOnce, WriteFile};
@@ -56,51 +57,17 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
                 section("scheduler", &kubernetes.scheduler),
             ],
             etcd: etcd::section(cluster),
-            kubelet: kubelet_config(cluster)?,
-            kube_proxy: kube_proxy_config(cluster)?,
+            kubelet: kubelet_config(cluster, None)?,
+            kube_proxy: kube_proxy_config(cluster, None)?,
         },
     )
 }
 
-/// One of the three control plane programs: its flags, feature gates among them.
+/// One of the three control plane programs.
 fn section(section: &'static str, component: &Component) -> ComponentSection {
-    let mut args = component.extra_args.clone();
-    if !component.feature_gates.is_empty() {
-        let gates = component.feature_gates.iter();
-        let gates: Vec<String> = gates.map(|(name, on)| format!("{name}={on}")).collect();
-        args.insert("feature-gates".to_owned(), gates.join(","));
-    }
     ComponentSection {
         section,
-        args,
+        args: config::flags(component),
         cert_sans: Vec::new(),
     }
-}
-
-fn kubelet_config(cluster: &Cluster) -> Result<String, RenderError> {
-    let what = "kubelet configuration";
-    let kubelet = &cluster.kubernetes.kubelet;
-    let text = render::text(
-        what,
-        &template::Kubelet {
-            dns_address: cluster.network.dns_address.to_string(),
-            dns_domain: cluster.kubernetes.dns_domain.clone(),
-            feature_gates: kubelet.feature_gates.clone(),
-        },
-    )?;
-    merge::yaml(what, text, &kubelet.extra_config)
-}
-
-fn kube_proxy_config(cluster: &Cluster) -> Result<String, RenderError> {
-    let what = "kube-proxy configuration";
-    let kube_proxy = &cluster.kubernetes.kube_proxy;
-    let text = render::text(
-        what,
-        &template::KubeProxy {
-            mode: cluster.kubernetes.proxy_mode.name().to_owned(),
-            pod_cidr: cluster.network.pod_cidr.clone(),
-            feature_gates: kube_proxy.feature_gates.clone(),
-        },
-    )?;
-    merge::yaml(what, text, &kube_proxy.extra_config)
 }

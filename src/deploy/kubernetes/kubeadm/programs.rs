@@ -64,7 +64,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
 fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
     let service = kubelet::Service {
-        binary: binary(),
+        command: binary(),
         runtime: runtime.unit().to_owned(),
     };
     let unit = render::text("kubelet unit", &service)?;

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use crate::deploy::BIN;
+use crate::deploy::kubernetes::undo::TRACES;
 use crate::spec::cluster::{Cluster, Etcd, HostSpec};
 use crate::steps::Undo;
 
-/// Takes back all that kubeadm, the kubelet and kube-proxy did on a host.
+/// Takes back what kubeadm knows of; what it leaves comes after it.
 const RESET: &str = r#"
 export PATH=/usr/local/bin:$PATH
 systemctl stop kubelet 2>/dev/null || :
@@ -17,25 +18,7 @@ if command -v kubeadm >/dev/null; then
   kubeadm reset -f --skip-phases=remove-etcd-member \
     --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
 fi
-systemctl stop kubepods.slice 2>/dev/null || :
-for link in cni0 flannel.1 flannel-v6.1 kube-ipvs0; do ip link del "$link" 2>/dev/null || :; done
-for save in iptables ip6tables; do
-  command -v $save-save >/dev/null || continue
-  for table in filter nat mangle raw; do
-    $save -t $table -S 2>/dev/null | grep -E '^-A' | grep -E 'KUBE-|CNI-|FLANNEL|flannel' |
-      sed 's/^-A/-D/' | while read -r rule; do eval "$save -t $table $rule" 2>/dev/null || :; done
-    $save -t $table -S 2>/dev/null | sed -n 's/^-N \(\(KUBE-\|CNI-\|FLANNEL\).*\)/\1/p' |
-      while read -r chain; do $save -t $table -F "$chain"; $save -t $table -X "$chain" || :; done
-  done
-done
-if command -v nft >/dev/null; then
-  for table in 'ip kube-proxy' 'ip6 kube-proxy' 'ip flannel-ipv4' 'ip6 flannel-ipv6'; do
-    nft delete table $table 2>/dev/null || :
-  done
-fi
-rm -f /var/lib/kubexm/done/kubeadm-*
 "#;
-
 /// Takes back what a try of init or join left that did not come through.
 const CLEANUP: &str = r#"
 rm -f /etc/kubernetes/admin.conf
@@ -94,7 +77,7 @@ pub(super) fn undo() -> Undo {
     let title = "Reset kubeadm, pods and rules".to_owned();
     Undo::Script {
         title,
-        script: RESET.to_owned(),
+        script: format!("{RESET}{TRACES}rm -f /var/lib/kubexm/done/kubeadm-*\n"),
         arguments: Vec::new(),
     }
 }

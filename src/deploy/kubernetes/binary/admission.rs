@@ -1,0 +1,120 @@
+//! What a node may not say of itself: its labels, and which names its server answers to.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::node::CONTROL_PLANE;
+use super::serving::{ApproveServing, Node};
+use crate::deploy::kubernetes::joined;
+use crate::deploy::{DeployError, Inputs, KUBECTL, id};
+use crate::pki::kubernetes::node_user;
+use crate::pki::request::Entitled;
+use crate::plan::Task;
+use crate::spec::cluster::HostSpec;
+use crate::steps::{RunScript, WaitFor};
+
+const REGISTERED: &str = r#"
+nodes=$($KUBECTL --request-timeout=10s get nodes -o name 2>&1) || { echo "$nodes"; exit 1; }
+for name in "$@"; do
+  printf '%s\n' "$nodes" | grep -qx "node/$name" || { echo "$name has not registered"; exit 1; }
+done
+"#;
+
+/// Arguments: in turn a list of labels, and the nodes that shall have them, by blanks.
+const HAVE_LABELS: &str = r#"
+while [ $# -gt 0 ]; do
+  have=$($KUBECTL get nodes -l "$1" -o name)
+  for name in $2; do
+    printf '%s\n' "$have" | grep -qx "node/$name" || { echo "$name lacks one of $1"; exit 1; }
+  done
+  shift 2
+done
+"#;
+const LABEL: &str = r#"
+while [ $# -gt 0 ]; do
+  $KUBECTL label --overwrite node $2 $(printf %s "$1" | tr , ' ') >/dev/null
+  shift 2
+done
+"#;
+
+/// Labels nodes and approves their servers' certificates, on the first control plane.
+pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
+    let nodes = inputs.cluster.nodes();
+    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
+    let names = nodes.iter().map(|host| host.name.to_string());
+    let registered = WaitFor {
+        title: "Wait until every node has registered".to_owned(),
+        script: format!("{kubectl}{REGISTERED}"),
+        arguments: names.collect(),
+        at_most: Duration::from_secs(120),
+        diagnosis: "journalctl -u kubelet -n 20 --no-pager -o cat".to_owned(),
+    };
+    let (check, apply) = (
+        format!("{kubectl}{HAVE_LABELS}"),
+        format!("{kubectl}{LABEL}"),
+    );
+    let labels = RunScript::new("node labels", "Label nodes", &check, &apply);
+    let entitled = nodes.iter().map(|host| Node {
+        name: host.name.clone(),
+        entitled: entitled(inputs, host),
+    });
+    Ok(Task::new("nodes", "admit", &first.name)
+        .after(nodes.iter().map(|host| joined(inputs, host)))
+        .after([id("control-plane", "init", &first.name)])
+        .step(registered)
+        .step(labels.arguments(labels_of(inputs, &nodes)))
+        .step(ApproveServing {
+            nodes: entitled.collect(),
+        }))
+}
+
+/// Labels with the nodes that have just these; the role's are those that kubeadm sets
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/>).
+fn labels_of(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> Vec<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for host in nodes {
+        let own = host
+            .labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        let mut labels: BTreeMap<&str, &str> = own.collect();
+        if inputs.cluster.is_control_plane(&host.name) {
+            labels.insert(CONTROL_PLANE, "");
+            labels.insert(
+                "node.kubernetes.io/exclude-from-external-load-balancers",
+                "",
+            );
+        }
+        if labels.is_empty() {
+            continue;
+        }
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        groups
+            .entry(labels.join(","))
+            .or_default()
+            .push(host.name.as_str());
+    }
+    let pairs = groups.into_iter();
+    pairs
+        .flat_map(|(labels, names)| [labels, names.join(" ")])
+        .collect()
+}
+
+/// What a node's server may be called: its name and the addresses that its kubelet is told.
+fn entitled(inputs: &Inputs<'_>, host: &HostSpec) -> Entitled {
+    let given = inputs.cluster.kubernetes.kubelet.extra_args.get("node-ip");
+    let given = given.into_iter().flat_map(|list| list.split(','));
+    let given = given.filter_map(|address| address.trim().parse::<IpAddr>().ok());
+    Entitled {
+        common_name: node_user(&host.name),
+        organization: "system:nodes".to_owned(),
+        names: vec![host.name.to_string()],
+        addresses: std::iter::once(host.internal_address)
+            .chain(given)
+            .collect(),
+    }
+}

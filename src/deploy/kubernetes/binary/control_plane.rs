@@ -1,0 +1,291 @@
+//! kube-apiserver, kube-controller-manager and kube-scheduler on a control plane.
+//! <https://kubernetes.io/docs/reference/command-line-tools-reference/>
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::files::{
+    self, CA, CA_KEY, FOLDER, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
+};
+use crate::deploy::kubernetes::{BIND_PORT, config};
+use crate::deploy::{BIN, DeployError, Inputs, etcd};
+use crate::pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
+use crate::plan::Task;
+use crate::render;
+use crate::render::kubernetes::{self as template, ControlPlaneService};
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, Component, HostSpec};
+use crate::steps::{ManageUnit, WaitFor, WriteFile};
+
+const AUDIT_POLICY: &str = "/etc/kubernetes/audit-policy.yaml";
+const AUDIT_LOG: &str = "/var/log/kubernetes/audit.log";
+const CONTROLLER_MANAGER: &str = "/etc/kubernetes/controller-manager.conf";
+const SCHEDULER: &str = "/etc/kubernetes/scheduler.conf";
+const SCHEDULER_CONFIG: &str = "/etc/kubernetes/scheduler.yaml";
+
+/// Asks a control plane's own API server, as one of its programs.
+const READY: &str = r#"
+/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/controller-manager.conf \
+  --cache-dir /run/kubexm/kubectl --request-timeout=5s get --raw /readyz >/dev/null
+"#;
+
+/// A program of the control plane.
+struct Program {
+    name: &'static str,
+    flags: BTreeMap<String, String>,
+    notifies: bool,
+    logs: Option<&'static str>,
+    /// What it reads when it starts, besides its unit and itself.
+    reads: Vec<HostPath>,
+}
+
+/// Certificates, kubeconfigs and units; the API server answers before the others start.
+pub(super) fn steps(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    own: &ControlPlanePki,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let cluster = inputs.cluster;
+    let mut task = task;
+    // The administrator's first: it says on any control plane that this is one.
+    let admin = ("kubernetes-admin", &own.admin);
+    let admin = files::kubeconfig(cluster, pki, &files::endpoint(cluster), admin)?;
+    let path = HostPath::parse(&format!("{FOLDER}/admin.conf"))?;
+    task = task.step(WriteFile::secret(path, admin));
+    // The controller manager's kubeconfig is what the API server is asked with.
+    let api_files = api_server_files(pki, own)?;
+    let manager_files = controller_manager_files(cluster, pki, own, host)?;
+    let scheduler_files = scheduler_files(cluster, pki, own, host)?;
+    let mut reads = api_files.paths();
+    reads.extend(
+        etcd::client_files(inputs)?
+            .into_iter()
+            .map(|file| file.path),
+    );
+    let api_server = Program {
+        name: "kube-apiserver",
+        flags: api_server_flags(cluster, host),
+        notifies: true,
+        logs: Some("kubernetes"),
+        reads,
+    };
+    let mut manager_reads = manager_files.paths();
+    for shared in [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY] {
+        manager_reads.push(HostPath::parse(shared)?);
+    }
+    let manager = Program {
+        name: "kube-controller-manager",
+        flags: controller_manager_flags(cluster),
+        notifies: false,
+        logs: None,
+        reads: manager_reads,
+    };
+    let scheduler = Program {
+        name: "kube-scheduler",
+        flags: scheduler_flags(&cluster.kubernetes.scheduler),
+        notifies: false,
+        logs: None,
+        reads: scheduler_files.paths(),
+    };
+    for files in [api_files, manager_files, scheduler_files] {
+        task = files.into_steps().into_iter().fold(task, Task::step);
+    }
+    task = run(task, api_server)?.step(WaitFor {
+        title: "Wait until this API server is ready".to_owned(),
+        script: READY.to_owned(),
+        arguments: Vec::new(),
+        at_most: Duration::from_secs(120),
+        diagnosis: "journalctl -u kube-apiserver -n 30 --no-pager -o cat".to_owned(),
+    });
+    run(run(task, manager)?, scheduler)
+}
+
+/// A program's unit, enabled and running.
+fn run(task: Task, program: Program) -> Result<Task, DeployError> {
+    let binary = format!("{BIN}/{}", program.name);
+    let service = ControlPlaneService {
+        name: program.name,
+        command: template::command(&binary, &program.flags),
+        notifies: program.notifies,
+        logs: program.logs,
+    };
+    let unit = format!("{}.service", program.name);
+    let path = HostPath::parse(&format!("/etc/systemd/system/{unit}"))?;
+    let mut files = vec![path.clone(), HostPath::parse(&binary)?];
+    files.extend(program.reads);
+    let text = render::text("unit of a control plane's program", &service)?;
+    Ok(task.step(WriteFile::new(path, text)).step(ManageUnit {
+        name: unit,
+        files,
+        start: true,
+    }))
+}
+
+fn api_server_files(pki: &ClusterPki, own: &ControlPlanePki) -> Result<Files, DeployError> {
+    let mut files = Files::default();
+    files.open(CA, &pki.ca.certificate)?;
+    files.pair("apiserver", &own.api_server)?;
+    files.pair("apiserver-kubelet-client", &own.kubelet_client)?;
+    files.open(FRONT_PROXY_CA, &pki.front_proxy_ca)?;
+    files.pair("front-proxy-client", &own.front_proxy_client)?;
+    files.open(SERVICE_ACCOUNT, &pki.service_account.public)?;
+    files.secret(SERVICE_ACCOUNT_KEY, &pki.service_account.private)?;
+    let policy = render::text("audit policy", &template::AuditPolicy)?;
+    files.open(AUDIT_POLICY, &policy)?;
+    Ok(files)
+}
+
+fn controller_manager_files(
+    cluster: &Cluster,
+    pki: &ClusterPki,
+    own: &ControlPlanePki,
+    host: &HostSpec,
+) -> Result<Files, DeployError> {
+    let mut files = Files::default();
+    // It signs nodes' certificates: the one reason for the CA's key to be on a host.
+    files.secret(CA_KEY, &pki.ca.key)?;
+    let user = ("system:kube-controller-manager", &own.controller_manager);
+    let config = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
+    files.secret(CONTROLLER_MANAGER, &config)?;
+    Ok(files)
+}
+
+fn scheduler_files(
+    cluster: &Cluster,
+    pki: &ClusterPki,
+    own: &ControlPlanePki,
+    host: &HostSpec,
+) -> Result<Files, DeployError> {
+    let mut files = Files::default();
+    let user = ("system:kube-scheduler", &own.scheduler);
+    let kubeconfig = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
+    files.secret(SCHEDULER, &kubeconfig)?;
+    let config = template::Scheduler {
+        kubeconfig: SCHEDULER.to_owned(),
+    };
+    files.open(
+        SCHEDULER_CONFIG,
+        &render::text("scheduler configuration", &config)?,
+    )?;
+    Ok(files)
+}
+
+/// Ours with the user's over them.
+fn flags(
+    ours: impl IntoIterator<Item = (&'static str, String)>,
+    component: &Component,
+) -> BTreeMap<String, String> {
+    let ours = ours.into_iter();
+    let mut flags: BTreeMap<String, String> =
+        ours.map(|(name, value)| (name.to_owned(), value)).collect();
+    flags.extend(config::flags(component));
+    flags
+}
+
+/// Only such as every version from 1.28 to 1.36 takes.
+fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, String> {
+    let kubernetes = &cluster.kubernetes;
+    let pki = |name: &str| format!("{FOLDER}/pki/{name}");
+    let ours = [
+        ("advertise-address", host.internal_address.to_string()),
+        ("allow-privileged", "true".to_owned()),
+        ("audit-log-maxage", "30".to_owned()),
+        ("audit-log-maxbackup", "10".to_owned()),
+        ("audit-log-maxsize", "100".to_owned()),
+        ("audit-log-path", AUDIT_LOG.to_owned()),
+        ("audit-policy-file", AUDIT_POLICY.to_owned()),
+        ("authorization-mode", "Node,RBAC".to_owned()),
+        ("client-ca-file", CA.to_owned()),
+        ("enable-admission-plugins", "NodeRestriction".to_owned()),
+        // Unlike kubeadm's: a kubelet must prove who it is before commands and logs pass.
+        ("kubelet-certificate-authority", CA.to_owned()),
+        (
+            "kubelet-client-certificate",
+            pki("apiserver-kubelet-client.crt"),
+        ),
+        ("kubelet-client-key", pki("apiserver-kubelet-client.key")),
+        (
+            "kubelet-preferred-address-types",
+            "InternalIP,Hostname".to_owned(),
+        ),
+        ("profiling", "false".to_owned()),
+        ("proxy-client-cert-file", pki("front-proxy-client.crt")),
+        ("proxy-client-key-file", pki("front-proxy-client.key")),
+        ("requestheader-allowed-names", FRONT_PROXY_CLIENT.to_owned()),
+        ("requestheader-client-ca-file", FRONT_PROXY_CA.to_owned()),
+        (
+            "requestheader-extra-headers-prefix",
+            "X-Remote-Extra-".to_owned(),
+        ),
+        ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+        ("requestheader-username-headers", "X-Remote-User".to_owned()),
+        ("secure-port", BIND_PORT.to_string()),
+        (
+            "service-account-issuer",
+            format!("https://kubernetes.default.svc.{}", kubernetes.dns_domain),
+        ),
+        ("service-account-key-file", SERVICE_ACCOUNT.to_owned()),
+        (
+            "service-account-signing-key-file",
+            SERVICE_ACCOUNT_KEY.to_owned(),
+        ),
+        (
+            "service-cluster-ip-range",
+            cluster.network.service_cidr.clone(),
+        ),
+        ("tls-cert-file", pki("apiserver.crt")),
+        ("tls-private-key-file", pki("apiserver.key")),
+    ];
+    let etcd = etcd::client(cluster).map(|etcd| {
+        [
+            ("etcd-cafile", etcd.ca_file.to_owned()),
+            ("etcd-certfile", etcd.cert_file.to_owned()),
+            ("etcd-keyfile", etcd.key_file.to_owned()),
+            ("etcd-servers", etcd.endpoints.join(",")),
+        ]
+    });
+    let ours = ours.into_iter().chain(etcd.into_iter().flatten());
+    flags(ours, &kubernetes.api_server)
+}
+
+fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
+    let kubernetes = &cluster.kubernetes;
+    let ours = [
+        ("allocate-node-cidrs", "true".to_owned()),
+        ("authentication-kubeconfig", CONTROLLER_MANAGER.to_owned()),
+        ("authorization-kubeconfig", CONTROLLER_MANAGER.to_owned()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("client-ca-file", CA.to_owned()),
+        ("cluster-cidr", cluster.network.pod_cidr.clone()),
+        ("cluster-name", kubernetes.cluster_name.clone()),
+        ("cluster-signing-cert-file", CA.to_owned()),
+        ("cluster-signing-key-file", CA_KEY.to_owned()),
+        ("kubeconfig", CONTROLLER_MANAGER.to_owned()),
+        ("leader-elect", "true".to_owned()),
+        ("profiling", "false".to_owned()),
+        ("requestheader-client-ca-file", FRONT_PROXY_CA.to_owned()),
+        ("root-ca-file", CA.to_owned()),
+        (
+            "service-account-private-key-file",
+            SERVICE_ACCOUNT_KEY.to_owned(),
+        ),
+        (
+            "service-cluster-ip-range",
+            cluster.network.service_cidr.clone(),
+        ),
+        ("use-service-account-credentials", "true".to_owned()),
+    ];
+    flags(ours, &kubernetes.controller_manager)
+}
+
+fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
+    let ours = [
+        ("authentication-kubeconfig", SCHEDULER.to_owned()),
+        ("authorization-kubeconfig", SCHEDULER.to_owned()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("config", SCHEDULER_CONFIG.to_owned()),
+    ];
+    flags(ours, component)
+}

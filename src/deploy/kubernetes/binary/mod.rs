@@ -1,0 +1,75 @@
+//! Kubernetes as systemd units, with certificates of kubexm's own: all comes from this machine, and
+//! so control planes and workers join without any secret of the cluster's.
+
+mod access;
+mod admission;
+mod control_plane;
+mod files;
+mod node;
+mod programs;
+mod serving;
+
+use super::{first_control_plane, joined};
+use crate::deploy::{self, DeployError, Inputs, id};
+use crate::pki::kubernetes::ClusterPki;
+use crate::plan::{Task, TaskId};
+use crate::spec::cluster::HostSpec;
+
+/// Programs on all nodes, control planes one after another, then workers.
+pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    let (Some(first), Some(pki)) = (inputs.first(), &inputs.certificates.kubernetes) else {
+        let what = "kubernetes.type kubexm without certificates";
+        return Err(DeployError::Unsupported(what));
+    };
+    let mut tasks = Vec::new();
+    // One after another: a change that restarts API servers leaves the others to answer.
+    let mut before = deploy::etcd::ready(inputs);
+    for host in inputs.cluster.nodes() {
+        tasks.push(programs::programs(inputs, pki, host)?);
+        let task = join(inputs, pki, first, host)?;
+        if inputs.cluster.is_control_plane(&host.name) {
+            let this = task.id();
+            tasks.push(task.after(std::mem::replace(&mut before, vec![this])));
+        } else {
+            tasks.push(task.after([first_control_plane(first)]));
+        }
+    }
+    tasks.push(admission::admit(inputs, first)?);
+    Ok(tasks)
+}
+
+/// From programs to a node of the cluster; the task is that of [`joined`].
+fn join(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    first: &HostSpec,
+    host: &HostSpec,
+) -> Result<Task, DeployError> {
+    let is_first = host.name == first.name;
+    let (module, name) = match inputs.cluster.is_control_plane(&host.name) {
+        true if is_first => ("control-plane", "init"),
+        true => ("control-plane", "join"),
+        false => ("worker", "join"),
+    };
+    let mut task = Task::new(module, name, &host.name).after([
+        id("images", "pull", &host.name),
+        id("kubernetes", "programs", &host.name),
+    ]);
+    debug_assert_eq!(task.id(), joined(inputs, host));
+    task = task.step(programs::traces());
+    if let Some(own) = pki.control_planes.get(&host.name) {
+        task = control_plane::steps(inputs, pki, own, host, task)?;
+        if is_first {
+            task = access::steps(inputs, pki, host, task)?;
+        }
+    }
+    match pki.nodes.get(&host.name) {
+        Some(own) => node::steps(inputs, pki, own, host, task),
+        None => Ok(task),
+    }
+}
+
+/// The task after which nodes have their labels and their servers' certificates.
+pub(super) fn admitted(first: &HostSpec) -> TaskId {
+    id("nodes", "admit", &first.name)
+}

@@ -1,0 +1,169 @@
+//! kubelet and kube-proxy on every node, control planes included.
+
+use super::files::{self, CA, Files};
+use crate::deploy::kubernetes::config;
+use crate::deploy::{BIN, DeployError, Inputs, runtime};
+use crate::pki::kubernetes::{ClusterPki, NodePki, node_user};
+use crate::plan::Task;
+use crate::render::kubeadm::{OwnKubeProxy, OwnKubelet};
+use crate::render::kubernetes::{self as template, KubeProxyService};
+use crate::render::{self, kubelet};
+use crate::spec::HostPath;
+use crate::spec::cluster::{HostSpec, Taint};
+use crate::steps::{ManageUnit, RunScript};
+
+const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
+const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
+const KUBE_PROXY: &str = "/etc/kubernetes/kube-proxy.conf";
+const KUBE_PROXY_CONFIG: &str = "/etc/kubernetes/kube-proxy.yaml";
+const STATIC_PODS: &str = "/etc/kubernetes/manifests";
+const RESOLV_CONF: &str = "/etc/kubernetes/resolv.conf";
+
+/// Who schedules nothing to control planes, unless the user says otherwise
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
+pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
+/// Where systemd-resolved runs, `/etc/resolv.conf` names the host's own loopback, and CoreDNS would
+/// ask itself in circles (<https://coredns.io/plugins/loop/#troubleshooting>). The link may come to
+/// lead elsewhere with the host's next update: it is looked at in every install.
+const SURROUNDINGS: &str = r#"
+folder=$1 link=$2
+wanted=/etc/resolv.conf
+! systemctl is-active --quiet systemd-resolved || wanted=/run/systemd/resolve/resolv.conf
+"#;
+const ARE_THERE: &str = r#"
+[ -d "$folder" ] || { echo "$folder is not there"; exit 1; }
+[ "$(readlink "$link")" = "$wanted" ] || { echo "$link does not lead to $wanted"; exit 1; }
+"#;
+const MAKE: &str = r#"
+(umask 077; mkdir -p "$folder")
+ln -sfn "$wanted" "$link.new"
+mv -fT "$link.new" "$link"
+"#;
+const TAKE_AWAY: &str = r#"rm -f "$2"; rmdir "$1" 2>/dev/null || :"#;
+
+/// Certificates, configurations and units of both.
+pub(super) fn steps(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    own: &NodePki,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let check = format!("{SURROUNDINGS}{ARE_THERE}");
+    let make = format!("{SURROUNDINGS}{MAKE}");
+    let title = "Prepare the kubelet's surroundings";
+    let surroundings = RunScript::new("kubelet surroundings", title, &check, &make)
+        .arguments([STATIC_PODS, RESOLV_CONF])
+        .undo_script("Remove the kubelet's surroundings", TAKE_AWAY);
+    let mut kubelet_files = kubelet_files(inputs, pki, own, host)?;
+    let proxy_files = proxy_files(inputs, pki, own, host)?;
+    let mut task = task.step(surroundings);
+    let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
+    let runtime = runtime::of_cluster(inputs)?.unit().to_owned();
+    let unit = render::text("kubelet unit", &kubelet::Service { command, runtime })?;
+    kubelet_files.open("/etc/systemd/system/kubelet.service", &unit)?;
+    task = run(task, "kubelet", kubelet_files)?;
+    run(task, "kube-proxy", proxy_files)
+}
+
+/// Files with a unit among them, and the unit running.
+fn run(task: Task, name: &str, files: Files) -> Result<Task, DeployError> {
+    let mut reads = files.paths();
+    reads.push(HostPath::parse(&format!("{BIN}/{name}"))?);
+    let task = files.into_steps().into_iter().fold(task, Task::step);
+    Ok(task.step(ManageUnit {
+        name: format!("{name}.service"),
+        files: reads,
+        start: true,
+    }))
+}
+
+/// The kubelet's first client certificate is signed here, and lies in its kubeconfig: a bootstrap
+/// token would let whoever holds it become any node, this lets its node be itself. With it the
+/// kubelet asks at its first start for another one, whose key never leaves the host, keeps that in
+/// `/var/lib/kubelet/pki` and renews it by itself. Should that have expired while the host was off,
+/// it comes back to this one, which every install renews in its last 30 days.
+fn kubelet_files(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    own: &NodePki,
+    host: &HostSpec,
+) -> Result<Files, DeployError> {
+    let cluster = inputs.cluster;
+    let mut files = Files::default();
+    files.open(CA, &pki.ca.certificate)?;
+    let user = node_user(&host.name);
+    let user = (user.as_str(), &own.kubelet);
+    let kubeconfig = files::kubeconfig(cluster, pki, &files::endpoint(cluster), user)?;
+    files.secret(KUBELET, &kubeconfig)?;
+    let of_node = OwnKubelet {
+        ca: CA.to_owned(),
+        runtime: runtime::of_cluster(inputs)?.socket().to_owned(),
+        resolv_conf: RESOLV_CONF.to_owned(),
+        static_pods: STATIC_PODS.to_owned(),
+        taints: taints(inputs, host),
+    };
+    files.open(
+        KUBELET_CONFIG,
+        &config::kubelet_config(cluster, Some(of_node))?,
+    )?;
+    Ok(files)
+}
+
+fn kubelet_flags(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> std::collections::BTreeMap<String, String> {
+    let ours = [
+        ("config", KUBELET_CONFIG.to_owned()),
+        ("hostname-override", host.name.to_string()),
+        ("kubeconfig", KUBELET.to_owned()),
+        ("node-ip", host.internal_address.to_string()),
+    ];
+    let mut flags: std::collections::BTreeMap<String, String> =
+        ours.map(|(name, value)| (name.to_owned(), value)).into();
+    flags.extend(inputs.cluster.kubernetes.kubelet.extra_args.clone());
+    flags
+}
+
+/// Taints that the node registers with: the user's, or what keeps pods off a control plane.
+fn taints(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Taint> {
+    let control_plane = || Taint {
+        key: CONTROL_PLANE.to_owned(),
+        value: String::new(),
+        effect: "NoSchedule".to_owned(),
+    };
+    match (&host.taints, inputs.cluster.is_control_plane(&host.name)) {
+        (Some(taints), _) => taints.clone(),
+        (None, true) => vec![control_plane()],
+        (None, false) => Vec::new(),
+    }
+}
+
+fn proxy_files(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    own: &NodePki,
+    host: &HostSpec,
+) -> Result<Files, DeployError> {
+    let cluster = inputs.cluster;
+    let mut files = Files::default();
+    let user = ("system:kube-proxy", &own.proxy);
+    let kubeconfig = files::kubeconfig(cluster, pki, &files::endpoint(cluster), user)?;
+    files.secret(KUBE_PROXY, &kubeconfig)?;
+    let of_node = OwnKubeProxy {
+        kubeconfig: KUBE_PROXY.to_owned(),
+        node: host.name.to_string(),
+    };
+    files.open(
+        KUBE_PROXY_CONFIG,
+        &config::kube_proxy_config(cluster, Some(of_node))?,
+    )?;
+    let mut flags = cluster.kubernetes.kube_proxy.extra_args.clone();
+    flags.insert("config".to_owned(), KUBE_PROXY_CONFIG.to_owned());
+    let command = template::command(&format!("{BIN}/kube-proxy"), &flags);
+    let unit = render::text("kube-proxy unit", &KubeProxyService { command })?;
+    files.open("/etc/systemd/system/kube-proxy.service", &unit)?;
+    Ok(files)
+}

@@ -1,0 +1,214 @@
+//! Certificates of the kubelets' servers: requests that belong are approved, others are told.
+//!
+//! A kubelet asks for its server's certificate by itself, with a key that never leaves its host, and
+//! again in the last third of the certificate's year. Nothing in a cluster approves such requests
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/>), since only
+//! the one who made the nodes knows which names are theirs: so every install does, and a cluster
+//! wants one in the last 30 days of each year, as its other certificates do. Where it comes later,
+//! `kubectl logs` and `exec` fail until then and pods run on.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use serde::Deserialize;
+
+use crate::deploy::KUBECTL;
+use crate::host::Command;
+use crate::pki::request::{self, Entitled};
+use crate::plan::{Check, Step, StepContext, StepError};
+use crate::spec::HostName;
+
+/// Approves what kubelets of the cluster ask for, until the API server reaches each of them.
+pub(super) struct ApproveServing {
+    /// All nodes.
+    pub(super) nodes: Vec<Node>,
+}
+
+/// A node and what its server may be called.
+pub(super) struct Node {
+    pub(super) name: HostName,
+    pub(super) entitled: Entitled,
+}
+
+/// Says of each node whether the API server reaches it, then lists requests.
+const LOOK: &str = r#"
+printf '%s\n' "$@" | xargs -P 8 -I '{}' sh -c '
+  if said=$(KUBECTL --request-timeout=5s get --raw "/api/v1/nodes/$1/proxy/healthz" 2>&1); then
+    echo "reached $1"
+  else
+    printf "%s\n" "$said" | tail -n 1 | sed "s/^/missed $1 /"
+  fi
+' look '{}'
+echo requests
+KUBECTL --request-timeout=10s get csr --field-selector spec.signerName=kubernetes.io/kubelet-serving -o json
+"#;
+const PAUSE: Duration = Duration::from_millis(500);
+const AT_MOST: Duration = Duration::from_secs(120);
+
+/// What the cluster says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Nodes that the API server cannot reach, with the reason.
+    missed: Vec<String>,
+    /// Requests to approve, by name.
+    belong: Vec<String>,
+    /// Requests that nobody is entitled to, with the reason.
+    strange: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+    spec: Request,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    request: String,
+    username: String,
+    #[serde(default)]
+    usages: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<serde_json::Value>,
+}
+
+impl ApproveServing {
+    async fn look(&self, context: &StepContext<'_>) -> Result<Seen, StepError> {
+        let names = self.nodes.iter().map(|node| node.name.to_string());
+        let command = Command::script(LOOK.replace("KUBECTL", KUBECTL), names);
+        let action = "look at nodes' servers";
+        let output = context.host.run(command.describe(action)).await?;
+        let text = StepError::unless_done(action, output)?.text();
+        self.read(&text)
+            .map_err(|reason| StepError::Other(format!("{action}: {reason}")))
+    }
+
+    fn read(&self, text: &str) -> Result<Seen, String> {
+        let (reports, requests) = text
+            .split_once("requests\n")
+            .ok_or_else(|| "kubectl's answer was cut off".to_owned())?;
+        let list: List = serde_json::from_str(requests)
+            .map_err(|error| format!("kubectl's list of requests cannot be read: {error}"))?;
+        let mut seen = Seen::default();
+        for node in &self.nodes {
+            let reached = format!("reached {}", node.name);
+            if !reports.lines().any(|line| line == reached) {
+                let missed = format!("missed {} ", node.name);
+                let reason = reports.lines().find_map(|line| line.strip_prefix(&missed));
+                let reason = reason.unwrap_or("no answer");
+                seen.missed.push(format!("{}: {reason}", node.name));
+            }
+        }
+        // Whatever is approved, denied or failed has been decided on.
+        let pending = list
+            .items
+            .iter()
+            .filter(|item| item.status.conditions.is_empty());
+        for item in pending {
+            match self.judge(&item.spec) {
+                Ok(()) => seen.belong.push(item.metadata.name.clone()),
+                Err(reason) => {
+                    let name = &item.metadata.name;
+                    seen.strange
+                        .push(format!("{name} of {}: {reason}", item.spec.username));
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether the requestor is a node of the cluster that asks for its own server's certificate.
+    fn judge(&self, request: &Request) -> Result<(), String> {
+        let mut nodes = self.nodes.iter();
+        let node = nodes
+            .find(|node| node.entitled.common_name == request.username)
+            .ok_or("is no node of this cluster")?;
+        let may = ["digital signature", "key encipherment", "server auth"];
+        let serves = request.usages.iter().any(|usage| usage == "server auth");
+        if !serves
+            || !request
+                .usages
+                .iter()
+                .all(|usage| may.contains(&usage.as_str()))
+        {
+            return Err(format!("asks for the usages {}", request.usages.join(", ")));
+        }
+        let pem = base64::engine::general_purpose::STANDARD
+            .decode(&request.request)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .ok_or("is not PEM in base64")?;
+        request::judge(&pem, &node.entitled)
+    }
+}
+
+#[async_trait]
+impl Step for ApproveServing {
+    fn id(&self) -> String {
+        "kubelets' server certificates".to_owned()
+    }
+
+    fn describe(&self) -> String {
+        "Approve the kubelets' server certificates".to_owned()
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let seen = self.look(context).await?;
+        Ok(match (seen.belong.len(), seen.missed.first()) {
+            (0, None) => Check::Satisfied,
+            (0, Some(missed)) => Check::Needed(missed.clone()),
+            (count, _) => Check::Needed(format!("{count} requests wait")),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let began = Instant::now();
+        loop {
+            let seen = self.look(context).await?;
+            if !seen.belong.is_empty() {
+                let script = format!("{KUBECTL} certificate approve \"$@\" >/dev/null");
+                let command = Command::script(script, seen.belong);
+                let output = context.host.run(command.describe(self.describe())).await?;
+                StepError::unless_done(&self.describe(), output)?;
+                continue;
+            }
+            if seen.missed.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() >= AT_MOST {
+                return Err(StepError::Other(complaint(&seen)));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+fn complaint(seen: &Seen) -> String {
+    let mut text = format!(
+        "the API server cannot call the kubelet of\n  {}",
+        seen.missed.join("\n  ")
+    );
+    if !seen.strange.is_empty() {
+        text.push_str("\nThese requests for certificates were not approved:\n  ");
+        text.push_str(&seen.strange.join("\n  "));
+    }
+    text.push_str("\nSee journalctl -u kubelet there, and kubectl get csr.");
+    text
+}

@@ -1,0 +1,56 @@
+//! What a cluster file says of Kubernetes' programs, for any way to run them.
+
+use std::collections::BTreeMap;
+
+use crate::render::kubeadm::{self as template, OwnKubeProxy, OwnKubelet};
+use crate::render::{self, RenderError, merge};
+use crate::spec::cluster::{Cluster, Component};
+
+/// A program's flags, feature gates among them.
+pub(super) fn flags(component: &Component) -> BTreeMap<String, String> {
+    let mut flags = component.extra_args.clone();
+    if !component.feature_gates.is_empty() {
+        let gates = component.feature_gates.iter();
+        let gates: Vec<String> = gates.map(|(name, on)| format!("{name}={on}")).collect();
+        flags.insert("feature-gates".to_owned(), gates.join(","));
+    }
+    flags
+}
+
+/// KubeletConfiguration, with what is one node's where kubeadm does not fill that in.
+pub(super) fn kubelet_config(
+    cluster: &Cluster,
+    own: Option<OwnKubelet>,
+) -> Result<String, RenderError> {
+    let what = "kubelet configuration";
+    let kubelet = &cluster.kubernetes.kubelet;
+    let text = render::text(
+        what,
+        &template::Kubelet {
+            dns_address: cluster.network.dns_address.to_string(),
+            dns_domain: cluster.kubernetes.dns_domain.clone(),
+            feature_gates: kubelet.feature_gates.clone(),
+            own,
+        },
+    )?;
+    merge::yaml(what, text, &kubelet.extra_config)
+}
+
+/// KubeProxyConfiguration, with what is one node's where kubeadm does not give that.
+pub(super) fn kube_proxy_config(
+    cluster: &Cluster,
+    own: Option<OwnKubeProxy>,
+) -> Result<String, RenderError> {
+    let what = "kube-proxy configuration";
+    let kube_proxy = &cluster.kubernetes.kube_proxy;
+    let text = render::text(
+        what,
+        &template::KubeProxy {
+            mode: cluster.kubernetes.proxy_mode.name().to_owned(),
+            pod_cidr: cluster.network.pod_cidr.clone(),
+            feature_gates: kube_proxy.feature_gates.clone(),
+            own,
+        },
+    )?;
+    merge::yaml(what, text, &kube_proxy.extra_config)
+}

@@ -1,0 +1,79 @@
+# shellcheck shell=bash disable=SC2154 # `work` is the caller's
+# What stands on this side of the bridge, none of it part of the product: haproxy for a site's load
+# balancer, an etcd for a site's etcd. Sourced; the caller sets `work`, `lab`, `name` and `programs`,
+# and calls `end_background` when it ends.
+
+outside_started() { cut -d')' -f2 "/proc/$1/stat" 2>/dev/null | cut -d' ' -f21; }
+background() { # COMMAND...: recorded with its start time, so that a recycled PID is never ended
+  setsid "$@" >>"$work/background.log" 2>&1 </dev/null &
+  echo "$! $(outside_started $!)" >>"$work/pids"
+}
+end_background() {
+  local pid start
+  [ -e "$work/pids" ] || return 0
+  while read -r pid start; do
+    [ "$(outside_started "$pid")" != "$start" ] || kill "$pid" 2>/dev/null || true
+  done <"$work/pids"
+}
+outside_programs() { # what this machine must have
+  local pair
+  for pair in haproxy:haproxy openssl:openssl; do
+    command -v "${pair%:*}" >/dev/null || [ -x "/usr/sbin/${pair%:*}" ] ||
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${pair#*:}" >/dev/null
+  done
+}
+# An address of its own on the bridge of the driver's side; it goes with the bridge. Sets `outside`.
+outside_address() {
+  local first
+  first=$(sed -n 's/^node1 //p' "$("$lab" dir "$name")/hosts")
+  outside=${first%.*}.2
+  ip addr add "$outside/24" dev "$(ip -o -4 addr show to "${first%.*}.1/32" | awk '{ print $2 }')"
+}
+load_balancer() { # HOST...: to these control planes
+  local host
+  {
+    cat <<EOF
+defaults
+  mode tcp
+  timeout connect 3s
+  timeout client 10m
+  timeout server 10m
+frontend api
+  bind $outside:6443
+  default_backend control-planes
+backend control-planes
+  option httpchk GET /readyz
+  default-server check check-ssl verify none inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
+EOF
+    for host in "$@"; do sed -n "s/^$host \(.*\)/  server $host \1:6443/p" "$("$lab" dir "$name")/hosts"; done
+  } >"$work/haproxy.cfg"
+  background "$(PATH=$PATH:/usr/sbin command -v haproxy)" -db -f "$work/haproxy.cfg"
+}
+authority() { # NAME
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
+    -keyout "$work/etcd-pki/$1.key" -out "$work/etcd-pki/$1.crt" 2>/dev/null
+}
+leaf() { # NAME EXTENSIONS: signed by the authority `ca`
+  local pki=$work/etcd-pki
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \
+    -keyout "$pki/$1.key" -out "$pki/$1.csr" 2>/dev/null
+  openssl x509 -req -in "$pki/$1.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -days 2 \
+    -extfile <(printf '%s\n' "$2") -out "$pki/$1.crt" 2>/dev/null
+}
+outside_etcd() { # VERSION: over TLS, with the files ca, server and client in etcd-pki
+  local pki=$work/etcd-pki
+  etcd_programs=$programs/etcd-$1
+  mkdir -p "$pki"
+  authority ca
+  leaf server "$(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth,clientAuth' "$outside")"
+  leaf client extendedKeyUsage=clientAuth
+  background "$etcd_programs/etcd" --name outside --data-dir "$work/etcd" --logger zap --log-level warn \
+    --listen-client-urls "https://$outside:2379" --advertise-client-urls "https://$outside:2379" \
+    --listen-peer-urls http://127.0.0.1:0 --cert-file "$pki/server.crt" --key-file "$pki/server.key" \
+    --client-cert-auth --trusted-ca-file "$pki/ca.crt"
+}
+etcdctl() {
+  local pki=$work/etcd-pki
+  "$etcd_programs/etcdctl" --endpoints "https://$outside:2379" --cacert "$pki/ca.crt" \
+    --cert "$pki/client.crt" --key "$pki/client.key" "$@"
+}

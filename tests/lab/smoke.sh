@@ -1,0 +1,238 @@
+# shellcheck shell=bash disable=SC2154 # `work` is the caller's
+# What every cluster must do, whoever installed it. Sourced after checks.sh; the caller sets `work`
+# and gives `kubectl`. `smoke IMAGE` takes the agnhost image of the bundle.
+
+smoke_kubectl() { kubectl -n smoke "$@"; }
+smoke_in() { # POD COMMAND...
+  local pod=$1
+  shift
+  smoke_kubectl exec "$pod" -- "$@"
+}
+smoke_pod() { smoke_kubectl get pods -l "app=$1" -o 'jsonpath={.items[0].metadata.name}'; }
+smoke_rolled_out() { smoke_kubectl rollout status "$1" --timeout=180s; }
+smoke_ready() { # DEPLOYMENT COUNT
+  smoke_kubectl get deployment "$1"
+  [ "$(smoke_kubectl get deployment "$1" -o 'jsonpath={.status.readyReplicas}')" = "$2" ]
+}
+
+smoke_objects() { # IMAGE: prints everything that is applied at first
+  cat <<EOF
+apiVersion: v1
+kind: Namespace
+metadata: {name: smoke}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: smoke}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+        - name: web
+          image: $1
+          args: [netexec, --http-port=8080]
+          ports: [{containerPort: 8080}]
+          readinessProbe: {httpGet: {path: /hostname, port: 8080}, periodSeconds: 1}
+          # A pod that is going away answers until everybody knows.
+          lifecycle: {preStop: {exec: {command: [sleep, "3"]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: smoke}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080, nodePort: 30080}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: smoke}
+data: {greeting: hello from a config map}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password, namespace: smoke}
+stringData: {word: hello from a secret}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: smoke}
+spec:
+  capacity: {storage: 10Mi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: smoke
+  hostPath: {path: /var/lib/kubelet/smoke, type: DirectoryOrCreate}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: smoke}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: smoke
+  resources: {requests: {storage: 10Mi}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: everywhere, namespace: smoke}
+spec:
+  selector: {matchLabels: {app: everywhere}}
+  template:
+    metadata: {labels: {app: everywhere}}
+    spec:
+      tolerations: [{operator: Exists}]
+      terminationGracePeriodSeconds: 1
+      containers:
+        - name: everywhere
+          image: $1
+          args: [netexec, --http-port=8080]
+          env:
+            - name: WORD
+              valueFrom: {secretKeyRef: {name: password, key: word}}
+          volumeMounts:
+            - {name: settings, mountPath: /settings}
+            - {name: password, mountPath: /password}
+      volumes:
+        - {name: settings, configMap: {name: settings}}
+        - {name: password, secret: {secretName: password}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: writer, namespace: smoke}
+spec:
+  completions: 2
+  template:
+    metadata: {labels: {app: writer}}
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: writer
+          image: $1
+          command: [sh, -c, "echo written >>/data/words; echo the job is done"]
+          volumeMounts: [{name: data, mountPath: /data}]
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+EOF
+}
+
+smoke_apply() { smoke_objects "$1" | kubectl apply -f -; }
+smoke_by_name() { # from a pod, through CoreDNS and the service's address
+  local client
+  client=$(smoke_pod everywhere)
+  smoke_in "$client" curl -sSf -m 5 http://web.smoke.svc.cluster.local/hostname | grep ^web-
+}
+smoke_answers_by() { # COUNT: so many different pods answer
+  local client
+  client=$(smoke_pod everywhere)
+  # shellcheck disable=SC2016 # expands in the pod
+  smoke_in "$client" sh -c 'for n in $(seq 60); do curl -sSf -m 5 http://web/hostname; echo; done' | sort -u >"$work/answers"
+  cat "$work/answers"
+  [ "$(grep -c ^web- "$work/answers")" -ge "$1" ]
+}
+smoke_short_name() { smoke_in "$(smoke_pod everywhere)" curl -sSf -m 5 http://web/hostname; }
+smoke_api_from_pod() { # its service account is known, and may do nothing
+  # shellcheck disable=SC2016 # expands in the pod
+  smoke_in "$(smoke_pod everywhere)" sh -c 'cd /var/run/secrets/kubernetes.io/serviceaccount &&
+    curl -sS -m 10 --cacert ca.crt -H "Authorization: Bearer $(cat token)" \
+      https://kubernetes.default.svc/api/v1/namespaces/smoke/secrets' | tee "$work/answer"
+  grep -q 'system:serviceaccount:smoke:default' "$work/answer" && grep -q '"code": 403' "$work/answer"
+}
+smoke_everywhere() { # pods of every node reach pods of every node
+  local from to
+  for from in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].metadata.name}'); do
+    for to in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].status.podIP}'); do
+      smoke_in "$from" curl -sSf -m 5 "http://$to:8080/hostname" || { echo "$from does not reach $to"; return 1; }
+    done
+  done
+}
+smoke_node_port() { # every node leads to the service
+  local address
+  for address in $(kubectl get nodes -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'); do
+    curl -sSf -m 5 "http://$address:30080/hostname" || { echo "$address does not answer"; return 1; }
+  done
+}
+smoke_exec() { [ "$(smoke_in "$1" hostname)" = "$1" ]; }
+smoke_logs() { smoke_kubectl logs "$1" | grep -i 'Started HTTP server on port 8080'; }
+smoke_on_every_node() { # COMMAND: with the pod of each node
+  local pod
+  for pod in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].metadata.name}'); do
+    "$@" "$pod" || { echo "$pod fails"; return 1; }
+  done
+}
+smoke_port_forward() {
+  local pid status=0
+  kubectl -n smoke port-forward service/web 18080:80 --address 127.0.0.1 >"$work/forward.log" 2>&1 &
+  pid=$!
+  until_true 20 grep -q Forwarding "$work/forward.log" &&
+    curl -sSf -m 5 http://127.0.0.1:18080/hostname | grep ^web- || status=1
+  kill "$pid"
+  wait "$pid" 2>/dev/null || true
+  cat "$work/forward.log"
+  return $status
+}
+smoke_update() { # while the service answers without a gap
+  local client pid status=0
+  client=$(smoke_pod everywhere)
+  # shellcheck disable=SC2016 # expands in the pod
+  smoke_in "$client" sh -c 'until [ -e /tmp/stop ]; do
+    curl -sSf -m 5 http://web/hostname >/dev/null || echo missed
+    sleep 0.1
+  done; echo asked' >"$work/asked" 2>&1 &
+  pid=$!
+  smoke_kubectl set env deployment/web ROUND=two && smoke_rolled_out deployment/web || status=1
+  smoke_in "$client" touch /tmp/stop
+  wait "$pid" || status=1
+  cat "$work/asked"
+  # Old pods may still be going.
+  [ "$status" = 0 ] && grep -q asked "$work/asked" && ! grep -q missed "$work/asked" &&
+    until_true 30 smoke_second_round
+}
+smoke_second_round() { smoke_in "$(smoke_pod web)" printenv ROUND | grep -x two; }
+smoke_settings() { # POD
+  smoke_in "$1" cat /settings/greeting | grep -x 'hello from a config map' &&
+    smoke_in "$1" cat /password/word | grep -x 'hello from a secret' &&
+    smoke_in "$1" printenv WORD | grep -x 'hello from a secret'
+}
+smoke_job() {
+  smoke_kubectl wait --for=condition=complete --timeout=120s job/writer &&
+  smoke_kubectl logs -l app=writer | grep 'the job is done'
+}
+smoke_volume() { # what two pods of the job wrote one after another is there for a third
+  smoke_kubectl get pvc data -o 'jsonpath={.status.phase}' | grep -x Bound &&
+  smoke_kubectl run reader --restart=Never --image="$1" --overrides='{"spec": {
+    "containers": [{"name": "reader", "image": "'"$1"'", "command": ["sh", "-c", "cat /data/words"],
+      "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+    "nodeName": "'"$(smoke_kubectl get pods -l app=writer -o 'jsonpath={.items[0].spec.nodeName}')"'",
+    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}' &&
+  smoke_kubectl wait --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s pod/reader &&
+  smoke_kubectl logs reader | grep -x written
+}
+smoke_gone() { smoke_kubectl get pods 2>&1 | grep -q 'No resources found'; }
+
+smoke() { # IMAGE
+  must "objects are taken" smoke_apply "$1"
+  must "a deployment comes up" smoke_rolled_out deployment/web
+  must "a pod runs on every node" smoke_rolled_out daemonset/everywhere
+  check "a service is found by its whole name" until_true 30 smoke_by_name
+  check "and by its short one" smoke_short_name
+  smoke_kubectl scale deployment/web --replicas=3 >/dev/null
+  check "it scales" smoke_rolled_out deployment/web
+  check "to three pods" smoke_ready web 3
+  check "which all answer behind the service" smoke_answers_by 3
+  check "pods of all nodes reach each other" smoke_everywhere
+  check "every node's port leads to the service" smoke_node_port
+  check "a pod's service account is known to the API server" smoke_api_from_pod
+  check "exec works on every node" smoke_on_every_node smoke_exec
+  check "logs work on every node" smoke_on_every_node smoke_logs
+  check "port-forward works" smoke_port_forward
+  check "config maps and secrets are in pods of every node" smoke_on_every_node smoke_settings
+  check "an update rolls and the service answers all the time" smoke_update
+  check "a job runs to its end" smoke_job
+  check "a volume keeps what was written" smoke_volume "$1"
+  kubectl delete namespace smoke --wait=false >/dev/null
+  kubectl delete pv smoke --wait=false >/dev/null
+  check "a namespace goes with all in it" until_true 90 smoke_gone
+}
