@@ -37,17 +37,18 @@ pub struct Offer {
     pub images_kib: u64,
     /// KiB of all binaries.
     pub files_kib: u64,
+    /// The folder that images and containers grow in.
+    pub runtime_dir: String,
 }
 
 /// Where files arrive before they are put into place.
 const STAGING: &str = "/var/lib/kubexm";
-const RUNTIME: &str = "/var/lib/containerd";
 const PROGRAMS: &str = "/usr/local";
 
-/// The paths whose room [`check`] wants to know.
-pub fn paths(cluster: &Cluster) -> [&str; 4] {
+/// The paths whose room [`check`] wants to know; `runtime` is the container runtime's data folder.
+pub fn paths<'a>(cluster: &'a Cluster, runtime: &'a str) -> [&'a str; 4] {
     let registry = cluster.registry.data_dir.as_str();
-    [STAGING, RUNTIME, PROGRAMS, registry]
+    [STAGING, runtime, PROGRAMS, registry]
 }
 
 /// Least memory of a control plane in KiB: kubeadm's own figure
@@ -160,7 +161,7 @@ impl Checker<'_> {
 
     /// Paths on one file system need their room together.
     fn room(&mut self) {
-        let cluster = self.cluster;
+        let (cluster, runtime) = (self.cluster, self.offer.runtime_dir.as_str());
         let unpacked = if cluster.is_control_plane(self.name) {
             2
         } else {
@@ -169,7 +170,7 @@ impl Checker<'_> {
         let mut needs = vec![
             (STAGING, self.offer.files_kib),
             (PROGRAMS, self.offer.files_kib),
-            (RUNTIME, self.offer.images_kib * unpacked),
+            (runtime, self.offer.images_kib * unpacked),
         ];
         if cluster.roles.registry.contains(self.name) {
             needs.push((cluster.registry.data_dir.as_str(), self.offer.images_kib));
@@ -202,8 +203,9 @@ impl Checker<'_> {
 
     /// Below its eviction thresholds a kubelet is Ready and takes no pod.
     fn disk_pressure(&mut self) {
-        let size = self.facts.number(&format!("size_{RUNTIME}"));
-        let Some(((free, mount), size)) = self.facts.free(RUNTIME).zip(size) else {
+        let runtime = self.offer.runtime_dir.as_str();
+        let size = self.facts.number(&format!("size_{runtime}"));
+        let Some(((free, mount), size)) = self.facts.free(runtime).zip(size) else {
             return;
         };
         let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
@@ -351,7 +353,8 @@ impl Checker<'_> {
                 "kubeadm reset, or take another host",
             );
         }
-        if self.facts.is("containerd") || self.facts.is("docker") {
+        let mut runtimes = ["containerd", "docker", "crio", "isulad"].into_iter();
+        if runtimes.any(|name| self.facts.is(name)) {
             self.error(
                 "has a container runtime that kubexm did not install",
                 "remove it: kubexm will not overwrite it",

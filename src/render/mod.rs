@@ -2,7 +2,11 @@
 //! loops and presence.
 
 pub mod containerd;
+pub mod cri;
+pub mod crio;
+pub mod docker;
 mod filters;
+pub mod isulad;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod merge;

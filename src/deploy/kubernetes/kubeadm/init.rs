@@ -25,8 +25,8 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             title: "Run kubeadm init".to_owned(),
             command: format!("export PATH={BIN}:$PATH; kubeadm init --config {path} >/dev/null"),
             input: None,
-            cleanup: undo::cleanup(),
-            undo: vec![undo::undo()],
+            cleanup: undo::cleanup(inputs),
+            undo: vec![undo::undo(inputs)],
         }))
 }
 

@@ -37,7 +37,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         "the kubelet's and etcd's folders",
         &FOLDERS,
     )?;
-    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs)?)?;
+    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs))?;
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
         .step(folders)

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::deploy::BIN;
+use crate::deploy::{BIN, Inputs, runtime};
 use crate::spec::cluster::HostSpec;
 use crate::steps::Undo;
 
-/// Takes back all that kubeadm, the kubelet and kube-proxy did on a host.
+/// Takes back all that kubeadm, the kubelet and kube-proxy did on a host. Its argument is the
+/// runtime's socket.
 const RESET: &str = r#"
 export PATH=/usr/local/bin:$PATH
 systemctl stop kubelet 2>/dev/null || :
@@ -15,7 +16,7 @@ if command -v kubeadm >/dev/null; then
   # one off etcd's members, would only wait for those that are gone already.
   rm -f /etc/kubernetes/admin.conf
   kubeadm reset -f --skip-phases=remove-etcd-member \
-    --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
+    --cri-socket "$1" >/dev/null 2>&1 || :
 fi
 systemctl stop kubepods.slice 2>/dev/null || :
 for link in cni0 flannel.1 flannel-v6.1 kube-ipvs0; do ip link del "$link" 2>/dev/null || :; done
@@ -36,11 +37,11 @@ fi
 rm -f /var/lib/kubexm/done/kubeadm-*
 "#;
 
-/// Takes back what a try of init or join left that did not come through.
+/// Takes back what a try of init or join left that did not come through; `$socket` is the runtime's.
 const CLEANUP: &str = r#"
 rm -f /etc/kubernetes/admin.conf
 kubeadm reset -f --skip-phases=remove-etcd-member \
-  --cri-socket unix:///run/containerd/containerd.sock >/dev/null || :
+  --cri-socket "$socket" >/dev/null || :
 rm -rf /var/lib/etcd/member
 "#;
 
@@ -67,23 +68,30 @@ fi
 "#;
 
 /// Cleans up after a try of init, or of a join that adds no member to etcd.
-pub(super) fn cleanup() -> String {
-    format!("export PATH={BIN}:$PATH\n{CLEANUP}")
+pub(super) fn cleanup(inputs: &Inputs<'_>) -> String {
+    let socket = socket(inputs);
+    format!("export PATH={BIN}:$PATH socket={socket}\n{CLEANUP}")
 }
 
 /// Cleans up after a try to join with a member of the stacked etcd; `first` has another.
-pub(super) fn cleanup_member(first: &HostSpec, host: &HostSpec) -> String {
+pub(super) fn cleanup_member(inputs: &Inputs<'_>, first: &HostSpec, host: &HostSpec) -> String {
     let peer = SocketAddr::new(host.internal_address, 2380);
-    let name = &first.name;
-    format!("export PATH={BIN}:$PATH first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}")
+    let (name, socket) = (&first.name, socket(inputs));
+    format!(
+        "export PATH={BIN}:$PATH socket={socket} first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}"
+    )
 }
 
 /// How a reset takes back what kubeadm did.
-pub(super) fn undo() -> Undo {
+pub(super) fn undo(inputs: &Inputs<'_>) -> Undo {
     let title = "Reset kubeadm, pods and rules".to_owned();
     Undo::Script {
         title,
         script: RESET.to_owned(),
-        arguments: Vec::new(),
+        arguments: vec![socket(inputs).to_owned()],
     }
+}
+
+fn socket(inputs: &Inputs<'_>) -> &'static str {
+    runtime::of_cluster(inputs).socket()
 }
