@@ -25,7 +25,7 @@ pub struct Catalog {
 pub struct Component {
     /// Its name in manifests and locks.
     pub name: String,
-    /// Address of the file, with `{version}` and `{arch}`.
+    /// Address of the file, with `{version}` and `{arch}`, or `{machine}` for the kernel's name of it.
     url: Option<String>,
     /// How the file is packed.
     format: Option<FileFormat>,
@@ -89,11 +89,12 @@ struct KnownSigner {
     issuer: String,
 }
 
+/// What goes with a minor of Kubernetes, by component.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compatibility {
     kubernetes: String,
-    containerd: semver::VersionReq,
+    components: BTreeMap<String, semver::VersionReq>,
 }
 
 /// The catalog cannot answer.
@@ -295,15 +296,12 @@ impl Catalog {
                 ));
                 continue;
             };
-            for file in lock
-                .files
-                .iter()
-                .filter(|file| file.component == "containerd")
-            {
-                if !known.containerd.matches(file.version.semver()) {
+            for file in &lock.files {
+                let wanted = known.components.get(&file.component);
+                if let Some(wanted) = wanted.filter(|w| !w.matches(file.version.semver())) {
                     findings.push(format!(
-                        "containerd {} does not go with Kubernetes {version}: it wants {}",
-                        file.version, known.containerd
+                        "{} {} does not go with Kubernetes {version}: it wants {wanted}",
+                        file.component, file.version
                     ));
                 }
             }
@@ -330,6 +328,7 @@ fn fill(template: &str, version: &Version, arch: Arch) -> String {
     template
         .replace("{version}", &version.to_string())
         .replace("{arch}", arch.name())
+        .replace("{machine}", arch.machine())
 }
 
 /// One of the files at the top of `manifests/`.

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 
 use super::Failure;
 use crate::bundle::Whole;
-use crate::deploy::{Certificates, EtcdCertificates, Inputs, Machine};
+use crate::deploy::{self, Certificates, EtcdCertificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
 use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
@@ -110,7 +110,7 @@ pub async fn gather(
     cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
 ) -> Result<BTreeMap<HostName, Facts>, Failure> {
-    let paths = preflight::paths(cluster);
+    let paths = preflight::paths(cluster, deploy::runtime_data_dir(cluster));
     let gather = async |name: &HostName, host: &Arc<dyn Host>| {
         (name.clone(), Facts::gather(host.as_ref(), &paths).await)
     };
@@ -171,6 +171,7 @@ pub async fn preflight(
             .collect(),
         images_kib: content.saturating_sub(files) / 1024,
         files_kib: files / 1024,
+        runtime_dir: deploy::runtime_data_dir(cluster).to_owned(),
     };
     let mut findings = preflight::check(cluster, facts, &offer);
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{BIN, DeployError, Inputs, kubernetes, load_balancer, network, registry, runtime};
+use super::runtime::{self, Holds};
+use super::{BIN, DeployError, Inputs, kubernetes, load_balancer, network, registry};
 use crate::plan::Task;
 use crate::spec::ImageRef;
 use crate::spec::cluster::HostSpec;
 use crate::steps::RunScript;
 
-/// Shims live on when containerd stops: pods must end before their files go.
+/// Pods live on when their runtime stops: they must end before their files go.
 pub(super) const STOP_PODS: &str = r#"
 export PATH=/usr/local/bin:$PATH
 command -v crictl >/dev/null || exit 0
@@ -24,8 +25,13 @@ pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
     images
 }
 
-/// Those of them that a node runs whatever is scheduled to it.
-fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
+/// Those that a node holds before any pod asks for them.
+pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
+    if runtime::of_cluster(inputs).holds() == Holds::Everything {
+        let all = inputs.lock.images.iter().map(|image| &image.name);
+        let named = all.filter(|name| name.tag().is_some());
+        return named.map(ImageRef::to_string).collect();
+    }
     let control_plane = inputs.cluster.is_control_plane(&host.name);
     let mut images: BTreeSet<ImageRef> = kubernetes::images(inputs)
         .into_iter()
@@ -45,8 +51,9 @@ fn is_of_every_node(image: &ImageRef) -> bool {
 pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let images = of_node(inputs, host);
     let title = format!("Pull and pin {} images", images.len());
-    let path = format!("export PATH={BIN}:$PATH\n");
-    let scripts = runtime::of_cluster(inputs)?.images();
+    let registry = inputs.registry_address();
+    let path = format!("export PATH={BIN}:$PATH registry={registry}\n");
+    let scripts = runtime::of_cluster(inputs).images();
     let step = RunScript::new(
         "pinned images",
         title,

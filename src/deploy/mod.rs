@@ -16,6 +16,8 @@ mod unseen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use runtime::data_dir as runtime_data_dir;
+
 use crate::bundle::lock::{KubeadmFacts, LockedFile};
 use crate::bundle::{Blobs, Lock};
 use crate::pki::Pair;
@@ -125,7 +127,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     plan.tasks.extend(registry::tasks(inputs)?);
     plan.tasks.extend(etcd::tasks(inputs)?);
     plan.tasks.extend(load_balancer::tasks(inputs)?);
-    let runtime = runtime::of_cluster(inputs)?;
+    let runtime = runtime::of_cluster(inputs);
     for host in inputs.cluster.nodes() {
         plan.tasks.push(runtime.install(inputs, host)?);
         plan.tasks.push(images::pull(inputs, host)?);
@@ -202,8 +204,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
 /// What the cluster needs besides Kubernetes' own programs, by catalog name.
 fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
     let cluster = inputs.cluster;
-    let runtime = runtime::of(cluster.runtime.kind);
-    let mut components = runtime.map_or(Vec::new(), |runtime| runtime.components().to_vec());
+    let mut components = runtime::of_cluster(inputs).components().to_vec();
     components.extend(registry::components());
     components.extend(load_balancer::components(cluster));
     components

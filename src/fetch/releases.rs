@@ -41,7 +41,10 @@ pub async fn newest(
             }
             versions
         }
-        Releases::Feed(address) => tags(&http.text(&label, &parse(address)?, LARGEST).await?),
+        Releases::Feed(address) => {
+            let feed = http.text(&label, &parse(address)?, LARGEST).await?;
+            tags(&feed, component)
+        }
     };
     choose(versions, current).ok_or_else(|| FetchError::Content {
         what: label,
@@ -54,11 +57,13 @@ fn parse(address: &str) -> Result<url::Url, FetchError> {
 }
 
 /// The released versions that an Atom feed links to. A feed is not parsed any further: links are all
-/// that it is asked for.
-fn tags(feed: &str) -> Vec<Version> {
+/// that it is asked for. A tag may begin with the component's name, as in `docker-v29.0.0`.
+fn tags(feed: &str, component: &str) -> Vec<Version> {
     let after = feed.split(TAG).skip(1);
     let tag = after.filter_map(|rest| rest.split(['"', '<', '&', '?', ' ']).next());
-    tag.filter_map(version).collect()
+    let named = format!("{component}-");
+    tag.filter_map(|tag| version(tag.strip_prefix(&named).unwrap_or(tag)))
+        .collect()
 }
 
 /// A release's version; pre-releases are none.
@@ -85,9 +90,13 @@ mod tests {
             <link href="https://github.com/c/c/releases/tag/v2.5.0-rc.1"/>
             <link href="https://github.com/c/c/releases/tag/v2.3.9"/>
             <link href="https://github.com/c/c/releases/tag/api/v9.0.0"/></entry></feed>"#;
-        let newest = choose(tags(feed), &Version::new(2, 3, 7)).unwrap();
+        let newest = choose(tags(feed, "containerd"), &Version::new(2, 3, 7)).unwrap();
         assert_eq!(newest.of_all, Version::new(2, 4, 0));
         assert_eq!(newest.of_minor, Some(Version::new(2, 3, 9)));
-        assert_eq!(choose(tags("<html>"), &Version::new(2, 3, 7)), None);
+        assert_eq!(choose(tags("<html>", "x"), &Version::new(2, 3, 7)), None);
+        let feed = r#"<link href="https://github.com/moby/moby/releases/tag/docker-v29.8.1"/>
+            <link href="https://github.com/moby/moby/releases/tag/v2.0.0-beta.24"/>
+            <link href="https://github.com/moby/moby/releases/tag/api%2Fv1.56.1"/>"#;
+        assert_eq!(tags(feed, "docker"), [Version::new(29, 8, 1)]);
     }
 }

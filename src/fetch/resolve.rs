@@ -162,6 +162,13 @@ impl Resolver<'_> {
             size: locked.map(|locked| locked.size),
         };
         let (digest, size) = self.http.download(&wanted).await?;
+        if locked.is_none() && checksum == ChecksumSource::FirstSeen {
+            self.http.events().note(format!(
+                "{}: its publisher serves no checksum; the lock fixes what came now, sha256:{}",
+                file.file_name,
+                digest.hex()
+            ));
+        }
         let members = match (locked, file.format) {
             (Some(locked), _) => locked.members.clone(),
             (None, FileFormat::Binary) => Vec::new(),

@@ -37,17 +37,19 @@ pub struct Offer {
     pub images_kib: u64,
     /// KiB of all binaries.
     pub files_kib: u64,
+    /// The folder that images and containers grow in.
+    pub runtime_dir: String,
 }
 
 /// Where files arrive before they are put into place.
 const STAGING: &str = "/var/lib/kubexm";
-const RUNTIME: &str = "/var/lib/containerd";
 const PROGRAMS: &str = "/usr/local";
 
-/// The paths of which [`check`] wants to know whether they are there, and what room there is.
-pub fn paths(cluster: &Cluster) -> Vec<String> {
+/// The paths of which [`check`] wants to know whether they are there, and what room there is;
+/// `runtime` is the container runtime's data folder.
+pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     let registry = cluster.registry.data_dir.as_str();
-    let mut paths: Vec<String> = [STAGING, RUNTIME, PROGRAMS, registry]
+    let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
         .map(str::to_owned)
         .to_vec();
     if let Etcd::Kubexm { data_dir, .. } = &cluster.etcd {
@@ -182,7 +184,7 @@ impl Checker<'_> {
 
     /// Paths on one file system need their room together.
     fn room(&mut self) {
-        let cluster = self.cluster;
+        let (cluster, runtime) = (self.cluster, self.offer.runtime_dir.as_str());
         let unpacked = if cluster.is_control_plane(self.name) {
             2
         } else {
@@ -191,7 +193,7 @@ impl Checker<'_> {
         let mut needs = vec![
             (STAGING, self.offer.files_kib),
             (PROGRAMS, self.offer.files_kib),
-            (RUNTIME, self.offer.images_kib * unpacked),
+            (runtime, self.offer.images_kib * unpacked),
         ];
         if cluster.roles.registry.contains(self.name) {
             needs.push((cluster.registry.data_dir.as_str(), self.offer.images_kib));
@@ -227,8 +229,9 @@ impl Checker<'_> {
 
     /// Below its eviction thresholds a kubelet is Ready and takes no pod.
     fn disk_pressure(&mut self) {
-        let size = self.facts.number(&format!("size_{RUNTIME}"));
-        let Some(((free, mount), size)) = self.facts.free(RUNTIME).zip(size) else {
+        let runtime = self.offer.runtime_dir.as_str();
+        let size = self.facts.number(&format!("size_{runtime}"));
+        let Some(((free, mount), size)) = self.facts.free(runtime).zip(size) else {
             return;
         };
         let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
@@ -376,7 +379,8 @@ impl Checker<'_> {
                 "kubeadm reset, or take another host",
             );
         }
-        if self.facts.is("containerd") || self.facts.is("docker") {
+        let mut runtimes = ["containerd", "docker", "crio", "isulad"].into_iter();
+        if runtimes.any(|name| self.facts.is(name)) {
             self.error(
                 "has a container runtime that kubexm did not install",
                 "remove it: kubexm will not overwrite it",

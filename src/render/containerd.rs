@@ -1,4 +1,4 @@
-//! containerd and what it needs to find the local registry.
+//! containerd.
 
 use askama::Template;
 
@@ -28,18 +28,6 @@ pub struct ConfigV2 {
     pub runc: String,
 }
 
-/// `/etc/containerd/certs.d/<source>/hosts.toml`.
-#[derive(Template)]
-#[template(path = "containerd/hosts.toml")]
-pub struct Hosts {
-    /// The registry whose images come from the local one.
-    pub source: String,
-    /// Address with the repository prefix of that registry.
-    pub url: String,
-    /// CA certificate file.
-    pub ca: String,
-}
-
 /// `/etc/systemd/system/containerd.service`.
 #[derive(Template)]
 #[template(path = "containerd/containerd.service")]
@@ -48,12 +36,4 @@ pub struct Service {
     pub binary: String,
     /// Its configuration file.
     pub config: String,
-}
-
-/// `/etc/crictl.yaml`.
-#[derive(Template)]
-#[template(path = "containerd/crictl.yaml")]
-pub struct Crictl {
-    /// The CRI socket's address.
-    pub socket: String,
 }

@@ -35,6 +35,19 @@ pub fn yaml(what: &'static str, text: String, over: &Value) -> Result<String, Re
     serde_saphyr::to_string(&value).map_err(|error| RenderError::new(what, error))
 }
 
+/// A JSON file with settings merged over it; the very same text where there are none.
+pub fn json(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
+    if is_empty(over) {
+        return Ok(text);
+    }
+    let failed = |error| RenderError::new(what, error);
+    let mut value: Value = serde_json::from_str(&text).map_err(failed)?;
+    merge(&mut value, over);
+    serde_json::to_string_pretty(&value)
+        .map(|text| text + "\n")
+        .map_err(failed)
+}
+
 /// A TOML file with settings merged over it; the very same text where there are none.
 pub fn toml(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
     if is_empty(over) {

@@ -2,8 +2,12 @@
 //! loops and presence.
 
 pub mod containerd;
+pub mod cri;
+pub mod crio;
+pub mod docker;
 pub mod etcd;
 mod filters;
+pub mod isulad;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod kubernetes;

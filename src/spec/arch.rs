@@ -39,6 +39,14 @@ impl Arch {
             Self::Arm64 => "arm64",
         }
     }
+
+    /// The kernel's name, what `uname -m` prints.
+    pub fn machine(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64",
+            Self::Arm64 => "aarch64",
+        }
+    }
 }
 
 impl fmt::Display for Arch {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime};
-use crate::deploy::{BIN, DeployError, Inputs, binary, id, members, pause_image, registry};
+use super::{ImageScripts, Runtime, cri, setting};
+use crate::deploy::{BIN, DeployError, Inputs, binary, id, members};
 use crate::plan::Task;
 use crate::render::{self, containerd, merge};
-use crate::spec::cluster::HostSpec;
-use crate::spec::{HostPath, ImageRef};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WaitFor, WriteFile};
+use crate::spec::HostPath;
+use crate::spec::cluster::{self, HostSpec};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
 
 const CONFIG: &str = "/etc/containerd/config.toml";
 const CERTS_D: &str = "/etc/containerd/certs.d";
@@ -18,9 +18,6 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// containerd with runc.
 pub(super) struct Containerd;
-
-/// What stands for the name of a registry in `hosts.toml` of all others.
-const OTHERS: &str = "registries that the bundle has no image of";
 
 /// Ends with 0 where every image is there and pinned against the kubelet's garbage collection
 /// (<https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md>).
@@ -56,6 +53,10 @@ impl Runtime for Containerd {
         UNIT
     }
 
+    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
+        setting(settings, &["root"], "/var/lib/containerd")
+    }
+
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         install(inputs, host)
     }
@@ -71,100 +72,52 @@ impl Runtime for Containerd {
 /// Installs and configures containerd on a node.
 fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let name = &host.name;
-    let (runtime, crictl) = (
-        inputs.file("containerd", name)?,
-        inputs.file("crictl", name)?,
-    );
+    let runtime = inputs.file("containerd", name)?;
     let mut payloads = members(runtime, BIN, |_| true)?;
     payloads.push(binary(inputs.file("runc", name)?, RUNC)?);
-    payloads.extend(members(crictl, BIN, |_| true)?);
-    payloads.extend(members(inputs.file("cni-plugins", name)?, CNI_BIN, |_| {
-        true
-    })?);
+    payloads.extend(cri::payloads(inputs, host)?);
     let config = HostPath::parse(CONFIG)?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let ca = HostPath::parse(&registry::ca_file())?;
     let service = containerd::Service {
         binary: format!("{BIN}/containerd"),
         config: CONFIG.to_owned(),
     };
     let mut restart_for = vec![config.clone(), unit.clone()];
-    restart_for.extend(
-        payloads
-            .iter()
-            .map(|p| p.path.clone())
-            .filter(|p| !p.as_str().starts_with(CNI_BIN)),
-    );
-    let crictl_config = containerd::Crictl {
-        socket: SOCKET.to_owned(),
-    };
-    let mut task = Task::new("runtime", "install", name)
+    restart_for.extend(cri::restart_for(&payloads));
+    let data_dir = Containerd.data_dir(&inputs.cluster.runtime);
+    let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+    let task = Task::new("runtime", "install", name)
         .after([id("os", "prepare", name)])
         .step(OwnFolders::new(
             "containerd-folders",
             "containerd's folders",
-            &FOLDERS,
+            &folders,
         )?)
         .step(InstallFiles {
             title: format!("containerd {}", runtime.version),
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(WriteFile::new(ca.clone(), inputs.certificates.ca.clone()))
-        .step(WriteFile::new(
-            HostPath::parse("/etc/crictl.yaml")?,
-            render::text("crictl", &crictl_config)?,
-        ))
+        .step(cri::crictl_config(SOCKET)?)
         .step(WriteFile::new(config, config_text(inputs, host)?))
         .step(WriteFile::new(
             unit,
             render::text("containerd unit", &service)?,
         ));
-    for mirror in registry::mirrors(inputs) {
-        let folder = mirror.source.clone().unwrap_or("_default".to_owned());
-        let hosts = containerd::Hosts {
-            source: mirror.source.unwrap_or(OTHERS.to_owned()),
-            url: format!("https://{}/v2/{}", mirror.address, mirror.prefix),
-            ca: ca.to_string(),
-        };
-        let path = HostPath::parse(&format!("{CERTS_D}/{folder}/hosts.toml"))?;
-        task = task.step(WriteFile::new(path, render::text("hosts.toml", &hosts)?));
-    }
-    Ok(task
+    Ok(cri::mirrors(task, inputs, CERTS_D)?
         .step(ManageUnit {
             name: UNIT.to_owned(),
             files: restart_for,
             start: true,
         })
-        .step(WaitFor {
-            title: "Wait until containerd answers".to_owned(),
-            script: format!("{BIN}/crictl info >/dev/null 2>&1"),
-            arguments: Vec::new(),
-            at_most: std::time::Duration::from_secs(60),
-            diagnosis: format!("journalctl -u {UNIT} -n 20 --no-pager -o cat"),
-        }))
+        .step(cri::answers("containerd", UNIT)))
 }
 
-/// Where containerd and its plugins keep data.
-const FOLDERS: [&str; 10] = [
-    "/opt/cni",
-    "/opt/containerd",
-    "/etc/cni",
-    "/etc/containerd",
-    "/var/lib/cni",
-    "/var/lib/containerd",
-    "/run/containerd",
-    "/run/netns",
-    "/run/nri",
-    "/run/xtables.lock",
-];
+/// Where containerd keeps what is not in its data folder.
+const FOLDERS: [&str; 3] = ["/opt/containerd", "/etc/containerd", "/run/containerd"];
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
-    let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
-    let pause = facts
-        .and_then(pause_image)
-        .map(ImageRef::to_string)
-        .unwrap_or_default();
+    let pause = cri::sandbox_image(inputs);
     let (runc, registry_config_dir) = (RUNC.to_owned(), CERTS_D.to_owned());
     let text = if inputs.file("containerd", &host.name)?.version.major() >= 2 {
         let config = containerd::ConfigV3 {

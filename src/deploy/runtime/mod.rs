@@ -1,11 +1,15 @@
 //! What runs containers. A runtime is one file here, with its templates, and a line in [`of`].
 
 mod containerd;
+mod cri;
+mod crio;
+mod docker;
+mod isulad;
 
 use super::{DeployError, Inputs};
 use crate::plan::{Task, TaskId};
 use crate::spec::HostName;
-use crate::spec::cluster::{HostSpec, RuntimeKind};
+use crate::spec::cluster::{self, Cluster, HostSpec, RuntimeKind};
 
 /// Folder of CNI plugins on hosts.
 pub(super) const CNI_BIN: &str = "/opt/cni/bin";
@@ -21,37 +25,70 @@ pub(super) trait Runtime: Sync {
     /// Its unit, which the kubelet starts after.
     fn unit(&self) -> &'static str;
 
+    /// The folder that images and containers grow in, wherever the user's settings put it.
+    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str;
+
     /// Installs, configures and starts it on a node; the task's name is that of [`installed`].
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError>;
 
     /// How images are held on a node.
     fn images(&self) -> ImageScripts;
+
+    /// Which images a node holds from the first day on.
+    fn holds(&self) -> Holds {
+        Holds::WhatItRuns
+    }
 }
 
-/// POSIX shell over image names as arguments, with kubexm's programs in `PATH`.
+/// POSIX shell over image names as arguments, with kubexm's programs in `PATH` and the address of the
+/// local registry in `$registry`.
 pub(super) struct ImageScripts {
-    /// Ends with 0 where every image is there and safe from the kubelet's garbage collection; else
-    /// prints which one is not.
+    /// Ends with 0 where every image is there and safe from the kubelet's garbage collection, as far
+    /// as the runtime can keep images safe; else prints which one is not.
     pub(super) check: &'static str,
     /// Gets them from the local registry and makes them safe.
     pub(super) pull: &'static str,
 }
 
+/// Which images are brought to a node before a pod asks for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Those that it runs whatever is scheduled to it; others come from the local registry.
+    WhatItRuns,
+    /// All: its runtime does not look for another registry's images in the local one.
+    Everything,
+}
+
 /// The runtime of a kind.
-pub(super) fn of(kind: RuntimeKind) -> Option<&'static dyn Runtime> {
+pub(super) fn of(kind: RuntimeKind) -> &'static dyn Runtime {
     match kind {
-        RuntimeKind::Containerd => Some(&containerd::Containerd),
-        RuntimeKind::Docker | RuntimeKind::CriO | RuntimeKind::Isulad => None,
+        RuntimeKind::Containerd => &containerd::Containerd,
+        RuntimeKind::Docker => &docker::Docker,
+        RuntimeKind::CriO => &crio::CriO,
+        RuntimeKind::Isulad => &isulad::Isulad,
     }
 }
 
 /// The cluster's runtime.
-pub(super) fn of_cluster(inputs: &Inputs<'_>) -> Result<&'static dyn Runtime, DeployError> {
-    let kind = inputs.cluster.runtime.kind;
-    of(kind).ok_or(DeployError::Unsupported(kind.name()))
+pub(super) fn of_cluster(inputs: &Inputs<'_>) -> &'static dyn Runtime {
+    of(inputs.cluster.runtime.kind)
+}
+
+/// The folder that images and containers grow in on the cluster's nodes.
+pub fn data_dir(cluster: &Cluster) -> &str {
+    of(cluster.runtime.kind).data_dir(&cluster.runtime)
 }
 
 /// The task after which a node's runtime answers.
 pub(super) fn installed(host: &HostName) -> TaskId {
     super::id("runtime", "install", host)
+}
+
+/// A path in the user's settings, by the names that lead to it; else the runtime's own.
+fn setting<'a>(settings: &'a cluster::Runtime, names: &[&str], default: &'static str) -> &'a str {
+    let mut value = &settings.extra_config;
+    for name in names {
+        value = &value[name];
+    }
+    value.as_str().unwrap_or(default)
 }

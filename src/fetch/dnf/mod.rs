@@ -71,7 +71,7 @@ pub(super) async fn choose(
         let repository = open(http, repository, arch).await?;
         let at = repositories.len();
         let part = &repository.repomd.primary;
-        let name = arch_name(arch).to_owned();
+        let name = arch.machine().to_owned();
         known.extend(
             read(http, &repository, part, move |content| {
                 primary::parse(content, &name, at)
@@ -115,14 +115,6 @@ pub(super) async fn choose(
     })
 }
 
-/// The repository's own word for an architecture.
-fn arch_name(arch: Arch) -> &'static str {
-    match arch {
-        Arch::Amd64 => "x86_64",
-        Arch::Arm64 => "aarch64",
-    }
-}
-
 /// What solving a set came to.
 struct Solved {
     result: Result<Vec<Package>, Vec<String>>,
@@ -158,7 +150,7 @@ async fn open<'a>(
 ) -> Result<Repository<'a>, FetchError> {
     const NAME: &str = "repodata/repomd.xml";
     let base = source.url.as_str().trim_end_matches('/');
-    let base = base.replace("$basearch", arch_name(arch));
+    let base = base.replace("$basearch", arch.machine());
     let bad = |reason| wrong("repomd.xml", &base, reason);
     let keyring = Keyring::load(&source.signed_by).map_err(bad)?;
     let label = format!("repomd.xml of {base}");

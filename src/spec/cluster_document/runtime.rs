@@ -12,13 +12,15 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
     };
     let kind = match fields.get("type") {
         None => Some(RuntimeKind::Containerd),
-        Some(_) => fields
-            .choice("type", &["containerd"], &["docker", "cri-o", "isulad"])
-            .and_then(|name| {
+        Some(_) => {
+            let names = RuntimeKind::ALL.map(RuntimeKind::name);
+            let chosen = fields.choice("type", &names, &[]);
+            chosen.and_then(|name| {
                 RuntimeKind::ALL
                     .into_iter()
                     .find(|kind| kind.name() == name)
-            }),
+            })
+        }
     };
     let extra_config = fields.json_object("extraConfig");
     fields.finish();

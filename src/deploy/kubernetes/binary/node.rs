@@ -60,7 +60,7 @@ pub(super) fn steps(
     let proxy_files = proxy_files(inputs, pki, own, host)?;
     let mut task = task.step(surroundings);
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
-    let runtime = runtime::of_cluster(inputs)?.unit().to_owned();
+    let runtime = runtime::of_cluster(inputs).unit().to_owned();
     let unit = render::text("kubelet unit", &kubelet::Service { command, runtime })?;
     kubelet_files.open("/etc/systemd/system/kubelet.service", &unit)?;
     task = run(task, "kubelet", kubelet_files)?;
@@ -99,7 +99,7 @@ fn kubelet_files(
     files.secret(KUBELET, &kubeconfig)?;
     let of_node = OwnKubelet {
         ca: CA.to_owned(),
-        runtime: runtime::of_cluster(inputs)?.socket().to_owned(),
+        runtime: runtime::of_cluster(inputs).socket().to_owned(),
         resolv_conf: RESOLV_CONF.to_owned(),
         static_pods: STATIC_PODS.to_owned(),
         taints: taints(inputs, host),

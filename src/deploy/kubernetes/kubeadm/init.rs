@@ -26,8 +26,8 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             title: "Run kubeadm init".to_owned(),
             command: format!("export PATH={BIN}:$PATH; kubeadm init --config {path} >/dev/null"),
             input: None,
-            cleanup: undo::cleanup_init(inputs.cluster),
-            undo: vec![undo::undo()],
+            cleanup: undo::cleanup_init(inputs),
+            undo: vec![undo::undo(inputs)],
         }))
 }
 

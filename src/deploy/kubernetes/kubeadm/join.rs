@@ -46,7 +46,7 @@ pub(super) fn join(
             command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
             input: Some(config_file(inputs.cluster, host, slot)?),
             cleanup,
-            undo: vec![undo::undo()],
+            undo: vec![undo::undo(inputs)],
         });
     if pending {
         task.needs.push(slot.name());
@@ -58,9 +58,9 @@ fn cleanup(inputs: &Inputs<'_>, host: &HostSpec) -> String {
     let stacked = matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. });
     match inputs.first() {
         Some(first) if stacked && inputs.cluster.is_control_plane(&host.name) => {
-            undo::cleanup_member(first, host)
+            undo::cleanup_member(inputs, first, host)
         }
-        _ => undo::cleanup(),
+        _ => undo::cleanup(inputs),
     }
 }
 

@@ -60,7 +60,6 @@ fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {
 }
 
 fn node(cluster: &Cluster, host: &HostSpec) -> Node {
-    let runtime = runtime::of(cluster.runtime.kind);
     let mut kubelet_args = cluster.kubernetes.kubelet.extra_args.clone();
     kubelet_args
         .entry("node-ip".to_owned())
@@ -75,7 +74,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     }
     Node {
         name: host.name.to_string(),
-        cri_socket: runtime.map_or("", |runtime| runtime.socket()).to_owned(),
+        cri_socket: runtime::of(cluster.runtime.kind).socket().to_owned(),
         ignore_preflight_errors: cluster.kubernetes.ignore_preflight_errors.clone(),
         taints: host.taints.clone(),
         kubelet_args,

@@ -36,7 +36,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         folders.push("/var/lib/etcd");
     }
     let folders = OwnFolders::new("kubernetes-folders", "Kubernetes' folders", &folders)?;
-    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs)?)?;
+    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs))?;
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
         .step(folders)

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use crate::deploy::BIN;
 use crate::deploy::kubernetes::undo::TRACES;
-use crate::spec::cluster::{Cluster, Etcd, HostSpec};
+use crate::deploy::{BIN, Inputs, runtime};
+use crate::spec::cluster::{Etcd, HostSpec};
 use crate::steps::Undo;
 
-/// Takes back what kubeadm knows of; what it leaves comes after it.
+/// Takes back what kubeadm knows of; what it leaves comes after it. Its argument is the runtime's
+/// socket.
 const RESET: &str = r#"
 export PATH=/usr/local/bin:$PATH
 systemctl stop kubelet 2>/dev/null || :
@@ -16,14 +17,15 @@ if command -v kubeadm >/dev/null; then
   # one off etcd's members, would only wait for those that are gone already.
   rm -f /etc/kubernetes/admin.conf
   kubeadm reset -f --skip-phases=remove-etcd-member \
-    --cri-socket unix:///run/containerd/containerd.sock >/dev/null 2>&1 || :
+    --cri-socket "$1" >/dev/null 2>&1 || :
 fi
 "#;
-/// Takes back what a try of init or join left that did not come through.
+
+/// Takes back what a try of init or join left that did not come through; `$socket` is the runtime's.
 const CLEANUP: &str = r#"
 rm -f /etc/kubernetes/admin.conf
 kubeadm reset -f --skip-phases=remove-etcd-member \
-  --cri-socket unix:///run/containerd/containerd.sock >/dev/null || :
+  --cri-socket "$socket" >/dev/null || :
 "#;
 /// An etcd that kubexm runs may keep its data in the same place: this is for kubeadm's own.
 const REMOVE_DATA: &str = "rm -rf /var/lib/etcd/member\n";
@@ -51,33 +53,38 @@ fi
 "#;
 
 /// Cleans up after a try that adds no member to etcd.
-pub(super) fn cleanup() -> String {
-    format!("export PATH={BIN}:$PATH\n{CLEANUP}")
+pub(super) fn cleanup(inputs: &Inputs<'_>) -> String {
+    let socket = socket(inputs);
+    format!("export PATH={BIN}:$PATH socket={socket}\n{CLEANUP}")
 }
 
 /// Cleans up after a try of init.
-pub(super) fn cleanup_init(cluster: &Cluster) -> String {
-    match cluster.etcd {
-        Etcd::Kubeadm { .. } => format!("{}{REMOVE_DATA}", cleanup()),
-        Etcd::Kubexm { .. } | Etcd::External { .. } => cleanup(),
+pub(super) fn cleanup_init(inputs: &Inputs<'_>) -> String {
+    match inputs.cluster.etcd {
+        Etcd::Kubeadm { .. } => format!("{}{REMOVE_DATA}", cleanup(inputs)),
+        Etcd::Kubexm { .. } | Etcd::External { .. } => cleanup(inputs),
     }
 }
 
 /// Cleans up after a try to join with a member of the stacked etcd; `first` has another.
-pub(super) fn cleanup_member(first: &HostSpec, host: &HostSpec) -> String {
+pub(super) fn cleanup_member(inputs: &Inputs<'_>, first: &HostSpec, host: &HostSpec) -> String {
     let peer = SocketAddr::new(host.internal_address, 2380);
-    let name = &first.name;
+    let (name, socket) = (&first.name, socket(inputs));
     format!(
-        "export PATH={BIN}:$PATH first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}{REMOVE_DATA}"
+        "export PATH={BIN}:$PATH socket={socket} first={name} peer=https://{peer}\n{LEAVE_ETCD}{CLEANUP}{REMOVE_DATA}"
     )
 }
 
 /// How a reset takes back what kubeadm did.
-pub(super) fn undo() -> Undo {
+pub(super) fn undo(inputs: &Inputs<'_>) -> Undo {
     let title = "Reset kubeadm, pods and rules".to_owned();
     Undo::Script {
         title,
         script: format!("{RESET}{TRACES}rm -f /var/lib/kubexm/done/kubeadm-*\n"),
-        arguments: Vec::new(),
+        arguments: vec![socket(inputs).to_owned()],
     }
+}
+
+fn socket(inputs: &Inputs<'_>) -> &'static str {
+    runtime::of_cluster(inputs).socket()
 }

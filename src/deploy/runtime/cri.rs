@@ -1,0 +1,160 @@
+//! What every runtime has in common: crictl, CNI plugins, and scripts that ask it by its CRI socket.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::CNI_BIN;
+use crate::deploy::{BIN, DeployError, Inputs, members, pause_image, registry};
+use crate::plan::Task;
+use crate::render::{self, cri};
+use crate::spec::cluster::HostSpec;
+use crate::spec::{HostPath, ImageRef};
+use crate::steps::{Payload, WaitFor, WriteFile};
+
+/// What stands for the name of a registry in `hosts.toml` of all others.
+const OTHERS: &str = "registries that the bundle has no image of";
+
+/// Folders and files that CNI plugins and shims make.
+pub(super) const FOLDERS: [&str; 6] = [
+    "/opt/cni",
+    "/etc/cni",
+    "/var/lib/cni",
+    "/run/netns",
+    "/run/nri",
+    "/run/xtables.lock",
+];
+
+/// Ends with 0 where every image is there; for runtimes that cannot pin images.
+pub(super) const PRESENT: &str = r#"
+for image in "$@"; do
+  crictl inspecti -q "$image" >/dev/null 2>&1 || { echo "$image is not there"; exit 1; }
+done
+"#;
+/// Ends with 0 where every image is there and the runtime tells the kubelet to keep it
+/// (`pinned` of <https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto>).
+pub(super) const PINNED: &str = r#"
+for image in "$@"; do
+  [ "$(crictl inspecti -o go-template --template '{{.status.pinned}}' "$image" 2>/dev/null)" = true ] ||
+    { echo "$image is not there or not pinned"; exit 1; }
+done
+"#;
+/// Pulls all images at once.
+pub(super) const PULL: &str = r#"
+pids=
+for image in "$@"; do
+  crictl pull "$image" >/dev/null & pids="$pids $!"
+done
+for pid in $pids; do wait "$pid"; done
+"#;
+
+/// crictl and the CNI plugins.
+pub(super) fn payloads(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Payload>, DeployError> {
+    let mut payloads = members(inputs.file("crictl", &host.name)?, BIN, |_| true)?;
+    let plugins = inputs.file("cni-plugins", &host.name)?;
+    payloads.extend(members(plugins, CNI_BIN, |_| true)?);
+    Ok(payloads)
+}
+
+/// Files that a runtime must be started anew for: CNI plugins run by themselves.
+pub(super) fn restart_for(payloads: &[Payload]) -> Vec<HostPath> {
+    let own = payloads.iter().map(|payload| payload.path.clone());
+    own.filter(|path| !path.as_str().starts_with(CNI_BIN))
+        .collect()
+}
+
+/// `/etc/crictl.yaml`, so that crictl finds the runtime by itself.
+pub(super) fn crictl_config(socket: &str) -> Result<WriteFile, DeployError> {
+    let config = cri::Crictl {
+        socket: socket.to_owned(),
+    };
+    Ok(WriteFile::new(
+        HostPath::parse("/etc/crictl.yaml")?,
+        render::text("crictl", &config)?,
+    ))
+}
+
+/// Has images of all registries come from the local one, for runtimes that look for `hosts.toml` in the
+/// folder `certs_d`.
+pub(super) fn mirrors(
+    mut task: Task,
+    inputs: &Inputs<'_>,
+    certs_d: &str,
+) -> Result<Task, DeployError> {
+    let (ca, certificate) = ca_file(inputs)?;
+    task = task.step(certificate);
+    for mirror in registry::mirrors(inputs) {
+        let folder = mirror.source.clone().unwrap_or("_default".to_owned());
+        let hosts = cri::Hosts {
+            source: mirror.source.unwrap_or(OTHERS.to_owned()),
+            url: format!("https://{}/v2/{}", mirror.address, mirror.prefix),
+            ca: ca.to_string(),
+        };
+        let path = HostPath::parse(&format!("{certs_d}/{folder}/hosts.toml"))?;
+        task = task.step(WriteFile::new(path, render::text("hosts.toml", &hosts)?));
+    }
+    Ok(task)
+}
+
+/// The CA that signed the local registry's certificate: where it is, and how it comes there.
+fn ca_file(inputs: &Inputs<'_>) -> Result<(HostPath, WriteFile), DeployError> {
+    let path = HostPath::parse(&registry::ca_file())?;
+    let file = WriteFile::new(path.clone(), inputs.certificates.ca.clone());
+    Ok((path, file))
+}
+
+/// The CA of the local registry where a runtime looks for it by the registry's name, as in
+/// `certs.d/<host:port>/ca.crt`.
+pub(super) fn registry_ca(inputs: &Inputs<'_>, certs_d: &str) -> Result<WriteFile, DeployError> {
+    let path = format!("{certs_d}/{}/ca.crt", inputs.registry_address());
+    Ok(WriteFile::new(
+        HostPath::parse(&path)?,
+        inputs.certificates.ca.clone(),
+    ))
+}
+
+/// A unit's file.
+pub(super) fn unit_file(name: &str) -> Result<HostPath, DeployError> {
+    Ok(HostPath::parse(&format!("/etc/systemd/system/{name}"))?)
+}
+
+/// What a runtime that knows no catch-all for registries may reach without the proxy that it is given,
+/// which is none: the cluster itself, for plugins that it starts ask the API server.
+pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
+    let cluster = inputs.cluster;
+    let mut names = vec![
+        "localhost".to_owned(),
+        "127.0.0.0/8".to_owned(),
+        "::1".to_owned(),
+        cluster.registry.host_name.to_string(),
+        cluster.control_plane_endpoint.host.clone(),
+        cluster.network.service_cidr.clone(),
+        cluster.network.pod_cidr.clone(),
+    ];
+    for host in &cluster.hosts {
+        names.push(host.name.to_string());
+        names.push(host.internal_address.to_string());
+    }
+    let mirrors = registry::mirrors(inputs).into_iter();
+    names.extend(mirrors.filter_map(|mirror| Some(mirror.address.rsplit_once(':')?.0.to_owned())));
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names.join(",")
+}
+
+/// Waits until the runtime answers by its socket.
+pub(super) fn answers(name: &str, unit: &str) -> WaitFor {
+    WaitFor {
+        title: format!("Wait until {name} answers"),
+        script: format!("{BIN}/crictl info >/dev/null 2>&1"),
+        arguments: Vec::new(),
+        at_most: Duration::from_secs(60),
+        diagnosis: format!("journalctl -u {unit} -n 20 --no-pager -o cat"),
+    }
+}
+
+/// The sandbox image that this version's kubeadm expects.
+pub(super) fn sandbox_image(inputs: &Inputs<'_>) -> String {
+    let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
+    let image = facts.and_then(pause_image);
+    image.map(ImageRef::to_string).unwrap_or_default()
+}

@@ -1,0 +1,158 @@
+//! CRI-O with crun and conmon, from the bundle that its project builds.
+
+use std::sync::Arc;
+
+use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use crate::bundle::lock::LockedFile;
+use crate::deploy::{BIN, DeployError, Inputs, id, images, members, registry};
+use crate::plan::Task;
+use crate::render::{self, crio, merge};
+use crate::spec::HostPath;
+use crate::spec::cluster::{self, HostSpec};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
+
+const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
+const POLICY: &str = "/etc/crio/policy.json";
+const REGISTRIES: &str = "/etc/containers/registries.conf.d/10-kubexm.conf";
+/// CRI-O's library has no setting for this folder.
+const CERTS_D: &str = "/etc/containers/certs.d";
+/// conmon and crun are for CRI-O alone: a host may have its own for podman.
+const LIBEXEC: &str = "/usr/local/libexec/crio";
+const UNIT: &str = "crio.service";
+const SOCKET: &str = "unix:///run/crio/crio.sock";
+
+/// What CRI-O, its library and its programs make outside of the data folder.
+const FOLDERS: [&str; 13] = [
+    "/etc/containers",
+    "/etc/crio",
+    "/run/containers",
+    "/run/conmon",
+    "/run/crio",
+    "/run/crun",
+    "/run/ipcns",
+    "/run/userns",
+    "/run/utsns",
+    "/run/lock/crio.lock",
+    "/var/lib/containers",
+    "/var/lib/crio",
+    "/var/log/crio",
+];
+
+/// CRI-O with crun.
+pub(super) struct CriO;
+
+impl Runtime for CriO {
+    fn components(&self) -> &'static [&'static str] {
+        &["cri-o", "cni-plugins", "crictl"]
+    }
+
+    fn socket(&self) -> &'static str {
+        SOCKET
+    }
+
+    fn unit(&self) -> &'static str {
+        UNIT
+    }
+
+    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
+        setting(settings, &["crio", "root"], "/var/lib/containers/storage")
+    }
+
+    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+        let file = inputs.file("cri-o", &host.name)?;
+        let data_dir = self.data_dir(&inputs.cluster.runtime);
+        let mut payloads = programs(file)?;
+        payloads.extend(cri::payloads(inputs, host)?);
+        let mut restart_for = cri::restart_for(&payloads);
+        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+        let mut task = Task::new("runtime", "install", &host.name)
+            .after([id("os", "prepare", &host.name)])
+            .step(OwnFolders::new(
+                "crio-folders",
+                "CRI-O's folders",
+                &folders,
+            )?)
+            .step(InstallFiles {
+                title: format!("CRI-O {}", file.version),
+                payloads,
+                blobs: Arc::clone(&inputs.blobs),
+            })
+            .step(cri::crictl_config(SOCKET)?)
+            .step(cri::registry_ca(inputs, CERTS_D)?);
+        for (path, text) in files(inputs, host, data_dir)? {
+            let path = HostPath::parse(path)?;
+            restart_for.push(path.clone());
+            task = task.step(WriteFile::new(path, text));
+        }
+        let service = crio::Service {
+            binary: format!("{BIN}/crio"),
+            reachable: cri::reachable(inputs),
+        };
+        let unit = cri::unit_file(UNIT)?;
+        restart_for.push(unit.clone());
+        Ok(task
+            .step(WriteFile::new(unit, render::text("crio unit", &service)?))
+            .step(ManageUnit {
+                name: UNIT.to_owned(),
+                files: restart_for,
+                start: true,
+            })
+            .step(cri::answers("CRI-O", UNIT)))
+    }
+
+    fn images(&self) -> ImageScripts {
+        ImageScripts {
+            check: cri::PINNED,
+            pull: cri::PULL,
+        }
+    }
+}
+
+/// crio and pinns where programs are, the others out of everybody's way.
+fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
+    let mut payloads = members(file, BIN, |name| matches!(name, "crio" | "pinns"))?;
+    payloads.extend(members(file, LIBEXEC, |name| {
+        matches!(name, "crun" | "conmon")
+    })?);
+    Ok(payloads)
+}
+
+/// The files that CRI-O reads when it starts.
+fn files(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    data_dir: &str,
+) -> Result<[(&'static str, String); 3], DeployError> {
+    let what = "CRI-O configuration";
+    let config = crio::Config {
+        root: data_dir.to_owned(),
+        socket: SOCKET.trim_start_matches("unix://").to_owned(),
+        pinns: format!("{BIN}/pinns"),
+        crun: format!("{LIBEXEC}/crun"),
+        conmon: format!("{LIBEXEC}/conmon"),
+        sandbox_image: cri::sandbox_image(inputs),
+        pinned_images: images::of_node(inputs, host),
+        policy: POLICY.to_owned(),
+        cni_bin: CNI_BIN.to_owned(),
+    };
+    let settings = &inputs.cluster.runtime.extra_config;
+    let config = merge::toml(what, render::text(what, &config)?, settings)?;
+    let mirrors = registry::mirrors(inputs).into_iter();
+    let moved: Vec<crio::Moved> = mirrors
+        .filter_map(|mirror| {
+            Some(crio::Moved {
+                prefix: mirror.source?,
+                location: format!("{}/{}", mirror.address, mirror.prefix),
+            })
+        })
+        .collect();
+    let policy = crio::Policy {
+        registries: moved.iter().map(|moved| moved.prefix.clone()).collect(),
+    };
+    let registries = crio::Registries { registries: moved };
+    Ok([
+        (CONFIG, config),
+        (POLICY, render::text("CRI-O policy", &policy)?),
+        (REGISTRIES, render::text("CRI-O registries", &registries)?),
+    ])
+}

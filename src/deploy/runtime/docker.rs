@@ -1,0 +1,147 @@
+//! Docker Engine with cri-dockerd, which makes of it what the kubelet can talk to.
+//!
+//! Docker looks for mirrors of registries where containerd does, in `certs.d/<registry>/hosts.toml`, as
+//! long as containerd keeps its images (`features.containerd-snapshotter`).
+
+use std::sync::Arc;
+
+use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use crate::deploy::{BIN, DeployError, Inputs, id, members};
+use crate::plan::Task;
+use crate::render::{self, docker, merge};
+use crate::spec::HostPath;
+use crate::spec::cluster::{self, HostSpec};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+
+const CONFIG: &str = "/etc/docker/daemon.json";
+/// Docker has no setting for this folder.
+const CERTS_D: &str = "/etc/docker/certs.d";
+const UNIT: &str = "docker.service";
+const DOCKER_SOCKET: &str = "unix:///run/docker.sock";
+const CRI_UNIT: &str = "cri-dockerd.service";
+const CRI_SOCKET: &str = "unix:///run/cri-dockerd.sock";
+const CRI_ROOT: &str = "/var/lib/cri-dockerd";
+
+/// What Docker, its containerd and cri-dockerd make outside of the data folder.
+const FOLDERS: [&str; 8] = [
+    "/etc/docker",
+    "/opt/containerd",
+    "/run/containerd",
+    "/run/docker",
+    "/run/docker.pid",
+    "/run/docker.sock",
+    "/run/cri-dockerd.sock",
+    CRI_ROOT,
+];
+
+/// Docker Engine with cri-dockerd.
+pub(super) struct Docker;
+
+impl Runtime for Docker {
+    fn components(&self) -> &'static [&'static str] {
+        &["docker", "cri-dockerd", "cni-plugins", "crictl"]
+    }
+
+    fn socket(&self) -> &'static str {
+        CRI_SOCKET
+    }
+
+    fn unit(&self) -> &'static str {
+        CRI_UNIT
+    }
+
+    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
+        setting(settings, &["data-root"], "/var/lib/docker")
+    }
+
+    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+        let engine = inputs.file("docker", &host.name)?;
+        let data_dir = self.data_dir(&inputs.cluster.runtime);
+        let mut payloads = members(engine, BIN, |_| true)?;
+        payloads.extend(cri::payloads(inputs, host)?);
+        let shim = members(inputs.file("cri-dockerd", &host.name)?, BIN, |_| true)?;
+        let files = cri::restart_for(&payloads);
+        let shim_files = cri::restart_for(&shim);
+        payloads.extend(shim);
+        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+        let task = Task::new("runtime", "install", &host.name)
+            .after([id("os", "prepare", &host.name)])
+            .step(OwnFolders::new(
+                "docker-folders",
+                "Docker's folders",
+                &folders,
+            )?)
+            .step(InstallFiles {
+                title: format!("Docker {}", engine.version),
+                payloads,
+                blobs: Arc::clone(&inputs.blobs),
+            })
+            .step(cri::crictl_config(CRI_SOCKET)?);
+        let task = cri::mirrors(task, inputs, CERTS_D)?;
+        let task = start_engine(task, inputs, data_dir, files)?;
+        start_cri(task, inputs, shim_files)
+    }
+
+    fn images(&self) -> ImageScripts {
+        ImageScripts {
+            check: cri::PRESENT,
+            pull: cri::PULL,
+        }
+    }
+}
+
+fn start_engine(
+    task: Task,
+    inputs: &Inputs<'_>,
+    data_dir: &str,
+    mut files: Vec<HostPath>,
+) -> Result<Task, DeployError> {
+    let what = "Docker configuration";
+    let daemon = docker::Daemon {
+        data_root: data_dir.to_owned(),
+    };
+    let settings = &inputs.cluster.runtime.extra_config;
+    let config = merge::json(what, render::text(what, &daemon)?, settings)?;
+    let service = docker::Service {
+        binary: format!("{BIN}/dockerd"),
+        config: CONFIG.to_owned(),
+    };
+    let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
+    files.extend([path.clone(), unit.clone()]);
+    Ok(task
+        .step(WriteFile::new(path, config))
+        .step(WriteFile::new(unit, render::text("docker unit", &service)?))
+        .step(ManageUnit {
+            name: UNIT.to_owned(),
+            files,
+            start: true,
+        }))
+}
+
+fn start_cri(
+    task: Task,
+    inputs: &Inputs<'_>,
+    mut files: Vec<HostPath>,
+) -> Result<Task, DeployError> {
+    let service = docker::CriDockerd {
+        binary: format!("{BIN}/cri-dockerd"),
+        socket: CRI_SOCKET.to_owned(),
+        docker_socket: DOCKER_SOCKET.to_owned(),
+        root: CRI_ROOT.to_owned(),
+        sandbox_image: cri::sandbox_image(inputs),
+        cni_bin: CNI_BIN.to_owned(),
+    };
+    let unit = cri::unit_file(CRI_UNIT)?;
+    files.push(unit.clone());
+    Ok(task
+        .step(WriteFile::new(
+            unit,
+            render::text("cri-dockerd unit", &service)?,
+        ))
+        .step(ManageUnit {
+            name: CRI_UNIT.to_owned(),
+            files,
+            start: true,
+        })
+        .step(cri::answers("cri-dockerd", CRI_UNIT)))
+}

@@ -1,0 +1,130 @@
+//! iSulad, which comes as a package of the distribution (openEuler's `iSulad`).
+//!
+//! It asks each registry by its own name and knows mirrors for names without a registry only, so a node
+//! gets every image of the bundle from the local registry and gives it its true name.
+
+use std::sync::Arc;
+
+use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
+use crate::deploy::{DeployError, Inputs, id};
+use crate::plan::Task;
+use crate::render::{self, isulad, merge};
+use crate::spec::HostPath;
+use crate::spec::cluster::{self, HostSpec};
+use crate::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
+
+const CONFIG: &str = "/etc/isulad/daemon.json";
+/// iSulad has no setting for this folder.
+const CERTS_D: &str = "/etc/isulad/certs.d";
+const UNIT: &str = "isulad.service";
+const SOCKET: &str = "unix:///run/isulad.sock";
+
+/// What iSulad makes outside of the data folder.
+const FOLDERS: [&str; 5] = [
+    "/etc/isulad",
+    "/run/isulad",
+    "/run/isulad.pid",
+    "/run/isulad.sock",
+    "/var/lib/isula",
+];
+
+const INSTALLED: &str = r#"
+for name in isulad isula runc; do
+  command -v "$name" >/dev/null || { echo "has no program $name"; exit 1; }
+done
+"#;
+const NOT_INSTALLED: &str = r#"
+echo "iSulad comes as a package of the distribution: add iSulad and runc to the packages of this host's" >&2
+echo "release in spec.packages of the manifest and build the bundle again, or install them" >&2
+exit 1
+"#;
+/// The local registry has images below the name of their own one, with `_` before its port.
+const PULL_AND_NAME: &str = r#"
+for image in "$@"; do
+  from=$registry/$(printf %s "${image%%/*}" | tr : _)/${image#*/}
+  isula pull "$from" >/dev/null
+  isula tag "$from" "$image" >/dev/null
+done
+"#;
+
+/// iSulad.
+pub(super) struct Isulad;
+
+impl Runtime for Isulad {
+    fn components(&self) -> &'static [&'static str] {
+        &["cni-plugins", "crictl"]
+    }
+
+    fn socket(&self) -> &'static str {
+        SOCKET
+    }
+
+    fn unit(&self) -> &'static str {
+        UNIT
+    }
+
+    fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
+        setting(settings, &["graph"], "/var/lib/isulad")
+    }
+
+    fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+        let what = "iSulad configuration";
+        let data_dir = self.data_dir(&inputs.cluster.runtime);
+        let payloads = cri::payloads(inputs, host)?;
+        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+        let daemon = isulad::Daemon {
+            graph: data_dir.to_owned(),
+            socket: SOCKET.to_owned(),
+            sandbox_image: cri::sandbox_image(inputs),
+            cni_bin: CNI_BIN.to_owned(),
+        };
+        let settings = &inputs.cluster.runtime.extra_config;
+        let config = merge::json(what, render::text(what, &daemon)?, settings)?;
+        let service = isulad::Service {
+            reachable: cri::reachable(inputs),
+        };
+        let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
+        Ok(Task::new("runtime", "install", &host.name)
+            .after([id("os", "prepare", &host.name)])
+            .step(OwnFolders::new(
+                "isulad-folders",
+                "iSulad's folders",
+                &folders,
+            )?)
+            .step(RunScript::new(
+                "isulad package",
+                "See that iSulad is installed",
+                INSTALLED,
+                NOT_INSTALLED,
+            ))
+            .step(InstallFiles {
+                title: "crictl and CNI plugins".to_owned(),
+                payloads,
+                blobs: Arc::clone(&inputs.blobs),
+            })
+            .step(cri::crictl_config(SOCKET)?)
+            .step(cri::registry_ca(inputs, CERTS_D)?)
+            .step(WriteFile::new(path.clone(), config))
+            .step(WriteFile::new(
+                unit.clone(),
+                render::text("isulad unit", &service)?,
+            ))
+            .step(ManageUnit {
+                name: UNIT.to_owned(),
+                files: vec![path, unit],
+                start: true,
+            })
+            .step(cri::answers("iSulad", UNIT)))
+    }
+
+    fn images(&self) -> ImageScripts {
+        ImageScripts {
+            check: cri::PRESENT,
+            pull: PULL_AND_NAME,
+        }
+    }
+
+    fn holds(&self) -> Holds {
+        Holds::Everything
+    }
+}
