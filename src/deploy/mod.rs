@@ -185,6 +185,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         }
         Some(_) => {}
     }
+    lacking.extend(load_balancer::lacking(inputs));
     lacking.extend(network::lacking(inputs));
     lacking.into_iter().collect()
 }

@@ -5,6 +5,7 @@ pub mod containerd;
 mod filters;
 pub mod kubeadm;
 pub mod kubelet;
+pub mod load_balancer;
 pub mod merge;
 pub mod network;
 pub mod os;
