@@ -17,8 +17,6 @@ pub struct Server {
 #[derive(Template)]
 #[template(path = "load-balancer/haproxy.cfg")]
 pub struct Haproxy {
-    /// Where it logs: a socket, or `stdout format raw`.
-    pub log: String,
     /// `address:port` that it listens on.
     pub bind: String,
     /// File of the CA that signed the API servers' certificates.

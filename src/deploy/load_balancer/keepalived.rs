@@ -59,9 +59,9 @@ impl Balancer for Keepalived {
         Ok(tasks)
     }
 
-    fn ready(&self, inputs: &Inputs<'_>, _: &HostSpec) -> Vec<TaskId> {
-        let names = inputs.cluster.roles.load_balancer.iter();
-        names.map(proxy::serving).collect()
+    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        let balancers = &inputs.cluster.roles.load_balancer;
+        proxy::ready(inputs, self.proxy, balancers, host)
     }
 }
 
@@ -136,7 +136,7 @@ impl Keepalived {
 
     /// The user's number, or the last byte of the address: it must be the same on all hosts of this
     /// group, and between groups that speak from host to host it may be the same.
-    fn router_id(&self, address: IpAddr) -> u8 {
+    pub(super) fn router_id(&self, address: IpAddr) -> u8 {
         let last = match address {
             IpAddr::V4(address) => address.octets()[3],
             IpAddr::V6(address) => address.octets()[15],

@@ -37,8 +37,8 @@ impl Balancer for Local {
         Ok(tasks)
     }
 
-    fn ready(&self, _: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-        vec![proxy::serving(&host.name)]
+    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        proxy::ready(inputs, self.proxy, [&host.name], host)
     }
 }
 

@@ -8,6 +8,8 @@ mod local;
 mod packages;
 mod proxy;
 mod static_pod;
+#[cfg(test)]
+mod tests;
 
 use super::{DeployError, Inputs};
 use crate::bundle::lock::PackageFormat;

@@ -19,8 +19,6 @@ pub(super) const HEALTH_PORT: u16 = 7444;
 pub(super) struct Setting {
     /// Where it listens.
     pub(super) bind: String,
-    /// Where haproxy logs.
-    pub(super) log: &'static str,
     /// Folder that nginx may write to.
     pub(super) run: String,
     /// File of the CA that haproxy's checks go by.
@@ -86,7 +84,6 @@ impl Proxy {
             Self::Haproxy => render::text(
                 "haproxy configuration",
                 &template::Haproxy {
-                    log: setting.log.to_owned(),
                     bind,
                     ca: setting.ca.clone(),
                     servers,
@@ -132,6 +129,25 @@ pub(super) fn serving(host: &HostName) -> TaskId {
     id("load-balancer", "serve", host)
 }
 
+/// Tasks after which a host may become a node where proxies on `balancers` stand before the API
+/// servers. Joins wait until the proxies check by the cluster's CA: their connections outlive no
+/// reload.
+pub(super) fn ready<'a>(
+    inputs: &Inputs<'_>,
+    proxy: Proxy,
+    balancers: impl IntoIterator<Item = &'a HostName>,
+    host: &HostSpec,
+) -> Vec<TaskId> {
+    let is_first = inputs.first().is_some_and(|first| first.name == host.name);
+    let balancers = balancers.into_iter();
+    match proxy {
+        Proxy::Haproxy if !is_first => balancers
+            .map(|name| id("load-balancer", "verify", name))
+            .collect(),
+        _ => balancers.map(serving).collect(),
+    }
+}
+
 /// Adds to a task what has systemd run a proxy that listens at `bind`.
 pub(super) fn serve(
     inputs: &Inputs<'_>,
@@ -145,7 +161,6 @@ pub(super) fn serve(
     let unit = HostPath::parse(&format!("/etc/systemd/system/{}", proxy.unit()))?;
     let setting = Setting {
         bind,
-        log: "/dev/log",
         run: format!("/run/{}", proxy.run()),
         ca: proxy.ca_file(),
         health,

@@ -167,7 +167,6 @@ impl StaticPod {
     fn config(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {
         let setting = proxy::Setting {
             bind: listen(inputs.cluster).to_string(),
-            log: "stdout format raw",
             run: "/tmp".to_owned(),
             ca: CA.to_owned(),
             health: false,
