@@ -21,7 +21,7 @@ const SERVICES: [&str; 3] = ["haproxy", "nginx", "keepalived"];
 /// Ends with 0 where no package that is still to come could start one of these units.
 const IS_QUIET: &str = r#"
 for unit in "$@"; do
-  [ "$(systemctl show -P LoadState "$unit")" != not-found ] ||
+  [ "$(systemctl show -p LoadState --value "$unit")" != not-found ] ||
     { echo "$unit would start with the distribution's settings"; exit 1; }
 done
 "#;
@@ -30,7 +30,7 @@ const BE_QUIET: &str = r#"
 umask 077
 mkdir -p /var/lib/kubexm/backup
 for unit in "$@"; do
-  [ "$(systemctl show -P LoadState "$unit")" = not-found ] || continue
+  [ "$(systemctl show -p LoadState --value "$unit")" = not-found ] || continue
   echo "$unit" >>/var/lib/kubexm/backup/masked
   systemctl mask --quiet "$unit" 2>/dev/null
 done

@@ -44,9 +44,10 @@ fn program(name: &str) -> Option<Command> {
     let unpacked = cache?.join("tools/proxies");
     let own = unpacked.join("usr/sbin").join(name);
     if own.exists() {
-        let libraries = unpacked.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+        let folder = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let libraries = [unpacked.join("usr").join(&folder), unpacked.join(&folder)];
         let mut command = Command::new(own);
-        command.env("LD_LIBRARY_PATH", libraries);
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
         return Some(command);
     }
     let system = Path::new("/usr/sbin").join(name);
