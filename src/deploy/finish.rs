@@ -1,10 +1,11 @@
 //! The end of an install: everything answers, nothing secret is left, the kubeconfig comes home.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{DeployError, Inputs, KUBECTL, dns, kubernetes};
 use crate::plan::{Slot, Task, TaskId};
-use crate::spec::cluster::NetworkPlugin;
+use crate::spec::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
 use crate::steps::{Produce, RunScript, WaitFor};
 
 const READY: &str = r#"
@@ -52,6 +53,27 @@ tokens() {
   $KUBECTL -n kube-system get secret kubeadm-certs --ignore-not-found -o jsonpath='{.metadata.name}'
 }
 "#;
+
+/// A local proxy's endpoint leads nodes to themselves; from outside the first control plane is as
+/// good as any.
+fn kubeconfig_for_home(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
+    let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
+    let endpoint = format!(
+        "server: https://{}\n",
+        inputs.cluster.control_plane_endpoint
+    );
+    let address = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
+    let own = format!("server: https://{address}\n");
+    move |text| {
+        Ok(match local {
+            true => text.replace(&endpoint, &own),
+            false => text.to_owned(),
+        })
+    }
+}
 
 /// The last tasks, on the first control plane.
 pub(super) fn tasks(
@@ -102,7 +124,7 @@ pub(super) fn tasks(
         title: "Fetch the administrator's kubeconfig".to_owned(),
         script: "cat /etc/kubernetes/admin.conf".to_owned(),
         input: None,
-        parse: Box::new(|text| Ok(text.to_owned())),
+        parse: Box::new(kubeconfig_for_home(inputs, first)),
         slot: kubeconfig.clone(),
         files: Vec::new(),
     };

@@ -38,7 +38,7 @@ pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
         .filter(|image| control_plane || is_of_every_node(image))
         .collect();
     images.extend(network::images(inputs));
-    images.extend(load_balancer::images(inputs));
+    images.extend(load_balancer::images_of(inputs, host));
     images.iter().map(ToString::to_string).collect()
 }
 

@@ -196,6 +196,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         }
         Some(_) => {}
     }
+    lacking.extend(load_balancer::lacking(inputs));
     lacking.extend(network::lacking(inputs));
     lacking.extend(etcd::lacking(inputs, &arches));
     lacking.into_iter().collect()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DeployError, ETC, Inputs};
+use super::{DeployError, ETC, Inputs, load_balancer};
 use crate::bundle::lock::LockedPackages;
 use crate::plan::Task;
 use crate::render::{self, os};
@@ -85,10 +85,17 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         &[ETC, "/run/kubexm"],
     )?);
     if system.install_packages
-        && let Some(set) = packages(inputs, host)
+        && let Some(set) = packages(inputs, &host.name)
     {
+        let mut set = set.clone();
+        let own = load_balancer::packages_of(inputs, host, set.format);
+        set.requested
+            .retain(|name| !load_balancer::is_balancers(name) || own.contains(&name.as_str()));
+        if let Some(step) = load_balancer::before_packages(&own) {
+            task = task.step(step);
+        }
         task = task.step(InstallPackages {
-            set: set.clone(),
+            set,
             blobs: Arc::clone(&inputs.blobs),
         });
     }
@@ -147,8 +154,8 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
 }
 
 /// The bundle's packages for what a host says that it is.
-fn packages<'a>(inputs: &'a Inputs<'_>, host: &HostSpec) -> Option<&'a LockedPackages> {
-    let machine = inputs.machine(&host.name);
+pub(super) fn packages<'a>(inputs: &'a Inputs<'_>, host: &HostName) -> Option<&'a LockedPackages> {
+    let machine = inputs.machine(host);
     let mut names = machine.releases.iter();
     names.find_map(|(distribution, release)| {
         inputs.lock.package_set(distribution, release, machine.arch)

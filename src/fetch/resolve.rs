@@ -316,8 +316,8 @@ impl Resolver<'_> {
                 .flat_map(|facts| facts.images.iter().cloned()),
         );
         names.extend(own.iter().flat_map(|own| own.images.iter().cloned()));
-        for (plugin, version) in &manifest.network {
-            names.extend(self.catalog.images(plugin, version)?);
+        for (name, version) in manifest.network.iter().chain(&manifest.load_balancer) {
+            names.extend(self.catalog.images(name, version)?);
         }
         self.pull(names, &manifest.architectures).await
     }

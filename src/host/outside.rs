@@ -10,7 +10,7 @@ use url::Url;
 use super::etcd_client::{Answers, Client, EtcdError};
 use super::preflight::Finding;
 use super::{DialError, Facts, Host};
-use crate::spec::cluster::{Cluster, Etcd};
+use crate::spec::cluster::{Cluster, Etcd, LoadBalancer};
 use crate::spec::{HostName, Version};
 
 /// Hosts by name.
@@ -24,7 +24,7 @@ pub async fn check(
     least: Option<&Version>,
 ) -> Vec<Finding> {
     let etcd = external_etcd(cluster, hosts, facts, least);
-    let (mut findings, endpoint) = tokio::join!(etcd, load_balancer(cluster, hosts));
+    let (mut findings, endpoint) = tokio::join!(etcd, endpoint(cluster, hosts, facts));
     findings.extend(endpoint);
     findings.sort();
     findings
@@ -194,6 +194,44 @@ fn target(cluster: &Cluster, name: &str) -> String {
     hosts
         .find(|host| host.name.as_str() == name)
         .map_or_else(|| name.to_owned(), |host| host.internal_address.to_string())
+}
+
+/// The way to the API servers: a load balancer that must be there, or an address that must be free.
+async fn endpoint(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Vec<Finding> {
+    match cluster.load_balancer {
+        LoadBalancer::None | LoadBalancer::External => load_balancer(cluster, hosts).await,
+        LoadBalancer::Local { .. } => Vec::new(),
+        LoadBalancer::Keepalived { .. } | LoadBalancer::KubeVip => {
+            // Later it is this cluster that answers.
+            match facts.values().any(|facts| facts.is("receipt")) {
+                true => Vec::new(),
+                false => free_address(cluster, hosts).await,
+            }
+        }
+    }
+}
+
+/// An address that a load balancer of kubexm's will hold answers nobody yet.
+async fn free_address(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
+    let endpoint = &cluster.control_plane_endpoint;
+    let (Some(address), Some((name, host))) = (endpoint.ip(), hosts.iter().next()) else {
+        return Vec::new();
+    };
+    match host.dial(&address.to_string(), endpoint.port).await {
+        Ok(_) => {
+            let what = format!(
+                "somebody answers at {address}:{} already: another host has that address",
+                endpoint.port
+            );
+            let hint = "give controlPlaneEndpoint an address that is free";
+            vec![finding(name, true, what, hint)]
+        }
+        Err(_) => Vec::new(),
+    }
 }
 
 /// A load balancer may refuse while nothing is behind it: its silence is a warning.

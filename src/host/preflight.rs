@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::facts::Facts;
-use crate::spec::cluster::{Cluster, Etcd};
+use crate::spec::cluster::{Cluster, Etcd, LoadBalancer};
 use crate::spec::{Arch, HostName, HostPath, Version};
 
 /// Something that is not as an install needs it.
@@ -406,6 +406,18 @@ impl Checker<'_> {
         }
         if self.cluster.roles.registry.contains(self.name) {
             ports.push(self.cluster.registry.port);
+        }
+        let endpoint = &self.cluster.control_plane_endpoint;
+        let has_proxy = match self.cluster.load_balancer {
+            LoadBalancer::Keepalived { .. } => self.cluster.roles.load_balancer.contains(self.name),
+            LoadBalancer::Local { .. } => {
+                let mut nodes = self.cluster.nodes().into_iter();
+                nodes.any(|node| node.name == *self.name)
+            }
+            LoadBalancer::None | LoadBalancer::External | LoadBalancer::KubeVip => false,
+        };
+        if has_proxy {
+            ports.push(endpoint.port);
         }
         for port in ports.into_iter().filter(|port| listening.contains(port)) {
             self.error(

@@ -11,6 +11,7 @@ pub mod isulad;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod kubernetes;
+pub mod load_balancer;
 pub mod merge;
 pub mod network;
 pub mod os;

@@ -23,6 +23,8 @@ pub struct Manifest {
     pub components: BTreeMap<String, Vec<Version>>,
     /// Network plugins by catalog name with their versions; their images follow.
     pub network: BTreeMap<String, Version>,
+    /// Load balancers of static pods by catalog name with their versions; their images follow.
+    pub load_balancer: BTreeMap<String, Version>,
     /// Further images: the user's own.
     pub images: Vec<ImageRef>,
     /// OS packages.

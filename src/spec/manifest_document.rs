@@ -97,14 +97,8 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
             components.insert(component.to_owned(), versions);
         }
     }
-    let mut network = BTreeMap::new();
-    if let Some(section) = spec.section("network") {
-        for (plugin, node) in section.entries() {
-            if let Some(version) = reader.value(node, &section.path(plugin)) {
-                network.insert(plugin.to_owned(), version);
-            }
-        }
-    }
+    let network = read_versions(spec.section("network"));
+    let load_balancer = read_versions(spec.section("loadBalancer"));
     let images = spec.values("images");
     let mut packages = Vec::new();
     if let Some(node) = spec.get("packages") {
@@ -123,11 +117,25 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         kubernetes_kinds,
         components,
         network,
+        load_balancer,
         images,
         packages,
         own,
         signatures,
     })
+}
+
+/// Catalog names with a version each.
+fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
+    let mut versions = BTreeMap::new();
+    if let Some(section) = section {
+        for (name, node) in section.entries() {
+            if let Some(version) = section.reader().value(node, &section.path(name)) {
+                versions.insert(name.to_owned(), version);
+            }
+        }
+    }
+    versions
 }
 
 /// A list that says nothing would make a bundle with nothing in it.

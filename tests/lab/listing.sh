@@ -3,13 +3,14 @@
 # and writes the listing of a bare host to `$work/before.HOST`.
 
 # All that a reset must bring back. Left out are logs, caches, and what dpkg and systemd keep about
-# the past of any host.
+# the past of any host, /etc/passwd- and the like among it.
 listing() { # HOST
   on "$1" sh <<'EOF'
 find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /var/tmp -o -path /var/log \
   -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/systemd -o -path '/var/lib/dpkg/*-old' \
-  -o -path /var/lib/dpkg/triggers -o -path /var/lib/dpkg/status \) -prune -o -printf '%y %m %u %p %l\n' | sort
-find / -xdev -type f \( -path '/etc/*' -o -path '/usr/local/*' \) ! -path /etc/ld.so.cache -exec sha256sum {} + | sort
+  -o -path /var/lib/dpkg/triggers -o -path /var/lib/dpkg/status -o -path /var/backups \) -prune -o -printf '%y %m %u %p %l\n' | sort
+find / -xdev -type f \( -path '/etc/*' -o -path '/usr/local/*' \) ! -path /etc/ld.so.cache \
+  ! -path '/etc/*passwd-' ! -path '/etc/*group-' ! -path '/etc/*shadow-' -exec sha256sum {} + | sort
 dpkg-query -W | sort
 systemctl list-unit-files --no-legend | awk '{ print $1, $2 }' | sort
 cut -d' ' -f1-3 /proc/mounts | sort

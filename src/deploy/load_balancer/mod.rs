@@ -1,21 +1,167 @@
-//! What stands before the API servers. A load balancer is one file here, with its templates.
+//! What stands before the API servers. A load balancer is one file here, with its templates, and a
+//! line in [`of`].
+
+mod address;
+mod keepalived;
+mod kube_vip;
+mod local;
+mod packages;
+mod proxy;
+mod static_pod;
+#[cfg(test)]
+mod tests;
 
 use super::{DeployError, Inputs};
-use crate::plan::Task;
-use crate::spec::ImageRef;
-use crate::spec::cluster::Cluster;
+use crate::bundle::lock::PackageFormat;
+use crate::plan::{Task, TaskId};
+use crate::spec::cluster::{Cluster, HostSpec, LoadBalancer, ProxyRun};
+use crate::spec::{HostName, ImageRef};
+use crate::steps::RunScript;
+
+pub(super) use packages::{is_balancers, lacking};
+
+/// What the rest of a deployment asks of a load balancer.
+trait Balancer {
+    /// Whether it has programs on a host.
+    fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool;
+
+    /// OS packages that a host which it runs on must have.
+    fn packages(&self, _: PackageFormat) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// The image of its pods.
+    fn image(&self) -> Option<Image> {
+        None
+    }
+
+    /// Its tasks: those before the first control plane, and what can be done only after it.
+    fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError>;
+
+    /// Tasks after which a host may become a node: from there on its programs use the endpoint.
+    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId>;
+
+    /// POSIX shell right before `kubeadm init`, which cleans up after a failed try of its own and
+    /// takes away what a step would have put there.
+    fn before_init(&self) -> &'static str {
+        ""
+    }
+
+    /// Adds what can be done only once a host is a node, and must be before anything else is.
+    fn settle(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
+}
+
+/// An image, by its names in the catalog and in its registry.
+struct Image {
+    component: &'static str,
+    repository: &'static str,
+}
+
+/// The cluster's load balancer; `None` where kubexm has nothing to do for it.
+fn of(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
+    match cluster.load_balancer {
+        LoadBalancer::None | LoadBalancer::External => None,
+        LoadBalancer::Keepalived {
+            proxy,
+            virtual_router_id,
+        } => Some(Box::new(keepalived::Keepalived {
+            proxy,
+            virtual_router_id,
+        })),
+        LoadBalancer::Local {
+            proxy,
+            run: ProxyRun::Systemd,
+        } => Some(Box::new(local::Local { proxy })),
+        LoadBalancer::Local {
+            proxy,
+            run: ProxyRun::StaticPod,
+        } => Some(Box::new(static_pod::StaticPod { proxy })),
+        LoadBalancer::KubeVip => Some(Box::new(kube_vip::KubeVip)),
+    }
+}
 
 /// Components that the bundle must have for it, by catalog name.
 pub(super) fn components(_: &Cluster) -> &'static [&'static str] {
     &[]
 }
 
-/// Images that it runs, on every node or on control planes.
-pub(super) fn images(_: &Inputs<'_>) -> Vec<ImageRef> {
-    Vec::new()
+/// Images that it runs somewhere, out of what the bundle has.
+pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
+    let image = of(inputs.cluster).and_then(|balancer| balancer.image());
+    image
+        .and_then(|image| found(inputs, &image))
+        .into_iter()
+        .collect()
 }
 
-/// What must be there before the first control plane.
-pub(super) fn tasks(_: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    Ok(Vec::new())
+/// Images that it runs on a node.
+pub(super) fn images_of(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
+    match of(inputs.cluster) {
+        Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => images(inputs),
+        _ => Vec::new(),
+    }
+}
+
+/// OS packages that only this host needs, and those like it.
+pub(super) fn packages_of(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    format: PackageFormat,
+) -> Vec<&'static str> {
+    match of(inputs.cluster) {
+        Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => balancer.packages(format),
+        _ => Vec::new(),
+    }
+}
+
+/// What must be done before a host's packages are installed.
+pub(super) fn before_packages(packages: &[&'static str]) -> Option<RunScript> {
+    packages::without_services(packages)
+}
+
+/// What must be there before the first control plane, and what follows it.
+pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    of(inputs.cluster).map_or(Ok(Vec::new()), |balancer| balancer.tasks(inputs))
+}
+
+/// Tasks after which a host may become a node.
+pub(super) fn ready(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+    of(inputs.cluster).map_or(Vec::new(), |balancer| balancer.ready(inputs, host))
+}
+
+/// POSIX shell right before `kubeadm init`.
+pub(super) fn before_init(cluster: &Cluster) -> &'static str {
+    of(cluster).map_or("", |balancer| balancer.before_init())
+}
+
+/// Adds to the task that makes a host a node what must be done right after it.
+pub(super) fn settle(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    match of(inputs.cluster) {
+        Some(balancer) => balancer.settle(inputs, host, task),
+        None => Ok(task),
+    }
+}
+
+/// An image in the bundle, whichever version that has.
+fn found(inputs: &Inputs<'_>, image: &Image) -> Option<ImageRef> {
+    let mut names = inputs.lock.images.iter().map(|image| &image.name);
+    names
+        .find(|name| name.repository() == image.repository)
+        .cloned()
+}
+
+/// An image that must be in the bundle.
+fn required(inputs: &Inputs<'_>, image: &Image) -> Result<ImageRef, DeployError> {
+    found(inputs, image).ok_or_else(|| DeployError::Incomplete(vec![lacking_image(image)]))
+}
+
+fn lacking_image(image: &Image) -> String {
+    let component = image.component;
+    format!("the image of {component} (spec.loadBalancer.{component} of the manifest)")
 }

@@ -1,6 +1,7 @@
 //! `spec.highAvailability` and `spec.controlPlaneEndpoint`: how nodes reach the API server.
 
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 
 /// What stands before the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum LoadBalancer {
     Keepalived {
         /// The program behind keepalived.
         proxy: Proxy,
+        /// VRRP's number of the group; where not given it follows from the endpoint's address.
+        virtual_router_id: Option<NonZeroU8>,
     },
     /// kube-vip as a static pod on every control plane; it holds the endpoint's address.
     KubeVip,
@@ -54,6 +57,29 @@ pub struct Endpoint {
     pub address: Option<IpAddr>,
     /// Port.
     pub port: u16,
+}
+
+impl LoadBalancer {
+    /// Whether a program of kubexm's brings the endpoint's address up.
+    pub fn holds_address(&self) -> bool {
+        matches!(self, Self::Keepalived { .. } | Self::KubeVip)
+    }
+
+    /// The endpoint's port where none is given. Control planes' own API servers have 6443, on all
+    /// their addresses.
+    pub fn default_port(&self) -> u16 {
+        match self {
+            Self::Local { .. } => 7443,
+            _ => 6443,
+        }
+    }
+}
+
+impl Endpoint {
+    /// The address that it stands for, where that is known here.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.address.or_else(|| self.host.parse().ok())
+    }
 }
 
 impl std::fmt::Display for Endpoint {

@@ -1,6 +1,6 @@
 //! What goes with what: settings of different sections that contradict each other.
 
-use crate::spec::cluster::{Cluster, Etcd, KubernetesKind, LoadBalancer, ProxyRun};
+use crate::spec::cluster::{Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
 use crate::spec::reader::Fields;
 
 /// Fills in roles that follow from others, and tells every contradiction.
@@ -48,32 +48,9 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
 }
 
 fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
-    let endpoint = &cluster.control_plane_endpoint;
-    let has_address =
-        endpoint.address.is_some() || endpoint.host.parse::<std::net::IpAddr>().is_ok();
-    let given = spec.get("controlPlaneEndpoint").is_some();
-    let holds_address = matches!(
-        cluster.load_balancer,
-        LoadBalancer::Keepalived { .. } | LoadBalancer::KubeVip
-    );
-    if holds_address && !(given && has_address) {
-        tell(
-            spec,
-            "spec.controlPlaneEndpoint",
-            "has no address that the load balancer could hold",
-            "give a free address of the hosts' network, as in {domain: api.example, address: 192.0.2.10}",
-        );
-    }
-    let own = endpoint.address.or_else(|| endpoint.host.parse().ok());
-    let taken = cluster
-        .hosts
-        .iter()
-        .find(|host| Some(host.internal_address) == own);
-    if let (true, Some(host)) = (holds_address && given, taken) {
-        let message = format!("has the address of host {}", host.name);
-        let hint = "give one that no host has: the load balancer brings it up where it runs";
-        tell(spec, "spec.controlPlaneEndpoint", &message, hint);
-    }
+    check_held_address(spec, cluster);
+    check_port(spec, cluster);
+    check_local(spec, cluster);
     let keepalived = matches!(cluster.load_balancer, LoadBalancer::Keepalived { .. });
     if !keepalived && !cluster.roles.load_balancer.is_empty() {
         tell(
@@ -83,20 +60,164 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
             "set highAvailability.type: kubexm-ah or kubexm-an, or leave the role out",
         );
     }
-    let pod = matches!(
-        cluster.load_balancer,
+    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+        check_pods_of_binaries(spec, cluster);
+    }
+}
+
+/// An address that keepalived or kube-vip brings up.
+fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
+    if !cluster.load_balancer.holds_address() {
+        return;
+    }
+    let path = "spec.controlPlaneEndpoint";
+    let address = cluster.control_plane_endpoint.ip();
+    let Some(address) = address.filter(|_| spec.get("controlPlaneEndpoint").is_some()) else {
+        tell(
+            spec,
+            path,
+            "has no address that the load balancer could hold",
+            "give a free address of the hosts' network, as in {domain: api.example, address: 192.0.2.10}",
+        );
+        return;
+    };
+    let mut hosts = cluster.hosts.iter();
+    if let Some(host) = hosts.find(|host| host.internal_address == address) {
+        let message = format!("has the address of host {}", host.name);
+        let hint = "give one that no host has: the load balancer brings it up where it runs";
+        tell(spec, path, &message, hint);
+    }
+    let mut holders = holders(cluster);
+    if let Some(host) = holders.find(|host| host.internal_address.is_ipv4() != address.is_ipv4()) {
+        let message = format!(
+            "has the address {address}, of another family than {} of host {}",
+            host.internal_address, host.name
+        );
+        let hint = "give a free address of the network that the hosts' internal addresses are in";
+        tell(spec, path, &message, hint);
+    }
+}
+
+/// The hosts that a load balancer of kubexm's runs on.
+fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
+    let roles = &cluster.roles;
+    let names = match cluster.load_balancer {
+        LoadBalancer::Keepalived { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
+        _ => &roles.control_plane,
+    };
+    names.iter().filter_map(|name| cluster.host(name))
+}
+
+/// The endpoint's port on hosts that have programs of their own on some.
+fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
+    let (path, port) = (
+        "spec.controlPlaneEndpoint",
+        cluster.control_plane_endpoint.port,
+    );
+    let proxy_runs_on: Vec<&HostSpec> = match cluster.load_balancer {
+        LoadBalancer::None | LoadBalancer::External => return,
+        LoadBalancer::KubeVip => {
+            if port != API_SERVER {
+                let message = format!("has port {port}, and kube-vip only moves the address");
+                let hint = "set port: 6443, where the API servers themselves listen";
+                tell(spec, path, &message, hint);
+            }
+            return;
+        }
+        LoadBalancer::Keepalived { .. } => holders(cluster).collect(),
+        LoadBalancer::Local { .. } => cluster.nodes(),
+    };
+    for host in proxy_runs_on {
+        if let Some(holder) = holder_of(port, cluster, host) {
+            let message = format!(
+                "has port {port}, which {holder} has on {}, where the proxy runs, too",
+                host.name
+            );
+            let hint = match cluster.load_balancer {
+                LoadBalancer::Keepalived { .. } if port == API_SERVER => {
+                    "set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that \
+                     are no control planes"
+                }
+                _ => "set another port, as in port: 7443",
+            };
+            tell(spec, path, &message, hint);
+            return;
+        }
+    }
+}
+
+const API_SERVER: u16 = 6443;
+
+/// Who has a port of a host already.
+fn holder_of(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
+    let control_plane = cluster.is_control_plane(&host.name);
+    match port {
+        22 => Some("its SSH server"),
+        7444 => Some("the proxy's own health check"),
+        10248..=10250 | 10256 => Some("the kubelet or kube-proxy"),
+        API_SERVER if control_plane => Some("the API server"),
+        10257 | 10259 if control_plane => Some("the controller manager or the scheduler"),
+        2379..=2382 => Some("etcd"),
+        port if port == cluster.registry.port && cluster.roles.registry.contains(&host.name) => {
+            Some("the registry")
+        }
+        _ => None,
+    }
+}
+
+/// A proxy on every node, for that node alone.
+fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
+    let endpoint = &cluster.control_plane_endpoint;
+    let path = "spec.controlPlaneEndpoint";
+    if !matches!(cluster.load_balancer, LoadBalancer::Local { .. }) {
+        return;
+    }
+    if endpoint.ip().is_some_and(|address| !address.is_loopback()) {
+        tell(
+            spec,
+            path,
+            "has an address, and every node has a proxy of its own, which listens on loopback only",
+            "leave the address out, or the whole section",
+        );
+    }
+    if endpoint.port < 1024 {
+        tell(
+            spec,
+            path,
+            "has a port below 1024, which only root may open",
+            "leave it out, or set one from 1024 on, as in port: 7443",
+        );
+    }
+    if endpoint.address.is_some() && !cluster.system.manage_hosts_file {
+        tell(
+            spec,
+            path,
+            "has a name, which must lead every host to itself, and system.manageHostsFile is false",
+            "leave the section out: 127.0.0.1 needs no name",
+        );
+    }
+}
+
+/// Static pods need kubeadm's files, and a kubelet that looks for them.
+fn check_pods_of_binaries(spec: &Fields<'_>, cluster: &Cluster) {
+    let path = "spec.highAvailability";
+    match cluster.load_balancer {
         LoadBalancer::Local {
             run: ProxyRun::StaticPod,
             ..
-        }
-    );
-    if pod && cluster.kubernetes.kind == KubernetesKind::Binaries {
-        tell(
+        } => tell(
             spec,
-            "spec.highAvailability",
+            path,
             "runs the proxy as a static pod, and kubernetes.type is kubexm",
             "let systemd run it, as it runs all else then",
-        );
+        ),
+        LoadBalancer::KubeVip => tell(
+            spec,
+            path,
+            "is kube-vip, a static pod with kubeadm's kubeconfigs, and kubernetes.type is kubexm",
+            "set type: kubexm-ah or kubexm-an, which hold an address, too",
+        ),
+        _ => {}
     }
 }
 

@@ -1,13 +1,21 @@
 //! `spec.highAvailability` and `spec.controlPlaneEndpoint`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU8;
 
-use crate::spec::cluster::{Endpoint, HostSpec, LoadBalancer, Roles};
+use crate::spec::cluster::{Endpoint, HostSpec, LoadBalancer, Proxy, ProxyRun, Roles};
 use crate::spec::reader::Fields;
 use crate::spec::yaml::Value;
 
-/// kubexm's own load balancers, none of which it can install yet.
-const LATER: [&str; 5] = ["kubexm-ah", "kubexm-an", "haproxy", "nginx", "kube-vip"];
+const TYPES: [&str; 7] = [
+    "none",
+    "external",
+    "kubexm-ah",
+    "kubexm-an",
+    "haproxy",
+    "nginx",
+    "kube-vip",
+];
 
 pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let given = spec.get("controlPlaneEndpoint").is_some();
@@ -20,9 +28,11 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
         return Some(unsaid);
     };
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &["none", "external"], &LATER),
+        Some(_) => fields.choice("type", &TYPES, &[]),
         None => Some("none"),
     };
+    let run = read_run(&fields, kind);
+    let virtual_router_id = read_router_id(&fields, kind);
     if kind == Some("external") && !given {
         let path = "spec.controlPlaneEndpoint";
         let hint = "give the address of your load balancer, as in api.example:6443";
@@ -32,20 +42,80 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
             .problem(fields.node(), path, message, Some(hint));
     }
     fields.finish();
-    kind.map(|_| unsaid)
+    let keepalived = |proxy| LoadBalancer::Keepalived {
+        proxy,
+        virtual_router_id,
+    };
+    Some(match kind? {
+        "kubexm-ah" => keepalived(Proxy::Haproxy),
+        "kubexm-an" => keepalived(Proxy::Nginx),
+        "haproxy" => LoadBalancer::Local {
+            proxy: Proxy::Haproxy,
+            run,
+        },
+        "nginx" => LoadBalancer::Local {
+            proxy: Proxy::Nginx,
+            run,
+        },
+        "kube-vip" => LoadBalancer::KubeVip,
+        _ => unsaid,
+    })
+}
+
+fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
+    let Some(node) = fields.get("run") else {
+        return ProxyRun::Systemd;
+    };
+    if !matches!(kind, None | Some("haproxy" | "nginx")) {
+        let message = "is taken only with type: haproxy or nginx";
+        let hint = "leave it out: what runs how is settled for this type";
+        let path = fields.path("run");
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    match fields.choice("run", &["systemd", "static-pod"], &[]) {
+        Some("static-pod") => ProxyRun::StaticPod,
+        _ => ProxyRun::Systemd,
+    }
+}
+
+fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> {
+    let node = fields.get("virtualRouterID")?;
+    if !matches!(kind, None | Some("kubexm-ah" | "kubexm-an")) {
+        let message = "is taken only with type: kubexm-ah or kubexm-an";
+        let path = fields.path("virtualRouterID");
+        let hint = "leave it out: it is VRRP's, which keepalived speaks";
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    let number = fields.number("virtualRouterID", 1, 255)?;
+    NonZeroU8::new(u8::try_from(number).ok()?)
 }
 
 pub(super) fn read_endpoint(
     spec: &Fields<'_>,
     hosts: &[HostSpec],
     roles: &Roles,
+    load_balancer: Option<&LoadBalancer>,
 ) -> Option<Endpoint> {
     let reader = spec.reader();
     let first = roles
         .control_plane
         .first()
         .and_then(|name| hosts.iter().find(|h| h.name == *name));
+    let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
+    let default_port = load_balancer.map_or(6443, LoadBalancer::default_port);
+    // By the hosts' own family: a host may have no other.
+    let loopback = first.map(|first| match first.internal_address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    });
     let Some(node) = spec.get("controlPlaneEndpoint") else {
+        if local {
+            return Some(Endpoint {
+                host: loopback?.to_string(),
+                address: None,
+                port: default_port,
+            });
+        }
         if roles.control_plane.len() > 1 {
             let hint = "give the address of your load balancer, as in api.example:6443";
             let message = "several control planes need one address for all of them";
@@ -65,13 +135,15 @@ pub(super) fn read_endpoint(
     };
     let path = "spec.controlPlaneEndpoint";
     if let Value::Text(text) = &node.value {
-        let (host, port) = text.rsplit_once(':').unwrap_or((text, "6443"));
+        let unsaid = default_port.to_string();
+        let (host, port) = text.rsplit_once(':').unwrap_or((text, &unsaid));
         return match port.parse::<u16>() {
             Ok(port) if !host.is_empty() => {
                 let host = host.trim_matches(['[', ']']).to_owned();
+                let address = loopback.filter(|_| local && host.parse::<IpAddr>().is_err());
                 Some(Endpoint {
                     host,
-                    address: None,
+                    address,
                     port,
                 })
             }
@@ -88,9 +160,14 @@ pub(super) fn read_endpoint(
         reader.problem(node, path, "has a domain and a host", Some(hint));
     }
     let host = domain.or(host);
-    let address: Option<IpAddr> = fields.value("address");
-    let port = fields.number("port", 1, 65535).unwrap_or(6443);
+    let mut address: Option<IpAddr> = fields.value("address");
+    let port = fields.number("port", 1, 65535);
+    let port = port.unwrap_or(i64::from(default_port));
     fields.finish();
+    if local && address.is_none() {
+        // The name leads every host to the proxy of its own.
+        address = loopback.filter(|_| host.as_ref().is_some_and(|h| h.parse::<IpAddr>().is_err()));
+    }
     let host = host.or_else(|| address.map(|address| address.to_string()));
     if host.is_none() {
         reader.problem(node, path, "wants a host or an address", None);

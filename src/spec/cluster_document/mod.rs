@@ -130,7 +130,7 @@ fn read_spec(
     let etcd = read_etcd(spec);
     let runtime = read_runtime(spec);
     let load_balancer = read_load_balancer(spec);
-    let endpoint = read_endpoint(spec, &hosts, &roles);
+    let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref());
     let network = read_network(spec, &hosts);
     let dns = read_dns(spec);
     let registry = read_registry(spec);

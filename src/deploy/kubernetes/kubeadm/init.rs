@@ -3,7 +3,7 @@
 use super::{etcd, node, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::kubernetes::config::{self, kube_proxy_config, kubelet_config};
-use crate::deploy::{self, BIN, DeployError, ETC, Inputs};
+use crate::deploy::{self, BIN, DeployError, ETC, Inputs, load_balancer};
 use crate::plan::Task;
 use crate::render::kubeadm::{self as template, ComponentSection};
 use crate::render::{self, RenderError};
@@ -14,9 +14,11 @@ use crate::steps::{RunOnce, WriteFile};
 /// Writes the configuration and runs `kubeadm init` with it.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
-    Ok(Task::new("control-plane", "init", &first.name)
+    let before_init = load_balancer::before_init(inputs.cluster);
+    let task = Task::new("control-plane", "init", &first.name)
         .after(ready_to_join(first))
         .after(deploy::etcd::ready(inputs))
+        .after(load_balancer::ready(inputs, first))
         .step(WriteFile::new(
             path.clone(),
             init_config(inputs.cluster, first)?,
@@ -24,11 +26,14 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         .step(RunOnce {
             id: "kubeadm-init".to_owned(),
             title: "Run kubeadm init".to_owned(),
-            command: format!("export PATH={BIN}:$PATH; kubeadm init --config {path} >/dev/null"),
+            command: format!(
+                "export PATH={BIN}:$PATH\n{before_init}kubeadm init --config {path} >/dev/null"
+            ),
             input: None,
             cleanup: undo::cleanup_init(inputs),
             undo: vec![undo::undo(inputs)],
-        }))
+        });
+    load_balancer::settle(inputs, first, task)
 }
 
 /// The four documents of `kubeadm init`.
@@ -37,6 +42,14 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     let (api, list) = template::api_of(&kubernetes.version);
     let mut api_server = section("apiServer", &kubernetes.api_server);
     api_server.cert_sans = kubernetes.cert_sans.clone();
+    let endpoint = &cluster.control_plane_endpoint;
+    if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
+        // kubeadm adds the endpoint's name; people use its address, too.
+        let address = address.to_string();
+        if !api_server.cert_sans.contains(&address) {
+            api_server.cert_sans.push(address);
+        }
+    }
     render::text(
         "kubeadm init configuration",
         &template::Init {

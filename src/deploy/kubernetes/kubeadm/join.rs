@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::secrets::JoinSecrets;
 use super::{node, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
-use crate::deploy::{BIN, DeployError, Inputs};
+use crate::deploy::{BIN, DeployError, Inputs, load_balancer};
 use crate::plan::{Slot, StepError, Task};
 use crate::render::kubeadm::{self as template, JoinControlPlane};
 use crate::render::{self, RenderError};
@@ -40,6 +40,7 @@ pub(super) fn join(
     let cleanup = cleanup(inputs, host);
     let mut task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
+        .after(load_balancer::ready(inputs, host))
         .step(RunOnce {
             id: "kubeadm-join".to_owned(),
             title: "Run kubeadm join".to_owned(),
@@ -51,7 +52,7 @@ pub(super) fn join(
     if pending {
         task.needs.push(slot.name());
     }
-    Ok(task)
+    load_balancer::settle(inputs, host, task)
 }
 
 fn cleanup(inputs: &Inputs<'_>, host: &HostSpec) -> String {

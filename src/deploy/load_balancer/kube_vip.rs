@@ -1,0 +1,149 @@
+//! kube-vip as a static pod on every control plane.
+//!
+//! It elects its leader by a lease in the cluster, so it needs a kubeconfig that may write one. Since
+//! Kubernetes 1.29 `admin.conf` may do nothing before `kubeadm init` has bound its group, late in its
+//! course, and the endpoint must answer before: until then `super-admin.conf` stands in, which only
+//! the first control plane has
+//! (<https://github.com/kube-vip/kube-vip/issues/684>).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::static_pod::{MANIFESTS, SHOW, SOURCES};
+use super::{Balancer, Image, address, proxy, required};
+use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
+use crate::plan::{StepError, Task, TaskId};
+use crate::render::{self, load_balancer as template};
+use crate::spec::cluster::{Cluster, HostSpec};
+use crate::spec::{HostName, HostPath, Version};
+use crate::steps::{Content, Produce, WaitFor, WriteFile};
+
+const IMAGE: Image = Image {
+    component: "kube-vip",
+    repository: "kube-vip/kube-vip",
+};
+const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
+/// kube-vip calls the API server of its own host by the name `kubernetes`, which is in each one's
+/// certificate. Kubelets of 1.29's first releases lose a static pod's `hostAliases`
+/// (<https://github.com/kube-vip/kube-vip/issues/692>); a file they do not.
+const HOSTS: &str = "127.0.0.1 localhost kubernetes\n";
+
+/// Until no process sees the more powerful kubeconfig, and the endpoint answers the other.
+const HAS_CHANGED: &str = r#"
+! grep -qs '/super-admin\.conf /etc/kubernetes/admin\.conf ' /proc/[0-9]*/mountinfo ||
+  { echo "kube-vip still runs with super-admin.conf"; exit 1; }
+$KUBECTL get --raw /readyz --request-timeout=5s >/dev/null 2>&1 ||
+  { echo "the endpoint does not answer"; exit 1; }
+"#;
+
+/// kube-vip, by ARP.
+pub(super) struct KubeVip;
+
+impl Balancer for KubeVip {
+    fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
+        cluster.is_control_plane(host)
+    }
+
+    fn image(&self) -> Option<Image> {
+        Some(IMAGE)
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+        let names = inputs.cluster.roles.control_plane.iter();
+        let hosts = names.filter_map(|name| inputs.cluster.host(name));
+        hosts.map(|host| serve(inputs, host)).collect()
+    }
+
+    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        match inputs.cluster.is_control_plane(&host.name) {
+            true => vec![proxy::serving(&host.name)],
+            false => Vec::new(),
+        }
+    }
+
+    fn before_init(&self) -> &'static str {
+        SHOW
+    }
+
+    fn settle(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        task: Task,
+    ) -> Result<Task, DeployError> {
+        if !inputs.cluster.is_control_plane(&host.name) {
+            return Ok(task);
+        }
+        let (ask, manifest) = pod(inputs, host, MANIFESTS, ADMIN)?;
+        Ok(task.step(ask).step(manifest).step(WaitFor {
+            title: "Wait until kube-vip has the endpoint answered".to_owned(),
+            script: format!("KUBECTL='{KUBECTL}'\n{HAS_CHANGED}"),
+            arguments: Vec::new(),
+            at_most: Duration::from_secs(120),
+            diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log"
+                .to_owned(),
+        }))
+    }
+}
+
+fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    let task = Task::new("load-balancer", "serve", &host.name)
+        .after([id("os", "prepare", &host.name)])
+        .step(address::note(address_of(inputs.cluster)?))
+        .step(WriteFile::new(hosts_file()?, HOSTS));
+    if inputs.first().is_none_or(|first| first.name != host.name) {
+        return Ok(task);
+    }
+    let kubeconfig = match inputs.cluster.kubernetes.version < Version::new(1, 29, 0) {
+        true => ADMIN,
+        false => SUPER_ADMIN,
+    };
+    let (ask, source) = pod(inputs, host, SOURCES, kubeconfig)?;
+    Ok(task.step(ask).step(source))
+}
+
+/// The pod's manifest in a folder, and what must be asked before it can be written.
+fn pod(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    folder: &str,
+    kubeconfig: &'static str,
+) -> Result<(Produce<String>, WriteFile), DeployError> {
+    let (ask, slot) = address::interface(host);
+    let address = address_of(inputs.cluster)?;
+    let image = required(inputs, &IMAGE)?.to_string();
+    let hosts = hosts_file()?.to_string();
+    let text = move |interface: String| {
+        let pod = template::KubeVip {
+            image: image.clone(),
+            address: address.to_string(),
+            prefix: address::bits(address),
+            port: kubernetes::BIND_PORT,
+            interface,
+            kubeconfig: kubeconfig.to_owned(),
+            hosts: hosts.clone(),
+        };
+        render::text("kube-vip pod", &pod)
+    };
+    let path = HostPath::parse(&format!("{folder}/kube-vip.yaml"))?;
+    let mut file = WriteFile::new(path, String::new());
+    file.content = Content::Later {
+        preview: text(address::interface_in_words(host))?,
+        produce: Arc::new(move || {
+            let interface = slot.get().ok_or(StepError::Missing(slot.name()))?;
+            text(interface.clone()).map_err(|error| StepError::Other(error.to_string()))
+        }),
+    };
+    Ok((ask, file))
+}
+
+fn hosts_file() -> Result<HostPath, DeployError> {
+    Ok(HostPath::parse(&format!("{ETC}/kube-vip/hosts"))?)
+}
+
+fn address_of(cluster: &Cluster) -> Result<IpAddr, DeployError> {
+    let address = cluster.control_plane_endpoint.ip();
+    address.ok_or(DeployError::Unsupported("an endpoint without an address"))
+}

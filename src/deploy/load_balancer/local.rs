@@ -1,0 +1,50 @@
+//! A proxy on every node, run by systemd.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::{Balancer, proxy};
+use crate::bundle::lock::PackageFormat;
+use crate::deploy::{DeployError, Inputs, id};
+use crate::plan::{Task, TaskId};
+use crate::spec::HostName;
+use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+
+/// A proxy that only its own node uses.
+pub(super) struct Local {
+    /// The program.
+    pub(super) proxy: Proxy,
+}
+
+impl Balancer for Local {
+    fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
+        cluster.nodes().iter().any(|node| node.name == *host)
+    }
+
+    fn packages(&self, format: PackageFormat) -> Vec<&'static str> {
+        self.proxy.packages(format)
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+        let nodes = inputs.cluster.nodes();
+        let mut tasks = Vec::new();
+        for host in &nodes {
+            let task = Task::new("load-balancer", "serve", &host.name)
+                .after([id("os", "prepare", &host.name)]);
+            let bind = listen(inputs.cluster).to_string();
+            tasks.push(proxy::serve(inputs, task, self.proxy, bind, false)?);
+        }
+        tasks.extend(proxy::verify(inputs, self.proxy, &nodes)?);
+        Ok(tasks)
+    }
+
+    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        proxy::ready(inputs, self.proxy, [&host.name], host)
+    }
+}
+
+/// Where a local proxy listens: the endpoint, which is on loopback.
+pub(super) fn listen(cluster: &Cluster) -> SocketAddr {
+    let endpoint = &cluster.control_plane_endpoint;
+    let address = endpoint.ip().unwrap_or(Ipv4Addr::LOCALHOST.into());
+    SocketAddr::new(address, endpoint.port)
+}

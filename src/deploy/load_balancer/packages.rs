@@ -1,0 +1,108 @@
+//! OS packages of load balancers: only hosts that need them get them, and none of the services that
+//! come with them ever starts.
+
+use super::{Balancer, lacking_image, of};
+use crate::bundle::lock::{LockedPackages, PackageFormat};
+use crate::deploy::{Inputs, os};
+use crate::spec::HostName;
+use crate::steps::RunScript;
+
+/// The packages that some load balancer asks for.
+const BALANCERS: [&str; 5] = [
+    "haproxy",
+    "nginx",
+    "libnginx-mod-stream",
+    "nginx-mod-stream",
+    "keepalived",
+];
+/// Those of them that come with a service of the same name.
+const SERVICES: [&str; 3] = ["haproxy", "nginx", "keepalived"];
+
+/// Ends with 0 where no package that is still to come could start one of these units.
+const IS_QUIET: &str = r#"
+for unit in "$@"; do
+  [ "$(systemctl show -p LoadState --value "$unit")" != not-found ] ||
+    { echo "$unit would start with the distribution's settings"; exit 1; }
+done
+"#;
+/// Units that a host has already are its own and stay as they are.
+const BE_QUIET: &str = r#"
+umask 077
+mkdir -p /var/lib/kubexm/backup
+for unit in "$@"; do
+  [ "$(systemctl show -p LoadState --value "$unit")" = not-found ] || continue
+  echo "$unit" >>/var/lib/kubexm/backup/masked
+  systemctl mask --quiet "$unit" 2>/dev/null
+done
+"#;
+const SPEAK: &str = r#"
+[ -e /var/lib/kubexm/backup/masked ] || exit 0
+while read -r unit; do systemctl unmask --quiet "$unit" 2>/dev/null || :; done </var/lib/kubexm/backup/masked
+"#;
+
+/// Whether a package belongs to load balancers.
+pub(in crate::deploy) fn is_balancers(package: &str) -> bool {
+    BALANCERS.contains(&package)
+}
+
+/// Keeps the services of packages that are about to come from starting, now and at the next boot.
+pub(super) fn without_services(packages: &[&'static str]) -> Option<RunScript> {
+    let services = SERVICES.iter().filter(|name| packages.contains(name));
+    let units: Vec<String> = services.map(|name| format!("{name}.service")).collect();
+    if units.is_empty() {
+        return None;
+    }
+    let title = format!("Mask {}, for units of kubexm's own", units.join(", "));
+    let step = RunScript::new("quiet services", title, IS_QUIET, BE_QUIET).arguments(units);
+    Some(step.undo_script("Unmask services", SPEAK))
+}
+
+/// What the load balancer needs and the bundle has not.
+pub(in crate::deploy) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
+    let Some(balancer) = of(inputs.cluster) else {
+        return Vec::new();
+    };
+    let image = balancer.image();
+    let image = image.filter(|image| super::found(inputs, image).is_none());
+    let mut lacking: Vec<String> = image.iter().map(lacking_image).collect();
+    if inputs.cluster.system.install_packages {
+        let hosts = inputs.cluster.hosts.iter().map(|host| &host.name);
+        let hosts = hosts.filter(|host| balancer.runs_on(inputs.cluster, host));
+        lacking.extend(hosts.filter_map(|host| lacking_packages(inputs, balancer.as_ref(), host)));
+    }
+    lacking
+}
+
+fn lacking_packages(
+    inputs: &Inputs<'_>,
+    balancer: &dyn Balancer,
+    host: &HostName,
+) -> Option<String> {
+    let machine = inputs.machine(host);
+    let missing = |set: &LockedPackages| -> Vec<&'static str> {
+        let mut wanted = balancer.packages(set.format);
+        wanted.retain(|name| !set.requested.iter().any(|requested| requested == name));
+        wanted
+    };
+    let sets = &inputs.lock.packages;
+    let (missing, system) = match (os::packages(inputs, host), machine.releases.first()) {
+        (Some(set), _) => {
+            let system = format!(" for {} {}", set.distribution, set.release);
+            (missing(set), system)
+        }
+        (None, Some((distribution, release))) => {
+            let wanted = balancer.packages(PackageFormat::Deb);
+            (wanted, format!(" for {distribution} {release}"))
+        }
+        // Nobody has looked at the hosts yet: some set must do.
+        (None, None) if sets.iter().any(|set| missing(set).is_empty()) => return None,
+        (None, None) => (balancer.packages(PackageFormat::Deb), String::new()),
+    };
+    if missing.is_empty() {
+        return None;
+    }
+    let names = missing.join(", ");
+    Some(format!(
+        "OS packages {names}{system} (spec.packages of the manifest)"
+    ))
+}

@@ -1,0 +1,194 @@
+//! A proxy on every node, as a static pod of the kubelet.
+//!
+//! A kubelet that joins speaks to the endpoint before it runs any pod. Until then systemd's own
+//! socket proxy stands at the endpoint and leads to the first control plane. That one needs no such
+//! help: its kubelet gets its certificate from kubeadm's own files, and runs the proxy beside the API
+//! server.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::local::listen;
+use super::{Balancer, Image, proxy, required};
+use crate::deploy::{DeployError, ETC, Inputs, id, kubernetes};
+use crate::plan::{Task, TaskId};
+use crate::render::{self, load_balancer as template};
+use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+use crate::spec::{Digest, HostName, HostPath};
+use crate::steps::{RunScript, WaitFor, WriteFile};
+
+/// Where kubexm keeps static pods until the kubelet may see them.
+pub(super) const SOURCES: &str = "/etc/kubexm/static-pods";
+/// Where the kubelet looks for them.
+pub(super) const MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// Lets the kubelet of the first control plane see them.
+pub(super) const SHOW: &str = "mkdir -p /etc/kubernetes/manifests
+install -m 644 /etc/kubexm/static-pods/*.yaml /etc/kubernetes/manifests/
+";
+
+/// The cluster's CA as kubeadm leaves it on every node.
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+
+/// A static pod that only its own node uses.
+pub(super) struct StaticPod {
+    /// The program.
+    pub(super) proxy: Proxy,
+}
+
+/// Arguments: where to listen, where to lead, the pod's manifest.
+const FORWARDS: &str = r#"
+[ ! -e "$3" ] || exit 0
+systemctl is-active --quiet kubexm-join.socket || { echo "nothing stands at $1 yet"; exit 1; }
+"#;
+const FORWARD: &str = r#"
+for program in /usr/lib/systemd/systemd-socket-proxyd /lib/systemd/systemd-socket-proxyd; do
+  [ ! -x "$program" ] || break
+done
+[ -x "$program" ] || { echo "systemd-socket-proxyd is missing: it comes with systemd; set run: systemd" >&2; exit 1; }
+systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
+systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$1" "$program" "$2"
+"#;
+const IS_OVER: &str = r#"
+for unit in kubexm-join.socket kubexm-join.service; do
+  ! systemctl is-active --quiet "$unit" || { echo "$unit stands in its place"; exit 1; }
+done
+"#;
+const END: &str = r#"
+systemctl stop kubexm-join.socket kubexm-join.service 2>/dev/null || :
+systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
+"#;
+
+impl Balancer for StaticPod {
+    fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
+        cluster.nodes().iter().any(|node| node.name == *host)
+    }
+
+    fn image(&self) -> Option<Image> {
+        Some(self.its_image())
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+        let nodes = inputs.cluster.nodes();
+        nodes
+            .into_iter()
+            .map(|host| self.serve(inputs, host))
+            .collect()
+    }
+
+    fn ready(&self, _: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        vec![proxy::serving(&host.name)]
+    }
+
+    fn before_init(&self) -> &'static str {
+        SHOW
+    }
+
+    fn settle(&self, inputs: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        let listen = listen(inputs.cluster);
+        let (name, manifest) = (self.name(), self.manifest()?);
+        let clear = RunScript::new(
+            "join proxy away",
+            format!("Make way for {name}"),
+            IS_OVER,
+            END,
+        );
+        let wait = WaitFor {
+            title: format!("Wait until {name} listens"),
+            script: "bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null".to_owned(),
+            arguments: vec![listen.ip().to_string(), listen.port().to_string()],
+            at_most: Duration::from_secs(120),
+            diagnosis: format!(
+                "tail -n 5 /var/log/pods/kube-system_{name}-*/*/*.log; journalctl -u kubelet -n 10 --no-pager -o cat"
+            ),
+        };
+        Ok(task
+            .step(clear)
+            .step(WriteFile::new(manifest, self.pod(inputs)?))
+            .step(wait))
+    }
+}
+
+impl StaticPod {
+    fn name(&self) -> String {
+        format!("kubexm-{}", self.proxy.name())
+    }
+
+    fn manifest(&self) -> Result<HostPath, DeployError> {
+        Ok(HostPath::parse(&format!(
+            "{MANIFESTS}/{}.yaml",
+            self.name()
+        ))?)
+    }
+
+    fn its_image(&self) -> Image {
+        match self.proxy {
+            Proxy::Haproxy => Image {
+                component: "haproxy",
+                repository: "library/haproxy",
+            },
+            Proxy::Nginx => Image {
+                component: "nginx",
+                repository: "library/nginx",
+            },
+        }
+    }
+
+    fn serve(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+        let config = HostPath::parse(&self.proxy.config_file())?;
+        let task = Task::new("load-balancer", "serve", &host.name)
+            .after([id("os", "prepare", &host.name)])
+            .step(WriteFile::new(config, self.config(inputs)?));
+        let Some(first) = inputs.first() else {
+            return Ok(task);
+        };
+        if first.name == host.name {
+            let source = HostPath::parse(&format!("{SOURCES}/{}.yaml", self.name()))?;
+            return Ok(task.step(WriteFile::new(source, self.pod(inputs)?)));
+        }
+        let api_server = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
+        let forward = RunScript::new(
+            "join proxy",
+            format!(
+                "Lead the endpoint to {} until there is {}",
+                first.name,
+                self.name()
+            ),
+            FORWARDS,
+            FORWARD,
+        );
+        let forward = forward.arguments([
+            listen(inputs.cluster).to_string(),
+            api_server.to_string(),
+            self.manifest()?.to_string(),
+        ]);
+        Ok(task.step(forward.undo_script("Stop the proxy for joins", END)))
+    }
+
+    fn config(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {
+        let setting = proxy::Setting {
+            bind: listen(inputs.cluster).to_string(),
+            run: "/tmp".to_owned(),
+            ca: CA.to_owned(),
+            health: false,
+        };
+        Ok(self.proxy.config(inputs.cluster, &setting)?)
+    }
+
+    fn pod(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {
+        let listen = listen(inputs.cluster);
+        let mut command = vec![self.proxy.name().to_owned()];
+        command.extend(self.proxy.arguments());
+        let pod = template::ProxyPod {
+            name: self.name(),
+            proxy: self.proxy.name(),
+            image: required(inputs, &self.its_image())?.to_string(),
+            command,
+            configuration: Digest::of(self.config(inputs)?.as_bytes()).to_string(),
+            folder: format!("{ETC}/{}", self.proxy.name()),
+            ca: (self.proxy == Proxy::Haproxy).then(|| CA.to_owned()),
+            listen: listen.ip().to_string(),
+            port: listen.port(),
+        };
+        Ok(render::text("proxy pod", &pod)?)
+    }
+}

@@ -1,0 +1,209 @@
+//! What is rendered, as the programs themselves judge it. They come from `tests/lab/proxies`, which
+//! unpacks Debian's packages, or from the machine; a program that is in neither place is passed over.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::proxy::Setting;
+use super::{address, keepalived, local, of, packages};
+use crate::bundle::lock::PackageFormat;
+use crate::render::load_balancer as template;
+use crate::spec::cluster::{Cluster, LoadBalancer, Proxy};
+use crate::{pki, render, spec};
+
+const CLUSTER: &str = "\
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: demo}
+spec:
+  hosts:
+    - {name: node1, address: 192.0.2.11}
+    - {name: node2, address: 192.0.2.12}
+    - {name: node3, address: 192.0.2.13}
+  roleGroups:
+    control-plane: [node1, node2]
+    loadbalancer: [node3]
+    worker: [node3]
+  kubernetes: {version: v1.36.3}
+";
+
+fn cluster(kind: &str) -> Cluster {
+    let mut text = format!("{CLUSTER}  highAvailability: {{type: {kind}}}\n");
+    match kind {
+        "haproxy" | "nginx" => text = text.replace("    loadbalancer: [node3]\n", ""),
+        _ => text += "  controlPlaneEndpoint: 192.0.2.10:8443\n",
+    }
+    spec::parse_cluster("cluster.yaml", &text).unwrap()
+}
+
+/// A program, with the libraries that came with it.
+fn program(name: &str) -> Option<Command> {
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE").map(PathBuf::from);
+    let cache =
+        cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/kubexm-lab")));
+    let unpacked = cache?.join("tools/proxies");
+    let own = unpacked.join("usr/sbin").join(name);
+    if own.exists() {
+        let folder = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let libraries = [unpacked.join("usr").join(&folder), unpacked.join(&folder)];
+        let mut command = Command::new(own);
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
+        return Some(command);
+    }
+    let system = Path::new("/usr/sbin").join(name);
+    system.exists().then(|| Command::new(system))
+}
+
+/// What a program says of a configuration: nothing where it takes it.
+fn complaints(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    match output.status.success() {
+        true => String::new(),
+        false => format!("{}: {}", output.status, said.concat()),
+    }
+}
+
+fn setting(folder: &Path, bind: String, health: bool) -> Setting {
+    let ca = pki::Ca::load_or_create(folder, "a CA").unwrap();
+    std::fs::write(folder.join("ca.crt"), ca.certificate()).unwrap();
+    Setting {
+        bind,
+        run: folder.display().to_string(),
+        ca: folder.join("ca.crt").display().to_string(),
+        health,
+    }
+}
+
+/// What the program says of the configuration that is rendered for it, after a change.
+fn judged(proxy: Proxy, kind: &str, health: bool, change: (&str, &str)) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = cluster(kind);
+    let setting = setting(folder.path(), "127.0.0.1:27443".to_owned(), health);
+    let text = proxy.config(&cluster, &setting).unwrap();
+    assert!(text.contains(change.0), "{text}");
+    let mut text = text.replace(change.0, change.1);
+    let mut command = program(proxy.name())?;
+    let file = folder.path().join("configuration");
+    match proxy {
+        Proxy::Haproxy => command.arg("-c").arg("-f").arg(&file),
+        Proxy::Nginx => {
+            // Unpacked, its modules are where it was unpacked.
+            let root = Path::new(command.get_program());
+            let root = root.ancestors().nth(3).unwrap().to_owned();
+            let share = root.join("usr/share/nginx").display().to_string();
+            text = text.replace("/usr/share/nginx", &share);
+            command.arg("-p").arg(share).arg("-t").arg("-c").arg(&file)
+        }
+    };
+    std::fs::write(&file, text).unwrap();
+    Some(complaints(command))
+}
+
+#[test]
+fn the_proxies_take_their_configurations() {
+    let unchanged = ("Written by kubexm", "Written by kubexm");
+    for (proxy, kind, health) in [
+        (Proxy::Haproxy, "kubexm-ah", true),
+        (Proxy::Haproxy, "haproxy", false),
+        (Proxy::Nginx, "kubexm-an", true),
+        (Proxy::Nginx, "nginx", false),
+    ] {
+        let complaints = judged(proxy, kind, health, unchanged);
+        assert_eq!(complaints.unwrap_or_default(), "", "{kind}");
+    }
+    for (proxy, kind, change) in [
+        (Proxy::Haproxy, "haproxy", ("redispatch", "redispatched")),
+        (Proxy::Nginx, "nginx", ("proxy_timeout", "proxy_patience")),
+    ] {
+        if let Some(complaints) = judged(proxy, kind, false, change) {
+            assert!(complaints.contains(change.1), "{kind}: {complaints}");
+        }
+    }
+}
+
+#[test]
+fn keepalived_takes_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    // It looks for the interface, too, and takes no loopback.
+    let names = std::fs::read_dir("/sys/class/net").unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let Some(interface) = names.find(|name| name != "lo" && name != "bonding_masters") else {
+        return;
+    };
+    let config = template::Keepalived {
+        host: "node1".to_owned(),
+        interface,
+        virtual_router_id: 10,
+        source: "192.0.2.11".to_owned(),
+        peers: vec!["192.0.2.12".to_owned(), "192.0.2.13".to_owned()],
+        address: "192.0.2.10/32".to_owned(),
+        // It must be there, and nobody but root may be able to change it.
+        check: "/usr/bin/true".to_owned(),
+    };
+    let text = render::text("keepalived", &config).unwrap();
+    for (text, wanted) in [
+        (text.clone(), ""),
+        (text.replace("advert_int", "advert_often"), "advert_often"),
+        (
+            text.replace("script_user nobody", "script_user no-such-user"),
+            "script",
+        ),
+    ] {
+        let Some(mut command) = program("keepalived") else {
+            return;
+        };
+        let file = folder.path().join("keepalived.conf");
+        std::fs::write(&file, text).unwrap();
+        let complaints = complaints_of_keepalived(command.arg("-t").arg("-f").arg(&file));
+        assert_eq!(complaints.is_empty(), wanted.is_empty(), "{complaints}");
+        assert!(complaints.contains(wanted), "{complaints}");
+    }
+}
+
+fn complaints_of_keepalived(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    match output.status.success() {
+        true => String::new(),
+        false => String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn a_group_of_keepaliveds_has_one_number() {
+    let router_id = |given: Option<u8>, address: &str| {
+        let balancer = keepalived::Keepalived {
+            proxy: Proxy::Nginx,
+            virtual_router_id: given.and_then(std::num::NonZeroU8::new),
+        };
+        balancer.router_id(address.parse().unwrap())
+    };
+    assert_eq!(router_id(None, "192.0.2.10"), 10);
+    assert_eq!(router_id(None, "192.0.3.0"), 1);
+    assert_eq!(router_id(None, "2001:db8::1:ff"), 255);
+    assert_eq!(router_id(Some(51), "192.0.2.10"), 51);
+    assert_eq!(address::bits("2001:db8::1".parse().unwrap()), 128);
+}
+
+#[test]
+fn only_hosts_that_need_them_get_packages() {
+    let cluster = cluster("kubexm-an");
+    let balancer = of(&cluster).unwrap();
+    let host = |name: &str| name.parse().unwrap();
+    assert!(balancer.runs_on(&cluster, &host("node3")));
+    assert!(!balancer.runs_on(&cluster, &host("node1")));
+    for format in [PackageFormat::Deb, PackageFormat::Rpm] {
+        let wanted = balancer.packages(format);
+        assert!(wanted.contains(&"keepalived"), "{wanted:?}");
+        assert!(wanted.iter().all(|name| packages::is_balancers(name)));
+    }
+    assert!(!packages::is_balancers("socat"));
+}
+
+#[test]
+fn local_proxies_listen_where_nodes_look() {
+    let cluster = cluster("haproxy");
+    assert!(matches!(cluster.load_balancer, LoadBalancer::Local { .. }));
+    assert_eq!(local::listen(&cluster).to_string(), "127.0.0.1:7443");
+}
