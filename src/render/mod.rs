@@ -2,6 +2,7 @@
 //! loops and presence.
 
 pub mod containerd;
+pub mod dns;
 mod filters;
 pub mod kubeadm;
 pub mod kubelet;

@@ -12,10 +12,11 @@ mod registry;
 mod runtime;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::{HostName, PublicKey};
 
-pub use dns::Dns;
+pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Secret, Taint};
 pub use kubernetes::{Component, Kubernetes, KubernetesKind, ProxyMode};
@@ -102,6 +103,13 @@ impl Cluster {
         let given = self.kubernetes.api_server.extra_args.get("etcd-prefix");
         let prefix = given.map_or("/registry", String::as_str);
         format!("/{}/", prefix.trim_matches('/'))
+    }
+
+    /// The name server that kubelets give to pods: the cache on their node where there is one, else
+    /// the DNS service.
+    pub fn kubelet_dns_address(&self) -> IpAddr {
+        let cache = self.dns.node_local.as_ref();
+        cache.map_or(self.network.dns_address, |cache| cache.address)
     }
 
     /// The hosts that become nodes: control planes, then workers that are nothing else.

@@ -83,7 +83,7 @@ fn kubelet_config(cluster: &Cluster) -> Result<String, RenderError> {
     let text = render::text(
         what,
         &template::Kubelet {
-            dns_address: cluster.network.dns_address.to_string(),
+            dns_address: cluster.kubelet_dns_address().to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
             feature_gates: kubelet.feature_gates.clone(),
         },
