@@ -2,10 +2,13 @@
 
 mod dns;
 mod etcd;
+#[cfg(test)]
+mod example;
 mod finish;
 mod images;
 mod kubernetes;
 mod load_balancer;
+mod manifest;
 mod network;
 mod os;
 pub mod proof;

@@ -4,6 +4,7 @@
 pub mod containerd;
 pub mod cri;
 pub mod crio;
+pub mod dns;
 pub mod docker;
 pub mod etcd;
 mod filters;

@@ -1,56 +1,91 @@
-//! CoreDNS on hosts without a name server, and its replicas.
+//! CoreDNS: kubeadm's own with what the spec says of it, or one that kubexm deploys whole where
+//! there is no kubeadm.
 
-use crate::deploy::{DeployError, Inputs, KUBECTL, kubernetes};
+use super::corefile;
+use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, kubernetes, manifest};
 use crate::plan::Task;
-use crate::steps::RunScript;
+use crate::render::{self, dns};
+use crate::spec::cluster::{HostSpec, KubernetesKind};
+use crate::spec::{HostPath, ImageRef};
+use crate::steps::{RunScript, WriteFile};
 
-/// CoreDNS ends with "no nameservers found" where its host's resolv.conf is empty, as it is on
-/// many hosts without internet. There is nothing to forward to then: the plugin is taken out.
-const FORWARDS: &str = r#"
-! $KUBECTL -n kube-system get configmap coredns -o jsonpath='{.data.Corefile}' | grep -q 'forward \.' ||
-  { echo "forwards to a name server that is not there"; exit 1; }
-"#;
-const TAKE_OUT: &str = r#"
-umask 077
-mkdir -p /run/kubexm
-folder=$(mktemp -d /run/kubexm/dns-XXXXXX)
-trap 'rm -rf "$folder"' EXIT
-$KUBECTL -n kube-system get configmap coredns -o jsonpath='{.data.Corefile}' |
-  sed '/^ *forward \./,/}/d' >"$folder/Corefile"
-$KUBECTL -n kube-system create configmap coredns --from-file="$folder/Corefile" --dry-run=client -o yaml |
-  $KUBECTL replace -f - >/dev/null
+/// As many as kubeadm has.
+const REPLICAS: u32 = 2;
+
+/// A Corefile that kubexm never wrote is kubeadm's or the user's own: it stays as long as the spec
+/// says nothing of it.
+const IS_NOT_OURS: &str = r#"
+[ "$($KUBECTL -n kube-system get configmap coredns -o jsonpath='{.metadata.labels.app\.kubernetes\.io/managed-by}')" != kubexm ] && exit 0
 "#;
 
-/// Fits CoreDNS to the hosts and to the spec, before its pods start.
+/// The image of the cluster's CoreDNS: the one that this version's kubeadm lists.
+pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
+    let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version)?;
+    let is_coredns = |image: &&ImageRef| image.repository().ends_with("coredns");
+    facts.images.iter().find(is_coredns).cloned()
+}
+
+/// Has CoreDNS as the spec wants it, before its pods start.
 pub(super) fn configure(inputs: &Inputs<'_>) -> Result<Option<Task>, DeployError> {
     let Some(first) = inputs.first() else {
         return Ok(None);
     };
-    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
-    let mut task =
+    let task =
         Task::new("dns", "configure", &first.name).after([kubernetes::first_control_plane(first)]);
-    let nodes = inputs.cluster.nodes();
-    if nodes
-        .iter()
-        .any(|host| !inputs.machine(&host.name).has_name_server)
-    {
-        let (check, apply) = (
-            format!("{kubectl}{FORWARDS}"),
-            format!("{kubectl}{TAKE_OUT}"),
-        );
-        let title = "Let CoreDNS work without a name server outside";
-        task = task.step(RunScript::new("coredns forward", title, &check, &apply));
+    Ok(Some(match inputs.cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => adjust(inputs, task)?,
+        KubernetesKind::Binaries => deploy(inputs, first, task)?,
+    }))
+}
+
+/// All of it, where nobody else deploys it.
+fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, DeployError> {
+    let version = &inputs.cluster.kubernetes.version;
+    let image = image(inputs).ok_or_else(|| {
+        let what = format!("a CoreDNS image in the list of kubeadm {version}");
+        DeployError::Incomplete(vec![what])
+    })?;
+    let text = render::text(
+        "CoreDNS",
+        &dns::CoreDns {
+            corefile: corefile::of_coredns(inputs)?,
+            image: image.to_string(),
+            replicas: inputs.cluster.dns.replicas.unwrap_or(REPLICAS),
+            dns_address: inputs.cluster.network.dns_address.to_string(),
+        },
+    )?;
+    let path = HostPath::parse(&format!("{ETC}/coredns.yaml"))?;
+    let title = format!("Deploy CoreDNS from {}", first.name);
+    Ok(task
+        .step(WriteFile::new(path.clone(), text))
+        .step(manifest::apply("coredns", title, path.as_str())))
+}
+
+/// What kubeadm deployed, with the spec's Corefile and replicas.
+fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
+    let map = dns::CorefileMap {
+        corefile: corefile::of_coredns(inputs)?,
+    };
+    let path = HostPath::parse(&format!("{ETC}/corefile.yaml"))?;
+    let mut step = manifest::apply("corefile", "Configure CoreDNS", path.as_str());
+    if !corefile::is_asked_for(inputs) {
+        step.check = format!("KUBECTL='{KUBECTL}'\n{IS_NOT_OURS}{}", step.check);
     }
+    let mut task = task
+        .step(WriteFile::new(path, render::text("Corefile", &map)?))
+        .step(step);
     if let Some(replicas) = inputs.cluster.dns.replicas {
-        let check = format!(
-            "{kubectl}[ \"$($KUBECTL -n kube-system get deployment coredns -o jsonpath='{{.spec.replicas}}')\" = \"$1\" ]"
-        );
-        let apply = format!(
-            "{kubectl}$KUBECTL -n kube-system scale deployment coredns --replicas=\"$1\" >/dev/null"
-        );
-        let title = format!("Run {replicas} replicas of CoreDNS");
-        let step = RunScript::new("coredns replicas", title, &check, &apply);
-        task = task.step(step.arguments([replicas.to_string()]));
+        task = task.step(scale(replicas));
     }
-    Ok(Some(task))
+    Ok(task)
+}
+
+fn scale(replicas: u32) -> RunScript {
+    let check = format!(
+        "[ \"$({KUBECTL} -n kube-system get deployment coredns -o jsonpath='{{.spec.replicas}}')\" = \"$1\" ]"
+    );
+    let apply =
+        format!("{KUBECTL} -n kube-system scale deployment coredns --replicas=\"$1\" >/dev/null");
+    let title = format!("Run {replicas} replicas of CoreDNS");
+    RunScript::new("coredns replicas", title, &check, &apply).arguments([replicas.to_string()])
 }

@@ -1,6 +1,9 @@
 //! Names within the cluster.
 
 mod coredns;
+mod corefile;
+#[cfg(test)]
+mod tests;
 
 use super::{DeployError, Inputs, id};
 use crate::plan::{Task, TaskId};

@@ -27,7 +27,7 @@ pub(super) fn kubelet_config(
     let text = render::text(
         what,
         &template::Kubelet {
-            dns_address: cluster.network.dns_address.to_string(),
+            dns_address: cluster.kubelet_dns_address().to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
             feature_gates: kubelet.feature_gates.clone(),
             own,

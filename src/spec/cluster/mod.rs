@@ -12,10 +12,11 @@ mod registry;
 mod runtime;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::{HostName, PublicKey};
 
-pub use dns::Dns;
+pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Secret, Taint};
 pub use kubernetes::{Component, Kubernetes, KubernetesKind, ProxyMode};
@@ -108,6 +109,13 @@ impl Cluster {
     pub fn etcd_hosts(&self) -> Vec<&HostSpec> {
         let names = self.roles.etcd.iter();
         names.filter_map(|name| self.host(name)).collect()
+    }
+
+    /// The name server that kubelets give to pods: the cache on their node where there is one, else
+    /// the DNS service.
+    pub fn kubelet_dns_address(&self) -> IpAddr {
+        let cache = self.dns.node_local.as_ref();
+        cache.map_or(self.network.dns_address, |cache| cache.address)
     }
 
     /// The hosts that become nodes: control planes, then workers that are nothing else.

@@ -132,7 +132,8 @@ fn read_spec(
     let load_balancer = read_load_balancer(spec);
     let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref());
     let network = read_network(spec, &hosts);
-    let dns = read_dns(spec);
+    let domain = kubernetes.as_ref().map(|k| k.dns_domain.as_str());
+    let dns = read_dns(spec, network.as_ref(), &hosts, domain);
     let registry = read_registry(spec);
     let system = read_system(spec);
     let trust = read_trust(spec);

@@ -1,0 +1,102 @@
+//! What CoreDNS and the caches are told, by what the spec says.
+
+use super::*;
+use crate::deploy::example::{cluster, file_of, with_inputs};
+use crate::spec::parse_cluster;
+
+const FLANNEL: [&str; 2] = [
+    "ghcr.io/flannel-io/flannel:v0.28.4",
+    "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
+];
+const DNS: &str = "dns: {upstreams: [192.0.2.53, '192.0.2.54:5353'], zones: [{name: corp.example, servers: [192.0.2.55]}]}";
+
+#[test]
+fn coredns_forwards_to_whom_the_spec_names() {
+    let cluster = cluster("", DNS);
+    let text = with_inputs(&cluster, &FLANNEL, "", |inputs| {
+        file_of(inputs, "node1", "/etc/kubexm/corefile.yaml").unwrap()
+    });
+    let map: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    let corefile = map["data"]["Corefile"].as_str().unwrap();
+    let servers = "\n    forward . 192.0.2.53:53 192.0.2.54:5353 {\n";
+    let (cluster_block, zone) = corefile.split_once("\ncorp.example:53 {\n").unwrap();
+    assert!(cluster_block.starts_with(".:53 {\n") && cluster_block.contains(servers));
+    assert!(zone.contains("\n    forward . 192.0.2.55:53 {\n"), "{zone}");
+    assert_eq!(corefile.matches('{').count(), corefile.matches('}').count());
+}
+
+#[test]
+fn hosts_without_a_name_server_forward_nothing() {
+    let cluster = cluster("", "");
+    with_inputs(&cluster, &FLANNEL, "", |inputs| {
+        assert!(!corefile::is_asked_for(inputs));
+        let text = corefile::of_coredns(inputs).unwrap();
+        assert!(text.contains("forward . /etc/resolv.conf"), "{text}");
+    });
+    with_inputs(&cluster, &FLANNEL, "", |inputs| {
+        let mut machine = inputs.machine(&"node2".parse().unwrap());
+        machine.has_name_server = false;
+        let inputs = Inputs {
+            machines: [("node2".parse().unwrap(), machine)].into(),
+            blobs: inputs.blobs.clone(),
+            certificates: inputs.certificates.clone(),
+            ..*inputs
+        };
+        assert!(corefile::is_asked_for(&inputs));
+        assert!(!corefile::of_coredns(&inputs).unwrap().contains("forward"));
+    });
+}
+
+#[test]
+fn wrong_name_servers_zones_and_addresses_are_told() {
+    for (dns, wanted) in [
+        ("upstreams: [dns.example]", "name server 'dns.example'"),
+        (
+            "zones: [{name: cluster.local, servers: [192.0.2.1]}]",
+            "own domain",
+        ),
+        (
+            "zones: [{name: a.example}]",
+            "spec.dns.zones[0].servers: is missing",
+        ),
+        ("zones: [{name: a.example, servers: []}]", "names no server"),
+        (
+            "zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]",
+            "a.example is there twice",
+        ),
+        ("nodeLocal: {address: 10.244.0.10}", "in 10.244.0.0/16"),
+        ("nodeLocal: {address: 192.0.2.11}", "host node1's own"),
+        ("nodeLocal: {address: 'fd00::10'}", "another family"),
+    ] {
+        let text = crate::deploy::example::text("", &format!("dns: {{{dns}}}"));
+        let problems = parse_cluster("example", &text).unwrap_err().to_string();
+        assert!(problems.contains(wanted), "{dns}: {problems}");
+    }
+}
+
+#[test]
+fn without_kubeadm_all_of_coredns_is_deployed() {
+    let mut cluster = cluster("", "dns: {replicas: 3}");
+    cluster.kubernetes.kind = crate::spec::cluster::KubernetesKind::Binaries;
+    let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {
+        let tasks = tasks(inputs).unwrap();
+        tasks[0]
+            .steps
+            .iter()
+            .flat_map(|step| step.files())
+            .collect()
+    });
+    let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&files[0].content).unwrap();
+    let kinds: Vec<&str> = objects.iter().filter_map(|o| o["kind"].as_str()).collect();
+    let wanted = "ConfigMap ServiceAccount ClusterRole ClusterRoleBinding Deployment PodDisruptionBudget Service";
+    assert_eq!(kinds.join(" "), wanted);
+    let (deployment, service) = (&objects[4], &objects[6]);
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["image"],
+        "registry.k8s.io/coredns/coredns:v1.14.2"
+    );
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(service["spec"]["clusterIP"], "10.96.0.10");
+}

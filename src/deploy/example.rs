@@ -1,0 +1,137 @@
+//! A small cluster and a bundle for it, for tests of what is planned.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::{Inputs, plan, rendered};
+use crate::bundle::lock::{
+    ChecksumSource, Descriptor, FileFormat, KubeadmFacts, LockedFile, LockedImage, PlatformManifest,
+};
+use crate::bundle::{Blobs, BundleError, Lock};
+use crate::spec::{Arch, Cluster, Digest, ImageRef, Version, parse_cluster};
+
+const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts:
+    - {name: node1, address: 192.0.2.11}
+    - {name: node2, address: 192.0.2.12}
+  roleGroups: {control-plane: [node1], worker: [node2]}
+  kubernetes: {version: 1.36.3, KUBERNETES}
+";
+
+/// A cluster of two nodes; `kubernetes` are further fields of that section, `sections` further ones
+/// of the spec, one a line.
+pub(super) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
+    parse_cluster("example", &text(kubernetes, sections)).unwrap()
+}
+
+/// The file of such a cluster.
+pub(super) fn text(kubernetes: &str, sections: &str) -> String {
+    let mut text = CLUSTER.replace("KUBERNETES", kubernetes);
+    for section in sections.lines() {
+        text.push_str(&format!("  {section}\n"));
+    }
+    text
+}
+
+/// A bundle of one file, whose content everything else has, too.
+struct OneFile(Vec<u8>);
+
+impl Blobs for OneFile {
+    fn open(&self, _: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        Ok(Box::new(std::io::Cursor::new(self.0.clone())))
+    }
+}
+
+/// Files by catalog name.
+const FILES: [&str; 9] = [
+    "kubeadm",
+    "kubelet",
+    "kubectl",
+    "containerd",
+    "runc",
+    "cni-plugins",
+    "crictl",
+    "registry",
+    "calico",
+];
+const KUBEADM_IMAGES: [&str; 4] = [
+    "registry.k8s.io/kube-apiserver:v1.36.3",
+    "registry.k8s.io/kube-proxy:v1.36.3",
+    "registry.k8s.io/coredns/coredns:v1.14.2",
+    "registry.k8s.io/pause:3.10.2",
+];
+
+fn lock(more: &[&str]) -> Lock {
+    let digest = Digest::of(b"content");
+    let file = |component: &&str| LockedFile {
+        component: (*component).to_owned(),
+        version: Version::new(1, 36, 3),
+        arch: Arch::Amd64,
+        file_name: (*component).to_owned(),
+        url: "https://dl.example/file".parse().unwrap(),
+        size: 7,
+        digest,
+        checksum: ChecksumSource::FirstSeen,
+        format: FileFormat::Binary,
+        members: Vec::new(),
+    };
+    let descriptor = || Descriptor {
+        media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
+        digest,
+        size: 7,
+    };
+    let image = |name: &&str| LockedImage {
+        name: ImageRef::parse(name).unwrap(),
+        signature: None,
+        manifest: descriptor(),
+        platforms: vec![PlatformManifest {
+            arch: Arch::Amd64,
+            manifest: descriptor(),
+            blobs: Vec::new(),
+        }],
+    };
+    Lock {
+        lock_version: Lock::VERSION,
+        name: "example".to_owned(),
+        kubernetes: vec![Version::new(1, 36, 3)],
+        architectures: vec![Arch::Amd64],
+        files: FILES.iter().map(file).collect(),
+        images: KUBEADM_IMAGES.iter().chain(more).map(image).collect(),
+        packages: Vec::new(),
+        kubeadm: vec![KubeadmFacts {
+            version: Version::new(1, 36, 3),
+            images: KUBEADM_IMAGES
+                .iter()
+                .map(|name| ImageRef::parse(name).unwrap())
+                .collect(),
+            minimum_etcd: None,
+        }],
+        own: Vec::new(),
+    }
+}
+
+/// What a cluster plans from a bundle that has these images besides kubeadm's; every file in it has
+/// the content.
+pub(super) fn with_inputs<T>(
+    cluster: &Cluster,
+    images: &[&str],
+    content: &str,
+    look: impl FnOnce(&Inputs<'_>) -> T,
+) -> T {
+    let lock = lock(images);
+    let blobs = Arc::new(OneFile(content.as_bytes().to_vec()));
+    look(&Inputs::unseen(cluster, &lock, blobs))
+}
+
+/// The text of a file that the plan puts on a host; `None` where it puts none there.
+pub(super) fn file_of(inputs: &Inputs<'_>, host: &str, path: &str) -> Option<String> {
+    let deployment = plan(inputs).unwrap_or_else(|error| panic!("{error}"));
+    let files = rendered(&deployment.plan);
+    let of_host = files.get(&host.parse().unwrap())?;
+    let file = of_host.iter().find(|file| file.path.as_str() == path)?;
+    Some(file.content.clone())
+}
