@@ -22,4 +22,5 @@ mod seeding;
 mod signatures;
 mod steps;
 mod travel;
+mod units;
 mod volumes;
