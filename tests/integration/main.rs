@@ -24,4 +24,5 @@ mod seeding;
 mod signatures;
 mod steps;
 mod travel;
+mod units;
 mod volumes;

@@ -35,11 +35,13 @@ struct Program {
     flags: BTreeMap<String, String>,
     notifies: bool,
     logs: Option<&'static str>,
-    /// What it reads when it starts, besides its unit and itself.
-    reads: Vec<HostPath>,
+    /// Its own files.
+    files: Files,
+    /// Files of others that it reads when it starts.
+    shares: Vec<HostPath>,
 }
 
-/// Certificates, kubeconfigs and units; the API server answers before the others start.
+/// The three programs, and the administrator's kubeconfig.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -48,61 +50,23 @@ pub(super) fn steps(
     task: Task,
 ) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
-    let mut task = task;
-    // The administrator's first: it says on any control plane that this is one.
     let admin = ("kubernetes-admin", &own.admin);
     let admin = files::kubeconfig(cluster, pki, &files::endpoint(cluster), admin)?;
     let path = HostPath::parse(&format!("{FOLDER}/admin.conf"))?;
-    task = task.step(WriteFile::secret(path, admin));
-    // The controller manager's kubeconfig is what the API server is asked with.
-    let api_files = api_server_files(pki, own)?;
-    let manager_files = controller_manager_files(cluster, pki, own, host)?;
-    let scheduler_files = scheduler_files(cluster, pki, own, host)?;
-    let mut reads = api_files.paths();
-    reads.extend(
-        etcd::client_files(inputs)?
-            .into_iter()
-            .map(|file| file.path),
-    );
-    let api_server = Program {
-        name: "kube-apiserver",
-        flags: api_server_flags(cluster, host),
-        notifies: true,
-        logs: Some("kubernetes"),
-        reads,
-    };
-    let mut manager_reads = manager_files.paths();
-    for shared in [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY] {
-        manager_reads.push(HostPath::parse(shared)?);
-    }
-    let manager = Program {
-        name: "kube-controller-manager",
-        flags: controller_manager_flags(cluster),
-        notifies: false,
-        logs: None,
-        reads: manager_reads,
-    };
-    let scheduler = Program {
-        name: "kube-scheduler",
-        flags: scheduler_flags(&cluster.kubernetes.scheduler),
-        notifies: false,
-        logs: None,
-        reads: scheduler_files.paths(),
-    };
-    for files in [api_files, manager_files, scheduler_files] {
-        task = files.into_steps().into_iter().fold(task, Task::step);
-    }
-    task = run(task, api_server)?.step(WaitFor {
+    let task = task.step(WriteFile::secret(path, admin));
+    let task = run(task, api_server(inputs, pki, own, host)?)?;
+    let task = run(task, controller_manager(cluster, pki, own, host)?)?;
+    let task = run(task, scheduler(cluster, pki, own, host)?)?;
+    Ok(task.step(WaitFor {
         title: "Wait until this API server is ready".to_owned(),
         script: READY.to_owned(),
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
         diagnosis: "journalctl -u kube-apiserver -n 30 --no-pager -o cat".to_owned(),
-    });
-    run(run(task, manager)?, scheduler)
+    }))
 }
 
-/// A program's unit, enabled and running.
+/// A program's files and unit, and the unit enabled and running.
 fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     let binary = format!("{BIN}/{}", program.name);
     let service = ControlPlaneService {
@@ -113,17 +77,25 @@ fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     };
     let unit = format!("{}.service", program.name);
     let path = HostPath::parse(&format!("/etc/systemd/system/{unit}"))?;
-    let mut files = vec![path.clone(), HostPath::parse(&binary)?];
-    files.extend(program.reads);
+    let mut reads = vec![path.clone(), HostPath::parse(&binary)?];
+    reads.extend(program.files.paths());
+    reads.extend(program.shares);
     let text = render::text("unit of a control plane's program", &service)?;
+    let files = program.files.into_steps().into_iter();
+    let task = files.fold(task, Task::step);
     Ok(task.step(WriteFile::new(path, text)).step(ManageUnit {
         name: unit,
-        files,
+        files: reads,
         start: true,
     }))
 }
 
-fn api_server_files(pki: &ClusterPki, own: &ControlPlanePki) -> Result<Files, DeployError> {
+fn api_server(
+    inputs: &Inputs<'_>,
+    pki: &ClusterPki,
+    own: &ControlPlanePki,
+    host: &HostSpec,
+) -> Result<Program, DeployError> {
     let mut files = Files::default();
     files.open(CA, &pki.ca.certificate)?;
     files.pair("apiserver", &own.api_server)?;
@@ -134,30 +106,46 @@ fn api_server_files(pki: &ClusterPki, own: &ControlPlanePki) -> Result<Files, De
     files.secret(SERVICE_ACCOUNT_KEY, &pki.service_account.private)?;
     let policy = render::text("audit policy", &template::AuditPolicy)?;
     files.open(AUDIT_POLICY, &policy)?;
-    Ok(files)
+    let etcd = etcd::client_files(inputs)?.into_iter();
+    Ok(Program {
+        name: "kube-apiserver",
+        flags: api_server_flags(inputs.cluster, host),
+        notifies: true,
+        logs: Some("kubernetes"),
+        files,
+        shares: etcd.map(|file| file.path).collect(),
+    })
 }
 
-fn controller_manager_files(
+fn controller_manager(
     cluster: &Cluster,
     pki: &ClusterPki,
     own: &ControlPlanePki,
     host: &HostSpec,
-) -> Result<Files, DeployError> {
+) -> Result<Program, DeployError> {
     let mut files = Files::default();
     // It signs nodes' certificates: the one reason for the CA's key to be on a host.
     files.secret(CA_KEY, &pki.ca.key)?;
     let user = ("system:kube-controller-manager", &own.controller_manager);
     let config = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
     files.secret(CONTROLLER_MANAGER, &config)?;
-    Ok(files)
+    let shares = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
+    Ok(Program {
+        name: "kube-controller-manager",
+        flags: controller_manager_flags(cluster),
+        notifies: false,
+        logs: None,
+        files,
+        shares: shares.into_iter().collect::<Result<_, _>>()?,
+    })
 }
 
-fn scheduler_files(
+fn scheduler(
     cluster: &Cluster,
     pki: &ClusterPki,
     own: &ControlPlanePki,
     host: &HostSpec,
-) -> Result<Files, DeployError> {
+) -> Result<Program, DeployError> {
     let mut files = Files::default();
     let user = ("system:kube-scheduler", &own.scheduler);
     let kubeconfig = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
@@ -165,11 +153,16 @@ fn scheduler_files(
     let config = template::Scheduler {
         kubeconfig: SCHEDULER.to_owned(),
     };
-    files.open(
-        SCHEDULER_CONFIG,
-        &render::text("scheduler configuration", &config)?,
-    )?;
-    Ok(files)
+    let config = render::text("scheduler configuration", &config)?;
+    files.open(SCHEDULER_CONFIG, &config)?;
+    Ok(Program {
+        name: "kube-scheduler",
+        flags: scheduler_flags(&cluster.kubernetes.scheduler),
+        notifies: false,
+        logs: None,
+        files,
+        shares: Vec::new(),
+    })
 }
 
 /// Ours with the user's over them.

@@ -1,5 +1,7 @@
 //! kubelet and kube-proxy on every node, control planes included.
 
+use std::collections::BTreeMap;
+
 use super::files::{self, CA, Files};
 use crate::deploy::kubernetes::config;
 use crate::deploy::{BIN, DeployError, Inputs, runtime};
@@ -19,7 +21,7 @@ const KUBE_PROXY_CONFIG: &str = "/etc/kubernetes/kube-proxy.yaml";
 const STATIC_PODS: &str = "/etc/kubernetes/manifests";
 const RESOLV_CONF: &str = "/etc/kubernetes/resolv.conf";
 
-/// Who schedules nothing to control planes, unless the user says otherwise
+/// Label and taint of a control plane; the taint keeps pods off it, unless the user says otherwise
 /// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
 pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
@@ -111,17 +113,14 @@ fn kubelet_files(
     Ok(files)
 }
 
-fn kubelet_flags(
-    inputs: &Inputs<'_>,
-    host: &HostSpec,
-) -> std::collections::BTreeMap<String, String> {
+fn kubelet_flags(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeMap<String, String> {
     let ours = [
         ("config", KUBELET_CONFIG.to_owned()),
         ("hostname-override", host.name.to_string()),
         ("kubeconfig", KUBELET.to_owned()),
         ("node-ip", host.internal_address.to_string()),
     ];
-    let mut flags: std::collections::BTreeMap<String, String> =
+    let mut flags: BTreeMap<String, String> =
         ours.map(|(name, value)| (name.to_owned(), value)).into();
     flags.extend(inputs.cluster.kubernetes.kubelet.extra_args.clone());
     flags

@@ -170,7 +170,11 @@ impl Step for ApproveServing {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let seen = self.look(context).await?;
+        let seen = match self.look(context).await {
+            Ok(seen) => seen,
+            Err(error) if error.is_loss_of_host() => return Err(error),
+            Err(error) => return Ok(Check::Needed(error.to_string())),
+        };
         Ok(match (seen.belong.len(), seen.missed.first()) {
             (0, None) => Check::Satisfied,
             (0, Some(missed)) => Check::Needed(missed.clone()),
@@ -181,7 +185,17 @@ impl Step for ApproveServing {
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let began = Instant::now();
         loop {
-            let seen = self.look(context).await?;
+            let seen = match self.look(context).await {
+                Ok(seen) => seen,
+                // An API server that comes back has not answered yet.
+                Err(error) if error.is_loss_of_host() || began.elapsed() >= AT_MOST => {
+                    return Err(error);
+                }
+                Err(_) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
             if !seen.belong.is_empty() {
                 let script = format!("{KUBECTL} certificate approve \"$@\" >/dev/null");
                 let command = Command::script(script, seen.belong);
@@ -211,4 +225,75 @@ fn complaint(seen: &Seen) -> String {
     }
     text.push_str("\nSee journalctl -u kubelet there, and kubectl get csr.");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step() -> ApproveServing {
+        let node = |number: u8| Node {
+            name: format!("node{number}").parse().unwrap(),
+            entitled: Entitled {
+                common_name: format!("system:node:node{number}"),
+                organization: "system:nodes".to_owned(),
+                names: vec![format!("node{number}")],
+                addresses: vec![[192, 0, 2, 10 + number].into()],
+            },
+        };
+        ApproveServing {
+            nodes: vec![node(1), node(2)],
+        }
+    }
+
+    /// A request as the API server tells of it.
+    fn item(name: &str, user: &str, cn: &str, usages: &[&str], decided: bool) -> serde_json::Value {
+        let mut params = rcgen::CertificateParams::new(vec!["node1".to_owned()]).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let subject = &mut params.distinguished_name;
+        subject.push(rcgen::DnType::OrganizationName, "system:nodes");
+        subject.push(rcgen::DnType::CommonName, cn);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        let conditions = match decided {
+            true => serde_json::json!([{"type": "Approved"}]),
+            false => serde_json::json!([]),
+        };
+        serde_json::json!({
+            "metadata": {"name": name},
+            "spec": {
+                "request": base64::engine::general_purpose::STANDARD.encode(pem),
+                "username": user,
+                "usages": usages,
+            },
+            "status": {"conditions": conditions},
+        })
+    }
+
+    #[test]
+    fn only_what_a_node_asks_for_itself_is_approved() {
+        let (one, two) = ("system:node:node1", "system:node:node2");
+        let server = ["digital signature", "server auth"];
+        let list = serde_json::json!({"items": [
+            item("own", one, one, &server, false),
+            item("done", one, one, &server, true),
+            item("for-another", two, one, &server, false),
+            item("stranger", "system:node:node9", one, &server, false),
+            item("somebody", "kubernetes-admin", one, &server, false),
+            item("client-too", one, one, &["client auth", "server auth"], false),
+            item("no-server", one, one, &["digital signature"], false),
+        ]});
+        let text = format!("reached node1\nmissed node2 remote error: tls\nrequests\n{list}");
+        let seen = step().read(&text).unwrap();
+        assert_eq!(seen.belong, ["own"]);
+        assert_eq!(seen.missed, ["node2: remote error: tls"]);
+        assert_eq!(seen.strange.len(), 5, "{:?}", seen.strange);
+        assert!(complaint(&seen).contains("for-another of system:node:node2"));
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        assert!(step().read("reached node1\nreached node2\n").is_err());
+        assert!(step().read("requests\n{\"items\": [{}]}").is_err());
+    }
 }
