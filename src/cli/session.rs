@@ -13,11 +13,12 @@ use super::Failure;
 use crate::bundle::Whole;
 use crate::deploy::{Certificates, EtcdCertificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
-use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use crate::host::{outside, registry_client};
 use crate::pki::{Ca, Leaf, Pair};
 use crate::plan::Journal;
+use crate::seed;
 use crate::spec::cluster::Etcd;
 use crate::spec::{Cluster, HostName};
 
@@ -176,6 +177,11 @@ pub async fn preflight(
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
     let least = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
     findings.extend(outside::check(cluster, hosts, facts, least).await);
+    let images = lock.images.iter().map(|image| &image.name);
+    let images: Vec<_> = images
+        .map(|name| (name.clone(), seed::repository(name)))
+        .collect();
+    findings.extend(registry_client::check(cluster, hosts, &images).await);
     findings
 }
 
@@ -199,6 +205,7 @@ pub fn inputs<'a>(
                 has_name_server: facts.one("nameserver").is_some(),
                 is_node,
                 etcd_formed,
+                has_network_manager: facts.is("networkmanager"),
             },
         );
     }
@@ -282,6 +289,7 @@ pub fn inputs_without_hosts<'a>(cluster: &'a Cluster, bundle: &'a Arc<Whole>) ->
                     has_name_server: true,
                     is_node: false,
                     etcd_formed: false,
+                    has_network_manager: false,
                 },
             ))
         })

@@ -7,6 +7,7 @@ mod images;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod network_manager;
 mod os;
 pub mod proof;
 mod registry;
@@ -38,6 +39,8 @@ pub struct Machine {
     pub is_node: bool,
     /// Whether the etcd that kubexm runs on it was once whole.
     pub etcd_formed: bool,
+    /// Whether NetworkManager runs on it.
+    pub has_network_manager: bool,
 }
 
 /// What kubexm's own CA made for the cluster.
@@ -200,7 +203,7 @@ fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
     let cluster = inputs.cluster;
     let runtime = runtime::of(cluster.runtime.kind);
     let mut components = runtime.map_or(Vec::new(), |runtime| runtime.components().to_vec());
-    components.extend(registry::components());
+    components.extend(registry::components(cluster));
     components.extend(load_balancer::components(cluster));
     components
 }
@@ -228,6 +231,7 @@ impl Inputs<'_> {
             has_name_server: true,
             is_node: false,
             etcd_formed: false,
+            has_network_manager: false,
         };
         self.machines.get(host).cloned().unwrap_or(unseen)
     }
@@ -248,14 +252,6 @@ impl Inputs<'_> {
         file.ok_or_else(|| {
             DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
         })
-    }
-
-    /// `host:port` of the local registry.
-    fn registry_address(&self) -> String {
-        format!(
-            "{}:{}",
-            self.cluster.registry.host_name, self.cluster.registry.port
-        )
     }
 
     /// The first control plane: it runs `kubeadm init`, and kubectl.

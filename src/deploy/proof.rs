@@ -37,6 +37,7 @@ pub fn prove(
                 has_name_server: true,
                 is_node: false,
                 etcd_formed: false,
+                has_network_manager: false,
             };
             (host.name.clone(), machine)
         });
@@ -155,7 +156,9 @@ fn belongs(host: &str, cluster: &Cluster) -> bool {
         }
         _ => false,
     };
-    own.contains(&host) || etcd || cluster.hosts.iter().any(of_host)
+    let registry = cluster.registry.external.as_ref();
+    let registry = registry.is_some_and(|own| own.address.split(':').next() == Some(host));
+    own.contains(&host) || registry || etcd || cluster.hosts.iter().any(of_host)
 }
 
 #[cfg(test)]

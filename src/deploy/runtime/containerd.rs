@@ -83,7 +83,9 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     })?);
     let config = HostPath::parse(CONFIG)?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let ca = HostPath::parse(&registry::ca_file())?;
+    let ca = registry::ca(inputs)?;
+    let ca_path = ca.as_ref().map(|file| file.path.to_string());
+    let authorization = registry::authorization(inputs)?;
     let service = containerd::Service {
         binary: format!("{BIN}/containerd"),
         config: CONFIG.to_owned(),
@@ -110,7 +112,6 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(WriteFile::new(ca.clone(), inputs.certificates.ca.clone()))
         .step(WriteFile::new(
             HostPath::parse("/etc/crictl.yaml")?,
             render::text("crictl", &crictl_config)?,
@@ -120,15 +121,25 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             unit,
             render::text("containerd unit", &service)?,
         ));
+    if let Some(ca) = ca {
+        task = task.step(ca);
+    }
     for mirror in registry::mirrors(inputs) {
+        let urls = mirror.urls();
         let folder = mirror.source.clone().unwrap_or("_default".to_owned());
         let hosts = containerd::Hosts {
             source: mirror.source.unwrap_or(OTHERS.to_owned()),
-            url: format!("https://{}/v2/{}", mirror.address, mirror.prefix),
-            ca: ca.to_string(),
+            server: urls.first().cloned().unwrap_or_default(),
+            urls,
+            ca: ca_path.clone(),
+            authorization: authorization.clone(),
         };
         let path = HostPath::parse(&format!("{CERTS_D}/{folder}/hosts.toml"))?;
-        task = task.step(WriteFile::new(path, render::text("hosts.toml", &hosts)?));
+        let text = render::text("hosts.toml", &hosts)?;
+        task = task.step(match authorization {
+            Some(_) => WriteFile::secret(path, text),
+            None => WriteFile::new(path, text),
+        });
     }
     Ok(task
         .step(ManageUnit {
