@@ -128,6 +128,7 @@ async fn dry_run(
             machine.has_name_server = facts.one("nameserver").is_some();
             machine.is_node = facts.is("initialized") || facts.is("joined");
             machine.etcd_formed = facts.is("etcd_formed");
+            machine.has_network_manager = facts.is("networkmanager");
         }
     }
     let deployment = deploy::plan(&inputs)?;

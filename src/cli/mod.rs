@@ -17,6 +17,7 @@ mod out;
 mod outdated;
 mod pull;
 mod push;
+mod registry;
 mod remove;
 mod render;
 mod repack;
@@ -60,6 +61,9 @@ enum Command {
     Render(render::Render),
     /// Take back everything that kubexm did on the cluster's hosts
     Reset(reset::Reset),
+    /// Look after the registry that a cluster file names
+    #[command(subcommand)]
+    Registry(registry::Command),
     /// Start, check and describe cluster files
     #[command(subcommand)]
     Config(config::Command),
@@ -85,7 +89,7 @@ pub fn main() -> ExitCode {
     let (output, events) = (arguments.output, report::events(arguments.output));
     // These tell of themselves by events; the others write what they were asked for.
     let tells = match &arguments.command {
-        Command::Install(_) | Command::Reset(_) => true,
+        Command::Install(_) | Command::Reset(_) | Command::Registry(_) => true,
         Command::Bundle(command) => command.tells(),
         _ => false,
     };
@@ -98,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Plan(plan) => install::show(&plan),
         Command::Render(render) => render::run(&render),
         Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
+        Command::Registry(command) => runtime.block_on(registry::run(command, &events)),
         Command::Config(command) => config::run(command),
         Command::Inventory(arguments) => base::take(&arguments),
         Command::Cache(command) => cache::run(command),

@@ -10,7 +10,7 @@ use super::subject::Opening;
 use super::{Failure, interrupt};
 use crate::event::Events;
 use crate::fetch::Cache;
-use crate::fetch::oci::Pusher;
+use crate::fetch::oci::{PushAccess, Pusher};
 use crate::report;
 use crate::spec::ImageRef;
 
@@ -42,7 +42,10 @@ pub async fn run(arguments: Push, events: &Events) -> Result<(), Failure> {
     let cache = Cache::open(&arguments.cache.unwrap_or_else(Cache::default_dir))?;
     let pusher = Pusher::new(
         place.clone(),
-        arguments.plain_http,
+        PushAccess {
+            plain_http: arguments.plain_http,
+            ..PushAccess::default()
+        },
         arguments.mount_from.as_deref(),
         &cache.unfinished(),
         events.clone(),

@@ -12,12 +12,13 @@ use super::Failure;
 use crate::bundle::Whole;
 use crate::deploy::{self, Certificates, EtcdCertificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
-use crate::host::outside;
 use crate::host::preflight::{self, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use crate::host::{outside, registry_client};
 use crate::pki::kubernetes::ClusterPki;
 use crate::pki::{Ca, Leaf};
 use crate::plan::Journal;
+use crate::seed;
 use crate::spec::cluster::{Etcd, KubernetesKind};
 use crate::spec::{Cluster, HostName};
 
@@ -177,6 +178,11 @@ pub async fn preflight(
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
     let least = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
     findings.extend(outside::check(cluster, hosts, facts, least).await);
+    let images = lock.images.iter().map(|image| &image.name);
+    let images: Vec<_> = images
+        .map(|name| (name.clone(), seed::repository(name)))
+        .collect();
+    findings.extend(registry_client::check(cluster, hosts, &images).await);
     findings
 }
 
@@ -200,6 +206,7 @@ pub fn inputs<'a>(
                 has_name_server: facts.one("nameserver").is_some(),
                 is_node,
                 etcd_formed,
+                has_network_manager: facts.is("networkmanager"),
             },
         );
     }

@@ -28,6 +28,12 @@ impl Opening {
         }
     }
 
+    /// Takes bundles by the keys that a cluster file trusts, too.
+    pub fn trusting(mut self, cluster: &Path) -> Result<Self, Failure> {
+        self.trust.extend(spec::load_trust(cluster)?);
+        Ok(self)
+    }
+
     /// Folders where volumes may be.
     pub fn folders(&self) -> &[PathBuf] {
         &self.volumes

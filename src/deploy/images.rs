@@ -51,7 +51,8 @@ fn is_of_every_node(image: &ImageRef) -> bool {
 pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let images = of_node(inputs, host);
     let title = format!("Pull and pin {} images", images.len());
-    let registry = inputs.registry_address();
+    let registry = registry::endpoints(inputs).into_iter().next();
+    let registry = registry.unwrap_or_default();
     let path = format!("export PATH={BIN}:$PATH registry={registry}\n");
     let scripts = runtime::of_cluster(inputs).images();
     let step = RunScript::new(

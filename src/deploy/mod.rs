@@ -10,6 +10,7 @@ mod kubernetes;
 mod load_balancer;
 mod manifest;
 mod network;
+mod network_manager;
 mod os;
 pub mod proof;
 mod registry;
@@ -45,6 +46,8 @@ pub struct Machine {
     pub is_node: bool,
     /// Whether the etcd that kubexm runs on it was once whole.
     pub etcd_formed: bool,
+    /// Whether NetworkManager runs on it.
+    pub has_network_manager: bool,
 }
 
 /// What kubexm's own CA made for the cluster.
@@ -209,7 +212,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
 fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
     let cluster = inputs.cluster;
     let mut components = runtime::of_cluster(inputs).components().to_vec();
-    components.extend(registry::components());
+    components.extend(registry::components(cluster));
     components.extend(load_balancer::components(cluster));
     components
 }
@@ -251,14 +254,6 @@ impl Inputs<'_> {
         file.ok_or_else(|| {
             DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
         })
-    }
-
-    /// `host:port` of the local registry.
-    fn registry_address(&self) -> String {
-        format!(
-            "{}:{}",
-            self.cluster.registry.host_name, self.cluster.registry.port
-        )
     }
 
     /// The first control plane: it runs `kubeadm init`, and kubectl.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DeployError, ETC, Inputs, load_balancer};
+use super::{DeployError, ETC, Inputs, load_balancer, network_manager};
 use crate::bundle::lock::LockedPackages;
 use crate::plan::Task;
 use crate::render::{self, os};
@@ -102,6 +102,9 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     if system.disable_swap {
         let swap = RunScript::new("swap", "Turn swap off", SWAP_IS_OFF, SWAP_OFF);
         task = task.step(swap.undo_script("Turn swap on again", SWAP_ON));
+    }
+    if let Some(step) = network_manager::step(inputs, host)? {
+        task = task.step(step);
     }
     let modules = render::text(
         "modules",

@@ -154,7 +154,9 @@ fn belongs(host: &str, cluster: &Cluster) -> bool {
         _ => false,
     };
     let service = host.ends_with(&format!(".svc.{}", cluster.kubernetes.dns_domain));
-    own.contains(&host) || service || etcd || cluster.hosts.iter().any(of_host)
+    let registry = cluster.registry.external.as_ref();
+    let registry = registry.is_some_and(|own| own.address.split(':').next() == Some(host));
+    own.contains(&host) || service || registry || etcd || cluster.hosts.iter().any(of_host)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ impl Machine {
             has_name_server: true,
             is_node: false,
             etcd_formed: false,
+            has_network_manager: false,
         }
     }
 }

@@ -28,8 +28,12 @@ for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrac
   echo "tool_$tool=$(yes command -v "$tool")"
 done
 echo "firewalld=$(yes systemctl is-active firewalld)"
-echo "ufw=$(yes systemctl is-active ufw)"
+for port in $(firewall-cmd --list-ports 2>/dev/null); do echo "firewalld_port=$port"; done
+# Its unit is active even where it does nothing.
+echo "ufw=$(yes grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf)"
+echo "networkmanager=$(yes systemctl is-active NetworkManager)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
+echo "container_selinux=$(yes sh -c 'ls -d /var/lib/selinux/*/active/modules/*/container')"
 for path in "$@"; do
   nearest=$path
   echo "exists_$path=$(yes test -e "$path")"

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::facts::Facts;
+use super::guards;
 use crate::spec::cluster::{Cluster, Etcd, LoadBalancer};
 use crate::spec::{Arch, HostName, HostPath, Version};
 
@@ -272,12 +273,6 @@ impl Checker<'_> {
                 "turn swap off, or let kubexm do it",
             );
         }
-        if self.facts.one("selinux") == Some("1") {
-            self.warning(
-                "SELinux enforces",
-                "binaries get their labels by restorecon; watch the audit log",
-            );
-        }
         let failing = self.cluster.kubernetes.kubelet.extra_config["failCgroupV1"] != false;
         let new = self.cluster.kubernetes.version >= Version::new(1, 35, 0);
         if self.facts.one("cgroup") == Some("v1") && new && failing {
@@ -356,16 +351,8 @@ impl Checker<'_> {
                 "names outside the cluster will not resolve in pods",
             );
         }
-        for (service, is_on) in [
-            ("firewalld", self.facts.is("firewalld")),
-            ("ufw", self.facts.is("ufw")),
-        ] {
-            if is_on {
-                self.warning(
-                    format!("{service} is on"),
-                    "open 6443, 10250, 2379-2380, 8472/udp and the registry's port between the hosts",
-                );
-            }
+        for guards::Word { what, hint } in guards::words(self.cluster, self.name, self.facts) {
+            self.warning(what, &hint);
         }
     }
 

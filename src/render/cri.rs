@@ -18,8 +18,12 @@ pub struct Crictl {
 pub struct Hosts {
     /// The registry whose images come from the local one.
     pub source: String,
-    /// Address with the repository prefix of that registry.
-    pub url: String,
-    /// CA certificate file.
-    pub ca: String,
+    /// The first of `urls`, which is asked when all have failed.
+    pub server: String,
+    /// Addresses with the repository prefix of that registry, in the order in which they are asked.
+    pub urls: Vec<String>,
+    /// CA certificate file; `None` where the system's CAs know it.
+    pub ca: Option<String>,
+    /// Value of the `Authorization` header. Secret.
+    pub authorization: Option<String>,
 }

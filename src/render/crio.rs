@@ -26,6 +26,8 @@ pub struct Config {
     pub policy: String,
     /// Folder of CNI plugins.
     pub cni_bin: String,
+    /// File of logins.
+    pub logins: Option<String>,
 }
 
 /// `/etc/systemd/system/crio.service`.
@@ -46,12 +48,24 @@ pub struct Registries {
     pub registries: Vec<Moved>,
 }
 
+/// `/etc/crio/logins.json`.
+#[derive(Template)]
+#[template(path = "crio/logins.json", escape = "none")]
+pub struct Logins {
+    /// The registries.
+    pub registries: Vec<String>,
+    /// User and password, in base64. Secret.
+    pub login: String,
+}
+
 /// A registry whose images are somewhere else.
 pub struct Moved {
     /// How images' names begin.
     pub prefix: String,
     /// What stands there instead.
     pub location: String,
+    /// What is asked before that.
+    pub before: Vec<String>,
 }
 
 /// `/etc/crio/policy.json`: images of these registries alone may be pulled. What they must be is

@@ -17,3 +17,11 @@ pub struct Sysctl {
     /// Keys and values.
     pub settings: Vec<(String, String)>,
 }
+
+/// `/etc/NetworkManager/conf.d/kubexm.conf`.
+#[derive(Template)]
+#[template(path = "os/networkmanager.conf")]
+pub struct NetworkManager {
+    /// Names and patterns of interfaces.
+    pub interfaces: Vec<&'static str>,
+}

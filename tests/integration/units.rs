@@ -5,77 +5,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::example::{InMemory, example};
-use kubexm::bundle::Lock;
-use kubexm::bundle::lock::{Descriptor, KubeadmFacts, LockedImage, Member, PlatformManifest};
-use kubexm::deploy::{self, Certificates, Inputs};
-use kubexm::pki::Pair;
-use kubexm::pki::kubernetes::ClusterPki;
+use crate::combinations::everything;
+use crate::example::InMemory;
+use kubexm::deploy::{self, Inputs};
 use kubexm::plan::Plan;
-use kubexm::spec::{self, Arch, Cluster, Digest, HostName, ImageRef, Version};
+use kubexm::spec::{self, Cluster, HostName, Version};
 
 const MINORS: [u64; 9] = [28, 29, 30, 31, 32, 33, 34, 35, 36];
-
-/// A lock with all that such a cluster wants, and nothing in it.
-fn lock(version: &Version) -> (Lock, InMemory) {
-    let names = [
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kube-proxy",
-        "kubelet",
-        "kubectl",
-        "containerd",
-        "runc",
-        "cni-plugins",
-        "crictl",
-        "registry",
-    ];
-    let contents: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let (mut lock, blobs) = example(&contents);
-    for (file, name) in lock.files.iter_mut().zip(names) {
-        file.component = name.to_owned();
-        file.version = match name.starts_with("kube") {
-            true => version.clone(),
-            false => Version::new(2, 0, 0),
-        };
-        file.members = vec![Member {
-            path: name.to_owned(),
-            size: 1,
-            digest: Digest::of(b"x"),
-        }];
-    }
-    let images = [
-        "registry.k8s.io/pause:3.10",
-        "registry.k8s.io/coredns/coredns:v1.12.0",
-    ];
-    let images = images.map(|name| ImageRef::parse(name).unwrap());
-    lock.images = images.iter().map(image).collect();
-    lock.kubernetes = vec![version.clone()];
-    lock.kubeadm = vec![KubeadmFacts {
-        version: version.clone(),
-        images: images.to_vec(),
-        minimum_etcd: None,
-    }];
-    (lock, blobs)
-}
-
-fn image(name: &ImageRef) -> LockedImage {
-    let manifest = Descriptor {
-        media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
-        digest: Digest::of(name.to_string().as_bytes()),
-        size: 1,
-    };
-    LockedImage {
-        name: name.clone(),
-        manifest: manifest.clone(),
-        platforms: vec![PlatformManifest {
-            arch: Arch::Amd64,
-            manifest,
-            blobs: Vec::new(),
-        }],
-    }
-}
 
 /// node1 to node5 with an etcd of the user's; `more` is set below `kubernetes`.
 fn cluster(folder: &Path, version: &Version, control_planes: &str, more: &str) -> Cluster {
@@ -112,22 +48,8 @@ spec:
 }
 
 fn plan(cluster: &Cluster) -> Plan {
-    let (lock, blobs) = lock(&cluster.kubernetes.version);
-    let registry = Pair {
-        certificate: "<certificate>".to_owned(),
-        key: "<key>".to_owned(),
-    };
-    let inputs = Inputs {
-        cluster,
-        lock: &lock,
-        blobs: Arc::new(blobs),
-        machines: BTreeMap::new(),
-        certificates: Certificates {
-            ca: String::new(),
-            registry,
-            kubernetes: ClusterPki::words(cluster),
-        },
-    };
+    let lock = everything::lock(&[cluster.kubernetes.version.clone()]);
+    let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
     deploy::plan(&inputs).unwrap().plan
 }
 

@@ -3,10 +3,17 @@
 mod serve;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use base64::Engine;
 
 use super::{DeployError, ETC, Inputs, id};
 use crate::plan::{Task, TaskId};
 use crate::seed;
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, ExternalRegistry};
+use crate::steps::WriteFile;
 
 /// File of the CA that signed the registry's certificate, on every node.
 pub(super) fn ca_file() -> String {
@@ -14,8 +21,54 @@ pub(super) fn ca_file() -> String {
 }
 
 /// Components that the bundle must have, by catalog name.
-pub(super) fn components() -> &'static [&'static str] {
-    &["registry"]
+pub(super) fn components(cluster: &Cluster) -> &'static [&'static str] {
+    match cluster.registry.external {
+        Some(_) => &[],
+        None => &["registry"],
+    }
+}
+
+/// The CA that registries are known by, for every node; `None` where hosts know it anyway.
+pub(super) fn ca(inputs: &Inputs<'_>) -> Result<Option<WriteFile>, DeployError> {
+    let path = HostPath::parse(&ca_file())?;
+    Ok(ca_text(inputs)?.map(|text| WriteFile::new(path, text)))
+}
+
+/// The text of that CA.
+pub(super) fn ca_text(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
+    match &inputs.cluster.registry.external {
+        None => Ok(Some(inputs.certificates.ca.clone())),
+        Some(ExternalRegistry { ca_file: None, .. }) => Ok(None),
+        Some(ExternalRegistry {
+            ca_file: Some(file),
+            ..
+        }) => {
+            let text = std::fs::read_to_string(file);
+            Ok(Some(text.map_err(|error| unreadable(file, error))?))
+        }
+    }
+}
+
+/// What registries want to be told by whoever pulls, as the value of an `Authorization` header. Secret;
+/// `None` where they ask for nothing.
+pub(super) fn authorization(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
+    let external = inputs.cluster.registry.external.as_ref();
+    let Some(login) = external.and_then(|external| external.login.as_ref()) else {
+        return Ok(None);
+    };
+    let password = login
+        .password()
+        .map_err(|error| unreadable(&login.password_file, error))?;
+    let pair = format!("{}:{password}", login.user);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+    Ok(Some(format!("Basic {encoded}")))
+}
+
+fn unreadable(file: &Path, source: std::io::Error) -> DeployError {
+    DeployError::File {
+        path: file.display().to_string(),
+        source,
+    }
 }
 
 /// Brings registries up and fills them.
@@ -24,7 +77,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     hosts.map(|name| serve::serve(inputs, name)).collect()
 }
 
-/// Tasks after which images can be pulled.
+/// Tasks after which images can be pulled: all registries are filled.
 pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let hosts = inputs.cluster.roles.registry.iter();
     hosts.map(|name| id("registry", "serve", name)).collect()
@@ -35,27 +88,80 @@ pub(super) struct Mirror {
     /// The registry, as in `registry.k8s.io`; `None` for all that the bundle has no image of: they
     /// lead to an empty corner of the local one, so that nothing reaches outside.
     pub(super) source: Option<String>,
-    /// `host:port` of the local registry.
-    pub(super) address: String,
-    /// What stands before repositories of that registry in the local one.
+    /// `host:port` of the registries that have them, to be asked in this order. Never empty.
+    pub(super) endpoints: Vec<String>,
+    /// What stands before repositories of that registry in these; may be empty.
     pub(super) prefix: String,
+}
+
+impl Mirror {
+    /// The same as [`Self::urls`] without scheme and API version, as in `node1:5000/registry.k8s.io`.
+    pub(super) fn locations(&self) -> Vec<String> {
+        let endpoints = self.endpoints.iter();
+        let location = |endpoint: &String| match self.prefix.as_str() {
+            "" => endpoint.clone(),
+            prefix => format!("{endpoint}/{prefix}"),
+        };
+        endpoints.map(location).collect()
+    }
+
+    /// Addresses of the registry's repositories at all endpoints, as in
+    /// `https://node1:5000/v2/registry.k8s.io`.
+    pub(super) fn urls(&self) -> Vec<String> {
+        let path = match self.prefix.as_str() {
+            "" => "/v2".to_owned(),
+            prefix => format!("/v2/{prefix}"),
+        };
+        let endpoints = self.endpoints.iter();
+        endpoints
+            .map(|endpoint| format!("https://{endpoint}{path}"))
+            .collect()
+    }
+}
+
+/// Where registries are. Several are called by their addresses, since one name leads to one of them.
+pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
+    let registry = &inputs.cluster.registry;
+    if let Some(external) = &registry.external {
+        return vec![external.address.clone()];
+    }
+    let hosts = inputs.cluster.roles.registry.iter();
+    let hosts: Vec<_> = hosts.filter_map(|name| inputs.cluster.host(name)).collect();
+    match hosts.len() {
+        0 | 1 => vec![format!("{}:{}", registry.host_name, registry.port)],
+        _ => hosts
+            .iter()
+            .map(|host| SocketAddr::new(host.internal_address, registry.port).to_string())
+            .collect(),
+    }
 }
 
 /// Mirrors of all registries that the bundle has images of, and the one for all others.
 pub(super) fn mirrors(inputs: &Inputs<'_>) -> Vec<Mirror> {
-    let address = inputs.registry_address();
+    let endpoints = endpoints(inputs);
+    let external = inputs.cluster.registry.external.as_ref();
+    let place = |prefix: &str| match external {
+        Some(external) => external.repository(prefix),
+        None => prefix.to_owned(),
+    };
     let images = inputs.lock.images.iter();
     let sources: BTreeSet<&str> = images.map(|image| image.name.registry()).collect();
     let of_source = |source: &str| Mirror {
         source: Some(source.to_owned()),
-        address: address.clone(),
-        prefix: seed::prefix(source),
+        endpoints: endpoints.clone(),
+        prefix: place(&seed::prefix(source)),
     };
     let mut mirrors: Vec<Mirror> = sources.into_iter().map(of_source).collect();
     mirrors.push(Mirror {
         source: None,
-        address: address.clone(),
-        prefix: "not-in-the-bundle".to_owned(),
+        endpoints: endpoints.clone(),
+        prefix: place("not-in-the-bundle"),
     });
+    // What else the user has in a registry of his own, pods may run by its own name.
+    mirrors.extend(external.map(|external| Mirror {
+        source: Some(external.address.clone()),
+        endpoints,
+        prefix: String::new(),
+    }));
     mirrors
 }

@@ -80,36 +80,47 @@ pub(super) fn mirrors(
     inputs: &Inputs<'_>,
     certs_d: &str,
 ) -> Result<Task, DeployError> {
-    let (ca, certificate) = ca_file(inputs)?;
-    task = task.step(certificate);
+    let ca = registry::ca(inputs)?;
+    let ca_path = ca.as_ref().map(|file| file.path.to_string());
+    let authorization = registry::authorization(inputs)?;
+    if let Some(ca) = ca {
+        task = task.step(ca);
+    }
     for mirror in registry::mirrors(inputs) {
+        let urls = mirror.urls();
         let folder = mirror.source.clone().unwrap_or("_default".to_owned());
         let hosts = cri::Hosts {
             source: mirror.source.unwrap_or(OTHERS.to_owned()),
-            url: format!("https://{}/v2/{}", mirror.address, mirror.prefix),
-            ca: ca.to_string(),
+            server: urls.first().cloned().unwrap_or_default(),
+            urls,
+            ca: ca_path.clone(),
+            authorization: authorization.clone(),
         };
         let path = HostPath::parse(&format!("{certs_d}/{folder}/hosts.toml"))?;
-        task = task.step(WriteFile::new(path, render::text("hosts.toml", &hosts)?));
+        let text = render::text("hosts.toml", &hosts)?;
+        task = task.step(match authorization {
+            Some(_) => WriteFile::secret(path, text),
+            None => WriteFile::new(path, text),
+        });
     }
     Ok(task)
 }
 
-/// The CA that signed the local registry's certificate: where it is, and how it comes there.
-fn ca_file(inputs: &Inputs<'_>) -> Result<(HostPath, WriteFile), DeployError> {
-    let path = HostPath::parse(&registry::ca_file())?;
-    let file = WriteFile::new(path.clone(), inputs.certificates.ca.clone());
-    Ok((path, file))
-}
-
-/// The CA of the local registry where a runtime looks for it by the registry's name, as in
+/// The CA of the registries where a runtime looks for it by their names, as in
 /// `certs.d/<host:port>/ca.crt`.
-pub(super) fn registry_ca(inputs: &Inputs<'_>, certs_d: &str) -> Result<WriteFile, DeployError> {
-    let path = format!("{certs_d}/{}/ca.crt", inputs.registry_address());
-    Ok(WriteFile::new(
-        HostPath::parse(&path)?,
-        inputs.certificates.ca.clone(),
-    ))
+pub(super) fn registry_ca(
+    mut task: Task,
+    inputs: &Inputs<'_>,
+    certs_d: &str,
+) -> Result<Task, DeployError> {
+    let Some(text) = registry::ca_text(inputs)? else {
+        return Ok(task);
+    };
+    for endpoint in registry::endpoints(inputs) {
+        let path = HostPath::parse(&format!("{certs_d}/{endpoint}/ca.crt"))?;
+        task = task.step(WriteFile::new(path, text.clone()));
+    }
+    Ok(task)
 }
 
 /// A unit's file.
@@ -134,8 +145,8 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
         names.push(host.name.to_string());
         names.push(host.internal_address.to_string());
     }
-    let mirrors = registry::mirrors(inputs).into_iter();
-    names.extend(mirrors.filter_map(|mirror| Some(mirror.address.rsplit_once(':')?.0.to_owned())));
+    let endpoints = registry::endpoints(inputs).into_iter();
+    names.extend(endpoints.filter_map(|endpoint| Some(endpoint.rsplit_once(':')?.0.to_owned())));
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names.join(",")

@@ -16,6 +16,7 @@ const POLICY: &str = "/etc/crio/policy.json";
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/10-kubexm.conf";
 /// CRI-O's library has no setting for this folder.
 const CERTS_D: &str = "/etc/containers/certs.d";
+const LOGINS: &str = "/etc/crio/logins.json";
 /// conmon and crun are for CRI-O alone: a host may have its own for podman.
 const LIBEXEC: &str = "/usr/local/libexec/crio";
 const UNIT: &str = "crio.service";
@@ -77,8 +78,11 @@ impl Runtime for CriO {
                 payloads,
                 blobs: Arc::clone(&inputs.blobs),
             })
-            .step(cri::crictl_config(SOCKET)?)
-            .step(cri::registry_ca(inputs, CERTS_D)?);
+            .step(cri::crictl_config(SOCKET)?);
+        task = cri::registry_ca(task, inputs, CERTS_D)?;
+        if let Some(logins) = logins(inputs)? {
+            task = task.step(WriteFile::secret(HostPath::parse(LOGINS)?, logins));
+        }
         for (path, text) in files(inputs, host, data_dir)? {
             let path = HostPath::parse(path)?;
             restart_for.push(path.clone());
@@ -108,6 +112,27 @@ impl Runtime for CriO {
     }
 }
 
+/// How CRI-O logs in to registries that want it
+/// (<https://github.com/containers/image/blob/main/docs/containers-auth.json.5.md>). Secret.
+fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
+    let authorization = registry::authorization(inputs)?;
+    let Some(login) = authorization
+        .as_deref()
+        .and_then(|a| a.strip_prefix("Basic "))
+    else {
+        return Ok(None);
+    };
+    let endpoints = registry::endpoints(inputs).into_iter();
+    let text = render::text(
+        "CRI-O logins",
+        &crio::Logins {
+            registries: endpoints.collect(),
+            login: login.to_owned(),
+        },
+    )?;
+    Ok(Some(text))
+}
+
 /// crio and pinns where programs are, the others out of everybody's way.
 fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = members(file, BIN, |name| matches!(name, "crio" | "pinns"))?;
@@ -134,15 +159,18 @@ fn files(
         pinned_images: images::of_node(inputs, host),
         policy: POLICY.to_owned(),
         cni_bin: CNI_BIN.to_owned(),
+        logins: logins(inputs)?.map(|_| LOGINS.to_owned()),
     };
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::toml(what, render::text(what, &config)?, settings)?;
     let mirrors = registry::mirrors(inputs).into_iter();
     let moved: Vec<crio::Moved> = mirrors
         .filter_map(|mirror| {
+            let mut locations = mirror.locations();
             Some(crio::Moved {
                 prefix: mirror.source?,
-                location: format!("{}/{}", mirror.address, mirror.prefix),
+                location: locations.pop()?,
+                before: locations,
             })
         })
         .collect();

@@ -84,7 +84,7 @@ impl Runtime for Isulad {
             reachable: cri::reachable(inputs),
         };
         let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
-        Ok(Task::new("runtime", "install", &host.name)
+        let task = Task::new("runtime", "install", &host.name)
             .after([id("os", "prepare", &host.name)])
             .step(OwnFolders::new(
                 "isulad-folders",
@@ -102,8 +102,8 @@ impl Runtime for Isulad {
                 payloads,
                 blobs: Arc::clone(&inputs.blobs),
             })
-            .step(cri::crictl_config(SOCKET)?)
-            .step(cri::registry_ca(inputs, CERTS_D)?)
+            .step(cri::crictl_config(SOCKET)?);
+        Ok(cri::registry_ca(task, inputs, CERTS_D)?
             .step(WriteFile::new(path.clone(), config))
             .step(WriteFile::new(
                 unit.clone(),

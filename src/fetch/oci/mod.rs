@@ -19,7 +19,7 @@ use manifest::{
     INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick,
     platform,
 };
-pub use push::{Pushed, Pusher};
+pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
 use super::client::{Access, CONNECT, STALLED, pem};

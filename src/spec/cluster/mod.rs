@@ -22,7 +22,7 @@ pub use host::{HostSpec, Secret, Taint};
 pub use kubernetes::{Component, Kubernetes, KubernetesKind, ProxyMode};
 pub use load_balancer::{Endpoint, LoadBalancer, Proxy, ProxyRun};
 pub use network::{FlannelBackend, Network, NetworkPlugin};
-pub use registry::Registry;
+pub use registry::{ExternalRegistry, Registry, RegistryLogin};
 pub use runtime::{Runtime, RuntimeKind};
 
 /// A checked cluster.
@@ -63,7 +63,8 @@ pub struct Roles {
     pub control_plane: Vec<HostName>,
     /// Workers; a host that is a control plane too is not joined a second time.
     pub worker: Vec<HostName>,
-    /// The registry's host. One in this version; the first control plane where not given.
+    /// Hosts of the registries that kubexm runs, each with all images; the first control plane where
+    /// not given, none where the registry is the user's own.
     pub registry: Vec<HostName>,
     /// Members of an etcd that kubexm runs; the control planes where not given.
     pub etcd: Vec<HostName>,

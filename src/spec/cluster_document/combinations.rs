@@ -1,13 +1,20 @@
 //! What goes with what: settings of different sections that contradict each other.
 
-use crate::spec::cluster::{Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun};
+use crate::spec::cluster::{
+    Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun, RuntimeKind,
+};
 use crate::spec::reader::Fields;
 
 /// Fills in roles that follow from others, and tells every contradiction.
 pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_etcd(spec, cluster);
     check_load_balancer(spec, cluster);
+    check_registry(spec, cluster);
     let control_planes = cluster.roles.control_plane.clone();
+    if cluster.roles.registry.is_empty() && cluster.registry.external.is_none() {
+        let first = control_planes.first().cloned();
+        cluster.roles.registry.extend(first);
+    }
     for role in [&mut cluster.roles.etcd, &mut cluster.roles.load_balancer] {
         if role.is_empty() {
             role.clone_from(&control_planes);
@@ -44,6 +51,26 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "name 1, 3 or 5 hosts",
         ),
         _ => {}
+    }
+}
+
+fn check_registry(spec: &Fields<'_>, cluster: &Cluster) {
+    if cluster.registry.external.is_some() && !cluster.roles.registry.is_empty() {
+        tell(
+            spec,
+            "spec.roleGroups.registry",
+            "names hosts, and registry.type is external",
+            "leave the role out, or set registry.type: local",
+        );
+    }
+    if cluster.runtime.kind == RuntimeKind::Isulad && cluster.registry.external.is_some() {
+        tell(
+            spec,
+            "spec.registry.type",
+            "is external, and containerRuntime.type is isulad, which knows images by the names of \
+             kubexm's own registry",
+            "leave registry.type out, or take another runtime",
+        );
     }
 }
 

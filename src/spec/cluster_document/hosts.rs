@@ -181,7 +181,7 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
     control_plane.extend(names("master"));
     let worker = names("worker");
     let etcd = names("etcd");
-    let mut registry = names("registry");
+    let registry = names("registry");
     let load_balancer = names("loadbalancer");
     if control_plane.is_empty() {
         reader.problem(
@@ -190,19 +190,6 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
             "names no host",
             None,
         );
-    }
-    if registry.len() > 1 {
-        let node = groups.get("registry").unwrap_or(groups_node);
-        let message = "several registry hosts are not supported yet";
-        reader.problem(
-            node,
-            "spec.roleGroups.registry",
-            message,
-            Some("name one host"),
-        );
-    }
-    if registry.is_empty() {
-        registry.extend(control_plane.first().cloned());
     }
     groups.finish();
     Roles {

@@ -1,7 +1,7 @@
 //! Every combination of the parts of a cluster, for every minor that kubexm knows: either it is refused
 //! with its reason, or it renders files that those who read them take.
 
-mod everything;
+pub mod everything;
 mod files;
 mod programs;
 

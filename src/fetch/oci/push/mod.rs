@@ -1,6 +1,7 @@
 //! A bundle into a registry: blobs, then the manifests over them, and the tag at last.
 
 mod blobs;
+mod image;
 mod refusal;
 mod signatures;
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
@@ -49,6 +50,17 @@ pub struct Pushed {
     pub signatures: usize,
 }
 
+/// How a registry is spoken to. Passwords are secret.
+#[derive(Clone, Default)]
+pub struct PushAccess {
+    /// HTTP without TLS.
+    pub plain_http: bool,
+    /// CAs beside those that this machine knows, PEM.
+    pub ca: Vec<Vec<u8>>,
+    /// User and password; Docker's login where there is none.
+    pub login: Option<(String, String)>,
+}
+
 /// Sends bundles to one place in a registry.
 #[derive(Clone)]
 pub struct Pusher {
@@ -69,13 +81,13 @@ impl Pusher {
     /// The client cannot be set up, or the place has no tag.
     pub async fn new(
         place: ImageRef,
-        plain_http: bool,
+        access: PushAccess,
         mount_from: Option<&str>,
         spool: &Path,
         events: Events,
     ) -> Result<Self, FetchError> {
         let registry = place.registry().to_owned();
-        let plain = plain_http || super::is_loopback(&registry);
+        let plain = access.plain_http || access.ca.is_empty() && super::is_loopback(&registry);
         let protocol = match plain {
             true => ClientProtocol::HttpsExcept(vec![registry.clone()]),
             false => ClientProtocol::Https,
@@ -85,6 +97,7 @@ impl Pusher {
             protocol,
             connect_timeout: Some(Duration::from_secs(15)),
             use_monolithic_push: true,
+            extra_root_certificates: access.ca.into_iter().map(pem).collect(),
             ..ClientConfig::default()
         };
         let client = Client::try_from(config).map_err(|error| {
@@ -101,8 +114,14 @@ impl Pusher {
         );
         let mount_from = mount_from
             .map(|from| Reference::with_tag(registry.clone(), from.to_owned(), tag.to_owned()));
-        let keyring = Keyring::of_docker().map_err(FetchError::Resolve)?;
-        let auth = match keyring.login(&registry).await {
+        let login = match access.login {
+            Some((user, password)) => Some(Login::Password { user, password }),
+            None => {
+                let keyring = Keyring::of_docker().map_err(FetchError::Resolve)?;
+                keyring.login(&registry).await
+            }
+        };
+        let auth = match login {
             Some(Login::Password { user, password }) => RegistryAuth::Basic(user, password),
             Some(Login::Identity(_)) => {
                 return Err(FetchError::Resolve(format!(
@@ -288,6 +307,13 @@ impl Pusher {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
+    }
+}
+
+fn pem(data: Vec<u8>) -> Certificate {
+    Certificate {
+        encoding: CertificateEncoding::Pem,
+        data,
     }
 }
 

@@ -1,0 +1,63 @@
+//! NetworkManager, where a host has it: it must leave the interfaces of pods alone, which it would else
+//! take addresses and routes from.
+
+use super::{DeployError, Inputs};
+use crate::plan::RenderedFile;
+use crate::render::{self, os};
+use crate::spec::HostPath;
+use crate::spec::cluster::HostSpec;
+use crate::steps::RunScript;
+
+const PATH: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
+/// Interfaces that runtimes, kube-proxy and network plugins make.
+const INTERFACES: [&str; 11] = [
+    "cni*",
+    "veth*",
+    "flannel*",
+    "cali*",
+    "tunl*",
+    "vxlan.calico",
+    "cilium*",
+    "lxc*",
+    "kube-ipvs0",
+    "nodelocaldns",
+    "docker0",
+];
+
+/// Arguments: the file, its text.
+const IS_TOLD: &str = r#"
+[ "$(cat "$1" 2>/dev/null)" = "$2" ] || { echo "is not told"; exit 1; }
+"#;
+const TELL: &str = r#"
+umask 022
+mkdir -p "$(dirname "$1")"
+printf '%s\n' "$2" >"$1.partial"
+mv -f "$1.partial" "$1"
+systemctl reload NetworkManager
+"#;
+const FORGET: &str = r#"
+rm -f "$1" "$1.partial"
+systemctl reload NetworkManager 2>/dev/null || :
+"#;
+
+/// Tells NetworkManager; `None` where a host runs none.
+pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScript>, DeployError> {
+    if !inputs.machine(&host.name).has_network_manager {
+        return Ok(None);
+    }
+    let interfaces = INTERFACES.to_vec();
+    let content = render::text("NetworkManager", &os::NetworkManager { interfaces })?;
+    let title = "Keep NetworkManager from the interfaces of pods";
+    let step = RunScript::new("NetworkManager", title, IS_TOLD, TELL)
+        .arguments([PATH, content.trim_end()])
+        .undo_script("Give NetworkManager all interfaces again", FORGET);
+    let file = RenderedFile {
+        path: HostPath::parse(PATH)?,
+        mode: 0o644,
+        content,
+    };
+    Ok(Some(RunScript {
+        files: vec![file],
+        ..step
+    }))
+}
