@@ -15,7 +15,7 @@ dpkg-query -W | sort
 systemctl list-unit-files --no-legend | awk '{ print $1, $2 }' | sort
 cut -d' ' -f1-3 /proc/mounts | sort
 ps -eo comm= | grep -v -e '^ps$' -e '^sh$' -e '^sort$' -e '^grep$' -e '^sshd' -e '^(sd-pam)$' -e '^(udev-worker)$' -e '^systemd$' | sort
-ip -o link | cut -d: -f2 | sort
+ip -o link | cut -d: -f2 | cut -d@ -f1 | sort
 ls /run /run/systemd/system 2>/dev/null | grep -v -e utmp -e user -e '^sshd' | sort
 sysctl -n net.ipv4.ip_forward
 EOF
