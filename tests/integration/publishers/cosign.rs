@@ -8,13 +8,18 @@ use kubexm::bundle::lock::LockedImage;
 use kubexm::bundle::{Blobs, Lock, PackOptions, Storage, write};
 use kubexm::catalog::Catalog;
 use kubexm::event::Events;
+use kubexm::fetch::file_signatures::Signed;
 use kubexm::fetch::resolve::Resolver;
 use kubexm::fetch::signatures::Policies;
 use kubexm::fetch::{Cache, FetchError, Http};
 use kubexm::seed::{self, Content};
 use kubexm::sigstore::Signer;
 use kubexm::spec::mirrors::Checksums;
+use kubexm::spec::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
+
+use wiremock::matchers::path as url_path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::example::{example, kubexm};
 use crate::sandbox::{Sandbox, path};
@@ -181,12 +186,12 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     let (code, said) = kubexm(&["bundle", "verify", &bundle]);
     let signer = signature.by.to_string();
     assert!(
-        code == Some(0) && said.contains(&format!("1 images are signed by {signer}")),
+        code == Some(0) && said.contains(&format!("1 images: signed by {signer}")),
         "{said}"
     );
     let (_, said) = kubexm(&["bundle", "inspect", &bundle]);
     assert!(
-        said.contains(&format!("signed images  1 by {signer}")),
+        said.contains(&format!("signed         1 images by {signer}")),
         "{said}"
     );
     let (_, said) = kubexm(&["bundle", "list", &bundle]);
@@ -329,8 +334,12 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     assert_eq!(again, images);
     let anew = site.resolve(either).await.unwrap();
     assert_ne!(anew[0].signature, images[0].signature);
-    // With that one the stricter policy is content, too.
-    site.resolve(&ours("ifPresent")).await.unwrap();
+    // With that one the stricter policy is content, whatever the lock says.
+    let stricter = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
+    assert_eq!(
+        stricter.unwrap()[0].signature.as_ref().unwrap().manifest,
+        anew[0].signature.as_ref().unwrap().manifest
+    );
     let told = {
         let lock = Lock {
             images: anew,
@@ -351,4 +360,82 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
         "{}",
         told[0]
     );
+}
+
+/// What `cosign sign-blob` made, beside a file, by way of an HTTP server.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_with_a_signature_beside_them_are_held_against_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    cosign(
+        folder.path(),
+        &["generate-key-pair", "--output-key-prefix=ours"],
+    )
+    .unwrap();
+    std::fs::write(at("kubeadm"), "a program").unwrap();
+    let sign = [
+        "sign-blob",
+        "--yes",
+        "--tlog-upload=false",
+        "--key=ours.key",
+    ];
+    let output = ["--output-signature=kubeadm.sig", "kubeadm"];
+    cosign(folder.path(), &[&sign[..], &output].concat()).unwrap();
+    let server = MockServer::start().await;
+    let mirrors = Mirrors {
+        downloads: [("https://dl.example".to_owned(), vec![server.uri()])].into(),
+        checksums: Checksums::Mirror,
+        ..Mirrors::default()
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cache = Cache::open(&at("cache")).unwrap();
+    let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+    let digest = http.cache().insert(b"a program").unwrap();
+    let signature = std::fs::read(at("kubeadm.sig")).unwrap();
+    for (place, content) in [("/kubeadm.sig", &signature[..]), ("/kubelet.sig", b"MEUC")] {
+        let answer = ResponseTemplate::new(200).set_body_bytes(content);
+        Mock::given(url_path(place))
+            .respond_with(answer)
+            .mount(&server)
+            .await;
+    }
+    let verify = async |name: &str, mode: &str| {
+        let policy = SignaturePolicy {
+            prefix: "dl.example".parse().unwrap(),
+            rule: match mode {
+                "require" => Rule::Require(SignedBy::Keys(vec![at("ours.pub")])),
+                _ => Rule::IfPresent(SignedBy::Keys(vec![at("ours.pub")])),
+            },
+        };
+        let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();
+        let url = format!("https://dl.example/{name}").parse().unwrap();
+        let signed = Signed {
+            url: &url,
+            digest,
+            previous: None,
+        };
+        policies
+            .verify_file(&http, signed)
+            .await
+            .map_err(|error| error.to_string())
+    };
+    let found = verify("kubeadm", "require").await.unwrap().unwrap();
+    assert!(matches!(found.by, Signer::Key(_)) && found.certificate.is_none());
+    assert_eq!(
+        http.cache().read(&found.signature.digest).unwrap(),
+        signature
+    );
+    assert_eq!(verify("etcd", "ifPresent").await.unwrap(), None);
+    let told = verify("etcd", "require").await.unwrap_err();
+    assert!(
+        told.contains("https://dl.example/etcd: ") && told.contains("there is none"),
+        "{told}"
+    );
+    for mode in ["require", "ifPresent"] {
+        let told = verify("kubelet", mode).await.unwrap_err();
+        assert!(
+            told.contains("https://dl.example/kubelet: ") && told.contains("no key of"),
+            "{told}"
+        );
+    }
 }

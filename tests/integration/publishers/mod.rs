@@ -5,9 +5,12 @@ mod cosign;
 mod in_bundles;
 mod layout;
 
-use kubexm::sigstore::document;
-use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot};
-use kubexm::spec::signature_policy::Identity;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm::catalog::Catalog;
+use kubexm::sigstore::file::verify_file;
+use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot, document};
+use kubexm::spec::signature_policy::{Identity, Rule, SignedBy};
 use kubexm::spec::{Digest, VerifyingKey};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
@@ -53,6 +56,28 @@ fn claimed(sigstore: &Sigstore, wish: &Wish) -> (InMemory, Value) {
     let claim = sigstore.claim(&mut blobs, wish);
     let manifest = manifest(&mut blobs, &[claim]);
     (blobs, manifest)
+}
+
+/// Images and programs of Kubernetes have different signers, which are easily mistaken for each other
+/// (<https://kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts/>).
+#[test]
+fn the_catalog_knows_who_signs_for_kubernetes() {
+    let known = |prefix: &str| {
+        let policies = Catalog::embedded().unwrap().signatures();
+        let policy = policies.into_iter().find(|p| p.prefix.covers(prefix));
+        let Some(Rule::IfPresent(SignedBy::Identity { identity, .. })) = policy.map(|p| p.rule)
+        else {
+            panic!("{prefix}");
+        };
+        identity.to_string()
+    };
+    let google = "@k8s-releng-prod.iam.gserviceaccount.com by https://accounts.google.com";
+    assert_eq!(
+        known("registry.k8s.io/pause"),
+        format!("krel-trust{google}")
+    );
+    let kubeadm = "dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm";
+    assert_eq!(known(kubeadm), format!("krel-staging{google}"));
 }
 
 #[test]
@@ -334,9 +359,12 @@ fn documents_that_are_none_are_named() {
     huge["size"] = json!(1_u64 << 40);
     let mut two_sizes = claim.clone();
     two_sizes["size"] = json!(1);
+    let mut strange_type = good.clone();
+    strange_type["mediaType"] = json!("a/b\u{7}");
     let strange = json!({"mediaType": "a/b", "digest": image(), "size": 1});
     for (wrong, reason) in [
         (json!([]), "is no signature manifest"),
+        (strange_type, "is a 'a/b\\u{7}', no signature manifest"),
         (
             json!({"config": {}, "layers": 1}),
             "is no signature manifest",
@@ -366,6 +394,81 @@ fn documents_that_are_none_are_named() {
         assert!(TrustedRoot::parse(wrong.as_bytes()).is_err(), "{wrong}");
     }
     TrustedRoot::public_instance().unwrap();
+}
+
+#[test]
+fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
+    let (sigstore, content) = (Sigstore::new(), b"a program");
+    let (identity, root) = (wanted(), root(&sigstore));
+    let check = |content: &[u8], signature: &str, certificate: Option<&str>| {
+        let certificate = certificate.map(str::as_bytes);
+        let trust = Trust::Identity(&identity, &root);
+        verify_file(content, signature.as_bytes(), certificate, trust).map_err(|e| e.to_string())
+    };
+    let (signature, certificate) = sigstore.beside(content, &Wish::right(image()));
+    let signer = check(content, &signature, Some(&certificate)).unwrap();
+    assert!(matches!(signer, Signer::Identity { subject, .. } if subject == IDENTITY));
+    let pem = String::from_utf8(STANDARD.decode(&certificate).unwrap()).unwrap();
+    check(content, &format!("{signature}\n"), Some(&pem)).unwrap();
+
+    let (other_signature, other_certificate) = sigstore.beside(content, &Wish::right(image()));
+    let stranger = Wish {
+        identity: "stranger@elsewhere.example",
+        ..Wish::right(image())
+    };
+    let (by_stranger, strangers) = sigstore.beside(content, &stranger);
+    let (elsewhere, elsewheres) = Sigstore::new().beside(content, &Wish::right(image()));
+    let long = "A".repeat(70_000);
+    for (content, signature, certificate, reason) in [
+        (
+            &b"another"[..],
+            &signature,
+            Some(&certificate),
+            "of something else",
+        ),
+        (
+            content,
+            &other_signature,
+            Some(&certificate),
+            "by another key",
+        ),
+        (
+            content,
+            &signature,
+            Some(&other_certificate),
+            "by another key",
+        ),
+        (
+            content,
+            &by_stranger,
+            Some(&strangers),
+            "it is by stranger@elsewhere.example",
+        ),
+        (
+            content,
+            &elsewhere,
+            Some(&elsewheres),
+            "by no authority that is trusted",
+        ),
+        (content, &signature, None, "no certificate"),
+        (content, &long, Some(&certificate), "no base64"),
+        (content, &"!".to_owned(), Some(&certificate), "no base64"),
+        (
+            content,
+            &signature,
+            Some(&long),
+            "certificate cannot be read",
+        ),
+        (
+            content,
+            &signature,
+            Some(&signature),
+            "certificate cannot be read",
+        ),
+    ] {
+        let told = check(content, signature, certificate.map(String::as_str)).unwrap_err();
+        assert!(told.contains(reason), "{reason}: {told}");
+    }
 }
 
 /// Keys as openssl writes them, of each kind that is taken, and one that is not.
