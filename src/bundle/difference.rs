@@ -85,6 +85,10 @@ fn things(lock: &Lock) -> BTreeMap<String, String> {
             _ => format!("file {} {} {}", file.component, file.version, file.arch),
         };
         let is = format!("{} ({})", file.version, short(&file.digest));
+        if let Some(signature) = &file.signature {
+            let is = format!("{} ({})", signature.by, short(&signature.signature.digest));
+            things.insert(format!("signature of {name}"), is);
+        }
         things.insert(name, is);
     }
     for image in &lock.images {

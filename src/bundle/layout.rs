@@ -113,6 +113,10 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
             file.component, file.version, file.arch, file.file_name
         );
         layers.push(descriptor(media_type, file.digest, file.size, &title));
+        for (suffix, blob) in file.signature_blobs() {
+            let (kind, title) = (&blob.media_type, format!("{title}{suffix}"));
+            layers.push(descriptor(kind, blob.digest, blob.size, &title));
+        }
     }
     for set in &lock.packages {
         let place = format!("packages/{}/{}/{}", set.distribution, set.release, set.arch);

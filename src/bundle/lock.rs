@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::own::LockedOwn;
-use crate::sigstore::Signer;
-use crate::spec::signature_policy::ImagePrefix;
+pub use super::signed::{FileSignature, LockedSignature};
 use crate::spec::{Arch, Digest, ImageRef, Version};
 
 /// Everything in a bundle. All lists are sorted, so that equal content is equal text.
@@ -61,6 +60,9 @@ pub struct LockedFile {
     /// For archives: the files that an install takes out, with what they must be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
+    /// The publisher's signature, where a policy asked for one and it was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<FileSignature>,
 }
 
 /// Who says what a file's digest is.
@@ -110,42 +112,6 @@ pub struct LockedImage {
     /// The publisher's signature of the top manifest, where a policy asked for one and it was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<LockedSignature>,
-}
-
-/// A signature as its publisher's registry has it, under the tag [`LockedImage::signature_tag`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LockedSignature {
-    /// The prefix of the policy that asked for it.
-    pub policy: ImagePrefix,
-    /// Who signed.
-    pub by: Signer,
-    /// The manifest that carries the signatures, byte for byte as published.
-    pub manifest: Descriptor,
-    /// What it names: a configuration, and what is signed.
-    pub blobs: Vec<Descriptor>,
-}
-
-impl LockedSignature {
-    /// Everything that there is of it.
-    pub fn everything(&self) -> impl Iterator<Item = &Descriptor> {
-        std::iter::once(&self.manifest).chain(&self.blobs)
-    }
-}
-
-impl LockedImage {
-    /// The tag under which cosign looks for signatures of this image
-    /// (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>).
-    pub fn signature_tag(&self) -> String {
-        format!("sha256-{}.sig", self.manifest.digest.hex())
-    }
-
-    /// Its signature, and the name under which that stands in a registry.
-    pub fn named_signature(&self) -> Option<(String, &LockedSignature)> {
-        let (registry, repository) = (self.name.registry(), self.name.repository());
-        let name = format!("{registry}/{repository}:{}", self.signature_tag());
-        self.signature.as_ref().map(|signature| (name, signature))
-    }
 }
 
 /// One platform of an image.
@@ -356,6 +322,10 @@ impl Lock {
         };
         for file in &self.files {
             add(file.digest, file.size, file.file_name.clone());
+            for (suffix, blob) in file.signature_blobs() {
+                let label = format!("{}{suffix}", file.file_name);
+                add(blob.digest, blob.size, label);
+            }
         }
         for image in &self.images {
             add(
@@ -373,7 +343,7 @@ impl Lock {
                     );
                 }
             }
-            for blob in image.signature.iter().flat_map(LockedSignature::everything) {
+            for blob in image.signature_blobs() {
                 let label = format!("signature of {}", image.name);
                 add(blob.digest, blob.size, label);
             }

@@ -31,6 +31,7 @@ mod read;
 mod remade;
 pub mod rewrite;
 pub mod signature;
+mod signed;
 mod source;
 pub mod storage;
 mod stream;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lock::{Descriptor, Lock, LockedPackages, LockedSignature};
+use super::lock::{Descriptor, Lock, LockedPackages};
 use crate::sigstore::Signer;
 use crate::sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
 use crate::spec::Digest;
@@ -20,12 +20,21 @@ pub fn check(lock: &Lock) -> Result<(), String> {
     for file in &lock.files {
         name("component", &file.component)?;
         name("file name", &file.file_name)?;
+        if let Some(signature) = &file.signature {
+            signer(&signature.by)?;
+            small(signature.everything().map(|(_, blob)| (blob, LARGEST_PART)))?;
+        }
         for member in &file.members {
             path(&member.path)?;
         }
     }
     for image in &lock.images {
-        image.signature.as_ref().map_or(Ok(()), signature)?;
+        if let Some(signature) = &image.signature {
+            signer(&signature.by)?;
+            let rest = signature.blobs.iter().map(|blob| (blob, LARGEST_PART));
+            let manifest = (&signature.manifest, LARGEST_MANIFEST as u64);
+            small(rest.chain([manifest]))?;
+        }
     }
     for set in &lock.packages {
         name("distribution", &set.distribution)?;
@@ -46,18 +55,22 @@ pub fn check(lock: &Lock) -> Result<(), String> {
     sizes(lock)
 }
 
-/// Who signed is told on terminals; the documents are read whole.
-fn signature(signature: &LockedSignature) -> Result<(), String> {
-    if let Signer::Identity {
-        subject, issuer, ..
-    } = &signature.by
-        && !(is_printable(subject) && is_printable(issuer))
-    {
-        return Err(implausible("signer", subject));
+/// Who signed is told on terminals.
+fn signer(signer: &Signer) -> Result<(), String> {
+    match signer {
+        Signer::Identity {
+            subject, issuer, ..
+        } if !(is_printable(subject) && is_printable(issuer)) => {
+            Err(implausible("signer", subject))
+        }
+        _ => Ok(()),
     }
-    let is_small = |blob: &Descriptor| blob.size <= LARGEST_PART;
-    let manifest = signature.manifest.size <= LARGEST_MANIFEST as u64;
-    match manifest && signature.blobs.iter().all(is_small) {
+}
+
+/// Signatures are read whole.
+fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), String> {
+    let mut blobs = blobs;
+    match blobs.all(|(blob, largest)| blob.size <= largest) {
         true => Ok(()),
         false => Err(implausible("size of", "a signature")),
     }
@@ -126,16 +139,19 @@ fn implausible(what: &str, text: &str) -> String {
 /// A digest has one size.
 fn sizes(lock: &Lock) -> Result<(), String> {
     let mut known: BTreeMap<Digest, u64> = BTreeMap::new();
-    let files = lock.files.iter().map(|file| (file.digest, file.size));
+    let files = lock.files.iter().flat_map(|file| {
+        let beside = file.signature_blobs();
+        let beside = beside.map(|(_, blob)| (blob.digest, blob.size));
+        std::iter::once((file.digest, file.size)).chain(beside)
+    });
     let images = lock.images.iter().flat_map(|image| {
         let below = image
             .platforms
             .iter()
             .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
-        let signature = image.signature.iter();
         std::iter::once(&image.manifest)
             .chain(below)
-            .chain(signature.flat_map(LockedSignature::everything))
+            .chain(image.signature_blobs())
             .map(|blob| (blob.digest, blob.size))
     });
     let packages = lock.packages.iter().flat_map(|set| {

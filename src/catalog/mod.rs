@@ -6,7 +6,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 
 use crate::bundle::lock::{FileFormat, Lock};
-use crate::spec::signature_policy::{Identity, ImagePrefix, Rule, SignaturePolicy, SignedBy};
+use crate::spec::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
 use crate::spec::{self, Arch, ImageRef, Mirrors, Version};
 
 static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/manifests");
@@ -84,7 +84,7 @@ pub struct Download {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownSigner {
-    prefix: ImagePrefix,
+    prefix: NamePrefix,
     identity: String,
     issuer: String,
 }

@@ -1,6 +1,5 @@
 //! `kubexm bundle`: make and look into bundles.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -21,7 +20,7 @@ use super::subject::Opening;
 use super::vulnerabilities::{self, Vulnerabilities};
 use crate::bundle::difference::differences;
 use crate::bundle::medium::check_volume;
-use crate::bundle::publishers::Publishers;
+use crate::bundle::publishers::{Publishers, claimed};
 use crate::bundle::{self, Bundle};
 use crate::event::Events;
 use crate::fetch::signatures::trusted_root_at;
@@ -179,14 +178,14 @@ fn verify(arguments: &Verify, events: &Events) -> Result<(), Failure> {
 /// What publishers have signed.
 fn tell(publishers: &Publishers) {
     for (signer, count) in &publishers.verified {
-        say!("  {count} images are signed by {signer}");
+        say!("  {count}: signed by {signer}");
     }
     if publishers.elsewhere > 0 {
         let count = publishers.elsewhere;
-        say!("  {count} images: their signatures are in the bundle that this one leans on");
+        say!("  {count}: their signatures are in the bundle that this one leans on");
     }
-    for image in &publishers.under_other_roots {
-        say!("  not verified: {image} is signed under roots of its own; give --trusted-root");
+    for name in &publishers.under_other_roots {
+        say!("  not verified: {name} is signed under roots of its own; give --trusted-root");
     }
 }
 
@@ -262,16 +261,8 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     );
     say!("  files          {}", lock.files.len());
     say!("  images         {}", lock.images.len());
-    let mut signers: BTreeMap<String, usize> = BTreeMap::new();
-    for signature in lock
-        .images
-        .iter()
-        .filter_map(|image| image.signature.as_ref())
-    {
-        *signers.entry(signature.by.to_string()).or_default() += 1;
-    }
-    for (signer, count) in signers {
-        say!("  signed images  {count} by {signer}");
+    for (signer, count) in claimed(lock) {
+        say!("  signed         {count} by {signer}");
     }
     if !lock.own.is_empty() {
         say!("  your own       {}", lock.own.len());
@@ -297,6 +288,10 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
     for file in &bundle.lock().files {
         let name = format!("{} {} {}", file.component, file.version, file.arch);
         line("file", &name, file.size, &file.digest);
+        if let Some(signature) = &file.signature {
+            let digest = &signature.signature.digest.hex()[..12];
+            say!("{:8} signed by {} ({digest})", "", signature.by);
+        }
     }
     for image in &bundle.lock().images {
         let size = image

@@ -9,6 +9,7 @@ mod course;
 mod credentials;
 pub mod dnf;
 mod download;
+pub mod file_signatures;
 mod gate;
 pub mod http;
 mod keyring;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt};
 
+use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
@@ -174,6 +175,12 @@ impl Resolver<'_> {
             (None, FileFormat::Binary) => Vec::new(),
             (None, FileFormat::TarGz) => self.members(file, &digest).await?,
         };
+        let signed = Signed {
+            url: &file.url,
+            digest,
+            previous: locked.and_then(|locked| locked.signature.as_ref()),
+        };
+        let signature = self.policies.verify_file(self.http, signed).await?;
         Ok(LockedFile {
             component: file.component.clone(),
             version: file.version.clone(),
@@ -185,6 +192,7 @@ impl Resolver<'_> {
             checksum,
             format: file.format,
             members,
+            signature,
         })
     }
 

@@ -2,14 +2,17 @@
 //! built of those images.
 
 use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
 
 use super::oci::Puller;
 use super::{FetchError, Http};
 use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
 use crate::catalog::Catalog;
 use crate::sigstore::document::{self, Part};
-use crate::sigstore::{self, Trust, TrustedRoot, Unverified};
-use crate::spec::signature_policy::{Identity, ImagePrefix, Rule, SignaturePolicy, SignedBy};
+use crate::sigstore::{self, SignatureManifest, Signer, Trust, TrustedRoot};
+use crate::spec::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
 use crate::spec::{Digest, ImageRef, VerifyingKey};
 
 /// A key file or a trusted root is never larger, in bytes.
@@ -21,11 +24,13 @@ pub struct Policies {
     /// The user's own: where one covers an image, the catalog's do not count.
     own: Vec<Policy>,
     catalog: Vec<Policy>,
+    /// Whoever holds it may read a file whole: programs are large, and come several at once.
+    pub(super) reading: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Clone)]
 struct Policy {
-    prefix: ImagePrefix,
+    prefix: NamePrefix,
     asks: Asks,
 }
 
@@ -36,13 +41,17 @@ enum Asks {
 }
 
 #[derive(Debug, Clone)]
-enum Signers {
+pub(super) enum Signers {
     Keys(Vec<VerifyingKey>),
     Identity(Identity, TrustedRoot),
 }
 
 impl Signers {
-    fn trust(&self) -> Trust<'_> {
+    pub fn are_keys(&self) -> bool {
+        matches!(self, Self::Keys(_))
+    }
+
+    pub fn trust(&self) -> Trust<'_> {
         match self {
             Self::Keys(keys) => Trust::Keys(keys),
             Self::Identity(identity, root) => Trust::Identity(identity, root),
@@ -76,12 +85,6 @@ pub enum Found {
     Signature(Box<LockedSignature>),
 }
 
-/// A signature as it was found.
-struct Published {
-    bytes: Vec<u8>,
-    digest: Digest,
-}
-
 impl Policies {
     /// The catalog's policies and those of a manifest, with the files that these name.
     ///
@@ -94,12 +97,8 @@ impl Policies {
         Ok(Self {
             own: load(own)?,
             catalog: load(&catalog.signatures())?,
+            reading: Arc::default(),
         })
-    }
-
-    /// The policy for an image: of those that cover it, the one for the longest prefix.
-    fn of(&self, image: &ImageRef) -> Option<&Policy> {
-        longest(&self.own, image).or_else(|| longest(&self.catalog, image))
     }
 
     /// Fetches what its publisher has signed of an image into the cache, and verifies it.
@@ -113,47 +112,42 @@ impl Policies {
         image: &LockedImage,
         previous: Option<&LockedSignature>,
     ) -> Result<Found, FetchError> {
-        let Some((policy, of, _)) = self.asked_of(&image.name) else {
+        let Some(wanted) = self.wanted_of_image(&image.name) else {
             return Ok(Found::NotAsked);
         };
         let place = image
             .name
             .with_tag(&image.signature_tag())
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
-        let pinned = previous.map(|signature| signature.manifest.digest);
-        let refused = |reason: String| FetchError::Content {
-            what: image.name.to_string(),
-            reason,
-        };
-        let prefix = &policy.prefix;
-        let Some(published) = published(puller, &place, pinned).await? else {
+        let pinned = previous.map(|signature| Some(signature.manifest.digest));
+        let mut refused = None;
+        // The one in the lock first, as far as it is there and still good for the policy.
+        for digest in pinned.into_iter().chain([None]) {
+            let (bytes, digest) = match puller.manifest(&place, digest).await {
+                Ok(found) => found,
+                Err(FetchError::Refused { status: 404, .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            match hold(puller, http, image, &place, &wanted, &bytes).await? {
+                Ok((by, manifest)) => {
+                    let signature = locked(&wanted, by, manifest, digest, bytes.len());
+                    return Ok(Found::Signature(Box::new(signature)));
+                }
+                Err(reason) => refused = Some(reason),
+            }
+        }
+        let Some(reason) = refused else {
             return Ok(Found::None);
         };
-        let wrong = |reason: &dyn std::fmt::Display| {
-            refused(format!(
-                "the policy for {prefix} wants a signature of {of}, and the one at {place} is not taken: \
+        Err(FetchError::Content {
+            what: image.name.to_string(),
+            reason: format!(
+                "the policy for {} wants a signature of {}, and the one at {place} is not taken: \
                  {reason}.\nSomebody may have changed the image, or its publisher signs otherwise now: \
-                 spec.signatures of the manifest says who shall be trusted."
-            ))
-        };
-        let manifest = document::read(&published.bytes).map_err(|reason| wrong(&reason))?;
-        for part in &manifest.parts {
-            puller.blob(&place, &descriptor(part)).await?;
-        }
-        let cache = http.cache();
-        let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
-        let by = sigstore::verify(&manifest, &payload, &image.manifest.digest, of.trust())
-            .map_err(|reason: Unverified| wrong(&reason))?;
-        Ok(Found::Signature(Box::new(LockedSignature {
-            policy: prefix.clone(),
-            by,
-            manifest: Descriptor {
-                media_type: manifest.media_type,
-                digest: published.digest,
-                size: published.bytes.len() as u64,
-            },
-            blobs: manifest.parts.iter().map(descriptor).collect(),
-        })))
+                 spec.signatures of the manifest says who shall be trusted.",
+                wanted.prefix, wanted.signers
+            ),
+        })
     }
 
     /// Whether these images may do without a signature.
@@ -162,8 +156,9 @@ impl Policies {
     /// Those that may not.
     pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
         let lacking = images.iter().filter_map(|image| {
-            let (policy, of, required) = self.asked_of(image)?;
-            required.then(|| format!("{image}: {} wants one of {of}", policy.prefix))
+            let wanted = self.wanted_of_image(image)?;
+            let words = || format!("{image}: {} wants one of {}", wanted.prefix, wanted.signers);
+            wanted.required.then(words)
         });
         let lacking: Vec<String> = lacking.collect();
         match lacking.is_empty() {
@@ -179,17 +174,34 @@ impl Policies {
         }
     }
 
-    fn asked_of(&self, image: &ImageRef) -> Option<(&Policy, &Signers, bool)> {
-        let policy = self.of(image)?;
+    /// What is asked of an image by its name, or of a file by its address.
+    pub(super) fn wanted_of(&self, name: &str) -> Option<Wanted<'_>> {
+        let policy = longest(&self.own, name).or_else(|| longest(&self.catalog, name))?;
         match &policy.asks {
             Asks::Nothing => None,
-            Asks::Signature { of, required } => Some((policy, of, *required)),
+            Asks::Signature { of, required } => Some(Wanted {
+                prefix: &policy.prefix,
+                signers: of,
+                required: *required,
+            }),
         }
+    }
+
+    fn wanted_of_image(&self, image: &ImageRef) -> Option<Wanted<'_>> {
+        self.wanted_of(&format!("{}/{}", image.registry(), image.repository()))
     }
 }
 
-fn longest<'a>(policies: &'a [Policy], image: &ImageRef) -> Option<&'a Policy> {
-    let covering = policies.iter().filter(|policy| policy.prefix.covers(image));
+/// What a policy asks of something.
+pub(super) struct Wanted<'a> {
+    pub prefix: &'a NamePrefix,
+    pub signers: &'a Signers,
+    pub required: bool,
+}
+
+/// Of those that cover a name, the one for the longest prefix.
+fn longest<'a>(policies: &'a [Policy], name: &str) -> Option<&'a Policy> {
+    let covering = policies.iter().filter(|policy| policy.prefix.covers(name));
     covering.max_by_key(|policy| policy.prefix.length())
 }
 
@@ -263,18 +275,46 @@ fn descriptor(part: &Part) -> Descriptor {
     }
 }
 
-/// What stands under the tag; the one of the lock first, as far as it is still there.
-async fn published(
+/// Who signed an image by a signature manifest, or why that does not hold.
+async fn hold(
     puller: &Puller,
+    http: &Http,
+    image: &LockedImage,
     place: &ImageRef,
-    pinned: Option<Digest>,
-) -> Result<Option<Published>, FetchError> {
-    for digest in pinned.map(Some).into_iter().chain([None]) {
-        match puller.manifest(place, digest).await {
-            Ok((bytes, digest)) => return Ok(Some(Published { bytes, digest })),
-            Err(FetchError::Refused { status: 404, .. }) => {}
-            Err(error) => return Err(error),
-        }
+    wanted: &Wanted<'_>,
+    bytes: &[u8],
+) -> Result<Result<(Signer, SignatureManifest), String>, FetchError> {
+    let manifest = match document::read(bytes) {
+        Ok(manifest) => manifest,
+        Err(reason) => return Ok(Err(format!("it {reason}"))),
+    };
+    for part in &manifest.parts {
+        puller.blob(place, &descriptor(part)).await?;
     }
-    Ok(None)
+    let cache = http.cache();
+    let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
+    let (digest, trust) = (&image.manifest.digest, wanted.signers.trust());
+    let verified = sigstore::verify(&manifest, &payload, digest, trust);
+    Ok(verified
+        .map(|by| (by, manifest))
+        .map_err(|reason| reason.to_string()))
+}
+
+fn locked(
+    wanted: &Wanted<'_>,
+    by: Signer,
+    manifest: SignatureManifest,
+    digest: Digest,
+    size: usize,
+) -> LockedSignature {
+    LockedSignature {
+        policy: wanted.prefix.clone(),
+        by,
+        blobs: manifest.parts.iter().map(descriptor).collect(),
+        manifest: Descriptor {
+            media_type: manifest.media_type,
+            digest,
+            size: size as u64,
+        },
+    }
 }

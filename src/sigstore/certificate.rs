@@ -31,6 +31,13 @@ pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
+/// When a certificate begins to be good, in seconds since 1970: just when it was issued.
+pub(super) fn begin(der: &[u8]) -> Result<i64, String> {
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|_| "its certificate cannot be read".to_owned())?;
+    Ok(certificate.validity().not_before.timestamp())
+}
+
 /// The key in a certificate that shows this identity, and that was good at that time, in seconds since
 /// 1970.
 ///

@@ -59,11 +59,7 @@ fn check_identity(
     if !key.verifies(payload, &claim.signature) {
         return Err("its signature is of something else, or by another key".to_owned());
     }
-    Ok(Signer::Identity {
-        subject: identity.identity.clone(),
-        issuer: identity.issuer.clone(),
-        trusted_root: root.own_digest(),
-    })
+    Ok(Signer::of(identity, root))
 }
 
 /// A point in time for people, in UTC.

@@ -9,6 +9,11 @@ use crate::spec::Digest;
 
 /// Media type of what a claim signs.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// Media types of a signature manifest, in OCI's words and in Docker's.
+const MANIFEST_TYPES: [&str; 2] = [
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+];
 /// A signature manifest is no larger, in bytes; registries take no larger manifest.
 pub const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 /// Nor is a payload or a configuration.
@@ -139,10 +144,15 @@ pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
     if parts.len() > MOST_CLAIMS || claims.len() > MOST_CLAIMS {
         return Err(format!("carries more than {MOST_CLAIMS} signatures"));
     }
+    let media_type = manifest.media_type.unwrap_or(MANIFEST_TYPES[0].to_owned());
+    if !MANIFEST_TYPES.contains(&media_type.as_str()) {
+        return Err(format!(
+            "is a '{}', no signature manifest",
+            shown(&media_type)
+        ));
+    }
     Ok(SignatureManifest {
-        media_type: manifest
-            .media_type
-            .unwrap_or_else(|| "application/vnd.oci.image.manifest.v1+json".to_owned()),
+        media_type,
         parts,
         claims,
     })

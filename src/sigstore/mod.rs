@@ -13,6 +13,7 @@ mod certificate;
 mod claim;
 pub mod document;
 mod entry;
+pub mod file;
 mod trusted_root;
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,17 @@ pub enum Signer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trusted_root: Option<Digest>,
     },
+}
+
+impl Signer {
+    /// Whoever a certificate by these roots shows.
+    fn of(identity: &Identity, root: &TrustedRoot) -> Self {
+        Self::Identity {
+            subject: identity.identity.clone(),
+            issuer: identity.issuer.clone(),
+            trusted_root: root.own_digest(),
+        }
+    }
 }
 
 impl std::fmt::Display for Signer {

@@ -1,20 +1,23 @@
-//! Which images must be signed, and by whom.
+//! Which images and files must be signed, and by whom.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{ImageRef, InvalidValue, string_value};
+use super::{InvalidValue, string_value};
 
-/// What is asked of the images below a prefix.
+/// No prefix is longer.
+const LONGEST: usize = 255;
+
+/// What is asked of the images and files below a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignaturePolicy {
-    /// The images.
-    pub prefix: ImagePrefix,
+    /// Which.
+    pub prefix: NamePrefix,
     /// What is asked of them.
     pub rule: Rule,
 }
 
-/// What is asked of an image's signature. One that is there and does not hold is refused wherever a
+/// What is asked of a signature. One that is there and does not hold is refused wherever a
 /// signer is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
@@ -74,51 +77,54 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The beginning of images' names: a registry, with or without the beginning of a repository.
+/// The beginning of images' names, or of files' addresses without `https://`: a host, with or without
+/// the first parts of what follows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ImagePrefix(String);
+pub struct NamePrefix(String);
 
-impl ImagePrefix {
-    /// Reads `registry` or `registry/path`; a `/` at the end means nothing.
+impl NamePrefix {
+    /// Reads `host` or `host/path`; a `/` at the end means nothing.
     ///
     /// # Errors
-    /// It begins with no registry, or names a tag.
+    /// It begins with no host, or names a tag.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let prefix = text.trim_end_matches('/');
-        let host = prefix.split('/').next().unwrap_or_default();
+        let mut parts = prefix.split('/');
+        let host = parts.next().unwrap_or_default();
         let is_host = host.contains(['.', ':']) || host == "localhost";
-        // With something behind it, it is an image's name.
-        let named = ImageRef::parse(&format!("{prefix}/name:tag"));
-        if !is_host || named.is_err() {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-~+".contains(c);
+        let mut rest = parts.clone();
+        let is_path = rest.all(|part| !part.is_empty() && part.chars().all(is_name));
+        let is_short = text.len() <= LONGEST;
+        if !is_host || !host.chars().all(|c| is_name(c) || c == ':') || !is_path || !is_short {
             return Err(InvalidValue::new(
                 "prefix",
                 text,
-                "wants a registry with or without a path, as in registry.k8s.io or docker.io/library",
+                "wants a host with or without a path, as in registry.k8s.io or docker.io/library",
             ));
         }
         Ok(Self(prefix.to_owned()))
     }
 
-    /// Whether an image is below it. Names are compared by whole parts.
-    pub fn covers(&self, image: &ImageRef) -> bool {
-        let name = format!("{}/{}", image.registry(), image.repository());
+    /// Whether a name or address is below it. Whole parts are compared.
+    pub fn covers(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&self.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Of two that cover an image, the longer one says more of it.
+    /// Of two that cover a name, the longer one says more of it.
     pub fn length(&self) -> usize {
         self.0.len()
     }
 }
 
-impl fmt::Display for ImagePrefix {
+impl fmt::Display for NamePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-string_value!(ImagePrefix);
+string_value!(NamePrefix);
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +132,6 @@ mod tests {
 
     #[test]
     fn prefixes_cover_whole_parts_of_names() {
-        let image: ImageRef = "registry.example/app/web:1".parse().unwrap();
         for (prefix, covers) in [
             ("registry.example", true),
             ("registry.example/", true),
@@ -136,8 +141,12 @@ mod tests {
             ("registry.example/app/web/more", false),
             ("registry.example:443", false),
         ] {
-            let parsed = ImagePrefix::parse(prefix).unwrap();
-            assert_eq!(parsed.covers(&image), covers, "{prefix}");
+            let parsed = NamePrefix::parse(prefix).unwrap();
+            assert_eq!(
+                parsed.covers("registry.example/app/web"),
+                covers,
+                "{prefix}"
+            );
         }
         for wrong in [
             "",
@@ -148,7 +157,7 @@ mod tests {
             "r.example//a",
             "https://r.example",
         ] {
-            assert!(ImagePrefix::parse(wrong).is_err(), "{wrong}");
+            assert!(NamePrefix::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -43,6 +43,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         checksum: ChecksumSource::Pinned,
         format: FileFormat::Binary,
         members: Vec::new(),
+        signature: None,
     };
     let lock = Lock {
         lock_version: Lock::VERSION,

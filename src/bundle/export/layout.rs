@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Content, Run, write};
 use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME};
-use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
+use crate::bundle::lock::{Descriptor, LockedImage};
 use crate::bundle::{Bundle, BundleError};
 use crate::spec::Digest;
 
@@ -73,10 +73,9 @@ fn blobs(image: &LockedImage) -> BTreeMap<Digest, u64> {
         .platforms
         .iter()
         .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
-    let signature = image.signature.iter();
     std::iter::once(&image.manifest)
         .chain(below)
-        .chain(signature.flat_map(LockedSignature::everything))
+        .chain(image.signature_blobs())
         .map(|blob| (blob.digest, blob.size))
         .collect()
 }

@@ -165,6 +165,16 @@ impl Sigstore {
         params.signed_by(key, &issuer).unwrap().pem()
     }
 
+    /// What is published beside a file: its signature, and the certificate in Kubernetes' form.
+    pub fn beside(&self, content: &[u8], wish: &Wish) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = self.certificate(wish, &key);
+        (
+            STANDARD.encode(sign(&key, content)),
+            STANDARD.encode(certificate),
+        )
+    }
+
     /// The layer of a signature manifest, with what it signs in `blobs`.
     pub fn claim(&self, blobs: &mut InMemory, wish: &Wish) -> Value {
         let key = KeyPair::generate().unwrap();

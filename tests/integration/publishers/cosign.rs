@@ -1,166 +1,25 @@
 //! The real cosign as counterpart: what it signs is taken, and what kubexm carries on it takes.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
-use kubexm::bundle::lock::LockedImage;
-use kubexm::bundle::{Blobs, Lock, PackOptions, Storage, write};
+use kubexm::bundle::{Blobs, Lock};
 use kubexm::catalog::Catalog;
 use kubexm::event::Events;
-use kubexm::fetch::resolve::Resolver;
+use kubexm::fetch::file_signatures::Signed;
 use kubexm::fetch::signatures::Policies;
-use kubexm::fetch::{Cache, FetchError, Http};
+use kubexm::fetch::{Cache, Http};
 use kubexm::seed::{self, Content};
 use kubexm::sigstore::Signer;
+use kubexm::spec::Mirrors;
 use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
+use kubexm::spec::signature_policy::{Rule, SignaturePolicy, SignedBy};
+use wiremock::matchers::path as url_path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use crate::example::{example, kubexm};
+use super::site::{PLAIN, SIGNED, Site, cosign};
+use crate::example::kubexm;
 use crate::sandbox::{Sandbox, path};
 use crate::travel::registry::{Registry, programs};
-
-/// Cosign, which `./test` brings.
-fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let cache = std::env::var_os("KUBEXM_LAB_CACHE");
-    let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
-    let brought = cache.join("tools/bin/cosign");
-    let program = match brought.is_file() {
-        true => brought,
-        false => "cosign".into(),
-    };
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .env("COSIGN_PASSWORD", "")
-        .env("HOME", folder)
-        .output()
-        .unwrap_or_else(|error| panic!("cosign: {error}; `./test` brings it"));
-    let words = [output.stdout, output.stderr].concat();
-    let words = String::from_utf8_lossy(&words).into_owned();
-    match output.status.success() {
-        true => Ok(words),
-        false => Err(words),
-    }
-}
-
-/// A registry with two images of one file each, the connected side before it, and keys of cosign's.
-struct Site {
-    folder: tempfile::TempDir,
-    registry: Registry,
-    http: Http,
-}
-
-const SIGNED: &str = "registry.example/team/signed:1";
-const PLAIN: &str = "registry.example/team/plain:1";
-
-impl Site {
-    async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let registry = Registry::start(&programs()[0], folder.path());
-        let mirrors = Mirrors {
-            registries: [(
-                "registry.example".to_owned(),
-                vec![format!("http://127.0.0.1:{}", registry.port)],
-            )]
-            .into(),
-            checksums: Checksums::Mirror,
-            ..Mirrors::default()
-        };
-        let cache = Cache::open(&folder.path().join("cache")).unwrap();
-        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
-        let site = Self {
-            folder,
-            registry,
-            http,
-        };
-        site.push_images();
-        for name in ["ours", "theirs"] {
-            let prefix = format!("--output-key-prefix={name}");
-            cosign(site.folder.path(), &["generate-key-pair", &prefix]).unwrap();
-        }
-        site
-    }
-
-    /// As a build machine does it: the images by skopeo.
-    fn push_images(&self) {
-        for name in ["signed", "plain"] {
-            let layout = self.folder.path().join(name);
-            super::layout::write(&layout, name);
-            let to = format!("docker://{}", self.place(&format!("team/{name}:1")));
-            let from = format!("oci:{}", layout.display());
-            let output = Command::new("skopeo")
-                .args(["--insecure-policy", "copy", "--preserve-digests"])
-                .args(["--dest-tls-verify=false", &from, &to])
-                .output()
-                .unwrap();
-            let words = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{words}");
-        }
-    }
-
-    fn place(&self, rest: &str) -> String {
-        format!("127.0.0.1:{}/{rest}", self.registry.port)
-    }
-
-    fn sign(&self, key: &str, image: &str) {
-        let (key, place) = (format!("--key={key}.key"), self.place(image));
-        let arguments = ["sign", "--yes", "--tlog-upload=false", &key, &place];
-        cosign(self.folder.path(), &arguments).unwrap();
-    }
-
-    fn verify(&self, key: &str, place: &str) -> Result<String, String> {
-        let key = format!("--key={key}.pub");
-        let arguments = ["verify", "--insecure-ignore-tlog=true", &key, place];
-        cosign(self.folder.path(), &arguments)
-    }
-
-    /// Resolves the two images as a manifest with these `signatures` wants it.
-    async fn resolve(&self, signatures: &str) -> Result<Vec<LockedImage>, FetchError> {
-        self.resolve_again(signatures, None).await
-    }
-
-    async fn resolve_again(
-        &self,
-        signatures: &str,
-        previous: Option<&Lock>,
-    ) -> Result<Vec<LockedImage>, FetchError> {
-        let manifest = self.folder.path().join("manifest.yaml");
-        let text = format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: m}}\nspec:\n  \
-             architectures: [amd64]\n  kubernetes: {{versions: [\"1.36.3\"]}}\n  \
-             signatures: {signatures}\n"
-        );
-        std::fs::write(&manifest, text).unwrap();
-        let manifest = load_manifest(&manifest).unwrap();
-        let catalog = Catalog::embedded().unwrap();
-        let policies = Policies::load(&catalog, &manifest.signatures)?;
-        let resolver = Resolver {
-            http: &self.http,
-            catalog: &catalog,
-            previous,
-            policies: &policies,
-        };
-        let names: [ImageRef; 2] = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
-        let mut images = resolver.pull(names.into(), &[Arch::Amd64]).await?;
-        images.sort_by(|a, b| b.name.cmp(&a.name));
-        Ok(images)
-    }
-
-    /// A bundle of images that are in the cache.
-    fn bundle(&self, name: &str, images: Vec<LockedImage>) -> (String, Lock) {
-        let (mut lock, _) = example(&[]);
-        lock.images = images;
-        lock.sort();
-        let path = self.folder.path().join(name);
-        let storage = Storage::plain(&lock);
-        let (options, events) = (PackOptions::new(1, 1), Events::silent());
-        write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
-        (path.display().to_string(), lock)
-    }
-}
 
 /// A policy for all images of the site's registry.
 fn ours(mode: &str) -> String {
@@ -181,12 +40,12 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     let (code, said) = kubexm(&["bundle", "verify", &bundle]);
     let signer = signature.by.to_string();
     assert!(
-        code == Some(0) && said.contains(&format!("1 images are signed by {signer}")),
+        code == Some(0) && said.contains(&format!("1 images: signed by {signer}")),
         "{said}"
     );
     let (_, said) = kubexm(&["bundle", "inspect", &bundle]);
     assert!(
-        said.contains(&format!("signed images  1 by {signer}")),
+        said.contains(&format!("signed         1 images by {signer}")),
         "{said}"
     );
     let (_, said) = kubexm(&["bundle", "list", &bundle]);
@@ -329,8 +188,12 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     assert_eq!(again, images);
     let anew = site.resolve(either).await.unwrap();
     assert_ne!(anew[0].signature, images[0].signature);
-    // With that one the stricter policy is content, too.
-    site.resolve(&ours("ifPresent")).await.unwrap();
+    // With that one the stricter policy is content, whatever the lock says.
+    let stricter = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
+    assert_eq!(
+        stricter.unwrap()[0].signature.as_ref().unwrap().manifest,
+        anew[0].signature.as_ref().unwrap().manifest
+    );
     let told = {
         let lock = Lock {
             images: anew,
@@ -351,4 +214,82 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
         "{}",
         told[0]
     );
+}
+
+/// What `cosign sign-blob` made, beside a file, by way of an HTTP server.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_with_a_signature_beside_them_are_held_against_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    cosign(
+        folder.path(),
+        &["generate-key-pair", "--output-key-prefix=ours"],
+    )
+    .unwrap();
+    std::fs::write(at("kubeadm"), "a program").unwrap();
+    let sign = [
+        "sign-blob",
+        "--yes",
+        "--tlog-upload=false",
+        "--key=ours.key",
+    ];
+    let output = ["--output-signature=kubeadm.sig", "kubeadm"];
+    cosign(folder.path(), &[&sign[..], &output].concat()).unwrap();
+    let server = MockServer::start().await;
+    let mirrors = Mirrors {
+        downloads: [("https://dl.example".to_owned(), vec![server.uri()])].into(),
+        checksums: Checksums::Mirror,
+        ..Mirrors::default()
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cache = Cache::open(&at("cache")).unwrap();
+    let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+    let digest = http.cache().insert(b"a program").unwrap();
+    let signature = std::fs::read(at("kubeadm.sig")).unwrap();
+    for (place, content) in [("/kubeadm.sig", &signature[..]), ("/kubelet.sig", b"MEUC")] {
+        let answer = ResponseTemplate::new(200).set_body_bytes(content);
+        Mock::given(url_path(place))
+            .respond_with(answer)
+            .mount(&server)
+            .await;
+    }
+    let verify = async |name: &str, mode: &str| {
+        let policy = SignaturePolicy {
+            prefix: "dl.example".parse().unwrap(),
+            rule: match mode {
+                "require" => Rule::Require(SignedBy::Keys(vec![at("ours.pub")])),
+                _ => Rule::IfPresent(SignedBy::Keys(vec![at("ours.pub")])),
+            },
+        };
+        let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();
+        let url = format!("https://dl.example/{name}").parse().unwrap();
+        let signed = Signed {
+            url: &url,
+            digest,
+            previous: None,
+        };
+        policies
+            .verify_file(&http, signed)
+            .await
+            .map_err(|error| error.to_string())
+    };
+    let found = verify("kubeadm", "require").await.unwrap().unwrap();
+    assert!(matches!(found.by, Signer::Key(_)) && found.certificate.is_none());
+    assert_eq!(
+        http.cache().read(&found.signature.digest).unwrap(),
+        signature
+    );
+    assert_eq!(verify("etcd", "ifPresent").await.unwrap(), None);
+    let told = verify("etcd", "require").await.unwrap_err();
+    assert!(
+        told.contains("https://dl.example/etcd: ") && told.contains("there is none"),
+        "{told}"
+    );
+    for mode in ["require", "ifPresent"] {
+        let told = verify("kubelet", mode).await.unwrap_err();
+        assert!(
+            told.contains("https://dl.example/kubelet: ") && told.contains("no key of"),
+            "{told}"
+        );
+    }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kubexm::bundle::lock::{Descriptor, LockedImage, LockedSignature, PlatformManifest};
+use kubexm::bundle::lock::{
+    Descriptor, FileSignature, LockedImage, LockedSignature, PlatformManifest,
+};
 use kubexm::bundle::{Bundle, Inventory, Lock, PackOptions, Storage, write};
 use kubexm::event::Events;
 use kubexm::sigstore::{Signer, document};
@@ -16,6 +18,7 @@ use crate::example::{InMemory, example, kubexm, write_plain};
 const OPTIONS: PackOptions<'_> = PackOptions::new(1, 1);
 const OCI: &str = "application/vnd.oci.image";
 const SIGNED: &str = "registry.example/signed:1";
+const PROGRAM: &[u8] = b"a program";
 const PLAIN: &str = "registry.example/plain:1";
 
 fn descriptor(blobs: &mut InMemory, media_type: &str, content: &[u8]) -> Descriptor {
@@ -72,6 +75,22 @@ fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSig
     }
 }
 
+/// The same of a file.
+fn beside(sigstore: &Sigstore, blobs: &mut InMemory) -> FileSignature {
+    let (signature, certificate) = sigstore.beside(PROGRAM, &Wish::right(Digest::of(b"")));
+    let root = sigstore.trusted_root().to_string();
+    FileSignature {
+        policy: "dl.example".parse().unwrap(),
+        by: Signer::Identity {
+            subject: IDENTITY.to_owned(),
+            issuer: ISSUER.to_owned(),
+            trusted_root: Some(Digest::of(root.as_bytes())),
+        },
+        signature: descriptor(blobs, "application/a", signature.as_bytes()),
+        certificate: Some(descriptor(blobs, "application/b", certificate.as_bytes())),
+    }
+}
+
 struct Case {
     folder: tempfile::TempDir,
     lock: Lock,
@@ -80,11 +99,12 @@ struct Case {
 }
 
 impl Case {
-    /// Two images, one of them signed.
+    /// Two images, one of them signed, and a file that is signed.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sigstore = Sigstore::new();
-        let (mut lock, mut blobs) = example(&[]);
+        let (mut lock, mut blobs) = example(&[PROGRAM.to_vec()]);
+        lock.files[0].signature = Some(beside(&sigstore, &mut blobs));
         let (mut signed, plain) = (image(&mut blobs, SIGNED), image(&mut blobs, PLAIN));
         signed.signature = Some(locked(&sigstore, &mut blobs, signed.manifest.digest));
         lock.images = vec![plain, signed];
@@ -129,13 +149,26 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
     let case = Case::new();
     let bundle = case.write("b.tar.zst", &case.lock);
     let (code, said) = case.verify(&bundle);
-    let signed = format!("1 images are signed by {IDENTITY} by {ISSUER}");
+    let signed = format!("1 images and 1 files: signed by {IDENTITY} by {ISSUER}");
     assert!(code == Some(0) && said.contains(&signed), "{said}");
     // Without the roots nothing is known, and that is said.
     let (code, said) = kubexm(&["bundle", "verify", &bundle]);
-    let unknown = format!("not verified: {SIGNED}");
-    assert!(code == Some(0) && said.contains(&unknown), "{said}");
-    assert!(!said.contains("are signed by"), "{said}");
+    for name in [SIGNED, "part0000 1.0.0 amd64"] {
+        let unknown = format!("not verified: {name}");
+        assert!(code == Some(0) && said.contains(&unknown), "{said}");
+    }
+    let (_, said) = kubexm(&["bundle", "inspect", &bundle]);
+    assert!(
+        said.contains("signed         1 images and 1 files by"),
+        "{said}"
+    );
+    let (_, said) = kubexm(&["bundle", "list", &bundle]);
+    assert_eq!(
+        said.matches("signed by robot@builds.example").count(),
+        2,
+        "{said}"
+    );
+    assert!(!said.contains(": signed by"), "{said}");
 
     let refused = |(code, said): (Option<i32>, String), reason: &str| {
         assert!(
@@ -185,6 +218,13 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
         };
     };
     refused(case.verify_changed(nothing), "carries no signature");
+    let changed = |lock: &mut Lock| {
+        let file = &mut lock.files[0];
+        (file.digest, file.size) = (lock.images[0].manifest.digest, lock.images[0].manifest.size);
+    };
+    let (code, said) = case.verify_changed(changed);
+    let reason = "part0000 1.0.0 amd64: its signature is of something else";
+    assert!(code == Some(3) && said.contains(reason), "{said}");
 }
 
 #[test]
@@ -214,6 +254,7 @@ fn a_lock_says_nothing_of_signers_that_no_terminal_should_show() {
     // Locks of before there were signatures are read, and written as they were.
     let mut older = case.lock.clone();
     older.images[1].signature = None;
+    older.files[0].signature = None;
     let text = serde_saphyr::to_string(&older).unwrap();
     assert!(!text.contains("signature") && Lock::from_yaml(&text).unwrap() == older);
 }
@@ -236,6 +277,13 @@ fn signatures_stay_with_their_images() {
     let name = format!("registry.example/signed:sha256-{image}.sig");
     assert_eq!(names, [&json!(name)]);
 
+    // Beside their files, under the names that they have at their publisher's.
+    let manifest = String::from_utf8(opened.texts().manifest.clone()).unwrap();
+    for suffix in ["", ".sig", ".cert"] {
+        let title = format!("\"part0000/1.0.0/amd64/part0000{suffix}\"");
+        assert!(manifest.contains(&title), "{manifest}");
+    }
+
     // A difference to a site that has the image, signed, leaves it there; applied, it is back.
     let mut fewer = case.lock.clone();
     fewer.images.remove(0);
@@ -257,14 +305,14 @@ fn signatures_stay_with_their_images() {
     .unwrap();
     let (code, said) = case.verify(&new);
     assert!(
-        code == Some(0) && said.contains("1 images: their signatures are in"),
+        code == Some(0) && said.contains("2: their signatures are in"),
         "{said}"
     );
     let whole = case.at("whole.tar.zst");
     let (code, said) = kubexm(&["bundle", "apply", &base, &new, "-o", &whole]);
     assert_eq!(code, Some(0), "{said}");
     let (_, said) = case.verify(&whole);
-    assert!(said.contains("1 images are signed by"), "{said}");
+    assert!(said.contains("1 images and 1 files: signed by"), "{said}");
 
     // Removed with its image, and told by a diff.
     let out = case.at("without.tar.zst");

@@ -1,0 +1,78 @@
+//! What the lock says of publishers' signatures.
+
+use serde::{Deserialize, Serialize};
+
+use super::lock::{Descriptor, LockedFile, LockedImage};
+use crate::sigstore::Signer;
+use crate::spec::signature_policy::NamePrefix;
+
+/// A signature as its publisher's registry has it, under the tag [`LockedImage::signature_tag`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedSignature {
+    /// The prefix of the policy that asked for it.
+    pub policy: NamePrefix,
+    /// Who signed.
+    pub by: Signer,
+    /// The manifest that carries the signatures, byte for byte as published.
+    pub manifest: Descriptor,
+    /// What it names: a configuration, and what is signed.
+    pub blobs: Vec<Descriptor>,
+}
+
+impl LockedSignature {
+    /// Everything that there is of it.
+    pub fn everything(&self) -> impl Iterator<Item = &Descriptor> {
+        std::iter::once(&self.manifest).chain(&self.blobs)
+    }
+}
+
+/// A signature that lies beside a file, as `<address>.sig`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileSignature {
+    /// The prefix of the policy that asked for it.
+    pub policy: NamePrefix,
+    /// Who signed.
+    pub by: Signer,
+    /// The signature as it is published.
+    pub signature: Descriptor,
+    /// The signer's certificate, `<address>.cert`, where it was an identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Descriptor>,
+}
+
+impl FileSignature {
+    /// What there is of it, with how its names end.
+    pub fn everything(&self) -> impl Iterator<Item = (&'static str, &Descriptor)> {
+        let certificate = self.certificate.iter().map(|blob| (".cert", blob));
+        std::iter::once((".sig", &self.signature)).chain(certificate)
+    }
+}
+
+impl LockedImage {
+    /// The tag under which cosign looks for signatures of this image
+    /// (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>).
+    pub fn signature_tag(&self) -> String {
+        format!("sha256-{}.sig", self.manifest.digest.hex())
+    }
+
+    /// Its signature, and the name under which that stands in a registry.
+    pub fn named_signature(&self) -> Option<(String, &LockedSignature)> {
+        let (registry, repository) = (self.name.registry(), self.name.repository());
+        let name = format!("{registry}/{repository}:{}", self.signature_tag());
+        self.signature.as_ref().map(|signature| (name, signature))
+    }
+
+    /// The blobs of its signature; none where there is none.
+    pub fn signature_blobs(&self) -> impl Iterator<Item = &Descriptor> {
+        self.signature.iter().flat_map(LockedSignature::everything)
+    }
+}
+
+impl LockedFile {
+    /// The blobs of its signature, with how their names end; none where there is none.
+    pub fn signature_blobs(&self) -> impl Iterator<Item = (&'static str, &Descriptor)> {
+        self.signature.iter().flat_map(FileSignature::everything)
+    }
+}

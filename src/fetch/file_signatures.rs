@@ -1,0 +1,137 @@
+//! Signatures that publishers have put beside their files, as dl.k8s.io does: fetched, and verified
+//! before a file is used.
+
+use url::Url;
+
+use super::signatures::{Policies, Wanted};
+use super::{FetchError, Http};
+use crate::bundle::lock::{Descriptor, FileSignature};
+use crate::sigstore::{self, file};
+use crate::spec::Digest;
+
+/// Media types of what lies beside a file.
+const SIGNATURE_TYPE: &str = "application/vnd.dev.cosign.signature.v1";
+const CERTIFICATE_TYPE: &str = "application/pem-certificate-chain";
+/// A signature is verified over the whole file at once: larger ones are not, in bytes.
+const LARGEST: u64 = 512 * 1024 * 1024;
+
+/// A file that may be signed, in the cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Signed<'a> {
+    /// Its public address.
+    pub url: &'a Url,
+    /// Its digest.
+    pub digest: Digest,
+    /// What an earlier build found.
+    pub previous: Option<&'a FileSignature>,
+}
+
+impl Policies {
+    /// Fetches the signature of a file into the cache, and verifies it. `None` where no policy asks for
+    /// one, or where it may be missing and is.
+    ///
+    /// # Errors
+    /// It is missing, does not hold, or cannot be had.
+    pub async fn verify_file(
+        &self,
+        http: &Http,
+        file: Signed<'_>,
+    ) -> Result<Option<FileSignature>, FetchError> {
+        let Some(wanted) = self.wanted_of(&address(file.url)) else {
+            return Ok(None);
+        };
+        let signature = beside(http, file.url, ".sig", file.previous.map(|s| &s.signature)).await?;
+        let Some(signature) = signature else {
+            return match wanted.required {
+                false => Ok(None),
+                true => Err(refused(file.url, &wanted, "and there is none beside it")),
+            };
+        };
+        let known = file.previous.and_then(|s| s.certificate.as_ref());
+        let certificate = match wanted.signers.are_keys() {
+            true => None,
+            false => beside(http, file.url, ".cert", known).await?,
+        };
+        let (cache, digest, trust) = (http.cache().clone(), file.digest, wanted.signers.clone());
+        let texts = (signature.clone(), certificate.clone());
+        let reading = self.reading.lock().await;
+        let verified = tokio::task::spawn_blocking(move || {
+            if cache.size(&digest).is_some_and(|size| size > LARGEST) {
+                return Ok(Err("it is too large to be held against one".to_owned()));
+            }
+            let content = cache.read(&digest)?;
+            let (signature, certificate) = &texts;
+            let verified =
+                file::verify_file(&content, signature, certificate.as_deref(), trust.trust());
+            Ok::<_, FetchError>(verified.map_err(|error| error.to_string()))
+        });
+        let verified = verified
+            .await
+            .map_err(|error| FetchError::Resolve(error.to_string()))??;
+        drop(reading);
+        let by: sigstore::Signer = verified.map_err(|reason| {
+            let words = format!("and the one beside it is not taken: {reason}");
+            refused(file.url, &wanted, &words)
+        })?;
+        let keep = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, FetchError> {
+            Ok(Descriptor {
+                media_type: media_type.to_owned(),
+                digest: http.cache().insert(bytes)?,
+                size: bytes.len() as u64,
+            })
+        };
+        Ok(Some(FileSignature {
+            policy: wanted.prefix.clone(),
+            by,
+            signature: keep(SIGNATURE_TYPE, &signature)?,
+            certificate: certificate
+                .map(|bytes| keep(CERTIFICATE_TYPE, &bytes))
+                .transpose()?,
+        }))
+    }
+}
+
+/// What policies call a file by.
+fn address(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}{}", url.path()),
+        None => format!("{host}{}", url.path()),
+    }
+}
+
+fn refused(url: &Url, wanted: &Wanted<'_>, words: &str) -> FetchError {
+    FetchError::Content {
+        what: url.to_string(),
+        reason: format!(
+            "the policy for {} wants a signature of {}, {words}.\nNothing was built of it. \
+             spec.signatures of the manifest says who shall be trusted.",
+            wanted.prefix, wanted.signers
+        ),
+    }
+}
+
+/// What lies beside a file; what an earlier build found is taken from the cache.
+async fn beside(
+    http: &Http,
+    url: &Url,
+    suffix: &str,
+    known: Option<&Descriptor>,
+) -> Result<Option<Vec<u8>>, FetchError> {
+    if let Some(known) = known.filter(|known| http.cache().size(&known.digest).is_some()) {
+        return Ok(Some(http.cache().read(&known.digest)?));
+    }
+    let mut place = url.clone();
+    place.set_path(&format!("{}{suffix}", url.path()));
+    let label = place
+        .path()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    match http.published(&label, &place, file::LARGEST).await {
+        Ok(text) => Ok(Some(text.into_bytes())),
+        Err(FetchError::Refused { status: 404, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,230 @@
+//! Documents around signatures, keys, and what lies beside files.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm::sigstore::file::verify_file;
+use kubexm::sigstore::{Signer, Trust, TrustedRoot, document};
+use kubexm::spec::VerifyingKey;
+use serde_json::json;
+
+use super::authority::{self, IDENTITY, ISSUER, Sigstore, Wish, manifest};
+use super::{by_identity, claimed, image, root, verify, wanted};
+use crate::example::InMemory;
+
+#[test]
+fn documents_that_are_none_are_named() {
+    let (sigstore, mut blobs) = (Sigstore::new(), InMemory::default());
+    let claim = sigstore.claim(&mut blobs, &Wish::right(image()));
+    let good = manifest(&mut blobs, std::slice::from_ref(&claim));
+    let text = good.to_string();
+    for cut in (0..text.len()).step_by(97) {
+        assert!(document::read(&text.as_bytes()[..cut]).is_err(), "{cut}");
+    }
+    let many = manifest(&mut blobs, &vec![claim.clone(); 300]);
+    let mut huge = claim.clone();
+    huge["size"] = json!(1_u64 << 40);
+    let mut two_sizes = claim.clone();
+    two_sizes["size"] = json!(1);
+    let mut strange_type = good.clone();
+    strange_type["mediaType"] = json!("a/b\u{7}");
+    let strange = json!({"mediaType": "a/b", "digest": image(), "size": 1});
+    for (wrong, reason) in [
+        (json!([]), "is no signature manifest"),
+        (strange_type, "is a 'a/b\\u{7}', no signature manifest"),
+        (
+            json!({"config": {}, "layers": 1}),
+            "is no signature manifest",
+        ),
+        (many, "more than 256"),
+        (manifest(&mut blobs, &[huge]), "impossible size"),
+        (manifest(&mut blobs, &[claim, two_sizes]), "two sizes"),
+        (manifest(&mut blobs, &[strange]), "carries no signature"),
+        (manifest(&mut blobs, &[]), "carries no signature"),
+    ] {
+        let told = by_identity(&sigstore, &blobs, &wrong).unwrap_err();
+        assert!(told.contains(reason), "{told}");
+    }
+    let long = vec![b' '; document::LARGEST_MANIFEST + 1];
+    assert!(document::read(&long).unwrap_err().contains("larger than"));
+    for (payload, reason) in [
+        (&b"{"[..], "cannot be read"),
+        (b"[[[[", "cannot be read"),
+        (
+            br#"{"critical":{"type":"x","image":{"docker-manifest-digest":"sha256:00"}}}"#,
+            "digest",
+        ),
+    ] {
+        assert!(document::image_of(payload).unwrap_err().contains(reason));
+    }
+    for wrong in ["", "{}", r#"{"tlogs":[],"certificateAuthorities":[]}"#] {
+        assert!(TrustedRoot::parse(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+    TrustedRoot::public_instance().unwrap();
+}
+
+#[test]
+fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
+    let (sigstore, content) = (Sigstore::new(), b"a program");
+    let (identity, root) = (wanted(), root(&sigstore));
+    let check = |content: &[u8], signature: &str, certificate: Option<&str>| {
+        let certificate = certificate.map(str::as_bytes);
+        let trust = Trust::Identity(&identity, &root);
+        verify_file(content, signature.as_bytes(), certificate, trust).map_err(|e| e.to_string())
+    };
+    let (signature, certificate) = sigstore.beside(content, &Wish::right(image()));
+    let signer = check(content, &signature, Some(&certificate)).unwrap();
+    assert!(matches!(signer, Signer::Identity { subject, .. } if subject == IDENTITY));
+    let pem = String::from_utf8(STANDARD.decode(&certificate).unwrap()).unwrap();
+    check(content, &format!("{signature}\n"), Some(&pem)).unwrap();
+
+    let (other_signature, other_certificate) = sigstore.beside(content, &Wish::right(image()));
+    let stranger = Wish {
+        identity: "stranger@elsewhere.example",
+        ..Wish::right(image())
+    };
+    let (by_stranger, strangers) = sigstore.beside(content, &stranger);
+    let (elsewhere, elsewheres) = Sigstore::new().beside(content, &Wish::right(image()));
+    let long = "A".repeat(70_000);
+    for (content, signature, certificate, reason) in [
+        (
+            &b"another"[..],
+            &signature,
+            Some(&certificate),
+            "of something else",
+        ),
+        (
+            content,
+            &other_signature,
+            Some(&certificate),
+            "by another key",
+        ),
+        (
+            content,
+            &signature,
+            Some(&other_certificate),
+            "by another key",
+        ),
+        (
+            content,
+            &by_stranger,
+            Some(&strangers),
+            "it is by stranger@elsewhere.example",
+        ),
+        (
+            content,
+            &elsewhere,
+            Some(&elsewheres),
+            "by no authority that is trusted",
+        ),
+        (content, &signature, None, "no certificate"),
+        (content, &long, Some(&certificate), "no base64"),
+        (content, &"!".to_owned(), Some(&certificate), "no base64"),
+        (
+            content,
+            &signature,
+            Some(&long),
+            "certificate cannot be read",
+        ),
+        (
+            content,
+            &signature,
+            Some(&signature),
+            "certificate cannot be read",
+        ),
+    ] {
+        let told = check(content, signature, certificate.map(String::as_str)).unwrap_err();
+        assert!(told.contains(reason), "{reason}: {told}");
+    }
+}
+
+/// Keys as openssl writes them, of each kind that is taken, and one that is not.
+#[test]
+fn keys_of_every_kind_hold_what_openssl_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let openssl = |arguments: &[&str]| {
+        let output = std::process::Command::new("openssl")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {words}");
+    };
+    let (message, signature, key, public) = (at("message"), at("sig"), at("key"), at("pub"));
+    std::fs::write(&message, authority::payload(&image())).unwrap();
+    for (kind, digest) in [
+        (
+            &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"][..],
+            Some("-sha256"),
+        ),
+        (
+            &["EC", "-pkeyopt", "ec_paramgen_curve:P-384"],
+            Some("-sha256"),
+        ),
+        (
+            &["EC", "-pkeyopt", "ec_paramgen_curve:P-384"],
+            Some("-sha384"),
+        ),
+        (
+            &["RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
+            Some("-sha256"),
+        ),
+        (&["ED25519"], None),
+    ] {
+        openssl(&[&["genpkey", "-out", &key, "-algorithm"], kind].concat());
+        openssl(&["pkey", "-in", &key, "-pubout", "-out", &public]);
+        match digest {
+            Some(digest) => {
+                openssl(&["dgst", digest, "-sign", &key, "-out", &signature, &message]);
+            }
+            None => openssl(&[
+                "pkeyutl", "-sign", "-rawin", "-inkey", &key, "-in", &message, "-out", &signature,
+            ]),
+        }
+        let parsed: VerifyingKey = std::fs::read_to_string(&public).unwrap().parse().unwrap();
+        let (message, signature) = (
+            std::fs::read(&message).unwrap(),
+            std::fs::read(&signature).unwrap(),
+        );
+        assert!(parsed.verifies(&message, &signature), "{kind:?} {digest:?}");
+        assert!(!parsed.verifies(&message[1..], &signature), "{kind:?}");
+        assert_eq!(parsed.to_string().parse::<VerifyingKey>().unwrap(), parsed);
+    }
+    openssl(&["genpkey", "-out", &key, "-algorithm", "X25519"]);
+    openssl(&["pkey", "-in", &key, "-pubout", "-out", &public]);
+    for text in [
+        std::fs::read_to_string(&public).unwrap(),
+        std::fs::read_to_string(&key).unwrap(),
+        String::new(),
+        "AAAA".to_owned(),
+        "A".repeat(100_000),
+    ] {
+        assert!(text.parse::<VerifyingKey>().is_err(), "{text:.60}");
+    }
+}
+
+/// Whatever byte is another one: an answer, and no other signer.
+#[test]
+fn a_spoiled_manifest_is_refused_or_says_the_same() {
+    let sigstore = Sigstore::new();
+    let (blobs, good) = claimed(&sigstore, &Wish::right(image()));
+    let (identity, root, good) = (wanted(), root(&sigstore), good.to_string().into_bytes());
+    let signer = Signer::Identity {
+        subject: IDENTITY.to_owned(),
+        issuer: ISSUER.to_owned(),
+        trusted_root: root.own_digest(),
+    };
+    for at in (0..good.len()).step_by(37) {
+        for change in [1, 0x20, 0x80] {
+            let mut spoiled = good.clone();
+            spoiled[at] ^= change;
+            let answer = verify(&blobs, &spoiled, Trust::Identity(&identity, &root));
+            let shown = |reason: &String| !reason.contains(char::is_control);
+            assert!(answer.as_ref().err().is_none_or(shown), "{at}: {answer:?}");
+            assert!(
+                answer.as_ref().ok().is_none_or(|s| *s == signer),
+                "{at}: {answer:?}"
+            );
+        }
+    }
+}

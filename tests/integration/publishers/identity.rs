@@ -1,0 +1,276 @@
+//! Signatures of an identity: the one that is wanted, and all that look like it.
+
+use kubexm::sigstore::{Signer, Trust, TrustedRoot};
+use kubexm::spec::Digest;
+use kubexm::spec::signature_policy::Identity;
+use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::{Value, json};
+
+use super::authority::{self, BEGIN, IDENTITY, ISSUER, Sigstore, Wish, manifest};
+use super::{by_identity, claimed, image, root, verify, wanted};
+use crate::example::InMemory;
+
+#[test]
+fn the_wanted_identity_is_taken() {
+    let sigstore = Sigstore::new();
+    let uri = "https://github.example/a/.github/workflows/release.yaml@refs/tags/v1";
+    for (identity, extensions) in [
+        (IDENTITY, (true, true)),
+        (IDENTITY, (true, false)),
+        (IDENTITY, (false, true)),
+        (uri, (true, true)),
+    ] {
+        let wish = Wish {
+            identity,
+            extensions,
+            ..Wish::right(image())
+        };
+        let (blobs, manifest) = claimed(&sigstore, &wish);
+        let wanted = Identity {
+            identity: identity.to_owned(),
+            ..wanted()
+        };
+        let root = root(&sigstore);
+        let text = manifest.to_string();
+        let signer = verify(&blobs, text.as_bytes(), Trust::Identity(&wanted, &root)).unwrap();
+        assert_eq!(
+            signer,
+            Signer::Identity {
+                subject: identity.to_owned(),
+                issuer: ISSUER.to_owned(),
+                trusted_root: root.own_digest(),
+            }
+        );
+    }
+}
+
+#[test]
+fn one_good_signature_among_others_is_enough() {
+    let sigstore = Sigstore::new();
+    let mut blobs = InMemory::default();
+    let stranger = Wish {
+        identity: "stranger@elsewhere.example",
+        ..Wish::right(image())
+    };
+    let mut claims = vec![
+        sigstore.claim(&mut blobs, &stranger),
+        sigstore.claim(&mut blobs, &stranger),
+    ];
+    let strangers = manifest(&mut blobs, &claims);
+    let told = by_identity(&sigstore, &blobs, &strangers).unwrap_err();
+    assert!(
+        told.contains("none of its 2 signatures") && told.contains("stranger@elsewhere.example"),
+        "{told}"
+    );
+    claims.push(sigstore.claim(&mut blobs, &Wish::right(image())));
+    let manifest = manifest(&mut blobs, &claims);
+    by_identity(&sigstore, &blobs, &manifest).unwrap();
+}
+
+/// Every wish but the right one is refused, for its own reason.
+#[test]
+fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
+    let sigstore = Sigstore::new();
+    let right = Wish::right(image());
+    let other = Digest::of(b"another image");
+    let cases: Vec<(Wish, &str)> = vec![
+        (
+            Wish {
+                identity: "robot@builds.example.evil.example",
+                ..right.clone()
+            },
+            "it is by robot@builds.example.evil.example (https://accounts.example)",
+        ),
+        (
+            Wish {
+                issuer: "https://accounts.evil.example",
+                ..right.clone()
+            },
+            "it is by robot@builds.example (https://accounts.evil.example)",
+        ),
+        (
+            Wish {
+                extensions: (false, false),
+                ..right.clone()
+            },
+            "(nobody)",
+        ),
+        (
+            Wish {
+                usage: ExtendedKeyUsagePurpose::ServerAuth,
+                ..right.clone()
+            },
+            "not for signing",
+        ),
+        (
+            Wish {
+                image: other,
+                ..right.clone()
+            },
+            "it is a signature of sha256:",
+        ),
+        (
+            Wish {
+                logged_at: BEGIN - 1,
+                ..right.clone()
+            },
+            "good from 2024-01-01T00:00:00Z to 2024-01-01T00:10:00Z, and the signature is of \
+             2023-12-31T23:59:59Z",
+        ),
+        (
+            Wish {
+                logged_at: BEGIN + 601,
+                ..right.clone()
+            },
+            "and the signature is of 2024-01-01T00:10:01Z",
+        ),
+        (
+            Wish {
+                signed: Some(authority::payload(&other)),
+                ..right.clone()
+            },
+            "its signature is of something else",
+        ),
+        (
+            Wish {
+                logged: Some(authority::payload(&other)),
+                ..right.clone()
+            },
+            "its entry of the log, of 2024-01-01T00:01:00Z, is about another signature",
+        ),
+        (
+            Wish {
+                logged_other: true,
+                ..right.clone()
+            },
+            "is about another signature",
+        ),
+    ];
+    for (at, (wish, reason)) in cases.iter().enumerate() {
+        let (blobs, manifest) = claimed(&sigstore, wish);
+        let told = by_identity(&sigstore, &blobs, &manifest).unwrap_err();
+        assert!(told.contains(reason), "{at}: {told}");
+    }
+    let (blobs, manifest) = claimed(&sigstore, &right);
+    by_identity(&sigstore, &blobs, &manifest).unwrap();
+    // All of it right, but by another Sigstore, and by one whose time had come or not yet.
+    let told = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
+    assert!(told.contains("by no authority that is trusted"), "{told}");
+    let text = manifest.to_string();
+    for (path, period, reason) in [
+        (
+            "/tlogs/0/publicKey/validFor",
+            json!({"start": "2024-01-01T00:01:01Z"}),
+            "a log that is not trusted",
+        ),
+        (
+            "/certificateAuthorities/0/validFor",
+            json!({"end": "2024-01-01T00:00:59Z"}),
+            "no authority that is trusted",
+        ),
+    ] {
+        let mut document = sigstore.trusted_root();
+        *document.pointer_mut(path).unwrap() = period;
+        let root = TrustedRoot::parse(document.to_string().as_bytes()).unwrap();
+        let trust = wanted();
+        let told = verify(&blobs, text.as_bytes(), Trust::Identity(&trust, &root)).unwrap_err();
+        assert!(told.contains(reason), "{path}: {told}");
+    }
+}
+
+/// The log of one Sigstore, the authority of another.
+#[test]
+fn an_authority_of_the_same_name_is_another_one() {
+    let (sigstore, twin) = (Sigstore::new(), Sigstore::new());
+    let mut mixed = sigstore.trusted_root();
+    mixed["certificateAuthorities"] = twin.trusted_root()["certificateAuthorities"].take();
+    let root = TrustedRoot::parse(mixed.to_string().as_bytes()).unwrap();
+    let (blobs, manifest) = claimed(&sigstore, &Wish::right(image()));
+    let (identity, text) = (wanted(), manifest.to_string());
+    let told = verify(&blobs, text.as_bytes(), Trust::Identity(&identity, &root)).unwrap_err();
+    assert!(
+        told.contains("by no authority that is trusted; it says that 'CN=test intermediate'"),
+        "{told}"
+    );
+}
+
+/// Every byte that counts, changed after all was signed.
+#[test]
+fn nothing_may_be_changed_afterwards() {
+    let sigstore = Sigstore::new();
+    let (blobs, good) = claimed(&sigstore, &Wish::right(image()));
+    let (_, other) = claimed(&sigstore, &Wish::right(image()));
+    let annotation = |name: &str| format!("/layers/0/annotations/{name}");
+    let pointer = |name: &str| annotation(&name.replace('/', "~1"));
+    let bundle = pointer("dev.sigstore.cosign/bundle");
+    let entry: Value =
+        serde_json::from_str(good.pointer(&bundle).unwrap().as_str().unwrap()).unwrap();
+    let with_entry = |path: &str, value: Value| {
+        let mut entry = entry.clone();
+        *entry.pointer_mut(path).unwrap() = value;
+        Value::from(entry.to_string())
+    };
+    let of_other = |path: &str| other.pointer(path).unwrap().clone();
+    let certificate = pointer("dev.sigstore.cosign/certificate");
+    let signature = pointer("dev.cosignproject.cosign/signature");
+    let text = entry.to_string();
+    for (path, value, reason) in [
+        (&certificate, of_other(&certificate), "another signature"),
+        (&signature, of_other(&signature), "another signature"),
+        (&bundle, of_other(&bundle), "another signature"),
+        (
+            &bundle,
+            with_entry("/Payload/integratedTime", json!(BEGIN + 61)),
+            "not signed by that log",
+        ),
+        (
+            &bundle,
+            with_entry("/Payload/logIndex", json!(8)),
+            "not signed by that log",
+        ),
+        (
+            &bundle,
+            with_entry("/Payload/body", json!("e30=")),
+            "not signed by that log",
+        ),
+        (
+            &bundle,
+            with_entry("/Payload/logID", json!("c0ffee")),
+            "a log that is not trusted",
+        ),
+        (
+            &bundle,
+            with_entry("/SignedEntryTimestamp", json!("AAAA")),
+            "not signed by that log",
+        ),
+        (&bundle, json!(text[..text.len() / 2]), "cannot be read"),
+        (&bundle, json!(""), "has no entry of a log"),
+        (&bundle, Value::Null, "has no entry of a log"),
+        (&certificate, json!(""), "names no identity"),
+        (
+            &certificate,
+            json!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+            "certificate cannot be read",
+        ),
+        (
+            &certificate,
+            json!("x".repeat(70_000)),
+            "certificate cannot be read",
+        ),
+        (&signature, json!("!!!"), "no base64"),
+        (&signature, json!("A".repeat(8000)), "no base64"),
+    ] {
+        let mut changed = good.clone();
+        *changed.pointer_mut(path).unwrap() = value.clone();
+        let told = by_identity(&sigstore, &blobs, &changed).unwrap_err();
+        assert!(told.contains(reason), "{path} {value}: {told}");
+    }
+    by_identity(&sigstore, &blobs, &good).unwrap();
+    // And what is signed itself.
+    let mut spoiled = InMemory(blobs.0.clone());
+    for content in spoiled.0.values_mut() {
+        content.push(b' ');
+    }
+    let told = by_identity(&sigstore, &spoiled, &good).unwrap_err();
+    assert!(told.contains("what is signed was changed"), "{told}");
+}

@@ -1,0 +1,160 @@
+//! A registry with images, the connected side before it, and the real cosign.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubexm::bundle::lock::LockedImage;
+use kubexm::bundle::{Lock, PackOptions, Storage, write};
+use kubexm::catalog::Catalog;
+use kubexm::event::Events;
+use kubexm::fetch::resolve::Resolver;
+use kubexm::fetch::signatures::Policies;
+use kubexm::fetch::{Cache, FetchError, Http};
+use kubexm::spec::mirrors::Checksums;
+use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
+
+use super::layout;
+use crate::example::example;
+use crate::travel::registry::{Registry, programs};
+
+/// Cosign, which `./test` brings.
+pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE");
+    let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
+    let brought = cache.join("tools/bin/cosign");
+    let program = match brought.is_file() {
+        true => brought,
+        false => "cosign".into(),
+    };
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .env("COSIGN_PASSWORD", "")
+        .env("HOME", folder)
+        .output()
+        .unwrap_or_else(|error| panic!("cosign: {error}; `./test` brings it"));
+    let words = [output.stdout, output.stderr].concat();
+    let words = String::from_utf8_lossy(&words).into_owned();
+    match output.status.success() {
+        true => Ok(words),
+        false => Err(words),
+    }
+}
+
+/// A registry with two images of one file each, the connected side before it, and keys of cosign's.
+pub struct Site {
+    pub folder: tempfile::TempDir,
+    registry: Registry,
+    pub http: Http,
+}
+
+pub const SIGNED: &str = "registry.example/team/signed:1";
+pub const PLAIN: &str = "registry.example/team/plain:1";
+
+impl Site {
+    pub async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::start(&programs()[0], folder.path());
+        let mirrors = Mirrors {
+            registries: [(
+                "registry.example".to_owned(),
+                vec![format!("http://127.0.0.1:{}", registry.port)],
+            )]
+            .into(),
+            checksums: Checksums::Mirror,
+            ..Mirrors::default()
+        };
+        let cache = Cache::open(&folder.path().join("cache")).unwrap();
+        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+        let site = Self {
+            folder,
+            registry,
+            http,
+        };
+        site.push_images();
+        for name in ["ours", "theirs"] {
+            let prefix = format!("--output-key-prefix={name}");
+            cosign(site.folder.path(), &["generate-key-pair", &prefix]).unwrap();
+        }
+        site
+    }
+
+    /// As a build machine does it: the images by skopeo.
+    fn push_images(&self) {
+        for name in ["signed", "plain"] {
+            let layout = self.folder.path().join(name);
+            layout::write(&layout, name);
+            let to = format!("docker://{}", self.place(&format!("team/{name}:1")));
+            let from = format!("oci:{}", layout.display());
+            let output = Command::new("skopeo")
+                .args(["--insecure-policy", "copy", "--preserve-digests"])
+                .args(["--dest-tls-verify=false", &from, &to])
+                .output()
+                .unwrap();
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{words}");
+        }
+    }
+
+    pub fn place(&self, rest: &str) -> String {
+        format!("127.0.0.1:{}/{rest}", self.registry.port)
+    }
+
+    pub fn sign(&self, key: &str, image: &str) {
+        let (key, place) = (format!("--key={key}.key"), self.place(image));
+        let arguments = ["sign", "--yes", "--tlog-upload=false", &key, &place];
+        cosign(self.folder.path(), &arguments).unwrap();
+    }
+
+    pub fn verify(&self, key: &str, place: &str) -> Result<String, String> {
+        let key = format!("--key={key}.pub");
+        let arguments = ["verify", "--insecure-ignore-tlog=true", &key, place];
+        cosign(self.folder.path(), &arguments)
+    }
+
+    /// Resolves the two images as a manifest with these `signatures` wants it.
+    pub async fn resolve(&self, signatures: &str) -> Result<Vec<LockedImage>, FetchError> {
+        self.resolve_again(signatures, None).await
+    }
+
+    pub async fn resolve_again(
+        &self,
+        signatures: &str,
+        previous: Option<&Lock>,
+    ) -> Result<Vec<LockedImage>, FetchError> {
+        let manifest = self.folder.path().join("manifest.yaml");
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: m}}\nspec:\n  \
+             architectures: [amd64]\n  kubernetes: {{versions: [\"1.36.3\"]}}\n  \
+             signatures: {signatures}\n"
+        );
+        std::fs::write(&manifest, text).unwrap();
+        let manifest = load_manifest(&manifest).unwrap();
+        let catalog = Catalog::embedded().unwrap();
+        let policies = Policies::load(&catalog, &manifest.signatures)?;
+        let resolver = Resolver {
+            http: &self.http,
+            catalog: &catalog,
+            previous,
+            policies: &policies,
+        };
+        let names: [ImageRef; 2] = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
+        let mut images = resolver.pull(names.into(), &[Arch::Amd64]).await?;
+        images.sort_by(|a, b| b.name.cmp(&a.name));
+        Ok(images)
+    }
+
+    /// A bundle of images that are in the cache.
+    pub fn bundle(&self, name: &str, images: Vec<LockedImage>) -> (String, Lock) {
+        let (mut lock, _) = example(&[]);
+        lock.images = images;
+        lock.sort();
+        let path = self.folder.path().join(name);
+        let storage = Storage::plain(&lock);
+        let (options, events) = (PackOptions::new(1, 1), Events::silent());
+        write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
+        (path.display().to_string(), lock)
+    }
+}
