@@ -15,6 +15,7 @@ mod hostile_bundles;
 mod interrupted;
 mod opened_layers;
 mod os_packages;
+mod runtimes;
 mod sandbox;
 mod sbom;
 mod secrets;

@@ -15,7 +15,11 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
         Some(_) => {
             let names = RuntimeKind::ALL.map(RuntimeKind::name);
             let chosen = fields.choice("type", &names, &[]);
-            chosen.and_then(|name| RuntimeKind::ALL.into_iter().find(|kind| kind.name() == name))
+            chosen.and_then(|name| {
+                RuntimeKind::ALL
+                    .into_iter()
+                    .find(|kind| kind.name() == name)
+            })
         }
     };
     let extra_config = fields.json_object("extraConfig");

@@ -2,7 +2,7 @@
 
 use super::{etcd, node, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
-use crate::deploy::{self, BIN, DeployError, ETC, Inputs};
+use crate::deploy::{self, BIN, DeployError, ETC, Inputs, runtime};
 use crate::plan::Task;
 use crate::render::kubeadm::{self as template, ComponentSection};
 use crate::render::{self, RenderError, merge};
@@ -85,7 +85,7 @@ fn kubelet_config(cluster: &Cluster) -> Result<String, RenderError> {
         &template::Kubelet {
             dns_address: cluster.network.dns_address.to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
-            feature_gates: kubelet.feature_gates.clone(),
+            feature_gates: runtime::kubelet_gates(cluster),
         },
     )?;
     merge::yaml(what, text, &kubelet.extra_config)
