@@ -54,7 +54,9 @@ pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployE
     let registry = registry::endpoints(inputs).into_iter().next();
     let registry = registry.unwrap_or_default();
     let path = format!("export PATH={BIN}:$PATH registry={registry}\n");
-    let scripts = runtime::of_cluster(inputs).images();
+    let runtime = runtime::of_cluster(inputs);
+    let scripts = runtime.images();
+    let stop = format!("{STOP_PODS}{}", runtime.after_pods());
     let step = RunScript::new(
         "pinned images",
         title,
@@ -64,5 +66,5 @@ pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployE
     Ok(Task::new("images", "pull", &host.name)
         .after(registry::ready(inputs))
         .after([runtime::installed(&host.name)])
-        .step(step.undo_script("Stop pods", STOP_PODS).arguments(images)))
+        .step(step.undo_script("Stop pods", &stop).arguments(images)))
 }

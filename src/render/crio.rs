@@ -16,6 +16,8 @@ pub struct Config {
     pub pinns: String,
     /// The OCI runtime.
     pub crun: String,
+    /// Another one, for those who ask for it.
+    pub runc: String,
     /// What watches over a container.
     pub conmon: String,
     /// kubeadm's pause image.

@@ -162,6 +162,7 @@ mod tests {
             (CLUSTER, TEMPLATE.to_owned()),
             (BUNDLE, shipped("kubernetes-1.36.yaml")),
             (BUNDLE, shipped("kubernetes-1.30.yaml")),
+            (BUNDLE, shipped("runtimes-1.36.yaml")),
             (BUNDLE, shipped("os-packages.yaml")),
         ] {
             if schema == BUNDLE {

@@ -17,6 +17,7 @@ mod interrupted;
 mod opened_layers;
 mod os_packages;
 mod publishers;
+mod runtimes;
 mod sandbox;
 mod sbom;
 mod secrets;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::deploy::runtime;
 use crate::render::kubeadm::{self as template, OwnKubeProxy, OwnKubelet};
 use crate::render::{self, RenderError, merge};
 use crate::spec::cluster::{Cluster, Component};
@@ -29,7 +30,7 @@ pub(super) fn kubelet_config(
         &template::Kubelet {
             dns_address: cluster.kubelet_dns_address().to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
-            feature_gates: kubelet.feature_gates.clone(),
+            feature_gates: runtime::kubelet_gates(cluster),
             own,
         },
     )?;

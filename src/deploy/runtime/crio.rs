@@ -17,27 +17,36 @@ const REGISTRIES: &str = "/etc/containers/registries.conf.d/10-kubexm.conf";
 /// CRI-O's library has no setting for this folder.
 const CERTS_D: &str = "/etc/containers/certs.d";
 const LOGINS: &str = "/etc/crio/logins.json";
-/// conmon and crun are for CRI-O alone: a host may have its own for podman.
+/// conmon, crun and runc are for CRI-O alone: a host may have its own for podman.
 const LIBEXEC: &str = "/usr/local/libexec/crio";
 const UNIT: &str = "crio.service";
 const SOCKET: &str = "unix:///run/crio/crio.sock";
 
 /// What CRI-O, its library and its programs make outside of the data folder.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 15] = [
     "/etc/containers",
     "/etc/crio",
     "/run/containers",
     "/run/conmon",
     "/run/crio",
     "/run/crun",
+    "/run/runc",
     "/run/ipcns",
+    "/run/pidns",
     "/run/userns",
     "/run/utsns",
-    "/run/lock/crio.lock",
+    // It makes the folder of hooks that it looks into by default.
+    "/usr/share/containers",
     "/var/lib/containers",
     "/var/lib/crio",
     "/var/log/crio",
 ];
+
+/// Nobody stops the scopes that conmon ran in; with cgroup v1 systemd is not told that they are empty.
+const STOP_SCOPES: &str = r#"
+systemctl stop 'crio-*.scope' 2>/dev/null || :
+systemctl reset-failed 'crio-*.scope' 2>/dev/null || :
+"#;
 
 /// CRI-O with crun.
 pub(super) struct CriO;
@@ -110,6 +119,10 @@ impl Runtime for CriO {
             pull: cri::PULL,
         }
     }
+
+    fn after_pods(&self) -> &'static str {
+        STOP_SCOPES
+    }
 }
 
 /// How CRI-O logs in to registries that want it
@@ -137,7 +150,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
 fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = members(file, BIN, |name| matches!(name, "crio" | "pinns"))?;
     payloads.extend(members(file, LIBEXEC, |name| {
-        matches!(name, "crun" | "conmon")
+        matches!(name, "crun" | "runc" | "conmon")
     })?);
     Ok(payloads)
 }
@@ -154,6 +167,7 @@ fn files(
         socket: SOCKET.trim_start_matches("unix://").to_owned(),
         pinns: format!("{BIN}/pinns"),
         crun: format!("{LIBEXEC}/crun"),
+        runc: format!("{LIBEXEC}/runc"),
         conmon: format!("{LIBEXEC}/conmon"),
         sandbox_image: cri::sandbox_image(inputs),
         pinned_images: images::of_node(inputs, host),

@@ -9,8 +9,8 @@ use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, id, members};
 use crate::plan::Task;
 use crate::render::{self, docker, merge};
-use crate::spec::HostPath;
 use crate::spec::cluster::{self, HostSpec};
+use crate::spec::{HostPath, Version};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
 
 const CONFIG: &str = "/etc/docker/daemon.json";
@@ -52,6 +52,15 @@ impl Runtime for Docker {
 
     fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str {
         setting(settings, &["data-root"], "/var/lib/docker")
+    }
+
+    /// From 1.36 on kubelets turn streams of exec, attach and port-forward around by themselves, and take
+    /// an address without a scheme, which is what cri-dockerd gives, for one of TLS.
+    fn kubelet_gates(&self, kubernetes: &Version) -> &'static [(&'static str, bool)] {
+        match *kubernetes < Version::new(1, 36, 0) {
+            true => &[],
+            false => &[("ExtendWebSocketsToKubelet", false)],
+        }
     }
 
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {

@@ -6,10 +6,12 @@ mod crio;
 mod docker;
 mod isulad;
 
+use std::collections::BTreeMap;
+
 use super::{DeployError, Inputs};
 use crate::plan::{Task, TaskId};
-use crate::spec::HostName;
 use crate::spec::cluster::{self, Cluster, HostSpec, RuntimeKind};
+use crate::spec::{HostName, Version};
 
 /// Folder of CNI plugins on hosts.
 pub(super) const CNI_BIN: &str = "/opt/cni/bin";
@@ -28,11 +30,21 @@ pub(super) trait Runtime: Sync {
     /// The folder that images and containers grow in, wherever the user's settings put it.
     fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str;
 
+    /// Feature gates that a kubelet of this version must have set to work with it.
+    fn kubelet_gates(&self, _kubernetes: &Version) -> &'static [(&'static str, bool)] {
+        &[]
+    }
+
     /// Installs, configures and starts it on a node; the task's name is that of [`installed`].
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError>;
 
     /// How images are held on a node.
     fn images(&self) -> ImageScripts;
+
+    /// POSIX shell that takes away what pods leave behind when they are gone.
+    fn after_pods(&self) -> &'static str {
+        ""
+    }
 
     /// Which images a node holds from the first day on.
     fn holds(&self) -> Holds {
@@ -77,6 +89,15 @@ pub(super) fn of_cluster(inputs: &Inputs<'_>) -> &'static dyn Runtime {
 /// The folder that images and containers grow in on the cluster's nodes.
 pub fn data_dir(cluster: &Cluster) -> &str {
     of(cluster.runtime.kind).data_dir(&cluster.runtime)
+}
+
+/// The kubelet's feature gates: those that the runtime needs, and the user's over them.
+pub(super) fn kubelet_gates(cluster: &Cluster) -> BTreeMap<String, bool> {
+    let needed = of(cluster.runtime.kind).kubelet_gates(&cluster.kubernetes.version);
+    let needed = needed.iter().map(|(name, on)| ((*name).to_owned(), *on));
+    needed
+        .chain(cluster.kubernetes.kubelet.feature_gates.clone())
+        .collect()
 }
 
 /// The task after which a node's runtime answers.

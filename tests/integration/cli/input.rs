@@ -82,7 +82,7 @@ fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks
         .replace("v1.36.3", "v1.35.1")
         .replace("podCIDR: 10.244.0.0/16", "podCIDR: 10.96.0.0/16")
         .replace("node[2:3]", "node[2:4]")
-        .replace("    type: containerd", "    type: docker")
+        .replace("    type: containerd", "    type: dokcer")
         .replace("    replicas: 2", "    replicas: many")
         .replace("    disableSwap: true", "    disableSwop: true");
     let wanted = [
@@ -90,7 +90,7 @@ fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks
         "the bundle has v1.36.3",
         "overlap",
         "there is no host 'node4'",
-        "'docker' is not supported yet",
+        "'dokcer' is unknown",
         "wants a whole number from 1 to 100",
         "did you mean 'disableSwap'?",
     ];

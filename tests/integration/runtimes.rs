@@ -1,0 +1,463 @@
+//! Every container runtime, from a cluster file to the files on its nodes: what each of them reads is held
+//! against its own rules, and nothing of one is left in another's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::sync::Arc;
+
+use kubexm::bundle::Lock;
+use kubexm::bundle::lock::{
+    ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage, Member, PlatformManifest,
+};
+use kubexm::catalog::Catalog;
+use kubexm::deploy::{self, Certificates, Inputs, Machine};
+use kubexm::pki::Pair;
+use kubexm::spec::manifest::Manifest;
+use kubexm::spec::{self, Arch, Cluster, Digest, ImageRef, Version};
+use serde_json::Value;
+
+use crate::example::InMemory;
+
+const KINDS: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
+const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
+const OWN: &str = "quay.example:8443/site/app:1";
+
+fn manifest(name: &str) -> Manifest {
+    let path = format!("{}/manifests/{name}", env!("CARGO_MANIFEST_DIR"));
+    spec::load_manifest(path.as_ref()).unwrap()
+}
+
+/// The lock of a bundle with all components of the two manifests that have runtimes; its content is made
+/// up, its names and versions are the catalog's.
+fn lock() -> Lock {
+    let (usual, others) = (
+        manifest("kubernetes-1.36.yaml"),
+        manifest("runtimes-1.36.yaml"),
+    );
+    let version = Version::new(1, 36, 3);
+    let programs = ["kubeadm", "kubelet", "kubectl"].map(|name| (name.to_owned(), version.clone()));
+    let components = usual.components.into_iter().chain(others.components);
+    let components = components.flat_map(|(name, versions)| {
+        versions
+            .into_iter()
+            .map(move |version| (name.clone(), version))
+    });
+    let wanted: BTreeSet<(String, Version)> = components.chain(programs).collect();
+    let images = [
+        "kube-apiserver:v1.36.3",
+        "kube-proxy:v1.36.3",
+        "pause:3.10.2",
+        "etcd:3.6.8-0",
+    ];
+    let listed: Vec<ImageRef> = images
+        .map(|name| format!("registry.k8s.io/{name}").parse().unwrap())
+        .to_vec();
+    let flannel = ["flannel:v0.28.4", "flannel-cni-plugin:v1.9.1-flannel1"];
+    let flannel = flannel.map(|name| format!("ghcr.io/flannel-io/{name}").parse().unwrap());
+    let all = listed
+        .iter()
+        .cloned()
+        .chain(flannel)
+        .chain([OWN.parse().unwrap()]);
+    let mut lock = Lock {
+        lock_version: Lock::VERSION,
+        name: "runtimes".into(),
+        kubernetes: vec![version.clone()],
+        architectures: vec![Arch::Amd64],
+        files: wanted
+            .iter()
+            .map(|(name, version)| file(name, version))
+            .collect(),
+        images: all.map(image).collect(),
+        packages: Vec::new(),
+        kubeadm: vec![KubeadmFacts {
+            version,
+            images: listed,
+            minimum_etcd: None,
+        }],
+        own: Vec::new(),
+    };
+    lock.sort();
+    lock
+}
+
+fn file(component: &str, version: &Version) -> LockedFile {
+    let catalog = Catalog::embedded().unwrap();
+    let file = catalog.download(component, version, Arch::Amd64);
+    let file = file.unwrap().unwrap();
+    let member = |path: &String| Member {
+        path: path.clone(),
+        size: 1,
+        digest: Digest::of(path.as_bytes()),
+    };
+    LockedFile {
+        component: component.to_owned(),
+        version: version.clone(),
+        arch: Arch::Amd64,
+        file_name: file.file_name,
+        url: file.url,
+        size: 1,
+        digest: Digest::of(component.as_bytes()),
+        checksum: ChecksumSource::Pinned,
+        format: file.format,
+        members: file.members.iter().map(member).collect(),
+    }
+}
+
+fn image(name: ImageRef) -> LockedImage {
+    let manifest = Descriptor {
+        media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
+        digest: Digest::of(name.to_string().as_bytes()),
+        size: 1,
+    };
+    LockedImage {
+        name,
+        manifest: manifest.clone(),
+        platforms: vec![PlatformManifest {
+            arch: Arch::Amd64,
+            manifest,
+            blobs: Vec::new(),
+        }],
+    }
+}
+
+fn cluster(kind: &str, settings: &str) -> Cluster {
+    let text = spec::schema::TEMPLATE.replace(
+        "    type: containerd",
+        &format!("    type: {kind}\n    extraConfig: {settings}"),
+    );
+    spec::parse_cluster("cluster.yaml", &text).unwrap()
+}
+
+/// The plan in words, and every file of the first worker by its path.
+fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
+    let lock = lock();
+    let pair = Pair {
+        certificate: "<certificate>\n".to_owned(),
+        key: "<key>\n".to_owned(),
+    };
+    let machine = Machine {
+        arch: Arch::Amd64,
+        releases: Vec::new(),
+        has_name_server: true,
+        is_node: false,
+    };
+    let machines = cluster
+        .hosts
+        .iter()
+        .map(|host| (host.name.clone(), machine.clone()));
+    let inputs = Inputs {
+        cluster,
+        lock: &lock,
+        blobs: Arc::new(InMemory::default()),
+        machines: machines.collect(),
+        certificates: Certificates {
+            ca: "<kubexm's CA>\n".to_owned(),
+            registry: pair,
+        },
+    };
+    let deployment = deploy::plan(&inputs).unwrap();
+    let shown = kubexm::plan::show::show(&deployment.plan).unwrap();
+    let files = deploy::rendered(&deployment.plan);
+    let host = cluster.hosts[1].name.clone();
+    let files = files[&host].iter();
+    let files = files.map(|file| (file.path.to_string(), file.content.clone()));
+    (shown, files.collect())
+}
+
+#[test]
+fn each_runtime_has_its_own_socket_everywhere() {
+    let sockets = [
+        "unix:///run/containerd/containerd.sock",
+        "unix:///run/cri-dockerd.sock",
+        "unix:///run/crio/crio.sock",
+        "unix:///run/isulad.sock",
+    ];
+    for (kind, own) in KINDS.into_iter().zip(sockets) {
+        let (_, files) = render(&cluster(kind, "{}"));
+        assert!(files["/etc/crictl.yaml"].contains(own), "{kind}");
+        let join = &files["/run/kubexm/kubeadm-join.yaml"];
+        assert!(join.contains(&format!("criSocket: \"{own}\"")), "{kind}");
+        for other in sockets.into_iter().filter(|other| *other != own) {
+            for (path, text) in &files {
+                assert!(!text.contains(other), "{kind}: {path} has {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_leads_outside_and_the_sandbox_is_kubeadms() {
+    for kind in KINDS {
+        let cluster = cluster(kind, "{}");
+        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
+        let (findings, _) = deploy::proof::prove(&cluster, &lock(), &blobs).unwrap();
+        assert!(findings.is_empty(), "{kind}: {findings:?}");
+        let (_, files) = render(&cluster);
+        let (insecure, pause) = (
+            |text: &&String| text.contains("insecure-"),
+            |text: &&String| text.contains(PAUSE),
+        );
+        assert_eq!(files.values().filter(insecure).count(), 0, "{kind}");
+        assert_eq!(files.values().filter(pause).count(), 1, "{kind}");
+    }
+}
+
+#[test]
+fn what_a_bundle_lacks_of_a_runtime_is_named() {
+    let mut without = lock();
+    without
+        .files
+        .retain(|file| !["docker", "cri-o"].contains(&file.component.as_str()));
+    for (kind, wanted) in [("docker", "docker for amd64"), ("cri-o", "cri-o for amd64")] {
+        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
+        let (findings, _) = deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
+        assert!(findings.iter().any(|f| f.contains(wanted)), "{findings:?}");
+    }
+}
+
+#[test]
+fn docker_finds_each_registry_and_all_others_at_home() {
+    let (_, files) = render(&cluster("docker", "{}"));
+    for (folder, path) in [
+        ("registry.k8s.io", "registry.k8s.io"),
+        ("quay.example:8443", "quay.example_8443"),
+        ("_default", "not-in-the-bundle"),
+    ] {
+        let hosts = &files[&format!("/etc/docker/certs.d/{folder}/hosts.toml")];
+        let hosts: toml::Table = hosts.parse().unwrap();
+        let url = format!("https://registry.kubexm.internal:5000/v2/{path}");
+        assert_eq!(hosts["server"].as_str(), Some(url.as_str()));
+        assert_eq!(hosts["host"][&url]["override_path"].as_bool(), Some(true));
+    }
+    let daemon: Value = serde_json::from_str(&files["/etc/docker/daemon.json"]).unwrap();
+    // Without it Docker would know no hosts.toml.
+    assert_eq!(daemon["features"]["containerd-snapshotter"], true);
+    assert_eq!(daemon["exec-opts"][0], "native.cgroupdriver=systemd");
+    assert_eq!(daemon["bridge"], "none");
+    assert_eq!(daemon["iptables"], false);
+}
+
+#[test]
+fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
+    let gate = "ExtendWebSocketsToKubelet";
+    for (kind, version, settings, wanted) in [
+        ("docker", "v1.36.3", "", Some("false")),
+        (
+            "docker",
+            "v1.36.3",
+            "    kubelet: {featureGates: {ExtendWebSocketsToKubelet: true}}\n",
+            Some("true"),
+        ),
+        ("docker", "v1.35.1", "", None),
+        ("containerd", "v1.36.3", "", None),
+    ] {
+        let text = spec::schema::TEMPLATE
+            .replace("type: containerd", &format!("type: {kind}"))
+            .replace(
+                "    version: v1.36.3\n",
+                &format!("    version: {version}\n{settings}"),
+            );
+        let cluster = spec::parse_cluster("cluster.yaml", &text).unwrap();
+        let mut lock = lock();
+        for version in lock
+            .kubernetes
+            .iter_mut()
+            .chain(lock.kubeadm.iter_mut().map(|k| &mut k.version))
+        {
+            *version = cluster.kubernetes.version.clone();
+        }
+        for file in lock
+            .files
+            .iter_mut()
+            .filter(|file| file.component.starts_with("kube"))
+        {
+            file.version = cluster.kubernetes.version.clone();
+        }
+        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
+        let (_, configs) = deploy::proof::prove(&cluster, &lock, &blobs).unwrap();
+        let line = configs[0].text.lines().find(|line| line.contains(gate));
+        let found = line.and_then(|line| line.rsplit(": ").next());
+        assert_eq!(found, wanted, "{kind} {version}");
+    }
+}
+
+#[test]
+fn crio_is_led_home_and_runs_nothing_else() {
+    let (_, files) = render(&cluster("cri-o", "{}"));
+    let registries = &files["/etc/containers/registries.conf.d/10-kubexm.conf"];
+    let registries: toml::Table = registries.parse().unwrap();
+    let moved: BTreeMap<&str, &str> = registries["registry"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            (
+                r["prefix"].as_str().unwrap(),
+                r["location"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let home = "registry.kubexm.internal:5000";
+    assert_eq!(moved["registry.k8s.io"], format!("{home}/registry.k8s.io"));
+    assert_eq!(
+        moved["quay.example:8443"],
+        format!("{home}/quay.example_8443")
+    );
+    let policy: Value = serde_json::from_str(&files["/etc/crio/policy.json"]).unwrap();
+    assert_eq!(policy["default"][0]["type"], "reject");
+    let accepted: BTreeSet<&str> = policy["transports"]["docker"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(accepted, moved.keys().copied().collect());
+    assert!(files.contains_key(&format!("/etc/containers/certs.d/{home}/ca.crt")));
+    let config: toml::Table = files["/etc/crio/crio.conf.d/10-kubexm.conf"]
+        .parse()
+        .unwrap();
+    let pinned = config["crio"]["image"]["pinned_images"].as_array().unwrap();
+    assert!(pinned.iter().any(|image| image.as_str() == Some(PAUSE)));
+    // A plugin that asks the API server must not be sent to the proxy that is none.
+    let unit = &files["/etc/systemd/system/crio.service"];
+    for reached in ["registry.kubexm.internal", "10.96.0.0/12", "192.0.2.11"] {
+        let line = unit.lines().find(|line| line.contains("NO_PROXY")).unwrap();
+        assert!(line.contains(reached), "{reached}");
+    }
+}
+
+/// The fields of iSulad's own schema, as of its release 2.1.5:
+/// <https://gitee.com/openeuler/lcr/blob/master/src/json/schema/isulad-daemon-configs.json>.
+const ISULAD: &str = "hosts default-runtime group graph state log-level log-driver log-opts cri-sandboxers \
+    cri-runtimes container-log storage-driver storage-opts storage-enable-remote-layer pidfile engine \
+    hook-spec start-timeout enable-plugins userns-remap cpu-rt-period cpu-rt-runtime sup-groups \
+    registry-mirrors insecure-registries native.umask pod-sandbox-image network-plugin cni-bin-dir \
+    cni-conf-dir nri-support image-layer-check use-decrypted-key insecure-skip-verify-enforce tls \
+    tls-verify tls-config authorization-plugin cgroup-parent websocket-server-listening-port \
+    default-ulimits runtimes selinux-enabled metrics-port enable-cri-v1 systemd-cgroup enable-pod-events \
+    cdi-spec-dirs enable-cdi";
+
+#[test]
+fn isulad_reads_what_it_knows_and_its_nodes_hold_every_image() {
+    let (_, files) = render(&cluster("isulad", "{}"));
+    let daemon: Value = serde_json::from_str(&files["/etc/isulad/daemon.json"]).unwrap();
+    let known: BTreeSet<&str> = ISULAD.split_whitespace().collect();
+    for field in daemon.as_object().unwrap().keys() {
+        assert!(
+            known.contains(field.as_str()),
+            "iSulad has no field {field}"
+        );
+    }
+    assert_eq!(daemon["enable-cri-v1"], true);
+    assert_eq!(daemon["systemd-cgroup"], true);
+    let (isulad, _) = render(&cluster("isulad", "{}"));
+    let (containerd, _) = render(&cluster("containerd", "{}"));
+    let all = format!("Pull and pin {} images", lock().images.len());
+    assert!(isulad.contains(&all), "{isulad}");
+    assert!(!containerd.contains(&all), "{containerd}");
+}
+
+#[test]
+fn units_are_what_systemd_understands() {
+    for (kind, units) in [
+        ("docker", vec!["docker.service", "cri-dockerd.service"]),
+        ("cri-o", vec!["crio.service"]),
+        ("isulad", vec!["isulad.service"]),
+    ] {
+        let (_, files) = render(&cluster(kind, "{}"));
+        let folder = tempfile::tempdir().unwrap();
+        for unit in units {
+            // The programs are not on this machine: `true` stands for them.
+            let text = &files[&format!("/etc/systemd/system/{unit}")];
+            let text = text.replace("ExecStart=/usr/local/bin/", "ExecStart=/bin/true ");
+            let text = text.replace("ExecStart=/usr/bin/isulad", "ExecStart=/bin/true");
+            std::fs::write(folder.path().join(unit), text).unwrap();
+        }
+        let paths = std::fs::read_dir(folder.path()).unwrap();
+        let mut command = Command::new("systemd-analyze");
+        command.args(["verify", "--man=no", "--recursive-errors=no"]);
+        command.args(paths.map(|entry| entry.unwrap().path()));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let place = folder.path().display().to_string();
+        let own: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains(&place) || line.contains(".service: "))
+            .collect();
+        assert!(output.status.success() && own.is_empty(), "{kind}: {said}");
+    }
+}
+
+#[test]
+fn settings_of_the_user_win_and_data_is_where_they_say() {
+    for (kind, settings, path, wanted) in [
+        (
+            "containerd",
+            "{root: /data/c}",
+            "/etc/containerd/config.toml",
+            "root = \"/data/c\"",
+        ),
+        (
+            "docker",
+            "{data-root: /data/d, log-opts: {max-file: \"2\"}}",
+            "/etc/docker/daemon.json",
+            "\"max-file\": \"2\"",
+        ),
+        (
+            "cri-o",
+            "{crio: {root: /data/o, runtime: {default_runtime: runc}}}",
+            "/etc/crio/crio.conf.d/10-kubexm.conf",
+            "default_runtime = \"runc\"",
+        ),
+        (
+            "isulad",
+            "{graph: /data/i, log-level: DEBUG}",
+            "/etc/isulad/daemon.json",
+            "\"log-level\": \"DEBUG\"",
+        ),
+    ] {
+        let cluster = cluster(kind, settings);
+        let (_, files) = render(&cluster);
+        assert!(files[path].contains(wanted), "{}", files[path]);
+        let folder = deploy::runtime_data_dir(&cluster);
+        assert!(
+            folder.starts_with("/data/") && files[path].contains(folder),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn versions_that_do_not_go_together_are_refused() {
+    let catalog = Catalog::embedded().unwrap();
+    assert_eq!(catalog.incompatibilities(&lock()), Vec::<String>::new());
+    for (component, version, wanted) in [
+        (
+            "cri-o",
+            Version::new(1, 33, 0),
+            "cri-o 1.33.0 does not go with Kubernetes 1.36.3",
+        ),
+        (
+            "docker",
+            Version::new(28, 5, 2),
+            "docker 28.5.2 does not go with Kubernetes 1.36.3",
+        ),
+        (
+            "cri-dockerd",
+            Version::new(0, 3, 16),
+            "cri-dockerd 0.3.16 does not go with",
+        ),
+    ] {
+        let mut lock = lock();
+        for file in lock
+            .files
+            .iter_mut()
+            .filter(|file| file.component == component)
+        {
+            file.version = version.clone();
+        }
+        let findings = catalog.incompatibilities(&lock);
+        assert!(findings[0].starts_with(wanted), "{findings:?}");
+    }
+}
