@@ -8,6 +8,7 @@ pub mod kubeadm;
 pub mod kubelet;
 pub mod merge;
 pub mod network;
+pub mod objects;
 pub mod os;
 pub mod registry;
 
