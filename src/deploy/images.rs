@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BIN, DeployError, Inputs, kubernetes, load_balancer, network, registry, runtime};
+use super::{BIN, DeployError, Inputs, dns, kubernetes, load_balancer, network, registry, runtime};
 use crate::plan::Task;
 use crate::spec::ImageRef;
 use crate::spec::cluster::HostSpec;
@@ -20,6 +20,7 @@ pods=$(crictl pods -q 2>/dev/null || :)
 pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
     let mut images: BTreeSet<ImageRef> = kubernetes::images(inputs).into_iter().collect();
     images.extend(network::images(inputs));
+    images.extend(dns::images(inputs));
     images.extend(load_balancer::images(inputs));
     images
 }
@@ -32,6 +33,7 @@ fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
         .filter(|image| control_plane || is_of_every_node(image))
         .collect();
     images.extend(network::images(inputs));
+    images.extend(dns::images(inputs));
     images.extend(load_balancer::images(inputs));
     images.iter().map(ToString::to_string).collect()
 }

@@ -99,7 +99,7 @@ fn kube_proxy_config(cluster: &Cluster) -> Result<String, RenderError> {
         &template::KubeProxy {
             mode: cluster.kubernetes.proxy_mode.name().to_owned(),
             pod_cidr: cluster.network.pod_cidr.clone(),
-            feature_gates: kube_proxy.feature_gates.clone(),
+            feature_gates: cluster.kubernetes.proxy_feature_gates(),
         },
     )?;
     merge::yaml(what, text, &kube_proxy.extra_config)
