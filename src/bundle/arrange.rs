@@ -81,7 +81,7 @@ fn families(lock: &Lock, openings: &Openings) -> Vec<(BTreeSet<String>, Vec<Soft
     let mut families: BTreeMap<_, (BTreeSet<String>, Vec<Soft>)> = BTreeMap::new();
     for file in &lock.files {
         let opened = openings.get(&file.digest);
-        if opened.is_none() && file.format != FileFormat::Binary {
+        if opened.is_none() && file.format == FileFormat::TarGz {
             continue;
         }
         let start: String = file.component.chars().take(KIN_LETTERS).collect();

@@ -107,6 +107,7 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
         let media_type = match file.format {
             FileFormat::Binary => "application/vnd.kubexm.binary.v1",
             FileFormat::TarGz => "application/vnd.kubexm.archive.v1.tar+gzip",
+            FileFormat::Manifest => "application/yaml",
         };
         let title = format!(
             "{}/{}/{}/{}",

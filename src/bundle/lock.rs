@@ -85,6 +85,8 @@ pub enum FileFormat {
     Binary,
     /// A gzip-compressed tar.
     TarGz,
+    /// Kubernetes objects in YAML; the images of their pods come along.
+    Manifest,
 }
 
 /// A regular file inside an archive.

@@ -386,6 +386,6 @@ mod tests {
             error.contains("flannel 0.1.0") && error.contains("0.28.4"),
             "{error}"
         );
-        assert!(catalog.images("calico", &Version::new(3, 0, 0)).is_err());
+        assert!(catalog.images("weave", &Version::new(2, 0, 0)).is_err());
     }
 }

@@ -78,6 +78,7 @@ fn lock(more: &[&str]) -> Lock {
         checksum: ChecksumSource::FirstSeen,
         format: FileFormat::Binary,
         members: Vec::new(),
+        signature: None,
     };
     let descriptor = || Descriptor {
         media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),

@@ -111,6 +111,9 @@ pub(super) fn tasks(
                 "{kubectl}$KUBECTL -n kube-system describe pods -l k8s-app=kube-dns | tail -n 30"
             ),
         });
+        for wait in dns::waits(inputs) {
+            task = task.step(wait);
+        }
     }
     let clean = RunScript::new(
         "join secrets",

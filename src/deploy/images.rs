@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::runtime::{self, Holds};
-use super::{BIN, DeployError, Inputs, kubernetes, load_balancer, network, registry};
+use super::{BIN, DeployError, Inputs, dns, kubernetes, load_balancer, network, registry};
 use crate::plan::Task;
 use crate::spec::ImageRef;
 use crate::spec::cluster::HostSpec;
@@ -21,6 +21,7 @@ pods=$(crictl pods -q 2>/dev/null || :)
 pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
     let mut images: BTreeSet<ImageRef> = kubernetes::images(inputs).into_iter().collect();
     images.extend(network::images(inputs));
+    images.extend(dns::images(inputs));
     images.extend(load_balancer::images(inputs));
     images
 }
@@ -39,6 +40,7 @@ pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
         .collect();
     images.extend(network::images(inputs));
     images.extend(load_balancer::images_of(inputs, host));
+    images.extend(dns::images(inputs));
     images.iter().map(ToString::to_string).collect()
 }
 

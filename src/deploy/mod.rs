@@ -15,6 +15,7 @@ mod os;
 pub mod proof;
 mod registry;
 mod runtime;
+mod traces;
 mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +129,8 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     let kubeconfig = Slot::new("control_plane.kubeconfig");
     let mut plan = Plan::default();
     for host in &inputs.cluster.hosts {
-        plan.tasks.push(os::prepare(inputs, host)?);
+        let task = network::prepare(inputs, host, os::prepare(inputs, host)?)?;
+        plan.tasks.push(dns::prepare(inputs, host, task)?);
     }
     plan.tasks.extend(registry::tasks(inputs)?);
     plan.tasks.extend(etcd::tasks(inputs)?);
@@ -205,6 +207,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
     lacking.extend(load_balancer::lacking(inputs));
     lacking.extend(network::lacking(inputs));
     lacking.extend(etcd::lacking(inputs, &arches));
+    lacking.extend(dns::lacking(inputs));
     lacking.into_iter().collect()
 }
 

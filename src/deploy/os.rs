@@ -6,7 +6,7 @@ use super::{DeployError, ETC, Inputs, load_balancer, network_manager};
 use crate::bundle::lock::LockedPackages;
 use crate::plan::Task;
 use crate::render::{self, os};
-use crate::spec::cluster::HostSpec;
+use crate::spec::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
 use crate::spec::{HostName, HostPath};
 use crate::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
 
@@ -106,20 +106,19 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     if let Some(step) = network_manager::step(inputs, host)? {
         task = task.step(step);
     }
-    let modules = render::text(
-        "modules",
-        &os::Modules {
-            modules: MODULES.to_vec(),
-        },
-    )?;
+    let modules = modules(inputs.cluster);
+    let text = os::Modules {
+        modules: modules.clone(),
+    };
+    let text = render::text("modules", &text)?;
     task = task
         .step(WriteFile::new(
             HostPath::parse("/etc/modules-load.d/kubexm.conf")?,
-            modules,
+            text,
         ))
         .step(
             RunScript::new("modules", "Load kernel modules", HAS_MODULES, LOAD_MODULES)
-                .arguments(MODULES),
+                .arguments(modules),
         );
     let mut settings: Vec<(String, String)> = SETTINGS
         .iter()
@@ -154,6 +153,15 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         });
     }
     Ok(task)
+}
+
+/// The modules that this cluster's nodes need.
+fn modules(cluster: &Cluster) -> Vec<&'static str> {
+    let proxy = match cluster.kubernetes.proxy_mode {
+        ProxyMode::Ipvs => &IPVS_MODULES[..],
+        ProxyMode::Iptables | ProxyMode::Nftables => &[],
+    };
+    MODULES.iter().chain(proxy).copied().collect()
 }
 
 /// The bundle's packages for what a host says that it is.

@@ -8,7 +8,7 @@ use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::oci::Puller;
-use super::own::Gatherer;
+use super::own::{Gatherer, of_yaml};
 use super::signatures::{Found, Policies};
 use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
@@ -67,10 +67,12 @@ impl Resolver<'_> {
             .partition(|file| file.component == "kubeadm");
         // Images need only kubeadm, which names them, and not all files.
         let images = async {
-            let files = self.files(first).await?;
+            let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
             let own = self.own(manifest).await?;
-            let images = self.images(manifest, &kubeadm, &own).await?;
+            let plugins = self.plugins(manifest).await?;
+            let images = self.images(manifest, &kubeadm, &own, &plugins).await?;
+            files.extend(plugins);
             Ok((files, kubeadm, own, images))
         };
         let ((mut files, kubeadm, own, images), others, packages) =
@@ -172,7 +174,7 @@ impl Resolver<'_> {
         }
         let members = match (locked, file.format) {
             (Some(locked), _) => locked.members.clone(),
-            (None, FileFormat::Binary) => Vec::new(),
+            (None, FileFormat::Binary | FileFormat::Manifest) => Vec::new(),
             (None, FileFormat::TarGz) => self.members(file, &digest).await?,
         };
         let signed = Signed {
@@ -311,11 +313,48 @@ impl Resolver<'_> {
         Ok(own)
     }
 
+    /// The manifests of network plugins that have one. They are the same for all architectures.
+    async fn plugins(&self, manifest: &Manifest) -> Result<Vec<LockedFile>, FetchError> {
+        let mut files = Vec::new();
+        for (plugin, version) in &manifest.network {
+            for arch in &manifest.architectures {
+                if let Some(file) = self.catalog.download(plugin, version, *arch)? {
+                    files.push(self.file(&file).await?);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// The images that the pods of a file's objects run.
+    async fn images_in(&self, file: &LockedFile) -> Result<Vec<ImageRef>, FetchError> {
+        let (cache, digest) = (self.http.cache().clone(), file.digest);
+        let wrong = |reason: String| FetchError::Content {
+            what: file.file_name.clone(),
+            reason,
+        };
+        let read =
+            tokio::task::spawn_blocking(move || std::fs::read_to_string(cache.path(&digest)));
+        let text = read
+            .await
+            .map_err(|error| wrong(error.to_string()))?
+            .map_err(|error| wrong(error.to_string()))?;
+        let read = of_yaml(&text, &file.file_name);
+        if read.documents == 0 || read.unreadable > 0 {
+            return Err(wrong(format!(
+                "{} has no manifest at {}",
+                file.component, file.url
+            )));
+        }
+        Ok(read.found.iter().filter_map(|found| found.sure()).collect())
+    }
+
     async fn images(
         &self,
         manifest: &Manifest,
         kubeadm: &[KubeadmFacts],
         own: &[LockedOwn],
+        plugins: &[LockedFile],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
         names.extend(
@@ -326,6 +365,14 @@ impl Resolver<'_> {
         names.extend(own.iter().flat_map(|own| own.images.iter().cloned()));
         for (name, version) in manifest.network.iter().chain(&manifest.load_balancer) {
             names.extend(self.catalog.images(name, version)?);
+        }
+        for (component, versions) in &manifest.components {
+            for version in versions {
+                names.extend(self.catalog.images(component, version)?);
+            }
+        }
+        for file in plugins {
+            names.extend(self.images_in(file).await?);
         }
         self.pull(names, &manifest.architectures).await
     }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ipnet::Ipv4Net;
+
 use super::{Command, Host, HostError};
 use crate::spec::Arch;
 
@@ -129,6 +131,18 @@ impl Facts {
         addresses.collect()
     }
 
+    /// Networks that it reaches without a gateway.
+    pub fn own_networks(&self) -> Vec<Ipv4Net> {
+        let networks = self.all("onlink").filter_map(|text| {
+            // The kernel prints addresses as numbers of this machine's byte order; both that kubexm
+            // knows have the lowest byte first.
+            let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
+            let (network, mask) = text.split_once(' ')?;
+            Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
+        });
+        networks.collect()
+    }
+
     /// TCP ports that something listens on.
     pub fn listening(&self) -> BTreeSet<u16> {
         self.all("listen")
@@ -151,12 +165,13 @@ mod tests {
     fn reads_what_a_host_prints() {
         let facts = Facts::parse(
             "arch=x86_64\nos_id=debian\nos_codename=\"trixie\"\naddress=10.0.0.1/24\naddress=fe80::1/64\n\
-             listen=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\nfree_/opt=77 /\nfree_/x=zz /\n",
+             onlink=0002000A 00FFFFFF\nonlink=zz 0\nlisten=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\nfree_/opt=77 /\nfree_/x=zz /\n",
         );
         assert_eq!(facts.arch(), Some(Arch::Amd64));
         let name = |id: &str, release: &str| (id.to_owned(), release.to_owned());
         assert_eq!(facts.releases(), [name("debian", "trixie")]);
         assert_eq!(facts.addresses().len(), 2);
+        assert_eq!(facts.own_networks(), ["10.0.2.0/24".parse().unwrap()]);
         assert_eq!(facts.listening().into_iter().collect::<Vec<_>>(), [6443]);
         assert_eq!(
             (facts.free("/opt"), facts.free("/x")),

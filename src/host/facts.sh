@@ -23,6 +23,12 @@ awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
   sed 's/\(....\)/\1:/g; s/:$//; s/^/address=/'
 echo "default_route=$(yes awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route)"
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
+# Networks that the host is on itself, destination and mask as the kernel prints them.
+awk 'FNR > 1 && $3 == "00000000" && $8 != "00000000" { print "onlink=" $2 " " $8 }' /proc/net/route 2>/dev/null | sort -u
+# Modules that are loaded, built in, or there to be loaded.
+for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do
+  echo "module_$module=$(yes sh -c '[ -d "/sys/module/$1" ] || grep -qs "/$1\.ko" "/lib/modules/$2/modules.builtin" "/lib/modules/$2/modules.dep"' sh "$module" "$(uname -r)")"
+done
 echo "systemd=$(yes test -d /run/systemd/system)"
 for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do
   echo "tool_$tool=$(yes command -v "$tool")"

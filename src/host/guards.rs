@@ -51,8 +51,8 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
         ports.push(tcp(10250));
         ports.extend(match cluster.network.plugin {
             NetworkPlugin::Flannel(FlannelBackend::Vxlan) => vec![udp(8472)],
-            NetworkPlugin::Calico => vec![tcp(179), udp(4789), tcp(5473)],
-            NetworkPlugin::Cilium => vec![udp(8472), tcp(4240)],
+            NetworkPlugin::Calico(_) => vec![tcp(179), udp(4789), tcp(5473)],
+            NetworkPlugin::Cilium(_) => vec![udp(8472), tcp(4240)],
             NetworkPlugin::Flannel(FlannelBackend::HostGw)
             | NetworkPlugin::Bridge
             | NetworkPlugin::None => Vec::new(),

@@ -1,5 +1,7 @@
 //! Everything that would make an install fail later, found before anything is touched.
 
+mod pods;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -100,6 +102,7 @@ pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer
         checker.disk_pressure();
         checker.system();
         checker.network();
+        checker.pods();
         checker.leftovers();
     }
     duplicates(facts, &mut findings);

@@ -45,3 +45,43 @@ pub struct CoreDns {
     /// The DNS service's address.
     pub dns_address: String,
 }
+
+/// The configuration of the caches.
+#[derive(Template)]
+#[template(path = "dns/node-local.Corefile")]
+pub struct NodeLocalCorefile {
+    /// DNS domain of services.
+    pub domain: String,
+    /// Where the cache listens.
+    pub address: String,
+    /// `address:port` that tells whether it lives.
+    pub health: String,
+    /// Who knows the cluster's names: the DNS service.
+    pub coredns: String,
+    /// Who is asked for all other names. Never empty.
+    pub forward: Vec<String>,
+    /// Domains that are asked elsewhere.
+    pub zones: Vec<Zone>,
+}
+
+/// NodeLocal DNSCache.
+#[derive(Template)]
+#[template(path = "dns/node-local.yaml")]
+pub struct NodeLocal {
+    /// Its Corefile.
+    pub corefile: String,
+    /// The cache's image.
+    pub image: String,
+    /// Where it listens.
+    pub address: String,
+    /// Whether it makes the interface with the address.
+    pub makes_interface: bool,
+}
+
+/// `/etc/systemd/system/kubexm-dns-address.service`.
+#[derive(Template)]
+#[template(path = "dns/kubexm-dns-address.service")]
+pub struct CacheAddress {
+    /// `address/prefix`.
+    pub address: String,
+}

@@ -183,7 +183,7 @@ pub struct OwnKubelet {
 #[derive(Template)]
 #[template(path = "kubeadm/kube-proxy.yaml")]
 pub struct KubeProxy {
-    /// `iptables` or `nftables`.
+    /// `iptables`, `nftables` or `ipvs`.
     pub mode: String,
     /// Pod network.
     pub pod_cidr: String,

@@ -15,6 +15,7 @@ pub mod kubernetes;
 pub mod load_balancer;
 pub mod merge;
 pub mod network;
+pub mod objects;
 pub mod os;
 pub mod registry;
 

@@ -80,7 +80,7 @@ fn roles(lock: &Lock) -> BTreeMap<Digest, Role> {
     }
     for file in &lock.files {
         let role = match file.format {
-            FileFormat::Binary => Role::File,
+            FileFormat::Binary | FileFormat::Manifest => Role::File,
             FileFormat::TarGz => Role::Archive,
         };
         roles.insert(file.digest, role);

@@ -33,6 +33,9 @@ pub struct WriteFile {
     pub content: Content,
     /// Whether `render` may show the text.
     pub secret: bool,
+    /// Whether a reset leaves the file to an earlier step, which knows when nothing needs it any
+    /// more; else the reset begins with what was done last.
+    pub removed_elsewhere: bool,
 }
 
 impl WriteFile {
@@ -43,6 +46,7 @@ impl WriteFile {
             mode: 0o644,
             content: Content::Text(text.into()),
             secret: false,
+            removed_elsewhere: false,
         }
     }
 
@@ -53,6 +57,7 @@ impl WriteFile {
             mode: 0o600,
             content: Content::Text(text.into()),
             secret: true,
+            removed_elsewhere: false,
         }
     }
 
@@ -61,6 +66,17 @@ impl WriteFile {
             Content::Text(text) => Ok(text.clone()),
             Content::Later { produce, .. } => produce(),
         }
+    }
+
+    /// Writes down how the file is taken back.
+    async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let prepare = Command::script(PREPARE, [self.path.to_string()]);
+        let printed = must(context, &format!("look at {}", self.path), prepare)
+            .await?
+            .text();
+        // The first record of a path tells its original state; a later one would tell ours.
+        let undo = undo_of(&self.path, &printed)?;
+        context.undo.record(&self.id(), undo.to_value()?).await
     }
 }
 
@@ -158,13 +174,9 @@ impl Step for WriteFile {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let text = self.text()?;
-        let prepare = Command::script(PREPARE, [self.path.to_string()]);
-        let printed = must(context, &format!("look at {}", self.path), prepare)
-            .await?
-            .text();
-        // The first record of a path tells its original state; a later one would tell ours.
-        let undo = undo_of(&self.path, &printed)?;
-        context.undo.record(&self.id(), undo.to_value()?).await?;
+        if !self.removed_elsewhere {
+            self.record(context).await?;
+        }
         let digest = Digest::of(text.as_bytes());
         let input = Input::Bytes(text.into_bytes());
         let output =

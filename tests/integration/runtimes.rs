@@ -6,119 +6,24 @@ use std::process::Command;
 use std::sync::Arc;
 
 use kubexm::bundle::Lock;
-use kubexm::bundle::lock::{
-    ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage, Member, PlatformManifest,
-};
 use kubexm::catalog::Catalog;
-use kubexm::deploy::{self, Certificates, Inputs, Machine};
-use kubexm::pki::Pair;
-use kubexm::spec::manifest::Manifest;
-use kubexm::spec::{self, Arch, Cluster, Digest, ImageRef, Version};
+use kubexm::deploy::{self, Inputs};
+use kubexm::spec::{self, Cluster, Version};
 use serde_json::Value;
 
+use crate::combinations::everything;
 use crate::example::InMemory;
 
 const KINDS: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
 const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
 const OWN: &str = "quay.example:8443/site/app:1";
 
-fn manifest(name: &str) -> Manifest {
-    let path = format!("{}/manifests/{name}", env!("CARGO_MANIFEST_DIR"));
-    spec::load_manifest(path.as_ref()).unwrap()
-}
-
-/// The lock of a bundle with all components of the two manifests that have runtimes; its content is made
-/// up, its names and versions are the catalog's.
+/// A lock with everything, and an image of the user's own.
 fn lock() -> Lock {
-    let (usual, others) = (
-        manifest("kubernetes-1.36.yaml"),
-        manifest("runtimes-1.36.yaml"),
-    );
-    let version = Version::new(1, 36, 3);
-    let programs = ["kubeadm", "kubelet", "kubectl"].map(|name| (name.to_owned(), version.clone()));
-    let components = usual.components.into_iter().chain(others.components);
-    let components = components.flat_map(|(name, versions)| {
-        versions
-            .into_iter()
-            .map(move |version| (name.clone(), version))
-    });
-    let wanted: BTreeSet<(String, Version)> = components.chain(programs).collect();
-    let images = [
-        "kube-apiserver:v1.36.3",
-        "kube-proxy:v1.36.3",
-        "pause:3.10.2",
-        "etcd:3.6.8-0",
-    ];
-    let listed: Vec<ImageRef> = images
-        .map(|name| format!("registry.k8s.io/{name}").parse().unwrap())
-        .to_vec();
-    let flannel = ["flannel:v0.28.4", "flannel-cni-plugin:v1.9.1-flannel1"];
-    let flannel = flannel.map(|name| format!("ghcr.io/flannel-io/{name}").parse().unwrap());
-    let all = listed
-        .iter()
-        .cloned()
-        .chain(flannel)
-        .chain([OWN.parse().unwrap()]);
-    let mut lock = Lock {
-        lock_version: Lock::VERSION,
-        name: "runtimes".into(),
-        kubernetes: vec![version.clone()],
-        architectures: vec![Arch::Amd64],
-        files: wanted
-            .iter()
-            .map(|(name, version)| file(name, version))
-            .collect(),
-        images: all.map(image).collect(),
-        packages: Vec::new(),
-        kubeadm: vec![KubeadmFacts {
-            version,
-            images: listed,
-            minimum_etcd: None,
-        }],
-        own: Vec::new(),
-    };
+    let mut lock = everything::lock(&[Version::new(1, 36, 3)]);
+    lock.images.push(everything::image(OWN.parse().unwrap()));
     lock.sort();
     lock
-}
-
-fn file(component: &str, version: &Version) -> LockedFile {
-    let catalog = Catalog::embedded().unwrap();
-    let file = catalog.download(component, version, Arch::Amd64);
-    let file = file.unwrap().unwrap();
-    let member = |path: &String| Member {
-        path: path.clone(),
-        size: 1,
-        digest: Digest::of(path.as_bytes()),
-    };
-    LockedFile {
-        component: component.to_owned(),
-        version: version.clone(),
-        arch: Arch::Amd64,
-        file_name: file.file_name,
-        url: file.url,
-        size: 1,
-        digest: Digest::of(component.as_bytes()),
-        checksum: ChecksumSource::Pinned,
-        format: file.format,
-        members: file.members.iter().map(member).collect(),
-    }
-}
-
-fn image(name: ImageRef) -> LockedImage {
-    let manifest = Descriptor {
-        media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
-        digest: Digest::of(name.to_string().as_bytes()),
-        size: 1,
-    };
-    LockedImage {
-        name,
-        manifest: manifest.clone(),
-        platforms: vec![PlatformManifest {
-            arch: Arch::Amd64,
-            manifest,
-            blobs: Vec::new(),
-        }],
-    }
 }
 
 fn cluster(kind: &str, settings: &str) -> Cluster {
@@ -132,30 +37,7 @@ fn cluster(kind: &str, settings: &str) -> Cluster {
 /// The plan in words, and every file of the first worker by its path.
 fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
     let lock = lock();
-    let pair = Pair {
-        certificate: "<certificate>\n".to_owned(),
-        key: "<key>\n".to_owned(),
-    };
-    let machine = Machine {
-        arch: Arch::Amd64,
-        releases: Vec::new(),
-        has_name_server: true,
-        is_node: false,
-    };
-    let machines = cluster
-        .hosts
-        .iter()
-        .map(|host| (host.name.clone(), machine.clone()));
-    let inputs = Inputs {
-        cluster,
-        lock: &lock,
-        blobs: Arc::new(InMemory::default()),
-        machines: machines.collect(),
-        certificates: Certificates {
-            ca: "<kubexm's CA>\n".to_owned(),
-            registry: pair,
-        },
-    };
+    let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
     let deployment = deploy::plan(&inputs).unwrap();
     let shown = kubexm::plan::show::show(&deployment.plan).unwrap();
     let files = deploy::rendered(&deployment.plan);

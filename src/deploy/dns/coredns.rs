@@ -26,16 +26,13 @@ pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
 }
 
 /// Has CoreDNS as the spec wants it, before its pods start.
-pub(super) fn configure(inputs: &Inputs<'_>) -> Result<Option<Task>, DeployError> {
-    let Some(first) = inputs.first() else {
-        return Ok(None);
-    };
+pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let task =
         Task::new("dns", "configure", &first.name).after([kubernetes::first_control_plane(first)]);
-    Ok(Some(match inputs.cluster.kubernetes.kind {
-        KubernetesKind::Kubeadm => adjust(inputs, task)?,
-        KubernetesKind::Binaries => deploy(inputs, first, task)?,
-    }))
+    match inputs.cluster.kubernetes.kind {
+        KubernetesKind::Kubeadm => adjust(inputs, task),
+        KubernetesKind::Binaries => deploy(inputs, first, task),
+    }
 }
 
 /// All of it, where nobody else deploys it.

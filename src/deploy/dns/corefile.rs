@@ -1,8 +1,10 @@
 //! What CoreDNS and the caches are configured with.
 
+use super::node_local;
 use crate::deploy::Inputs;
 use crate::render::{self, RenderError, dns};
 use crate::spec::NameServer;
+use crate::spec::cluster::{NodeLocal, Zone};
 
 /// Where CoreDNS' pods find the servers of their node.
 const NODES_SERVERS: &str = "/etc/resolv.conf";
@@ -36,7 +38,7 @@ fn forward(inputs: &Inputs<'_>) -> Vec<String> {
 
 fn zones(inputs: &Inputs<'_>) -> Vec<dns::Zone> {
     let zones = inputs.cluster.dns.zones.iter();
-    let zone = |zone: &crate::spec::cluster::Zone| dns::Zone {
+    let zone = |zone: &Zone| dns::Zone {
         name: zone.name.to_string(),
         servers: shown(&zone.servers),
     };
@@ -51,4 +53,23 @@ fn nodes_have_servers(inputs: &Inputs<'_>) -> bool {
     let nodes = inputs.cluster.nodes();
     let mut machines = nodes.iter().map(|host| inputs.machine(&host.name));
     machines.all(|machine| machine.has_name_server)
+}
+
+/// The caches' Corefile.
+pub(super) fn of_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String, RenderError> {
+    let coredns = inputs.cluster.network.dns_address.to_string();
+    let mut forward = forward(inputs);
+    if forward.is_empty() {
+        // Nobody knows names outside; CoreDNS is who says so.
+        forward.push(coredns.clone());
+    }
+    let template = dns::NodeLocalCorefile {
+        domain: inputs.cluster.kubernetes.dns_domain.clone(),
+        address: cache.address.to_string(),
+        health: node_local::health(cache.address).to_string(),
+        coredns,
+        forward,
+        zones: zones(inputs),
+    };
+    render::text("Corefile", &template)
 }

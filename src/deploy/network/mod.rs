@@ -1,12 +1,21 @@
 //! The pod network. A plugin is one file here, with its templates, and a line in [`of`].
 
+mod bridge;
+mod calico;
+mod cilium;
 mod flannel;
 
-use super::{DeployError, Inputs, KUBECTL, dns};
+use std::io::Read;
+
+use super::{DeployError, Inputs, dns};
 use crate::plan::{Task, TaskId};
+use crate::render::RenderError;
 use crate::spec::cluster::{HostSpec, NetworkPlugin};
-use crate::spec::{HostPath, ImageRef};
-use crate::steps::{RunScript, WriteFile};
+use crate::spec::{Digest, HostPath, ImageRef};
+use crate::steps::WriteFile;
+
+/// Calico's manifest has some 350 kB.
+const LARGEST_MANIFEST: u64 = 16 * 1024 * 1024;
 
 /// What the rest of a deployment asks of a network plugin.
 pub(super) trait Plugin {
@@ -15,6 +24,12 @@ pub(super) trait Plugin {
 
     /// What it needs and the bundle has not.
     fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String>;
+
+    /// Adds what a host needs before it is a node, such as how to take back what the plugin's pods
+    /// will leave on it.
+    fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        Ok(task)
+    }
 
     /// Tasks that bring it up; the last one is what nodes wait for.
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError>;
@@ -25,9 +40,9 @@ fn of(plugin: NetworkPlugin) -> Result<Option<Box<dyn Plugin>>, DeployError> {
     match plugin {
         NetworkPlugin::None => Ok(None),
         NetworkPlugin::Flannel(backend) => Ok(Some(Box::new(flannel::Flannel { backend }))),
-        NetworkPlugin::Calico | NetworkPlugin::Cilium | NetworkPlugin::Bridge => {
-            Err(DeployError::Unsupported(plugin.name()))
-        }
+        NetworkPlugin::Bridge => Ok(Some(Box::new(bridge::Bridge))),
+        NetworkPlugin::Calico(calico) => Ok(Some(Box::new(calico))),
+        NetworkPlugin::Cilium(cilium) => Ok(Some(Box::new(cilium))),
     }
 }
 
@@ -47,6 +62,23 @@ pub(super) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
     }
 }
 
+/// Adds to the task that prepares a host what the plugin needs there, where it will be a node.
+pub(super) fn prepare(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let is_node = inputs
+        .cluster
+        .nodes()
+        .iter()
+        .any(|node| node.name == host.name);
+    match of(inputs.cluster.network.plugin)? {
+        Some(plugin) if is_node => plugin.prepare(inputs, host, task),
+        _ => Ok(task),
+    }
+}
+
 /// Brings the plugin up.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     match (of(inputs.cluster.network.plugin)?, inputs.first()) {
@@ -58,17 +90,25 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
 /// A task that applies a manifest from the first control plane, once names can be resolved.
 fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{}/{name}.yaml", super::ETC))?;
-    let kubectl = KUBECTL;
-    let step = RunScript::new(
-        name,
-        format!("Apply the pod network {name}"),
-        &format!("{kubectl} diff -f \"$1\" >/dev/null 2>&1 || {{ echo differs; exit 1; }}"),
-        &format!("{kubectl} apply -f \"$1\" >/dev/null"),
-    );
+    let title = format!("Apply the pod network {name}");
     Ok(Task::new("network", name, &first.name)
         .after([dns::configured(&first.name)])
         .step(WriteFile::new(path.clone(), text))
-        .step(step.arguments([path.as_str()])))
+        .step(super::manifest::apply(name, title, path.as_str())))
+}
+
+/// A manifest that the bundle carries, as it came.
+fn of_bundle(
+    inputs: &Inputs<'_>,
+    what: &'static str,
+    digest: &Digest,
+) -> Result<String, RenderError> {
+    let blob = inputs.blobs.open(digest);
+    let blob = blob.map_err(|error| RenderError::new(what, error))?;
+    let mut text = String::new();
+    let read = blob.take(LARGEST_MANIFEST).read_to_string(&mut text);
+    read.map_err(|error| RenderError::new(what, error))?;
+    Ok(text)
 }
 
 /// Tasks after which pods have a network; none where the user brings his own.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub use images::Found;
+pub use images::{Found, of_yaml};
 use serde_json::Value;
 use url::Url;
 

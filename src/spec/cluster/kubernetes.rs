@@ -81,11 +81,16 @@ string_value!(KubernetesKind);
 pub enum ProxyMode {
     /// iptables.
     Iptables,
-    /// nftables, since Kubernetes 1.31 without a feature gate.
+    /// nftables: since Kubernetes 1.29 behind a feature gate, since 1.31 without.
     Nftables,
-    /// IPVS.
+    /// IPVS: deprecated since Kubernetes 1.35.
     Ipvs,
 }
+
+/// What kube-proxy's IPVS mode needs of the kernel
+/// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-mode-ipvs>), with the
+/// schedulers that it offers first.
+pub const IPVS_MODULES: [&str; 4] = ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 
 impl ProxyMode {
     /// kube-proxy's own name.
@@ -95,6 +100,18 @@ impl ProxyMode {
             Self::Nftables => "nftables",
             Self::Ipvs => "ipvs",
         }
+    }
+}
+
+impl Kubernetes {
+    /// kube-proxy's feature gates: the user's, and the one that its mode needs in this version
+    /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
+    pub fn proxy_feature_gates(&self) -> BTreeMap<String, bool> {
+        let mut gates = self.kube_proxy.feature_gates.clone();
+        if self.proxy_mode == ProxyMode::Nftables && self.version < Version::new(1, 31, 0) {
+            gates.entry("NFTablesProxyMode".to_owned()).or_insert(true);
+        }
+        gates
     }
 }
 

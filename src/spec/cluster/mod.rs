@@ -19,9 +19,11 @@ use super::{HostName, PublicKey};
 pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Secret, Taint};
-pub use kubernetes::{Component, Kubernetes, KubernetesKind, ProxyMode};
+pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, KubernetesKind, ProxyMode};
 pub use load_balancer::{Endpoint, LoadBalancer, Proxy, ProxyRun};
-pub use network::{FlannelBackend, Network, NetworkPlugin};
+pub use network::{
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
+};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin};
 pub use runtime::{Runtime, RuntimeKind};
 

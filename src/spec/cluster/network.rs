@@ -21,9 +21,9 @@ pub enum NetworkPlugin {
     /// flannel.
     Flannel(FlannelBackend),
     /// Calico.
-    Calico,
+    Calico(Calico),
     /// Cilium.
-    Cilium,
+    Cilium(Cilium),
     /// A bridge on each node, with routes to the others' pods: all hosts on one layer-2 network.
     Bridge,
     /// None: nodes stay NotReady until the user installs one.
@@ -39,13 +39,68 @@ pub enum FlannelBackend {
     HostGw,
 }
 
+/// Calico's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calico {
+    /// How packets go from node to node.
+    pub encapsulation: Encapsulation,
+    /// Bytes of a pod's largest packet; `None` leaves it to Calico to find out.
+    pub mtu: Option<u16>,
+}
+
+/// Cilium's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cilium {
+    /// How packets go from node to node.
+    pub routing: CiliumRouting,
+    /// Bytes of a pod's largest packet; `None` leaves it to Cilium to find out.
+    pub mtu: Option<u16>,
+}
+
+/// How Cilium carries packets from node to node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CiliumRouting {
+    /// VXLAN: works over any network.
+    Vxlan,
+    /// Geneve: works over any network.
+    Geneve,
+    /// Plain routes: all hosts on one layer-2 network.
+    Native,
+}
+
+impl CiliumRouting {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Vxlan, Self::Geneve, Self::Native];
+
+    /// Its name in `cluster.yaml`; of a tunnel, Cilium's own, too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::Native => "native",
+        }
+    }
+}
+
+/// How Calico carries packets from node to node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// VXLAN: works over any network.
+    Vxlan,
+    /// IP in IP, with BGP between nodes.
+    Ipip,
+    /// Plain routes, with BGP between nodes: all hosts on one layer-2 network, or routers that
+    /// speak BGP.
+    None,
+}
+
 impl NetworkPlugin {
     /// Its name in `cluster.yaml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flannel(_) => "flannel",
-            Self::Calico => "calico",
-            Self::Cilium => "cilium",
+            Self::Calico(_) => "calico",
+            Self::Cilium(_) => "cilium",
             Self::Bridge => "bridge",
             Self::None => "none",
         }

@@ -34,6 +34,9 @@ pub(super) fn read_kubernetes(
     let scheduler = read_component(&fields, "scheduler");
     let kubelet = read_component(&fields, "kubelet");
     let (kube_proxy, proxy_mode) = read_kube_proxy(&fields);
+    if let Some(version) = &version {
+        check_proxy_mode(&fields, version, proxy_mode);
+    }
     let ignore_preflight_errors = fields.section("kubeadm").map_or_else(Vec::new, |kubeadm| {
         let names = kubeadm.values("ignorePreflightErrors");
         kubeadm.finish();
@@ -73,6 +76,19 @@ fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
         let message = format!("the bundle lacks Kubernetes v{version}");
         let path = fields.path("version");
         fields.reader().problem(node, &path, message, Some(&hint));
+    }
+}
+
+/// Whether this version's kube-proxy has the mode.
+fn check_proxy_mode(fields: &Fields<'_>, version: &Version, mode: ProxyMode) {
+    if mode != ProxyMode::Nftables || *version >= Version::new(1, 29, 0) {
+        return;
+    }
+    if let Some(node) = fields.at("kubeProxy.mode") {
+        let message = format!("is nftables, which kube-proxy {version} does not have");
+        let hint = "take iptables, or Kubernetes 1.29 or newer";
+        let path = fields.path("kubeProxy.mode");
+        fields.reader().problem(node, &path, message, Some(hint));
     }
 }
 
@@ -161,7 +177,7 @@ pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> (Component, ProxyMode)
         || (empty_component(), ProxyMode::Iptables),
         |fields| {
             let component = component_fields(&fields);
-            let mode = match fields.choice("mode", &["iptables", "nftables"], &["ipvs"]) {
+            let mode = match fields.choice("mode", &["iptables", "nftables", "ipvs"], &[]) {
                 Some("nftables") => ProxyMode::Nftables,
                 Some("ipvs") => ProxyMode::Ipvs,
                 _ => ProxyMode::Iptables,

@@ -2,27 +2,16 @@
 
 use ipnet::IpNet;
 
-use crate::spec::cluster::{FlannelBackend, HostSpec, Network, NetworkPlugin};
+use crate::spec::cluster::{
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, Network, NetworkPlugin,
+};
 use crate::spec::reader::{Fields, Reader};
 use crate::spec::yaml::Node;
 
 pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Network> {
     let reader = spec.reader();
     let fields = spec.section("network");
-    let mut plugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
-    if let Some(fields) = &fields {
-        let later = ["calico", "cilium", "bridge", "kube-ovn"];
-        if fields.choice("plugin", &["flannel", "none"], &later) == Some("none") {
-            plugin = NetworkPlugin::None;
-        }
-        if let Some(flannel) = fields.section("flannel") {
-            let backend = flannel.choice("backend", &["vxlan", "host-gw"], &["wireguard", "ipip"]);
-            if backend == Some("host-gw") && plugin != NetworkPlugin::None {
-                plugin = NetworkPlugin::Flannel(FlannelBackend::HostGw);
-            }
-            flannel.finish();
-        }
-    }
+    let plugin = fields.as_ref().map_or(FLANNEL, read_plugin);
     let cidr = |name: &'static str, default: &str| -> Option<IpNet> {
         let node = fields.as_ref().and_then(|fields| fields.get(name));
         let Some(node) = node else {
@@ -51,6 +40,9 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
         check_networks(reader, at, pods, services, hosts);
     }
     if let Some(fields) = fields {
+        if let Some(pods) = pods {
+            check_family(&fields, plugin, pods);
+        }
         fields.finish();
     }
     let dns_address = services?.hosts().nth(9)?;
@@ -60,6 +52,90 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
         service_cidr: services?.to_string(),
         dns_address,
     })
+}
+
+const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
+
+/// The plugin with its settings. Those of other plugins may stand there, too.
+fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
+    let taken = ["flannel", "calico", "cilium", "bridge", "none"];
+    let backend = network
+        .section("flannel")
+        .map_or(FlannelBackend::Vxlan, read_flannel);
+    let calico = read_calico(network.section("calico"));
+    let cilium = read_cilium(network.section("cilium"));
+    match network.choice("plugin", &taken, &["kube-ovn"]) {
+        Some("cilium") => NetworkPlugin::Cilium(cilium),
+        Some("calico") => NetworkPlugin::Calico(calico),
+        Some("bridge") => NetworkPlugin::Bridge,
+        Some("none") => NetworkPlugin::None,
+        _ => NetworkPlugin::Flannel(backend),
+    }
+}
+
+fn read_flannel(fields: Fields<'_>) -> FlannelBackend {
+    let backend = fields.choice("backend", &["vxlan", "host-gw"], &["wireguard", "ipip"]);
+    fields.finish();
+    match backend {
+        Some("host-gw") => FlannelBackend::HostGw,
+        _ => FlannelBackend::Vxlan,
+    }
+}
+
+fn read_calico(fields: Option<Fields<'_>>) -> Calico {
+    let mut calico = Calico {
+        encapsulation: Encapsulation::Vxlan,
+        mtu: None,
+    };
+    if let Some(fields) = fields {
+        calico.encapsulation = match fields.choice("encapsulation", &["vxlan", "ipip", "none"], &[])
+        {
+            Some("ipip") => Encapsulation::Ipip,
+            Some("none") => Encapsulation::None,
+            _ => Encapsulation::Vxlan,
+        };
+        calico.mtu = read_mtu(&fields);
+        fields.finish();
+    }
+    calico
+}
+
+fn read_cilium(fields: Option<Fields<'_>>) -> Cilium {
+    let mut cilium = Cilium {
+        routing: CiliumRouting::Vxlan,
+        mtu: None,
+    };
+    if let Some(fields) = fields {
+        let names = CiliumRouting::ALL.map(CiliumRouting::name);
+        let name = fields.choice("routing", &names, &[]);
+        let mut all = CiliumRouting::ALL.into_iter();
+        let given = all.find(|routing| Some(routing.name()) == name);
+        cilium.routing = given.unwrap_or(CiliumRouting::Vxlan);
+        cilium.mtu = read_mtu(&fields);
+        fields.finish();
+    }
+    cilium
+}
+
+/// From the least that IPv6 allows to a jumbo frame.
+fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
+    let mtu = fields.number("mtu", 1280, 9216)?;
+    u16::try_from(mtu).ok()
+}
+
+/// What kubexm changes in the manifests of these plugins is IPv4's.
+fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpNet) {
+    let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
+    if let (true, IpNet::V6(_), Some(node)) = (by_project, pods, fields.get("plugin")) {
+        let hint = "take an IPv4 podCIDR, or another plugin";
+        let message = format!(
+            "is {}, which is installed for IPv4 only so far",
+            plugin.name()
+        );
+        fields
+            .reader()
+            .problem(node, "spec.network.plugin", message, Some(hint));
+    }
 }
 
 pub(super) fn check_networks(

@@ -108,6 +108,7 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
         digest: Digest::of(format!("{name} {version}").as_bytes()),
         checksum: ChecksumSource::Pinned,
         format: download.format,
+        signature: None,
         members: match download.format {
             FileFormat::TarGz => download.members.iter().map(member).collect(),
             _ => Vec::new(),
@@ -115,7 +116,8 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
     }
 }
 
-fn image(name: ImageRef) -> LockedImage {
+/// An image that nothing is in.
+pub fn image(name: ImageRef) -> LockedImage {
     let manifest = descriptor(&name.to_string());
     LockedImage {
         platforms: vec![PlatformManifest {

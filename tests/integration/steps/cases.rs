@@ -147,6 +147,7 @@ pub fn cases() -> Vec<Case> {
                     produce: Arc::new(|| Ok("k".to_owned())),
                 },
                 secret: true,
+                removed_elsewhere: false,
             }),
             |_| {},
             |host| host.set_mode("/etc/key", 0o644),

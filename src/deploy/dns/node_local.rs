@@ -1,0 +1,104 @@
+//! NodeLocal DNSCache: a cache on every node, which the kubelet gives to pods as their name server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::corefile;
+use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, manifest, traces};
+use crate::plan::Task;
+use crate::render::{self, dns};
+use crate::spec::cluster::{CacheInterface, NodeLocal};
+use crate::spec::{HostPath, ImageRef};
+use crate::steps::{ManageUnit, WaitFor, WriteFile};
+
+const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
+
+/// The cache takes back its device and its rules when it is asked to end; at a reset it is not.
+const REMOVE: &str = r#"
+ip link del nodelocaldns 2>/dev/null || :
+for save in iptables ip6tables; do
+  command -v $save >/dev/null || continue
+  for table in raw filter; do
+    $save -t $table -S 2>/dev/null | grep 'NodeLocal DNS Cache' | sed 's/^-A/-D/' |
+      while read -r rule; do eval "$save -t $table $rule" || :; done
+  done
+done
+"#;
+
+/// The cache's image, out of what the bundle has.
+pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
+    let mut images = inputs.lock.images.iter().map(|image| &image.name);
+    images
+        .find(|image| image.repository() == "dns/k8s-dns-node-cache")
+        .cloned()
+}
+
+/// What a node needs before the cache runs on it.
+pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError> {
+    let task = task.step(traces::note(
+        "node-local-dns",
+        "the DNS cache's rules",
+        REMOVE,
+    ));
+    if cache.interface == CacheInterface::Dummy {
+        return Ok(task);
+    }
+    let bits = if cache.address.is_ipv4() { 32 } else { 128 };
+    let unit = dns::CacheAddress {
+        address: format!("{}/{bits}", cache.address),
+    };
+    let path = HostPath::parse(&format!("/etc/systemd/system/{ADDRESS_UNIT}"))?;
+    let text = render::text("DNS cache address unit", &unit)?;
+    Ok(task
+        .step(WriteFile::new(path.clone(), text))
+        .step(ManageUnit {
+            name: ADDRESS_UNIT.to_owned(),
+            files: vec![path],
+            start: true,
+        }))
+}
+
+/// Deploys the caches.
+pub(super) fn deploy(
+    inputs: &Inputs<'_>,
+    cache: &NodeLocal,
+    task: Task,
+) -> Result<Task, DeployError> {
+    let image = image(inputs).ok_or_else(|| DeployError::Incomplete(super::lacking(inputs)))?;
+    let text = render::text(
+        "NodeLocal DNSCache",
+        &dns::NodeLocal {
+            corefile: corefile::of_cache(inputs, cache)?,
+            image: image.to_string(),
+            address: cache.address.to_string(),
+            makes_interface: cache.interface == CacheInterface::Dummy,
+        },
+    )?;
+    let path = HostPath::parse(&format!("{ETC}/node-local-dns.yaml"))?;
+    let title = "Deploy the nodes' DNS caches";
+    Ok(task
+        .step(WriteFile::new(path.clone(), text))
+        .step(manifest::apply("node-local-dns", title, path.as_str())))
+}
+
+/// Pods resolve nothing before the cache on their node is ready.
+pub(super) fn wait() -> WaitFor {
+    WaitFor {
+        title: "Wait until every node has its DNS cache".to_owned(),
+        script: format!(
+            "{KUBECTL} -n kube-system rollout status daemonset/node-local-dns --watch=false | grep 'successfully rolled out' || \
+             {{ echo \"not all are ready\"; exit 1; }}"
+        ),
+        arguments: Vec::new(),
+        at_most: Duration::from_secs(180),
+        diagnosis: format!(
+            "{KUBECTL} -n kube-system describe pods -l k8s-app=node-local-dns | tail -n 30; \
+             {KUBECTL} -n kube-system logs -l k8s-app=node-local-dns --tail=10"
+        ),
+    }
+}
+
+/// Where the cache says that it lives.
+pub(super) fn health(address: IpAddr) -> SocketAddr {
+    SocketAddr::new(address, 8080)
+}

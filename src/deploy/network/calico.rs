@@ -1,0 +1,229 @@
+//! Calico: the project's own manifest, which the bundle carries, fitted to the cluster.
+
+use super::Plugin;
+use crate::deploy::{DeployError, Inputs, traces};
+use crate::plan::Task;
+use crate::render::RenderError;
+use crate::render::objects::{Objects, set_variable};
+use crate::spec::ImageRef;
+use crate::spec::cluster::{Calico, Encapsulation, HostSpec, ProxyMode};
+use crate::steps::OwnFolders;
+
+/// The manifest's name in the catalog.
+const COMPONENT: &str = "calico";
+
+const FOLDERS: [&str; 4] = [
+    "/var/lib/calico",
+    "/var/log/calico",
+    "/run/calico",
+    "/run/nodeagent",
+];
+/// What calico-node leaves on its host: devices, routes of its own protocol, rules, sets.
+const REMOVE: &str = r#"
+for link in vxlan.calico vxlan-v6.calico wireguard.cali wg-v6.cali; do
+  ip link del "$link" 2>/dev/null || :
+done
+for link in /sys/class/net/cali*; do
+  [ ! -e "$link" ] || ip link del "${link##*/}" 2>/dev/null || :
+done
+[ ! -e /sys/class/net/tunl0 ] || { ip addr flush dev tunl0; ip link set tunl0 down; }
+for protocol in bird 80; do
+  ip route flush proto "$protocol" 2>/dev/null || :
+  ip -6 route flush proto "$protocol" 2>/dev/null || :
+done
+for save in iptables ip6tables; do
+  command -v $save >/dev/null || continue
+  for table in filter nat mangle raw; do
+    $save -t $table -S 2>/dev/null | grep -E '^-A' | grep 'cali' | sed 's/^-A/-D/' |
+      while read -r rule; do eval "$save -t $table $rule" 2>/dev/null || :; done
+    $save -t $table -S 2>/dev/null | sed -n 's/^-N \(cali.*\)/\1/p' |
+      while read -r chain; do $save -t $table -F "$chain"; $save -t $table -X "$chain" || :; done
+  done
+done
+if command -v nft >/dev/null; then
+  for family in ip ip6; do nft delete table $family calico 2>/dev/null || :; done
+fi
+if command -v ipset >/dev/null; then
+  ipset list -n 2>/dev/null | grep '^cali' | while read -r set; do ipset destroy "$set" || :; done
+fi
+"#;
+
+impl Plugin for Calico {
+    fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
+        let images = inputs.lock.images.iter().map(|image| &image.name);
+        images
+            .filter(|image| image.repository().starts_with("calico/"))
+            .cloned()
+            .collect()
+    }
+
+    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        match inputs
+            .lock
+            .files
+            .iter()
+            .any(|file| file.component == COMPONENT)
+        {
+            true => Vec::new(),
+            false => {
+                vec!["the network plugin calico (spec.network.calico of the manifest)".to_owned()]
+            }
+        }
+    }
+
+    fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        Ok(task
+            .step(OwnFolders::new(
+                "calico-folders",
+                "Calico's folders",
+                &FOLDERS,
+            )?)
+            .step(traces::note(
+                "calico",
+                "Calico's devices, routes and rules",
+                REMOVE,
+            )))
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
+        let file = inputs.file(COMPONENT, &first.name)?;
+        let upstream = super::of_bundle(inputs, "calico", &file.digest)?;
+        let text = self.fitted(&upstream, inputs)?;
+        Ok(vec![super::manifest("calico", first, text)?])
+    }
+}
+
+impl Calico {
+    /// The manifest with the cluster's pod network
+    /// (<https://docs.tigera.io/calico/latest/reference/configure-calico-node>).
+    fn fitted(&self, manifest: &str, inputs: &Inputs<'_>) -> Result<String, RenderError> {
+        let mut objects = Objects::parse("calico", manifest)?;
+        objects.drop_descriptions();
+        let data = &mut objects.object("ConfigMap", "calico-config")?["data"];
+        data["calico_backend"] = self.backend().into();
+        if let Some(mtu) = self.mtu {
+            data["veth_mtu"] = mtu.to_string().into();
+        }
+        let node = objects.container("DaemonSet", "calico-node", "calico-node")?;
+        let [ipip, vxlan] = match self.encapsulation {
+            Encapsulation::Vxlan => ["Never", "Always"],
+            Encapsulation::Ipip => ["Always", "Never"],
+            Encapsulation::None => ["Never", "Never"],
+        };
+        let mut variables = vec![
+            (
+                "CALICO_IPV4POOL_CIDR",
+                inputs.cluster.network.pod_cidr.as_str(),
+            ),
+            ("CALICO_IPV4POOL_IPIP", ipip),
+            ("CALICO_IPV4POOL_VXLAN", vxlan),
+            // Hosts have other networks, too: the cluster's is the one that nodes were told.
+            ("IP_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
+        ];
+        if inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables {
+            variables.push(("FELIX_NFTABLESMODE", "Enabled"));
+        }
+        for (name, value) in variables {
+            set_variable(node, name, value);
+        }
+        if self.backend() != "bird" {
+            for probe in ["livenessProbe", "readinessProbe"] {
+                let command = node[probe]["exec"]["command"].as_array_mut();
+                let without = |words: &mut Vec<serde_json::Value>| {
+                    words.retain(|word| {
+                        !word.as_str().is_some_and(|word| word.starts_with("-bird-"))
+                    });
+                };
+                command.map(without);
+            }
+        }
+        objects.text()
+    }
+
+    /// Who tells nodes of each other's pods: BGP where packets or their routes want it.
+    fn backend(&self) -> &'static str {
+        match self.encapsulation {
+            Encapsulation::Vxlan => "vxlan",
+            Encapsulation::Ipip | Encapsulation::None => "bird",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::deploy::example::{cluster, file_of, with_inputs};
+
+    /// As Calico's own, in what kubexm changes and relies on.
+    const UPSTREAM: &str = r#"
+# Calico
+kind: ConfigMap
+apiVersion: v1
+metadata: {name: calico-config, namespace: kube-system}
+data: {typha_service_name: "none", calico_backend: "bird", veth_mtu: "0"}
+---
+kind: DaemonSet
+apiVersion: apps/v1
+metadata: {name: calico-node, namespace: kube-system}
+spec:
+  template:
+    spec:
+      containers:
+        - name: calico-node
+          image: quay.io/calico/node:v3.31.2
+          env:
+            - {name: CALICO_IPV4POOL_IPIP, value: "Always"}
+            - name: FELIX_VXLANMTU
+              valueFrom: {configMapKeyRef: {name: calico-config, key: veth_mtu}}
+          livenessProbe: {exec: {command: [/bin/calico-node, -felix-live, -bird-live]}}
+          readinessProbe: {exec: {command: [/bin/calico-node, -felix-ready, -bird-ready]}}
+"#;
+
+    fn rendered(sections: &str) -> Vec<serde_json::Value> {
+        let cluster = cluster("kubeProxy: {mode: nftables}", sections);
+        let images = ["quay.io/calico/node:v3.31.2"];
+        let text = with_inputs(&cluster, &images, UPSTREAM, |inputs| {
+            file_of(inputs, "node1", "/etc/kubexm/calico.yaml").unwrap()
+        });
+        serde_saphyr::from_multiple(&text).unwrap()
+    }
+
+    #[test]
+    fn the_projects_manifest_is_fitted_to_the_cluster() {
+        let objects =
+            rendered("network: {plugin: calico, podCIDR: 10.1.0.0/16, calico: {mtu: 1400}}");
+        let data = &objects[0]["data"];
+        assert_eq!(
+            (&data["calico_backend"], &data["veth_mtu"]),
+            (&"vxlan".into(), &"1400".into())
+        );
+        let node = &objects[1]["spec"]["template"]["spec"]["containers"][0];
+        let variables: Vec<String> = node["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                format!(
+                    "{}={}",
+                    one["name"].as_str().unwrap(),
+                    one["value"].as_str().unwrap_or("…")
+                )
+            })
+            .collect();
+        assert_eq!(
+            variables.join(" "),
+            "CALICO_IPV4POOL_IPIP=Never FELIX_VXLANMTU=… \
+            CALICO_IPV4POOL_CIDR=10.1.0.0/16 CALICO_IPV4POOL_VXLAN=Always \
+            IP_AUTODETECTION_METHOD=kubernetes-internal-ip FELIX_NFTABLESMODE=Enabled"
+        );
+        let probe = serde_json::json!(["/bin/calico-node", "-felix-ready"]);
+        assert_eq!(node["readinessProbe"]["exec"]["command"], probe);
+    }
+
+    #[test]
+    fn bgp_runs_where_packets_go_by_routes() {
+        let objects = rendered("network: {plugin: calico, calico: {encapsulation: none}}");
+        assert_eq!(objects[0]["data"]["calico_backend"], "bird");
+        let node = &objects[1]["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(node["livenessProbe"]["exec"]["command"][2], "-bird-live");
+    }
+}

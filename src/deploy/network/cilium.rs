@@ -1,0 +1,168 @@
+//! Cilium: a manifest that `helm template` made of the project's chart on the connected side and that
+//! the bundle carries as one of the user's own, fitted to the cluster. There is no Helm behind the gap,
+//! and a chart says nothing without it.
+
+use serde_json::Value;
+
+use super::Plugin;
+use crate::deploy::{DeployError, Inputs, traces};
+use crate::plan::Task;
+use crate::render::RenderError;
+use crate::render::objects::Objects;
+use crate::spec::ImageRef;
+use crate::spec::cluster::{Cilium, CiliumRouting, HostSpec};
+use crate::spec::own::OwnKind;
+use crate::steps::OwnFolders;
+
+/// The manifest's name in `spec.manifests` of the bundle's.
+const FILE: &str = "cilium.yaml";
+
+const FOLDERS: [&str; 3] = [
+    "/run/cilium",
+    "/var/lib/cilium",
+    "/etc/sysctl.d/99-zzz-override_cilium.conf",
+];
+/// What the agent leaves on its host: devices, programs in the kernel, rules.
+const REMOVE: &str = r#"
+for link in cilium_vxlan cilium_geneve cilium_host cilium_net; do
+  ip link del "$link" 2>/dev/null || :
+done
+for link in /sys/class/net/lxc*; do
+  [ ! -e "$link" ] || ip link del "${link##*/}" 2>/dev/null || :
+done
+rm -rf /sys/fs/bpf/cilium /sys/fs/bpf/tc
+if command -v tc >/dev/null; then
+  for link in /sys/class/net/*; do
+    ! tc filter show dev "${link##*/}" ingress 2>/dev/null | grep -q cil_ ||
+      tc qdisc del dev "${link##*/}" clsact || :
+  done
+fi
+for table in 2004 2005; do
+  while ip rule del lookup $table 2>/dev/null; do :; done
+  ip route flush table $table 2>/dev/null || :
+done
+for save in iptables ip6tables; do
+  command -v $save >/dev/null || continue
+  for table in filter nat mangle raw; do
+    $save -t $table -S 2>/dev/null | grep -E '^-A' | grep CILIUM | sed 's/^-A/-D/' |
+      while read -r rule; do eval "$save -t $table $rule" 2>/dev/null || :; done
+    $save -t $table -S 2>/dev/null | sed -n 's/^-N \(\(OLD_\)\?CILIUM.*\)/\1/p' |
+      while read -r chain; do $save -t $table -F "$chain"; $save -t $table -X "$chain" || :; done
+  done
+done
+"#;
+
+impl Plugin for Cilium {
+    fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
+        manifest(inputs).map_or_else(Vec::new, |own| own.images.clone())
+    }
+
+    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        match manifest(inputs) {
+            Some(_) => Vec::new(),
+            None => vec![format!(
+                "the network plugin cilium: make {FILE} with `helm template cilium cilium/cilium \
+                 --namespace kube-system --set hubble.enabled=false`, and name it in spec.manifests"
+            )],
+        }
+    }
+
+    fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+        Ok(task
+            .step(OwnFolders::new(
+                "cilium-folders",
+                "Cilium's folders",
+                &FOLDERS,
+            )?)
+            .step(traces::note(
+                "cilium",
+                "Cilium's devices, programs and rules",
+                REMOVE,
+            )))
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
+        let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.lacking(inputs)))?;
+        let upstream = super::of_bundle(inputs, "cilium", &own.digest)?;
+        let text = self.fitted(&upstream, &inputs.cluster.network.pod_cidr)?;
+        Ok(vec![super::manifest("cilium", first, text)?])
+    }
+}
+
+/// The user's manifest of this name.
+fn manifest<'a>(inputs: &'a Inputs<'_>) -> Option<&'a crate::bundle::own::LockedOwn> {
+    let mut own = inputs.lock.own.iter();
+    own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
+}
+
+impl Cilium {
+    /// The manifest with the cluster's pod network
+    /// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>). Nodes' pods have the
+    /// addresses that the controller manager gives them, and services are kube-proxy's.
+    fn fitted(&self, manifest: &str, pod_cidr: &str) -> Result<String, RenderError> {
+        let mut objects = Objects::parse("cilium", manifest)?;
+        objects.drop_descriptions();
+        let data = &mut objects.object("ConfigMap", "cilium-config")?["data"];
+        let mut set = |name: &str, value: &str| data[name] = Value::from(value);
+        set("ipam", "kubernetes");
+        set("k8s-require-ipv4-pod-cidr", "true");
+        set("kube-proxy-replacement", "false");
+        match self.routing {
+            CiliumRouting::Vxlan | CiliumRouting::Geneve => {
+                set("routing-mode", "tunnel");
+                set("tunnel-protocol", self.routing.name());
+            }
+            CiliumRouting::Native => {
+                set("routing-mode", "native");
+                set("auto-direct-node-routes", "true");
+                set("ipv4-native-routing-cidr", pod_cidr);
+            }
+        }
+        if let Some(mtu) = self.mtu {
+            set("mtu", &mtu.to_string());
+        }
+        objects.text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPSTREAM: &str = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: cilium-config, namespace: kube-system}
+data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "true", debug: "false"}
+"#;
+
+    fn data(routing: CiliumRouting, mtu: Option<u16>) -> Value {
+        let cilium = Cilium { routing, mtu };
+        let text = cilium.fitted(UPSTREAM, "10.1.0.0/16").unwrap();
+        let object: Value = serde_saphyr::from_str(&text).unwrap();
+        object["data"].clone()
+    }
+
+    #[test]
+    fn the_charts_manifest_is_fitted_to_the_cluster() {
+        let wanted = serde_json::json!({
+            "ipam": "kubernetes", "routing-mode": "tunnel", "kube-proxy-replacement": "false",
+            "debug": "false", "k8s-require-ipv4-pod-cidr": "true", "tunnel-protocol": "geneve",
+            "mtu": "1400",
+        });
+        assert_eq!(data(CiliumRouting::Geneve, Some(1400)), wanted);
+        let native = data(CiliumRouting::Native, None);
+        assert_eq!(native["routing-mode"], "native");
+        assert_eq!(native["ipv4-native-routing-cidr"], "10.1.0.0/16");
+    }
+
+    #[test]
+    fn a_bundle_without_the_manifest_is_told_how_to_make_it() {
+        use crate::deploy::example::{cluster, with_inputs};
+        let cluster = cluster("", "network: {plugin: cilium}");
+        let error = with_inputs(&cluster, &[], "", |inputs| {
+            crate::deploy::plan(inputs).err().unwrap().to_string()
+        });
+        assert!(error.contains("helm template cilium") && error.contains("spec.manifests"));
+    }
+}

@@ -1,0 +1,180 @@
+//! Kubernetes objects of a project's own manifest, changed where a cluster is not the project's
+//! default.
+
+use serde_json::{Value, json};
+
+use super::RenderError;
+
+/// The objects of a manifest, in its order.
+pub struct Objects {
+    what: &'static str,
+    list: Vec<Value>,
+}
+
+impl Objects {
+    /// Reads a manifest; `what` is its name in errors.
+    ///
+    /// # Errors
+    /// It is no YAML, or has something in it that is no object.
+    pub fn parse(what: &'static str, text: &str) -> Result<Self, RenderError> {
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 1_000_000, max_events: 3_000_000, max_total_scalar_bytes: 32 * 1024 * 1024, max_documents: 4096 },
+            with_snippet: false,
+        };
+        let mut list: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|error| RenderError::new(what, error))?;
+        list.retain(|object| !object.is_null());
+        if let Some(other) = list.iter().find(|object| !object["kind"].is_string()) {
+            let words: String = other.to_string().chars().take(60).collect();
+            return Err(RenderError::new(
+                what,
+                format!("'{words}' is no object of Kubernetes"),
+            ));
+        }
+        Ok(Self { what, list })
+    }
+
+    /// The object of a kind and name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn object(&mut self, kind: &str, name: &str) -> Result<&mut Value, RenderError> {
+        let is = |object: &&mut Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        let missing = RenderError::new(self.what, format!("its manifest has no {kind} {name}"));
+        self.list.iter_mut().find(is).ok_or(missing)
+    }
+
+    /// A container of the pods of a DaemonSet or Deployment.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn container(
+        &mut self,
+        kind: &str,
+        name: &str,
+        container: &str,
+    ) -> Result<&mut Value, RenderError> {
+        let what = self.what;
+        let object = self.object(kind, name)?;
+        let containers = object["spec"]["template"]["spec"]["containers"].as_array_mut();
+        let mut containers = containers.into_iter().flatten();
+        containers
+            .find(|one| one["name"] == container)
+            .ok_or_else(|| {
+                RenderError::new(what, format!("{kind} {name} has no container {container}"))
+            })
+    }
+
+    /// Takes the descriptions out of definitions of resources: they are most of them, and say things
+    /// that only `kubectl explain` tells.
+    pub fn drop_descriptions(&mut self) {
+        let is_definition = |object: &&mut Value| object["kind"] == "CustomResourceDefinition";
+        for definition in self.list.iter_mut().filter(is_definition) {
+            for version in definition["spec"]["versions"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+            {
+                drop_description(&mut version["schema"]["openAPIV3Schema"]);
+            }
+        }
+    }
+
+    /// The manifest. All text is in quotes: what reads it knows other words for true and null than
+    /// what wrote it.
+    pub fn text(&self) -> Result<String, RenderError> {
+        let options = serde_saphyr::ser_options! { quote_all: true, prefer_block_scalars: false };
+        let mut text = String::new();
+        for object in &self.list {
+            let object = serde_saphyr::to_string_with_options(object, options.clone())
+                .map_err(|error| RenderError::new(self.what, error))?;
+            text.push_str("---\n");
+            text.push_str(object.trim_end());
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+/// Sets a variable of a container, whatever it was before.
+pub fn set_variable(container: &mut Value, name: &str, value: &str) {
+    let variable = json!({"name": name, "value": value});
+    if !container["env"].is_array() {
+        container["env"] = json!([]);
+    }
+    let Some(variables) = container["env"].as_array_mut() else {
+        return;
+    };
+    match variables.iter_mut().find(|one| one["name"] == name) {
+        Some(former) => *former = variable,
+        None => variables.push(variable),
+    }
+}
+
+/// Below `properties` a description is a field of that name.
+fn drop_description(schema: &mut Value) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    schema.shift_remove("description");
+    for (name, inner) in schema.iter_mut() {
+        match name.as_str() {
+            "properties" => inner
+                .as_object_mut()
+                .into_iter()
+                .flat_map(|properties| properties.values_mut())
+                .for_each(drop_description),
+            "items" | "additionalProperties" | "not" => drop_description(inner),
+            "allOf" | "anyOf" | "oneOf" => inner
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+                .for_each(drop_description),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+kind: CustomResourceDefinition
+metadata: {name: things.example}
+spec:
+  versions:
+    - schema:
+        openAPIV3Schema:
+          description: see https://example.org
+          properties:
+            description: {type: string, description: of a thing}
+            list: {items: {description: one}}
+---
+# Nothing but a comment.
+---
+kind: DaemonSet
+metadata: {name: node}
+spec: {template: {spec: {containers: [{name: node, env: [{name: A, value: 'off'}]}]}}}
+";
+
+    #[test]
+    fn objects_keep_their_meaning() {
+        let mut objects = Objects::parse("t", TEXT).unwrap();
+        objects.drop_descriptions();
+        let node = objects.container("DaemonSet", "node", "node").unwrap();
+        set_variable(node, "B", "null");
+        set_variable(node, "A", "yes");
+        let text = objects.text().unwrap();
+        assert!(text.contains("value: 'yes'"), "{text}");
+        assert!(!text.contains("example.org"), "{text}");
+        let again: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        assert_eq!(again, objects.list);
+        let schema = &again[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let wanted =
+            json!({"properties": {"description": {"type": "string"}, "list": {"items": {}}}});
+        assert_eq!(*schema, wanted);
+        assert!(objects.object("DaemonSet", "other").is_err());
+        assert!(Objects::parse("t", "- a list").is_err());
+    }
+}
