@@ -145,6 +145,37 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
+            "etcd: {type: kubexm, dataDir: /a b, extraArgs: {initial-cluster: x}}\n  kubernetes:",
+            vec![
+                "'initial-cluster' is set by kubexm",
+                "spec.etcd.dataDir has characters",
+            ],
+        ),
+        (
+            "kubernetes:",
+            "etcd: {dataDir: /a}\n  kubernetes:",
+            vec!["spec.etcd.dataDir is taken only with type: kubexm"],
+        ),
+        (
+            "kubernetes:",
+            "registry: {type: external, port: 1, username: a}\n  kubernetes:",
+            vec![
+                "spec.registry.port is not taken",
+                "spec.registry.address is missing",
+            ],
+        ),
+        (
+            "kubernetes:",
+            "registry: {address: a:1}\n  kubernetes:",
+            vec!["spec.registry.address is not taken"],
+        ),
+        (
+            "  roleGroups:\n",
+            "  registry: {type: external, address: a.example}\n  roleGroups:\n    registry: [node2]\n",
+            vec!["spec.roleGroups.registry names hosts"],
+        ),
+        (
+            "kubernetes:",
             "highAvailability: {type: external}\n  kubernetes:",
             vec!["spec.controlPlaneEndpoint is missing"],
         ),

@@ -185,6 +185,75 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
     }
 }
 
+/// Where the hosts of a cluster file with `registry.type: external` look for their images.
+#[test]
+fn a_users_own_registry_is_seeded_for_the_hosts() {
+    for program in programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, lock, _) = bundle(folder.path());
+        let users = folder.path().join("users");
+        // Of "open sesame", by bcrypt.
+        let hash = "$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
+        std::fs::write(&users, format!("team:{hash}\n")).unwrap();
+        let users = users.display();
+        let auth = format!("auth: {{htpasswd: {{realm: r, path: {users}}}}}");
+        let registry = Registry::with(&program, folder.path(), &auth);
+        let password = folder.path().join("password");
+        let cluster = folder.path().join("cluster.yaml");
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  \
+             hosts: [{{name: node1, address: 192.0.2.11}}]\n  roleGroups: {{control-plane: [node1]}}\n  \
+             kubernetes: {{version: {}}}\n  registry: {{type: external, address: '127.0.0.1:{}', \
+             project: site/mirror, username: team, passwordFile: {}}}\n",
+            lock.kubernetes[0],
+            registry.port,
+            password.display()
+        );
+        std::fs::write(&cluster, text).unwrap();
+        let (bundle, cluster) = (path.display().to_string(), cluster.display().to_string());
+        let cache = folder.path().join("cache").display().to_string();
+        let seed = [
+            "registry", "seed", "--bundle", &bundle, "-f", &cluster, "--cache", &cache,
+        ];
+        std::fs::write(&password, "wrong\n").unwrap();
+        let (code, _, err) = kubexm(&seed);
+        assert_ne!(code, Some(0), "a wrong password seeds nothing");
+        assert!(!err.contains("wrong"), "a password is never shown: {err}");
+        std::fs::write(&password, "open sesame\n").unwrap();
+        let (code, said, err) = kubexm(&seed);
+        assert_eq!(code, Some(0), "{}: {err}", program.display());
+        assert!(
+            said.contains("3 images") && said.contains("sent     8 blobs"),
+            "{said}"
+        );
+        let (code, again, err) = kubexm(&seed);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(again.contains("sent     0 blobs"), "{again}");
+        let raw = |repository: &str| {
+            let from = format!(
+                "docker://127.0.0.1:{}/site/mirror/{repository}",
+                registry.port
+            );
+            let login = ["--creds", "team:open sesame"];
+            let inspect = ["inspect", "--tls-verify=false", "--raw"];
+            tool("skopeo", &[&inspect[..], &login, &[&from]].concat()).unwrap()
+        };
+        for (name, place) in [
+            (WHOLE, "registry.example/team/whole:1"),
+            (SINGLE, "registry.example_5000/single:v3"),
+        ] {
+            let image = lock.image(&name.parse().unwrap()).unwrap();
+            assert_eq!(Digest::of(raw(place).as_bytes()), image.manifest.digest);
+        }
+        // This registry takes no index of platforms that it lacks: the tag names what there is.
+        let sparse: Value = serde_json::from_str(&raw("docker.io/library/sparse:2.0")).unwrap();
+        let image = lock.image(&SPARSE.parse().unwrap()).unwrap();
+        assert_eq!(sparse["manifests"].as_array().unwrap().len(), 1);
+        let digest = image.platforms[0].manifest.digest.to_string();
+        assert_eq!(sparse["manifests"][0]["digest"], digest);
+    }
+}
+
 #[test]
 fn a_registry_that_wants_a_login_gets_dockers() {
     let folder = tempfile::tempdir().unwrap();
