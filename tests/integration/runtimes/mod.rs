@@ -204,7 +204,10 @@ fn crio_is_led_home_and_runs_nothing_else() {
     // A plugin that asks the API server must not be sent to the proxy that is none.
     let unit = &files["/etc/systemd/system/crio.service"];
     for reached in ["registry.kubexm.internal", "10.96.0.0/12", "192.0.2.11"] {
-        let line = unit.lines().find(|line| line.contains("NO_PROXY")).unwrap();
+        let line = unit
+            .lines()
+            .find(|line| line.contains("NO_PROXY="))
+            .unwrap();
         assert!(line.contains(reached), "{reached}");
     }
 }
