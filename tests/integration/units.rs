@@ -48,7 +48,7 @@ spec:
 }
 
 fn plan(cluster: &Cluster) -> Plan {
-    let lock = everything::lock(&[cluster.kubernetes.version.clone()]);
+    let lock = everything::lock(std::slice::from_ref(&cluster.kubernetes.version));
     let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
     deploy::plan(&inputs).unwrap().plan
 }

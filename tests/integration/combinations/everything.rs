@@ -81,6 +81,8 @@ fn versions(component: &Component, kubernetes: &[Version]) -> Vec<Version> {
         listed.push(match component.name.as_str() {
             "etcd" => Version::new(3, 6, 8),
             "containerd" => Version::new(2, 3, 7),
+            "docker" => Version::new(29, 8, 1),
+            "cri-dockerd" => Version::new(0, 4, 0),
             _ => Version::new(1, 36, 0),
         });
     }

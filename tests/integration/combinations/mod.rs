@@ -20,10 +20,12 @@ use programs::Programs;
 const KINDS: [&str; 2] = ["kubeadm", "kubexm"];
 const ETCDS: [&str; 3] = ["kubeadm", "kubexm", "external"];
 const RUNTIMES: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
-const BALANCERS: [&str; 7] = [
+const BALANCERS: [&str; 9] = [
     "none",
     "haproxy",
+    "haproxy, run: static-pod",
     "nginx",
+    "nginx, run: static-pod",
     "kube-vip",
     "kubexm-ah",
     "kubexm-an",
@@ -76,6 +78,11 @@ impl Combination {
                 control_planes: 3,
                 ..
             } => Some("several control planes need one address"),
+            Self {
+                kind: "kubexm",
+                balancer: "kube-vip" | "haproxy, run: static-pod" | "nginx, run: static-pod",
+                ..
+            } => Some("static pod"),
             _ => None,
         }
     }
@@ -88,8 +95,11 @@ impl Combination {
             .map(|n| format!("    - {{name: node{n}, address: 192.0.2.1{n}}}\n"))
             .collect();
         let endpoint = match self.balancer {
-            "none" | "haproxy" | "nginx" => "",
-            _ => "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 7443}\n",
+            "external" | "kubexm-ah" | "kubexm-an" => {
+                "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 7443}\n"
+            }
+            "kube-vip" => "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10}\n",
+            _ => "",
         };
         let file = |name: &str| folder.join(name).display().to_string();
         let external = match self.etcd {
