@@ -1,27 +1,25 @@
 //! From a manifest to a lock, with everything that the lock names in the cache.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod images;
 
 use futures_util::stream::{self, StreamExt};
 
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
-use super::oci::Puller;
-use super::own::{Gatherer, of_yaml};
-use super::signatures::{Found, Policies};
+use super::own::Gatherer;
+use super::signatures::Policies;
 use super::{FetchError, Http, checksum, packages};
 use crate::bundle::Blobs;
 use crate::bundle::archive;
 use crate::bundle::lock::{
-    ChecksumSource, Descriptor, FileFormat, KubeadmFacts, Lock, LockedFile, LockedImage,
-    LockedPackages,
+    ChecksumSource, FileFormat, KubeadmFacts, Lock, LockedFile, LockedPackages,
 };
 use crate::bundle::own::LockedOwn;
 use crate::catalog::{Catalog, CatalogError, Download};
 use crate::spec::cluster::KubernetesKind;
 use crate::spec::manifest::Manifest;
-use crate::spec::{Arch, Digest, ImageRef, Version};
+use crate::spec::{Arch, Digest, Version};
 
 /// Files and blobs on their way at once.
 const PARALLEL: usize = 16;
@@ -324,142 +322,6 @@ impl Resolver<'_> {
             }
         }
         Ok(files)
-    }
-
-    /// The images that the pods of a file's objects run.
-    async fn images_in(&self, file: &LockedFile) -> Result<Vec<ImageRef>, FetchError> {
-        let (cache, digest) = (self.http.cache().clone(), file.digest);
-        let wrong = |reason: String| FetchError::Content {
-            what: file.file_name.clone(),
-            reason,
-        };
-        let read =
-            tokio::task::spawn_blocking(move || std::fs::read_to_string(cache.path(&digest)));
-        let text = read
-            .await
-            .map_err(|error| wrong(error.to_string()))?
-            .map_err(|error| wrong(error.to_string()))?;
-        let read = of_yaml(&text, &file.file_name);
-        if read.documents == 0 || read.unreadable > 0 {
-            return Err(wrong(format!(
-                "{} has no manifest at {}",
-                file.component, file.url
-            )));
-        }
-        Ok(read.found.iter().filter_map(|found| found.sure()).collect())
-    }
-
-    async fn images(
-        &self,
-        manifest: &Manifest,
-        kubeadm: &[KubeadmFacts],
-        own: &[LockedOwn],
-        plugins: &[LockedFile],
-    ) -> Result<Vec<LockedImage>, FetchError> {
-        let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
-        names.extend(
-            kubeadm
-                .iter()
-                .flat_map(|facts| facts.images.iter().cloned()),
-        );
-        names.extend(own.iter().flat_map(|own| own.images.iter().cloned()));
-        for (name, version) in manifest.network.iter().chain(&manifest.load_balancer) {
-            names.extend(self.catalog.images(name, version)?);
-        }
-        for (component, versions) in &manifest.components {
-            for version in versions {
-                names.extend(self.catalog.images(component, version)?);
-            }
-        }
-        for file in plugins {
-            names.extend(self.images_in(file).await?);
-        }
-        self.pull(names, &manifest.architectures).await
-    }
-
-    /// Resolves images and fetches their blobs.
-    ///
-    /// # Errors
-    /// One cannot be had.
-    pub async fn pull(
-        &self,
-        names: BTreeSet<ImageRef>,
-        arches: &[Arch],
-    ) -> Result<Vec<LockedImage>, FetchError> {
-        let puller = Puller::new(self.http.clone())?;
-        let results: Vec<_> = stream::iter(names)
-            .map(|name| {
-                let puller = &puller;
-                let pinned = self
-                    .previous
-                    .and_then(|lock| lock.image(&name))
-                    .map(|i| i.manifest.digest);
-                async move { puller.resolve(&name, arches, pinned).await }
-            })
-            .buffer_unordered(PARALLEL)
-            .collect()
-            .await;
-        let images = self.verify(&puller, partition(results)?).await?;
-        self.blobs(&puller, &images).await?;
-        Ok(images)
-    }
-
-    /// Holds images against the policies for their signatures, before anything more is fetched.
-    async fn verify(
-        &self,
-        puller: &Puller,
-        images: Vec<LockedImage>,
-    ) -> Result<Vec<LockedImage>, FetchError> {
-        let results: Vec<_> = stream::iter(images)
-            .map(|image| async move {
-                let previous = self.previous.and_then(|lock| lock.image(&image.name));
-                let previous = previous.filter(|locked| locked.manifest == image.manifest);
-                let previous = previous.and_then(|locked| locked.signature.as_ref());
-                let found = self.policies.verify(puller, self.http, &image, previous);
-                Ok((found.await?, image))
-            })
-            .buffer_unordered(PARALLEL)
-            .collect()
-            .await;
-        let (mut images, mut unsigned) = (Vec::new(), Vec::new());
-        for (found, mut image) in partition(results)? {
-            match found {
-                Found::NotAsked => {}
-                Found::None => unsigned.push(image.name.clone()),
-                Found::Signature(signature) => image.signature = Some(*signature),
-            }
-            images.push(image);
-        }
-        unsigned.sort();
-        self.policies.allow_unsigned(&unsigned)?;
-        if !unsigned.is_empty() {
-            let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
-            self.http.events().note(format!(
-                "without a signature of their publisher: {}",
-                names.join(", ")
-            ));
-        }
-        Ok(images)
-    }
-
-    /// Fetches the blobs of all images, each once, the largest first.
-    async fn blobs(&self, puller: &Puller, images: &[LockedImage]) -> Result<(), FetchError> {
-        let mut wanted: BTreeMap<Digest, (ImageRef, Descriptor)> = BTreeMap::new();
-        for image in images {
-            for blob in image.platforms.iter().flat_map(|platform| &platform.blobs) {
-                wanted
-                    .entry(blob.digest)
-                    .or_insert_with(|| (image.name.clone(), blob.clone()));
-            }
-        }
-        let mut wanted: Vec<_> = wanted.into_values().collect();
-        wanted.sort_by_key(|(_, blob)| std::cmp::Reverse(blob.size));
-        let results: Vec<_> = stream::iter(wanted)
-            .map(|(name, blob)| async move { puller.blob(&name, &blob).await })
-            .buffer_unordered(PARALLEL)
-            .collect()
-            .await;
-        partition(results).map(|_| ())
     }
 }
 
