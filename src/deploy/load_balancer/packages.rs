@@ -35,9 +35,13 @@ for unit in "$@"; do
   systemctl mask --quiet "$unit" 2>/dev/null
 done
 "#;
+/// A package's folder below `/run`, which nobody has used, outlives the package.
 const SPEAK: &str = r#"
 [ -e /var/lib/kubexm/backup/masked ] || exit 0
-while read -r unit; do systemctl unmask --quiet "$unit" 2>/dev/null || :; done </var/lib/kubexm/backup/masked
+while read -r unit; do
+  systemctl unmask --quiet "$unit" 2>/dev/null || :
+  rmdir "/run/${unit%.service}" 2>/dev/null || :
+done </var/lib/kubexm/backup/masked
 "#;
 
 /// Whether a package belongs to load balancers.
