@@ -7,14 +7,14 @@ use crate::spec::reader::Fields;
 
 /// Fills in roles that follow from others, and tells every contradiction.
 pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
-    check_etcd(spec, cluster);
-    check_load_balancer(spec, cluster);
-    check_registry(spec, cluster);
     let control_planes = cluster.roles.control_plane.clone();
     if cluster.roles.registry.is_empty() && cluster.registry.external.is_none() {
         let first = control_planes.first().cloned();
         cluster.roles.registry.extend(first);
     }
+    check_etcd(spec, cluster);
+    check_load_balancer(spec, cluster);
+    check_registry(spec, cluster);
     for role in [&mut cluster.roles.etcd, &mut cluster.roles.load_balancer] {
         if role.is_empty() {
             role.clone_from(&control_planes);
