@@ -124,11 +124,7 @@ async fn dry_run(
     let mut inputs = Inputs::unseen(cluster, opened.lock(), Arc::clone(opened) as _);
     for (name, facts) in &facts {
         if let Some(machine) = inputs.machines.get_mut(name) {
-            machine.releases = facts.releases();
-            machine.has_name_server = facts.one("nameserver").is_some();
-            machine.is_node = facts.is("initialized") || facts.is("joined");
-            machine.etcd_formed = facts.is("etcd_formed");
-            machine.has_network_manager = facts.is("networkmanager");
+            *machine = session::machine(machine.arch, facts);
         }
     }
     let deployment = deploy::plan(&inputs)?;

@@ -20,7 +20,7 @@ use crate::pki::{Ca, Leaf};
 use crate::plan::Journal;
 use crate::seed;
 use crate::spec::cluster::{Etcd, KubernetesKind};
-use crate::spec::{Cluster, HostName};
+use crate::spec::{Arch, Cluster, HostName};
 
 /// Connections that are made at once.
 const PARALLEL: usize = 20;
@@ -186,6 +186,18 @@ pub async fn preflight(
     findings
 }
 
+/// What a plan wants to know of a machine, by its facts.
+pub fn machine(arch: Arch, facts: &Facts) -> Machine {
+    Machine {
+        arch,
+        releases: facts.releases(),
+        has_name_server: facts.one("nameserver").is_some(),
+        is_node: facts.is("initialized") || facts.is("joined"),
+        etcd_formed: facts.is("etcd_formed"),
+        has_network_manager: facts.is("networkmanager"),
+    }
+}
+
 /// What a plan is made from. The certificates are made where there are none yet.
 pub fn inputs<'a>(
     cluster: &'a Cluster,
@@ -196,19 +208,7 @@ pub fn inputs<'a>(
     let mut machines = BTreeMap::new();
     for (name, facts) in facts {
         let Some(arch) = facts.arch() else { continue };
-        let is_node = facts.is("initialized") || facts.is("joined");
-        let etcd_formed = facts.is("etcd_formed");
-        machines.insert(
-            name.clone(),
-            Machine {
-                arch,
-                releases: facts.releases(),
-                has_name_server: facts.one("nameserver").is_some(),
-                is_node,
-                etcd_formed,
-                has_network_manager: facts.is("networkmanager"),
-            },
-        );
+        machines.insert(name.clone(), machine(arch, facts));
     }
     let certificates = certificates(cluster, state)?;
     Ok(Inputs {

@@ -216,7 +216,6 @@ fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
     let cluster = inputs.cluster;
     let mut components = runtime::of_cluster(inputs).components().to_vec();
     components.extend(registry::components(cluster));
-    components.extend(load_balancer::components(cluster));
     components
 }
 
@@ -257,6 +256,12 @@ impl Inputs<'_> {
         file.ok_or_else(|| {
             DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
         })
+    }
+
+    /// The image of a repository, in whichever version the bundle has it.
+    fn image_of(&self, repository: &str) -> Option<ImageRef> {
+        let mut names = self.lock.images.iter().map(|image| &image.name);
+        names.find(|name| name.repository() == repository).cloned()
     }
 
     /// The first control plane: it runs `kubeadm init`, and kubectl.

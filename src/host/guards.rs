@@ -47,7 +47,7 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     if balances && cluster.roles.load_balancer.contains(name) {
         ports.push(tcp(cluster.control_plane_endpoint.port));
     }
-    if cluster.nodes().iter().any(|host| host.name == *name) {
+    if cluster.is_node(name) {
         ports.push(tcp(10250));
         ports.extend(match cluster.network.plugin {
             NetworkPlugin::Flannel(FlannelBackend::Vxlan) => vec![udp(8472)],

@@ -63,7 +63,7 @@ async fn external_etcd(
             let host = cluster.roles.control_plane.first().cloned();
             let hint = "correct caFile, certFile and keyFile of spec.etcd.external";
             return host
-                .map(|host| finding(&host, true, what, hint))
+                .map(|host| Finding::new(&host, true, what, hint))
                 .into_iter()
                 .collect();
         }
@@ -109,7 +109,7 @@ impl Looker<'_> {
             Err(EtcdError::Dial(DialError::NotAllowed)) => {
                 let what = format!("{endpoint} was not looked at: {}", DialError::NotAllowed);
                 let hint = "kubeadm will look at it in the middle of the install";
-                vec![finding(self.host.name(), false, what, hint)]
+                vec![Finding::new(self.host.name(), false, what, hint)]
             }
             Err(error) => {
                 let what = format!("cannot use the external etcd at {endpoint}: {error}");
@@ -153,16 +153,7 @@ impl Looker<'_> {
             .iter()
             .any(|name| name.eq_ignore_ascii_case(check) || name == "all");
         let fatal = !self.is_node && !ignored;
-        finding(self.host.name(), fatal, what, hint)
-    }
-}
-
-fn finding(host: &HostName, fatal: bool, what: String, hint: &str) -> Finding {
-    Finding {
-        host: host.clone(),
-        fatal,
-        what,
-        hint: hint.to_owned(),
+        Finding::new(self.host.name(), fatal, what, hint)
     }
 }
 
@@ -228,7 +219,7 @@ async fn free_address(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
                 endpoint.port
             );
             let hint = "give controlPlaneEndpoint an address that is free";
-            vec![finding(name, true, what, hint)]
+            vec![Finding::new(name, true, what, hint)]
         }
         Err(_) => Vec::new(),
     }
@@ -252,7 +243,7 @@ async fn load_balancer(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
         let what = format!("no connection to controlPlaneEndpoint {endpoint}: {error}");
         let hint = "well if your load balancer refuses while nothing is behind it; else correct it: \
                     nodes join through it";
-        Some(finding(host.name(), false, what, hint))
+        Some(Finding::new(host.name(), false, what, hint))
     });
     join_all(looks).await.into_iter().flatten().collect()
 }

@@ -26,6 +26,18 @@ pub struct Finding {
     pub hint: String,
 }
 
+impl Finding {
+    /// What is wrong on a host, and what to do.
+    pub fn new(host: &HostName, fatal: bool, what: String, hint: &str) -> Self {
+        Self {
+            host: host.clone(),
+            fatal,
+            what,
+            hint: hint.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}\n  hint: {}", self.host, self.what, self.hint)
@@ -92,13 +104,8 @@ impl Checker<'_> {
     }
 
     fn add(&mut self, fatal: bool, what: String, hint: &str) {
-        let (host, hint) = (self.name.clone(), hint.to_owned());
-        self.findings.push(Finding {
-            host,
-            fatal,
-            what,
-            hint,
-        });
+        self.findings
+            .push(Finding::new(self.name, fatal, what, hint));
     }
 
     fn ignored(&self, check: &str) -> bool {
@@ -302,10 +309,7 @@ impl Checker<'_> {
         let endpoint = &self.cluster.control_plane_endpoint;
         let has_proxy = match self.cluster.load_balancer {
             LoadBalancer::Keepalived { .. } => self.cluster.roles.load_balancer.contains(self.name),
-            LoadBalancer::Local { .. } => {
-                let mut nodes = self.cluster.nodes().into_iter();
-                nodes.any(|node| node.name == *self.name)
-            }
+            LoadBalancer::Local { .. } => self.cluster.is_node(self.name),
             LoadBalancer::None | LoadBalancer::External | LoadBalancer::KubeVip => false,
         };
         if has_proxy {

@@ -56,7 +56,7 @@ pub async fn check(
         Ok(None) => return Vec::new(),
         Err(what) => {
             let hint = "correct caFile and passwordFile of spec.registry";
-            return vec![finding(first.name(), true, what, hint)];
+            return vec![Finding::new(first.name(), true, what, hint)];
         }
     };
     let answers = nodes.iter().map(|host| asker.answers(host.as_ref()));
@@ -119,20 +119,20 @@ impl<'a> Asker<'a> {
             Ok(401) => {
                 let what = format!("the registry {address} refuses the login");
                 let hint = "correct username and passwordFile of spec.registry";
-                Some(finding(host.name(), true, what, hint))
+                Some(Finding::new(host.name(), true, what, hint))
             }
             Ok(status) => {
                 let what = format!("what answers at {address} is no registry (status {status})");
-                Some(finding(host.name(), true, what, hint))
+                Some(Finding::new(host.name(), true, what, hint))
             }
             Err(Broken::Dial(DialError::NotAllowed)) => {
                 let what = format!("{address} was not looked at: {}", DialError::NotAllowed);
                 let hint = "nodes will look at it when they pull their images";
-                Some(finding(host.name(), false, what, hint))
+                Some(Finding::new(host.name(), false, what, hint))
             }
             Err(error) => {
                 let what = format!("cannot use the registry {address}: {error}");
-                Some(finding(host.name(), true, what, hint))
+                Some(Finding::new(host.name(), true, what, hint))
             }
         }
     }
@@ -154,7 +154,7 @@ impl<'a> Asker<'a> {
         let some = missing[..count.min(3)].join(", ");
         let what = format!("the registry {address} lacks {count} of the bundle's images: {some}…");
         let hint = "kubexm registry seed --bundle BUNDLE -f CLUSTER";
-        Some(finding(host.name(), true, what, hint))
+        Some(Finding::new(host.name(), true, what, hint))
     }
 
     /// The status of an answer. HTTP/1.0, so that it ends with the connection.
@@ -198,13 +198,4 @@ enum Broken {
     Dial(#[from] DialError),
     #[error("{0}")]
     Tls(String),
-}
-
-fn finding(host: &HostName, fatal: bool, what: String, hint: &str) -> Finding {
-    Finding {
-        host: host.clone(),
-        fatal,
-        what,
-        hint: hint.to_owned(),
-    }
 }

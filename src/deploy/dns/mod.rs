@@ -38,13 +38,8 @@ pub(super) fn prepare(
     host: &HostSpec,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let is_node = inputs
-        .cluster
-        .nodes()
-        .iter()
-        .any(|node| node.name == host.name);
     match &inputs.cluster.dns.node_local {
-        Some(cache) if is_node => node_local::prepare(cache, task),
+        Some(cache) if inputs.cluster.is_node(&host.name) => node_local::prepare(cache, task),
         _ => Ok(task),
     }
 }

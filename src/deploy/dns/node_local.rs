@@ -27,10 +27,7 @@ done
 
 /// The cache's image, out of what the bundle has.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
-    let mut images = inputs.lock.images.iter().map(|image| &image.name);
-    images
-        .find(|image| image.repository() == "dns/k8s-dns-node-cache")
-        .cloned()
+    inputs.image_of("dns/k8s-dns-node-cache")
 }
 
 /// What a node needs before the cache runs on it.

@@ -17,7 +17,7 @@ pub(super) struct Local {
 
 impl Balancer for Local {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
-        cluster.nodes().iter().any(|node| node.name == *host)
+        cluster.is_node(host)
     }
 
     fn packages(&self, format: PackageFormat) -> Vec<&'static str> {

@@ -16,9 +16,8 @@ use crate::bundle::lock::PackageFormat;
 use crate::plan::{Task, TaskId};
 use crate::spec::cluster::{Cluster, HostSpec, LoadBalancer, ProxyRun};
 use crate::spec::{HostName, ImageRef};
-use crate::steps::RunScript;
 
-pub(super) use packages::{is_balancers, lacking};
+pub(super) use packages::{is_balancers, lacking, without_services};
 
 /// What the rest of a deployment asks of a load balancer.
 trait Balancer {
@@ -82,11 +81,6 @@ fn of(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     }
 }
 
-/// Components that the bundle must have for it, by catalog name.
-pub(super) fn components(_: &Cluster) -> &'static [&'static str] {
-    &[]
-}
-
 /// Images that it runs somewhere, out of what the bundle has.
 pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
     let image = of(inputs.cluster).and_then(|balancer| balancer.image());
@@ -114,11 +108,6 @@ pub(super) fn packages_of(
         Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => balancer.packages(format),
         _ => Vec::new(),
     }
-}
-
-/// What must be done before a host's packages are installed.
-pub(super) fn before_packages(packages: &[&'static str]) -> Option<RunScript> {
-    packages::without_services(packages)
 }
 
 /// What must be there before the first control plane, and what follows it.
@@ -150,10 +139,7 @@ pub(super) fn settle(
 
 /// An image in the bundle, whichever version that has.
 fn found(inputs: &Inputs<'_>, image: &Image) -> Option<ImageRef> {
-    let mut names = inputs.lock.images.iter().map(|image| &image.name);
-    names
-        .find(|name| name.repository() == image.repository)
-        .cloned()
+    inputs.image_of(image.repository)
 }
 
 /// An image that must be in the bundle.

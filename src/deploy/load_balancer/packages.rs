@@ -50,7 +50,7 @@ pub(in crate::deploy) fn is_balancers(package: &str) -> bool {
 }
 
 /// Keeps the services of packages that are about to come from starting, now and at the next boot.
-pub(super) fn without_services(packages: &[&'static str]) -> Option<RunScript> {
+pub(in crate::deploy) fn without_services(packages: &[&'static str]) -> Option<RunScript> {
     let services = SERVICES.iter().filter(|name| packages.contains(name));
     let units: Vec<String> = services.map(|name| format!("{name}.service")).collect();
     if units.is_empty() {

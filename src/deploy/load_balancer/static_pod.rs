@@ -60,7 +60,7 @@ systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
 
 impl Balancer for StaticPod {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
-        cluster.nodes().iter().any(|node| node.name == *host)
+        cluster.is_node(host)
     }
 
     fn image(&self) -> Option<Image> {

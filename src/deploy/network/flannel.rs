@@ -51,10 +51,6 @@ impl Plugin for Flannel {
 
 /// flanneld and its CNI plugin.
 fn flannel_images(inputs: &Inputs<'_>) -> [Option<ImageRef>; 2] {
-    ["flannel-io/flannel", "flannel-io/flannel-cni-plugin"].map(|repository| {
-        let mut images = inputs.lock.images.iter().map(|image| &image.name);
-        images
-            .find(|image| image.repository() == repository)
-            .cloned()
-    })
+    ["flannel-io/flannel", "flannel-io/flannel-cni-plugin"]
+        .map(|repository| inputs.image_of(repository))
 }

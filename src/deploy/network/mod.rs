@@ -36,30 +36,24 @@ pub(super) trait Plugin {
 }
 
 /// The cluster's plugin; `None` where it shall have none.
-fn of(plugin: NetworkPlugin) -> Result<Option<Box<dyn Plugin>>, DeployError> {
+fn of(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
     match plugin {
-        NetworkPlugin::None => Ok(None),
-        NetworkPlugin::Flannel(backend) => Ok(Some(Box::new(flannel::Flannel { backend }))),
-        NetworkPlugin::Bridge => Ok(Some(Box::new(bridge::Bridge))),
-        NetworkPlugin::Calico(calico) => Ok(Some(Box::new(calico))),
-        NetworkPlugin::Cilium(cilium) => Ok(Some(Box::new(cilium))),
+        NetworkPlugin::None => None,
+        NetworkPlugin::Flannel(backend) => Some(Box::new(flannel::Flannel { backend })),
+        NetworkPlugin::Bridge => Some(Box::new(bridge::Bridge)),
+        NetworkPlugin::Calico(calico) => Some(Box::new(calico)),
+        NetworkPlugin::Cilium(cilium) => Some(Box::new(cilium)),
     }
 }
 
 /// Images of the cluster's network plugin, out of what the bundle has.
 pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
-    match of(inputs.cluster.network.plugin) {
-        Ok(Some(plugin)) => plugin.images(inputs),
-        _ => Vec::new(),
-    }
+    of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.images(inputs))
 }
 
 /// What the plugin needs and the bundle has not.
 pub(super) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
-    match of(inputs.cluster.network.plugin) {
-        Ok(Some(plugin)) => plugin.lacking(inputs),
-        _ => Vec::new(),
-    }
+    of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.lacking(inputs))
 }
 
 /// Adds to the task that prepares a host what the plugin needs there, where it will be a node.
@@ -68,20 +62,15 @@ pub(super) fn prepare(
     host: &HostSpec,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let is_node = inputs
-        .cluster
-        .nodes()
-        .iter()
-        .any(|node| node.name == host.name);
-    match of(inputs.cluster.network.plugin)? {
-        Some(plugin) if is_node => plugin.prepare(inputs, host, task),
+    match of(inputs.cluster.network.plugin) {
+        Some(plugin) if inputs.cluster.is_node(&host.name) => plugin.prepare(inputs, host, task),
         _ => Ok(task),
     }
 }
 
 /// Brings the plugin up.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    match (of(inputs.cluster.network.plugin)?, inputs.first()) {
+    match (of(inputs.cluster.network.plugin), inputs.first()) {
         (Some(plugin), Some(first)) => plugin.tasks(inputs, first),
         _ => Ok(Vec::new()),
     }

@@ -89,10 +89,12 @@ impl Runtime for CriO {
             })
             .step(cri::crictl_config(SOCKET)?);
         task = cri::registry_ca(task, inputs, CERTS_D)?;
-        if let Some(logins) = logins(inputs)? {
+        let logins = logins(inputs)?;
+        let has_logins = logins.is_some();
+        if let Some(logins) = logins {
             task = task.step(WriteFile::secret(HostPath::parse(LOGINS)?, logins));
         }
-        for (path, text) in files(inputs, host, data_dir)? {
+        for (path, text) in files(inputs, host, data_dir, has_logins)? {
             let path = HostPath::parse(path)?;
             restart_for.push(path.clone());
             task = task.step(WriteFile::new(path, text));
@@ -160,6 +162,7 @@ fn files(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     data_dir: &str,
+    has_logins: bool,
 ) -> Result<[(&'static str, String); 3], DeployError> {
     let what = "CRI-O configuration";
     let config = crio::Config {
@@ -173,7 +176,7 @@ fn files(
         pinned_images: images::of_node(inputs, host),
         policy: POLICY.to_owned(),
         cni_bin: CNI_BIN.to_owned(),
-        logins: logins(inputs)?.map(|_| LOGINS.to_owned()),
+        logins: has_logins.then(|| LOGINS.to_owned()),
     };
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::toml(what, render::text(what, &config)?, settings)?;

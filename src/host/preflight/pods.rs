@@ -14,12 +14,7 @@ const NFTABLES_KERNEL: (u32, u32) = (5, 13);
 
 impl Checker<'_> {
     pub(super) fn pods(&mut self) {
-        if !self
-            .cluster
-            .nodes()
-            .iter()
-            .any(|node| node.name == *self.name)
-        {
+        if !self.cluster.is_node(self.name) {
             return;
         }
         self.plain_routes();

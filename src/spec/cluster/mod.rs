@@ -121,6 +121,11 @@ impl Cluster {
         cache.map_or(self.network.dns_address, |cache| cache.address)
     }
 
+    /// Whether the host becomes a node.
+    pub fn is_node(&self, name: &HostName) -> bool {
+        self.is_control_plane(name) || self.roles.worker.contains(name)
+    }
+
     /// The hosts that become nodes: control planes, then workers that are nothing else.
     pub fn nodes(&self) -> Vec<&HostSpec> {
         let workers = self

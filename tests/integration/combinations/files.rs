@@ -46,7 +46,7 @@ fn yaml(content: &str) -> Option<String> {
 }
 
 /// A unit, in a root of its own where its programs are.
-fn unit(path: &str, content: &str) -> Option<String> {
+pub fn unit(path: &str, content: &str) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
     let place = |path: &str| root.path().join(path.trim_start_matches('/'));
     let put = |path: &Path, content: &str| {

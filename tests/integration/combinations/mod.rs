@@ -2,7 +2,7 @@
 //! with its reason, or it renders files that those who read them take.
 
 pub mod everything;
-mod files;
+pub mod files;
 mod programs;
 
 use std::collections::BTreeSet;

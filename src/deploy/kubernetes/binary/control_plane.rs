@@ -127,8 +127,8 @@ fn controller_manager(
     // It signs nodes' certificates: the one reason for the CA's key to be on a host.
     files.secret(CA_KEY, &pki.ca.key)?;
     let user = ("system:kube-controller-manager", &own.controller_manager);
-    let config = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
-    files.secret(CONTROLLER_MANAGER, &config)?;
+    let server = files::own_server(host);
+    files.kubeconfig(CONTROLLER_MANAGER, cluster, pki, &server, user)?;
     let shares = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
     Ok(Program {
         name: "kube-controller-manager",
@@ -148,8 +148,7 @@ fn scheduler(
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
     let user = ("system:kube-scheduler", &own.scheduler);
-    let kubeconfig = files::kubeconfig(cluster, pki, &files::own_server(host), user)?;
-    files.secret(SCHEDULER, &kubeconfig)?;
+    files.kubeconfig(SCHEDULER, cluster, pki, &files::own_server(host), user)?;
     let config = template::Scheduler {
         kubeconfig: SCHEDULER.to_owned(),
     };

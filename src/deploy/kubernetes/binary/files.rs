@@ -39,6 +39,18 @@ impl Files {
         self.secret(&format!("{FOLDER}/pki/{name}.key"), &pair.key)
     }
 
+    /// A user's kubeconfig.
+    pub(super) fn kubeconfig(
+        &mut self,
+        path: &str,
+        cluster: &Cluster,
+        pki: &ClusterPki,
+        server: &str,
+        user: (&str, &Pair),
+    ) -> Result<(), DeployError> {
+        self.secret(path, &kubeconfig(cluster, pki, server, user)?)
+    }
+
     pub(super) fn paths(&self) -> Vec<HostPath> {
         self.0.iter().map(|file| file.path.clone()).collect()
     }

@@ -97,8 +97,7 @@ fn kubelet_files(
     files.open(CA, &pki.ca.certificate)?;
     let user = node_user(&host.name);
     let user = (user.as_str(), &own.kubelet);
-    let kubeconfig = files::kubeconfig(cluster, pki, &files::endpoint(cluster), user)?;
-    files.secret(KUBELET, &kubeconfig)?;
+    files.kubeconfig(KUBELET, cluster, pki, &files::endpoint(cluster), user)?;
     let of_node = OwnKubelet {
         ca: CA.to_owned(),
         runtime: runtime::of_cluster(inputs).socket().to_owned(),
@@ -149,8 +148,7 @@ fn proxy_files(
     let cluster = inputs.cluster;
     let mut files = Files::default();
     let user = ("system:kube-proxy", &own.proxy);
-    let kubeconfig = files::kubeconfig(cluster, pki, &files::endpoint(cluster), user)?;
-    files.secret(KUBE_PROXY, &kubeconfig)?;
+    files.kubeconfig(KUBE_PROXY, cluster, pki, &files::endpoint(cluster), user)?;
     let of_node = OwnKubeProxy {
         kubeconfig: KUBE_PROXY.to_owned(),
         node: host.name.to_string(),
