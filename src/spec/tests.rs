@@ -19,6 +19,22 @@ spec:
 ";
 
 #[test]
+fn the_name_service_has_the_address_that_kubeadm_gives_it() {
+    let networks = [
+        ("10.244.0.0/16", "10.96.0.0/28", "10.96.0.10"),
+        ("fd00:10:244::/56", "fd00:10:96::/112", "fd00:10:96::a"),
+    ];
+    for (pods, services, wanted) in networks {
+        let network = format!(
+            "network: {{plugin: none, podCIDR: \"{pods}\", serviceCIDR: \"{services}\"}}\n  kubernetes:"
+        );
+        let text = GOOD.replace("kubernetes:", &network);
+        let cluster = parse_cluster("cluster.yaml", &text).unwrap();
+        assert_eq!(cluster.network.dns_address.to_string(), wanted);
+    }
+}
+
+#[test]
 fn a_short_file_gets_working_defaults() {
     let cluster = parse_cluster("cluster.yaml", GOOD).unwrap();
     assert_eq!(cluster.control_plane_endpoint.to_string(), "10.0.0.11:6443");

@@ -50,20 +50,20 @@ EOF
   background "$(PATH=$PATH:/usr/sbin command -v haproxy)" -db -f "$work/haproxy.cfg"
 }
 authority() { # NAME
+  mkdir -p "$work/pki"
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
-    -keyout "$work/etcd-pki/$1.key" -out "$work/etcd-pki/$1.crt" 2>/dev/null
+    -keyout "$work/pki/$1.key" -out "$work/pki/$1.crt" 2>/dev/null
 }
 leaf() { # NAME EXTENSIONS: signed by the authority `ca`
-  local pki=$work/etcd-pki
+  local pki=$work/pki
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \
     -keyout "$pki/$1.key" -out "$pki/$1.csr" 2>/dev/null
   openssl x509 -req -in "$pki/$1.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -days 2 \
     -extfile <(printf '%s\n' "$2") -out "$pki/$1.crt" 2>/dev/null
 }
-outside_etcd() { # VERSION: over TLS, with the files ca, server and client in etcd-pki
-  local pki=$work/etcd-pki
+outside_etcd() { # VERSION: over TLS, with the files ca, server and client in pki
+  local pki=$work/pki
   etcd_programs=$programs/etcd-$1
-  mkdir -p "$pki"
   authority ca
   leaf server "$(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth,clientAuth' "$outside")"
   leaf client extendedKeyUsage=clientAuth
@@ -73,7 +73,25 @@ outside_etcd() { # VERSION: over TLS, with the files ca, server and client in et
     --client-cert-auth --trusted-ca-file "$pki/ca.crt"
 }
 etcdctl() {
-  local pki=$work/etcd-pki
+  local pki=$work/pki
   "$etcd_programs/etcdctl" --endpoints "https://$outside:2379" --cacert "$pki/ca.crt" \
     --cert "$pki/client.crt" --key "$pki/client.key" "$@"
+}
+# Over TLS, with the files ca and registry in pki; `team` logs in with the password in registry-password.
+outside_registry() {
+  local pki=$work/pki hash
+  authority ca
+  leaf registry "$(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth' "$outside")"
+  echo "open sesame" >"$work/registry-password"
+  # Of that, by bcrypt.
+  # shellcheck disable=SC2016 # no variables
+  hash='$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW'
+  echo "team:$hash" >"$work/registry-users"
+  cat >"$work/registry.yaml" <<EOF
+version: 0.1
+storage: {filesystem: {rootdirectory: $work/registry}}
+http: {addr: "$outside:5443", tls: {certificate: $pki/registry.crt, key: $pki/registry.key}}
+auth: {htpasswd: {realm: site, path: $work/registry-users}}
+EOF
+  background "$programs/registry-$REGISTRY/registry" serve "$work/registry.yaml"
 }

@@ -1,5 +1,7 @@
 //! `spec.network`.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use ipnet::IpNet;
 
 use crate::spec::cluster::{
@@ -45,13 +47,23 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
         }
         fields.finish();
     }
-    let dns_address = services?.hosts().nth(9)?;
+    let dns_address = tenth(services?)?;
     Some(Network {
         plugin,
         pod_cidr: pods?.to_string(),
         service_cidr: services?.to_string(),
         dns_address,
     })
+}
+
+/// The address that kubeadm gives to the DNS service: the network's own and ten
+/// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#GetDNSIP>).
+fn tenth(services: IpNet) -> Option<IpAddr> {
+    let address = match services.network() {
+        IpAddr::V4(first) => IpAddr::from(Ipv4Addr::from(u32::from(first).checked_add(10)?)),
+        IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(u128::from(first).checked_add(10)?)),
+    };
+    services.contains(&address).then_some(address)
 }
 
 const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
@@ -155,7 +167,7 @@ pub(super) fn check_networks(
             Some("take two networks apart"),
         );
     }
-    if services.hosts().nth(9).is_none() {
+    if tenth(services).is_none() {
         reader.problem(
             node,
             "spec.network.serviceCIDR",
