@@ -89,7 +89,7 @@ nothing_changed() {
   cat "$work/again.log"
   grep -q "nothing to change" "$work/again.log"
 }
-install_again() { must "install again changes nothing" nothing_changed; }
+install_again() { check "install again changes nothing" nothing_changed; }
 
 remember() { # HOST…: how they are before anything is installed
   local host

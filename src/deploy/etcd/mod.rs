@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::{DeployError, Inputs, id};
 use crate::plan::{Task, TaskId};
 use crate::spec::cluster::{Cluster, Etcd};
-use crate::spec::{Arch, HostPath};
+use crate::spec::{Arch, HostName, HostPath};
 use crate::steps::WriteFile;
 pub use certificates::{EtcdCertificates, MemberCertificates};
 
@@ -41,10 +41,15 @@ const CLIENT_FILES: [&str; 3] = [
     "/etc/kubexm/etcd/client.key",
 ];
 
-/// How API servers reach etcd; `None` where kubeadm makes it and knows.
-pub(super) fn client(cluster: &Cluster) -> Option<Client> {
+/// How the API servers on these hosts reach etcd; `None` where kubeadm makes it and knows.
+///
+/// Where each has a member on its own host it asks that one alone, as kubeadm has it: requests to
+/// another host that is gone without a word would hang for many seconds.
+pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> {
+    let is_member = |name: &HostName| cluster.roles.etcd.contains(name);
     let endpoints = match &cluster.etcd {
         Etcd::External { endpoints, .. } => endpoints.clone(),
+        Etcd::Kubexm { .. } if servers.iter().all(is_member) => vec![settings::local_endpoint()],
         Etcd::Kubexm { .. } => {
             let hosts = cluster.etcd_hosts().into_iter();
             hosts.map(|host| settings::url(host, CLIENT_PORT)).collect()

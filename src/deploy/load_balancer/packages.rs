@@ -25,10 +25,12 @@ for unit in "$@"; do
     { echo "$unit would start with the distribution's settings"; exit 1; }
 done
 "#;
-/// Units that a host has already are its own and stay as they are.
+/// Units that a host has already are its own and stay as they are. Debian's nginx brings a page, and
+/// leaves it behind.
 const BE_QUIET: &str = r#"
 umask 077
 mkdir -p /var/lib/kubexm/backup
+[ -e /var/www ] || : >/var/lib/kubexm/backup/no-pages
 for unit in "$@"; do
   [ "$(systemctl show -p LoadState --value "$unit")" = not-found ] || continue
   echo "$unit" >>/var/lib/kubexm/backup/masked
@@ -42,6 +44,9 @@ while read -r unit; do
   systemctl unmask --quiet "$unit" 2>/dev/null || :
   rmdir "/run/${unit%.service}" 2>/dev/null || :
 done </var/lib/kubexm/backup/masked
+[ -e /var/lib/kubexm/backup/no-pages ] || exit 0
+rm -f /var/www/html/index.nginx-debian.html
+rmdir /var/www/html /var/www 2>/dev/null || :
 "#;
 
 /// Whether a package belongs to load balancers.

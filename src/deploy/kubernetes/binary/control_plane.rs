@@ -230,7 +230,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ("tls-cert-file", pki("apiserver.crt")),
         ("tls-private-key-file", pki("apiserver.key")),
     ];
-    let etcd = etcd::client(cluster).map(|etcd| {
+    let etcd = etcd::client(cluster, std::slice::from_ref(&host.name)).map(|etcd| {
         [
             ("etcd-cafile", etcd.ca_file.to_owned()),
             ("etcd-certfile", etcd.cert_file.to_owned()),

@@ -6,7 +6,7 @@ use crate::spec::cluster::{Cluster, Etcd};
 
 /// An etcd that is not kubeadm's, with its files on hosts; `None` where it is.
 pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
-    let client = etcd::client(cluster)?;
+    let client = etcd::client(cluster, &cluster.roles.control_plane)?;
     Some(ExternalEtcd {
         endpoints: client.endpoints,
         ca_file: client.ca_file.to_owned(),
