@@ -9,11 +9,15 @@
 //!
 //! Knows neither bundles nor registries: documents come in as bytes, and every one is a stranger's.
 
+mod body;
+pub mod bundle;
 mod certificate;
 mod claim;
 pub mod document;
 mod entry;
 pub mod file;
+pub mod referrer;
+mod tree;
 mod trusted_root;
 
 use serde::{Deserialize, Serialize};
