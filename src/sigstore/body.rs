@@ -64,9 +64,10 @@ impl Noted<'_> {
                 &spec["signatures"][0]["verifier"],
             ),
         };
-        let is_single = spec["signatures"].as_array().is_none_or(|all| all.len() == 1);
-        let is_content =
-            hash["algorithm"] == "sha256" && hash["value"] == self.hash.hex().as_str();
+        let is_single = spec["signatures"]
+            .as_array()
+            .is_none_or(|all| all.len() == 1);
+        let is_content = hash["algorithm"] == "sha256" && hash["value"] == self.hash.hex().as_str();
         let is_signature = decoded(signature).as_deref() == Some(self.signature);
         let key = decoded(key).and_then(|pem| String::from_utf8(pem).ok());
         let key = key.and_then(|pem| certificate::from_pem(&pem).ok());

@@ -115,7 +115,10 @@ pub fn listed(bytes: &[u8]) -> Result<Vec<Part>, String> {
 impl Listed {
     fn may_be_a_bundle(&self) -> bool {
         // Lists that older clients wrote under the tag may not say what their entries are.
-        let kind = self.artifact_type.as_deref().filter(|kind| !kind.is_empty());
+        let kind = self
+            .artifact_type
+            .as_deref()
+            .filter(|kind| !kind.is_empty());
         self.media_type == MANIFEST
             && self.size <= LARGEST_MANIFEST as u64
             && kind.is_none_or(|kind| kind.starts_with(BUNDLES))
@@ -191,7 +194,10 @@ pub fn with_one_more(list: &[u8], manifest: &[u8]) -> Result<Option<Vec<u8>>, St
     let digest = Digest::of(manifest).to_string();
     let entries = list["manifests"].as_array_mut();
     let entries = entries.ok_or("is no list of referrers")?;
-    if entries.iter().any(|entry| entry["digest"] == digest.as_str()) {
+    if entries
+        .iter()
+        .any(|entry| entry["digest"] == digest.as_str())
+    {
         return Ok(None);
     }
     entries.push(entry(manifest));

@@ -50,8 +50,7 @@ pub(super) fn checkpoint(note: &str, log: &VerifyingKey) -> Result<Checkpoint, S
         let signature = signature.and_then(|(_, text)| STANDARD.decode(text).ok());
         let split = signature.as_deref().and_then(|s| s.split_at_checked(HINT));
         split.is_some_and(|(hint, signature)| {
-            log.fingerprint().bytes().starts_with(hint)
-                && log.verifies(text.as_bytes(), signature)
+            log.fingerprint().bytes().starts_with(hint) && log.verifies(text.as_bytes(), signature)
         })
     });
     match is_signed {
@@ -139,7 +138,10 @@ mod tests {
                 assert!(!found(b"other", number, size, &path));
                 assert!(!found(&entries[number], size, size, &path));
                 for other in (0..size).filter(|other| *other != number) {
-                    assert!(!found(&entries[number], other, size, &path), "{size} {other}");
+                    assert!(
+                        !found(&entries[number], other, size, &path),
+                        "{size} {other}"
+                    );
                 }
                 let longer = [&path[..], &[top]].concat();
                 assert!(!found(&entries[number], number, size, &longer));

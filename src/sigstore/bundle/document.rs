@@ -146,7 +146,9 @@ impl Document {
     }
 
     fn version(&self) -> Result<Version, String> {
-        let rest = self.media_type.strip_prefix(crate::sigstore::referrer::BUNDLES);
+        let rest = self
+            .media_type
+            .strip_prefix(crate::sigstore::referrer::BUNDLES);
         match rest {
             Some("+json;version=0.1" | ".v0.1+json") => Ok(Version::V0_1),
             Some("+json;version=0.2" | ".v0.2+json") => Ok(Version::V0_2),
@@ -190,7 +192,10 @@ impl Document {
         let entries = material.tlog_entries.iter();
         let entries = entries.map(|entry| entry.entry(wants_proof));
         let entries = entries.collect::<Result<_, _>>()?;
-        Ok(Material::Certificate(certificate.raw_bytes.0.clone(), entries))
+        Ok(Material::Certificate(
+            certificate.raw_bytes.0.clone(),
+            entries,
+        ))
     }
 
     /// What is signed; just one thing.
@@ -200,7 +205,10 @@ impl Document {
     pub fn content(self) -> Result<Content, String> {
         match (self.message_signature, self.dsse_envelope) {
             (Some(message), None) => {
-                let MessageDigest { algorithm, digest: bytes } = message.message_digest;
+                let MessageDigest {
+                    algorithm,
+                    digest: bytes,
+                } = message.message_digest;
                 let known = digest(&bytes.0).filter(|_| algorithm == "SHA2_256");
                 let digest = known.ok_or("is of something whose digest is no SHA-256")?;
                 Ok(Content::Message {

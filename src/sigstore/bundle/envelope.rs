@@ -52,7 +52,11 @@ impl Envelope {
             return Err("has an envelope that is not signed just once".to_owned());
         };
         let payload = self.payload.0;
-        Ok((signed(&self.payload_type, &payload), payload, signature(one.sig)?))
+        Ok((
+            signed(&self.payload_type, &payload),
+            payload,
+            signature(one.sig)?,
+        ))
     }
 }
 
@@ -116,9 +120,14 @@ impl Statement {
             ));
         }
         if self.subject.len() > MOST_SUBJECTS {
-            return Err(format!("it is a signature of more than {MOST_SUBJECTS} things"));
+            return Err(format!(
+                "it is a signature of more than {MOST_SUBJECTS} things"
+            ));
         }
-        let digests = self.subject.iter().map(|subject| subject.digest.get("sha256"));
+        let digests = self
+            .subject
+            .iter()
+            .map(|subject| subject.digest.get("sha256"));
         let digests: Vec<&String> = digests.flatten().collect();
         if digests.iter().any(|digest| **digest == image.hex()) {
             return Ok(());

@@ -72,6 +72,7 @@ fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSig
         },
         manifest: descriptor(blobs, &format!("{OCI}.manifest.v1+json"), &bytes),
         blobs: parts.into_iter().map(part).collect(),
+        referrers: None,
     }
 }
 

@@ -1,11 +1,15 @@
 //! Images that their publishers signed: what is taken, and that nothing else is.
 
+mod attached;
 mod authority;
+mod bundles;
 mod cosign;
 mod documents;
 mod identity;
 mod in_bundles;
 mod layout;
+mod listing;
+mod log;
 mod site;
 
 use kubexm::catalog::Catalog;
