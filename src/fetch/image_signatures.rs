@@ -4,7 +4,7 @@
 use super::oci::Puller;
 use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
-use crate::bundle::layout::{INDEX_TYPE, MANIFEST_TYPE};
+use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
 use crate::sigstore::bundle::{self, Image};
 use crate::sigstore::document::{self, Part};
@@ -178,7 +178,11 @@ impl Search<'_> {
             return Ok(Look::Refused(format!("it is a signature of {subject}")));
         }
         for part in &referrer.parts {
-            self.puller.blob(name, &descriptor(part)).await?;
+            match part.digest == Digest::of(EMPTY_CONFIG) {
+                // Not every registry has what everybody knows.
+                true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
+                false => self.puller.blob(name, &descriptor(part)).await?,
+            }
         }
         let bundle = match bundle::read(&self.http.cache().read(&referrer.bundle.digest)?) {
             Ok(bundle) if bundle.is_signature() => bundle,

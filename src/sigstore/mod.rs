@@ -20,6 +20,7 @@ pub mod document;
 mod entry;
 pub mod file;
 pub mod referrer;
+mod transparency;
 mod tree;
 mod trusted_root;
 

@@ -36,12 +36,22 @@ struct Signature {
     sig: Bytes,
 }
 
+/// What an envelope holds.
+pub(super) struct Opened {
+    /// What its one signature is of.
+    pub signed: Vec<u8>,
+    /// What is in it.
+    pub payload: Vec<u8>,
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
 impl Envelope {
-    /// What its one signature is of, what is in it, and that signature.
+    /// Opens it.
     ///
     /// # Errors
     /// It holds something else than a statement, or has another number of signatures.
-    pub fn open(self) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>), String> {
+    pub fn open(self) -> Result<Opened, String> {
         if self.payload_type != STATEMENT {
             return Err(format!(
                 "has an envelope with a '{}', no statement about an image",
@@ -52,11 +62,11 @@ impl Envelope {
             return Err("has an envelope that is not signed just once".to_owned());
         };
         let payload = self.payload.0;
-        Ok((
-            signed(&self.payload_type, &payload),
+        Ok(Opened {
+            signed: signed(&self.payload_type, &payload),
             payload,
-            signature(one.sig)?,
-        ))
+            signature: signature(one.sig)?,
+        })
     }
 }
 

@@ -64,7 +64,11 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
     let (content, signature) = match document.content()? {
         document::Content::Message { digest, signature } => (Content::Manifest(digest), signature),
         document::Content::Envelope(envelope) => {
-            let (signed, payload, signature) = envelope.open()?;
+            let envelope::Opened {
+                signed,
+                payload,
+                signature,
+            } = envelope.open()?;
             (Content::Statement { signed, payload }, signature)
         }
     };

@@ -79,6 +79,16 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
     site.verify("theirs", &pushed).unwrap();
     site.verify("ours", &pushed).unwrap();
 
+    // Nor where somebody had attached something before there was a push.
+    site.copy("team/signed:1", "site/others:theirs");
+    let others = site.place(&format!("site/others@{digest}"));
+    site.attach("theirs", &format!("site/others@{digest}"));
+    assert!(site.verify("ours", &others).is_err());
+    let place = format!("oci://{}", site.place("site/others:1"));
+    said(&["bundle", "push", &bundle, &place, "--cache", &cache]);
+    site.verify("ours", &others).unwrap();
+    site.verify("theirs", &others).unwrap();
+
     // By way of a layout.
     let out = site.folder.path().join("layout").display().to_string();
     said(&[
@@ -102,25 +112,6 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
     site.attach("ours", "team/signed:1");
     let again = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
     assert_eq!(again.unwrap(), images);
-}
-
-/// A list that was there before the push gets one entry more.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_push_adds_to_the_list_that_is_there() {
-    let site = Site::start().await;
-    site.attach("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
-    let digest = images[0].manifest.digest;
-    let (bundle, _) = site.bundle("b.tar.zst", images);
-    site.copy("team/signed:1", "site/bundles:theirs");
-    let pushed = site.place(&format!("site/bundles@{digest}"));
-    site.attach("theirs", &format!("site/bundles@{digest}"));
-    assert!(site.verify("ours", &pushed).is_err());
-    let cache = site.folder.path().join("push").display().to_string();
-    let place = format!("oci://{}", site.place("site/bundles:1"));
-    said(&["bundle", "push", &bundle, &place, "--cache", &cache]);
-    site.verify("ours", &pushed).unwrap();
-    site.verify("theirs", &pushed).unwrap();
 }
 
 /// The registry of a cluster, as an install fills it.

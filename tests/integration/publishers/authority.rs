@@ -13,7 +13,6 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
-use super::log::Tree;
 use crate::example::InMemory;
 
 pub const IDENTITY: &str = "robot@builds.example";
@@ -28,7 +27,29 @@ pub struct Sigstore {
     root: String,
     intermediate: String,
     intermediate_key: KeyPair,
-    log: KeyPair,
+    pub log: KeyPair,
+    certificate_log: KeyPair,
+}
+
+/// What a log of certificates says, inside a signer's, of having seen it.
+#[derive(Clone)]
+pub struct Seen {
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// It is a log of nobody's.
+    pub by_stranger: bool,
+    /// It saw a certificate of another signer's.
+    pub another: bool,
+}
+
+impl Seen {
+    pub fn right() -> Self {
+        Self {
+            at: BEGIN,
+            by_stranger: false,
+            another: false,
+        }
+    }
 }
 
 /// What a signer does. [`Wish::right`] is one whose signature must be taken.
@@ -48,6 +69,8 @@ pub struct Wish {
     pub logged: Option<Vec<u8>>,
     /// The certificate in the log is another signer's.
     pub logged_other: bool,
+    /// Whether a log of certificates has seen the certificate.
+    pub seen: Option<Seen>,
 }
 
 impl Wish {
@@ -62,6 +85,7 @@ impl Wish {
             signed: None,
             logged: None,
             logged_other: false,
+            seen: None,
         }
     }
 }
@@ -88,7 +112,7 @@ pub fn sign(key: &KeyPair, message: &[u8]) -> Vec<u8> {
     key.sign(&random, message).unwrap().as_ref().to_vec()
 }
 
-fn der(pem: &str) -> String {
+pub fn der(pem: &str) -> String {
     let inner: Vec<&str> = pem.lines().filter(|line| !line.contains("---")).collect();
     inner.concat()
 }
@@ -107,6 +131,7 @@ impl Sigstore {
             intermediate: intermediate.pem(),
             intermediate_key,
             log: KeyPair::generate().unwrap(),
+            certificate_log: KeyPair::generate().unwrap(),
         }
     }
 
@@ -133,11 +158,26 @@ impl Sigstore {
         })
     }
 
-    fn log_id(&self) -> String {
+    /// The same, with a log that has seen all certificates since their time began.
+    pub fn transparent_root(&self) -> Value {
+        let mut root = self.trusted_root();
+        let key = self.certificate_log.subject_public_key_info();
+        root["ctlogs"] = json!([{
+            "baseUrl": "https://certificates.example", "hashAlgorithm": "SHA2_256",
+            "publicKey": {
+                "rawBytes": STANDARD.encode(&key), "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+                "validFor": {"start": "2023-06-01T00:00:00Z"},
+            },
+            "logId": {"keyId": STANDARD.encode(Digest::of(&key).bytes())},
+        }]);
+        root
+    }
+
+    pub fn log_id(&self) -> String {
         Digest::of(&self.log.subject_public_key_info()).hex()
     }
 
-    fn certificate(&self, wish: &Wish, key: &KeyPair) -> String {
+    pub fn certificate(&self, wish: &Wish, key: &KeyPair) -> String {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = wish.identity.to_owned().try_into().unwrap();
@@ -163,7 +203,66 @@ impl Sigstore {
         params.not_after = at(BEGIN) + Duration::minutes(10);
         let issuer_key = KeyPair::from_pem(&self.intermediate_key.serialize_pem()).unwrap();
         let issuer = Issuer::from_ca_cert_pem(&self.intermediate, issuer_key).unwrap();
+        params.serial_number = Some(4711.into());
+        if let Some(seen) = &wish.seen {
+            let mut shown = params.clone();
+            if seen.another {
+                shown.serial_number = Some(4712.into());
+            }
+            let shown = shown.signed_by(key, &issuer).unwrap();
+            let promise = CustomExtension::from_oid_content(
+                &[1, 3, 6, 1, 4, 1, 11129, 2, 4, 2],
+                self.promise(seen, shown.der()),
+            );
+            params.custom_extensions.push(promise);
+        }
         params.signed_by(key, &issuer).unwrap().pem()
+    }
+
+    /// That a log has seen a certificate, as it stands in the one that is issued then (RFC 6962, 3.3).
+    fn promise(&self, seen: &Seen, shown: &[u8]) -> Vec<u8> {
+        let (_, shown) = x509_parser::parse_x509_certificate(shown).unwrap();
+        let shown = shown.tbs_certificate.as_ref();
+        let issuer = Digest::of(&self.intermediate_key.subject_public_key_info());
+        let stranger = KeyPair::generate().unwrap();
+        let log = match seen.by_stranger {
+            true => &stranger,
+            false => &self.certificate_log,
+        };
+        let id = Digest::of(&log.subject_public_key_info());
+        let time = u64::try_from(seen.at * 1000).unwrap().to_be_bytes();
+        let length = u32::try_from(shown.len()).unwrap().to_be_bytes();
+        let signed = [
+            &[0, 0],
+            &time[..],
+            &[0, 1],
+            issuer.bytes(),
+            &length[1..],
+            shown,
+            &[0, 0],
+        ];
+        let signature = sign(log, &signed.concat());
+        let short = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+        let promise = [
+            &[0],
+            id.bytes(),
+            &time,
+            &[0, 0, 4, 3, 0, short(&signature)],
+            &signature,
+        ];
+        let promise = promise.concat();
+        let list = [&[0, short(&promise)], &promise[..]].concat();
+        let list = [&[0, short(&list)], &list[..]].concat();
+        assert!(list.len() < 0x80);
+        [&[4, short(&list)], &list[..]].concat()
+    }
+
+    /// What the log's entry shows of the signer.
+    pub fn certificate_in_log(&self, wish: &Wish, certificate: &str) -> String {
+        match wish.logged_other {
+            true => self.certificate(wish, &KeyPair::generate().unwrap()),
+            false => certificate.to_owned(),
+        }
     }
 
     /// What is published beside a file: its signature, and the certificate in Kubernetes' form.
@@ -205,141 +304,8 @@ impl Sigstore {
     }
 }
 
-/// What a bundle is made of, rightly or as a test wishes it.
-pub struct Bundled {
-    pub envelope_type: &'static str,
-    pub predicate: &'static str,
-    /// Kind and body of the log's entry are of a message's.
-    pub logged_as_message: bool,
-}
-
-impl Default for Bundled {
-    fn default() -> Self {
-        Self {
-            envelope_type: "application/vnd.in-toto+json",
-            predicate: "https://sigstore.dev/cosign/sign/v1",
-            logged_as_message: false,
-        }
-    }
-}
-
-const LOG: &str = "log.example";
-
-impl Sigstore {
-    /// A signature in the form of today: a statement about an image, in a document of its own.
-    pub fn bundle(&self, wish: &Wish, how: &Bundled) -> Value {
-        let key = KeyPair::generate().unwrap();
-        let certificate = self.certificate(wish, &key);
-        let statement = |image: &Digest| {
-            json!({
-                "_type": "https://in-toto.io/Statement/v1", "predicateType": how.predicate,
-                "subject": [{"digest": {"sha256": image.hex()}}], "predicate": {},
-            })
-            .to_string()
-            .into_bytes()
-        };
-        let payload = statement(&wish.image);
-        let (kind, length) = (how.envelope_type, how.envelope_type.len());
-        let signed = wish.signed.as_deref().unwrap_or(&payload);
-        let head = format!("DSSEv1 {length} {kind} {} ", signed.len());
-        let signature = sign(&key, &[head.as_bytes(), signed].concat());
-        let logged = Digest::of(wish.logged.as_deref().unwrap_or(&payload));
-        let in_log = self.certificate_in_log(wish, &certificate);
-        let body = match how.logged_as_message {
-            true => message_entry(&logged, &signature, &in_log),
-            false => json!({
-                "apiVersion": "0.0.1", "kind": "dsse",
-                "spec": {
-                    "envelopeHash": {"algorithm": "sha256", "value": Digest::of(b"").hex()},
-                    "payloadHash": {"algorithm": "sha256", "value": logged.hex()},
-                    "signatures": [{
-                        "signature": STANDARD.encode(&signature),
-                        "verifier": STANDARD.encode(&in_log),
-                    }],
-                },
-            }),
-        };
-        let content = json!({
-            "payload": STANDARD.encode(&payload), "payloadType": kind,
-            "signatures": [{"sig": STANDARD.encode(&signature)}],
-        });
-        self.document(wish, &certificate, &body, "dsseEnvelope", content)
-    }
-
-    /// The signature of an image's manifest as it is.
-    pub fn message_bundle(&self, wish: &Wish, manifest: &[u8]) -> Value {
-        let key = KeyPair::generate().unwrap();
-        let certificate = self.certificate(wish, &key);
-        let signature = sign(&key, wish.signed.as_deref().unwrap_or(manifest));
-        let logged = Digest::of(wish.logged.as_deref().unwrap_or(manifest));
-        let in_log = self.certificate_in_log(wish, &certificate);
-        let body = message_entry(&logged, &signature, &in_log);
-        let content = json!({
-            "messageDigest": {
-                "algorithm": "SHA2_256", "digest": STANDARD.encode(wish.image.bytes()),
-            },
-            "signature": STANDARD.encode(&signature),
-        });
-        self.document(wish, &certificate, &body, "messageSignature", content)
-    }
-
-    fn certificate_in_log(&self, wish: &Wish, certificate: &str) -> String {
-        match wish.logged_other {
-            true => self.certificate(wish, &KeyPair::generate().unwrap()),
-            false => certificate.to_owned(),
-        }
-    }
-
-    fn document(
-        &self,
-        wish: &Wish,
-        certificate: &str,
-        body: &Value,
-        kind: &str,
-        content: Value,
-    ) -> Value {
-        let mut document = json!({
-            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
-            "verificationMaterial": {
-                "certificate": {"rawBytes": der(certificate)},
-                "tlogEntries": [self.logged(wish, body)],
-            },
-        });
-        document[kind] = content;
-        document
-    }
-
-    /// An entry of the log, promised and kept.
-    fn logged(&self, wish: &Wish, body: &Value) -> Value {
-        let text = body.to_string();
-        let (encoded, time, id) = (STANDARD.encode(&text), wish.logged_at, self.log_id());
-        let promised = format!(
-            r#"{{"body":"{encoded}","integratedTime":{time},"logID":"{id}","logIndex":99}}"#
-        );
-        json!({
-            "logIndex": "99", "logId": {"keyId": STANDARD.encode(hex::decode(&id).unwrap())},
-            "kindVersion": {"kind": body["kind"], "version": body["apiVersion"]},
-            "integratedTime": time.to_string(),
-            "inclusionPromise": {
-                "signedEntryTimestamp": STANDARD.encode(sign(&self.log, promised.as_bytes())),
-            },
-            "inclusionProof": Tree::with(text.as_bytes()).proof(0, &self.log, LOG),
-            "canonicalizedBody": encoded,
-        })
-    }
-
-    /// That another entry of the same log was kept.
-    pub fn proof_of_another(&self, body: &[u8]) -> Value {
-        Tree::with(body).proof(1, &self.log, LOG)
-    }
-
-    /// That an entry was kept, as this log says it.
-    pub fn proof_of(&self, body: &[u8]) -> Value {
-        Tree::with(body).proof(0, &self.log, LOG)
-    }
-}
-
-fn message_entry(hash: &Digest, signature: &[u8], certificate: &str) -> Value {
+/// What the log says of a signature of bytes.
+pub fn message_entry(hash: &Digest, signature: &[u8], certificate: &str) -> Value {
     json!({
         "apiVersion": "0.0.1", "kind": "hashedrekord",
         "spec": {

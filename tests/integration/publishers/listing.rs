@@ -108,7 +108,9 @@ async fn a_registrys_own_list_is_read_to_its_end() {
         .mount(&stand.server)
         .await;
     // The list under the tag is for others.
-    stand.answers(&stand.tag(), list(&[entry("d", BUNDLE)])).await;
+    stand
+        .answers(&stand.tag(), list(&[entry("d", BUNDLE)]))
+        .await;
     let found = stand.found().await.unwrap();
     assert_eq!(found, [Digest::of(b"a"), Digest::of(b"b")]);
 }
@@ -121,7 +123,9 @@ async fn where_a_registry_lists_nothing_the_tag_is_looked_at() {
         let stand = Stand::new().await;
         stand.answers(&stand.referrers(), answer).await;
         assert_eq!(stand.found().await.unwrap(), []);
-        stand.answers(&stand.tag(), list(&[entry("a", BUNDLE)])).await;
+        stand
+            .answers(&stand.tag(), list(&[entry("a", BUNDLE)]))
+            .await;
         assert_eq!(stand.found().await.unwrap(), [Digest::of(b"a")]);
     }
     // What stands there may be anything.
@@ -138,9 +142,14 @@ async fn a_registry_that_fails_is_no_registry_without_signatures() {
     let stand = Stand::new().await;
     let busy = ResponseTemplate::new(429).append_header("Retry-After", "86400");
     stand.answers(&stand.referrers(), busy).await;
-    stand.answers(&stand.tag(), list(&[entry("a", BUNDLE)])).await;
+    stand
+        .answers(&stand.tag(), list(&[entry("a", BUNDLE)]))
+        .await;
     let told = stand.found().await.unwrap_err();
-    assert!(told.contains("the signatures of registry.example/team/app:1"), "{told}");
+    assert!(
+        told.contains("the signatures of registry.example/team/app:1"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -150,16 +159,21 @@ fn lists_and_referrers_that_are_none_are_named() {
     signed["annotations"] = json!({
         "dev.sigstore.bundle.predicateType": "https://sigstore.dev/cosign/sign/v1"
     });
-    let all = json!({"schemaVersion": 2, "manifests": [&many[..], &[signed]].concat()});
+    let many = [&many[..], &[signed]].concat();
+    let all = json!({"schemaVersion": 2, "manifests": many});
     let listed = referrer::listed(all.to_string().as_bytes()).unwrap();
     // Bounded, and the one that says to be a signature among them, first.
     assert!(listed.len() < 100 && listed[0].digest == Digest::of(b"signed"));
-    for text in ["", "{}", "[]", r#"{"manifests": 1}"#, r#"{"mediaType": "x", "manifests": []}"#] {
+    for text in [
+        "",
+        "{}",
+        "[]",
+        r#"{"manifests": 1}"#,
+        r#"{"mediaType": "x", "manifests": []}"#,
+    ] {
         assert!(referrer::listed(text.as_bytes()).is_err(), "{text}");
     }
-    let part = |name: &str, kind: &str| {
-        json!({"mediaType": kind, "digest": Digest::of(name.as_bytes()), "size": 2})
-    };
+    let part = |name: &str, kind: &str| json!({"mediaType": kind, "digest": Digest::of(name.as_bytes()), "size": 2});
     let good = json!({
         "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
         "config": part("config", "application/vnd.oci.empty.v1+json"),
@@ -196,7 +210,11 @@ fn lists_and_referrers_that_are_none_are_named() {
     assert_eq!(referrer::with_one_more(&list, &manifest), Ok(None));
     let other = twice.to_string().into_bytes();
     let more = referrer::with_one_more(&list, &other).unwrap().unwrap();
-    let digests: Vec<Digest> = referrer::listed(&more).unwrap().iter().map(|p| p.digest).collect();
+    let digests: Vec<Digest> = referrer::listed(&more)
+        .unwrap()
+        .iter()
+        .map(|p| p.digest)
+        .collect();
     assert_eq!(digests, [Digest::of(&manifest), Digest::of(&other)]);
     assert!(referrer::with_one_more(b"{}", &other).is_err());
 }

@@ -2,6 +2,7 @@
 
 mod attached;
 mod authority;
+mod bundled;
 mod bundles;
 mod cosign;
 mod documents;
@@ -10,7 +11,10 @@ mod in_bundles;
 mod layout;
 mod listing;
 mod log;
+mod referrers_in_bundles;
+mod refused_bundles;
 mod site;
+mod transparency;
 
 use kubexm::catalog::Catalog;
 use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot, document};
