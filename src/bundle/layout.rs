@@ -171,10 +171,12 @@ fn index(lock: &Lock, manifest: &[u8]) -> Value {
         }));
         manifests.extend(image.named_signature().map(|(name, signature)| {
             let top = &signature.manifest;
-            json!({
-                "mediaType": top.media_type, "digest": top.digest, "size": top.size,
-                "annotations": {REF_NAME: name},
-            })
+            let mut entry =
+                json!({"mediaType": top.media_type, "digest": top.digest, "size": top.size});
+            if let Some(name) = name {
+                entry["annotations"] = json!({REF_NAME: name});
+            }
+            entry
         }));
     }
     json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests})

@@ -32,8 +32,9 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         if let Some(signature) = &image.signature {
             signer(&signature.by)?;
             let rest = signature.blobs.iter().map(|blob| (blob, LARGEST_PART));
-            let manifest = (&signature.manifest, LARGEST_MANIFEST as u64);
-            small(rest.chain([manifest]))?;
+            let manifests = std::iter::once(&signature.manifest).chain(&signature.referrers);
+            let manifests = manifests.map(|manifest| (manifest, LARGEST_MANIFEST as u64));
+            small(rest.chain(manifests))?;
         }
     }
     for set in &lock.packages {

@@ -6,8 +6,9 @@ use std::io::Read;
 
 use super::lock::{Descriptor, FileSignature, Lock, LockedFile, LockedImage, LockedSignature};
 use super::{Blobs, Bundle, BundleError, transport};
+use crate::sigstore::bundle::{self as sigstore_bundle, Image};
 use crate::sigstore::document::{self, Part};
-use crate::sigstore::{self, Signer, Trust, TrustedRoot, Unverified, file};
+use crate::sigstore::{self, Signer, Trust, TrustedRoot, Unverified, file, referrer};
 use crate::spec::Digest;
 use crate::spec::signature_policy::Identity;
 
@@ -103,7 +104,8 @@ impl Bundle {
         let mut publishers = Publishers::default();
         for image in &self.lock().images {
             if let Some(signature) = &image.signature {
-                let blobs = signature.everything().map(|blob| blob.digest);
+                let blobs = signature.everything().chain([&image.manifest]);
+                let blobs = blobs.map(|blob| blob.digest);
                 let name = image.name.to_string();
                 if let Some(root) = self.root(&roots, &mut publishers, &name, &signature.by, blobs)
                 {
@@ -165,6 +167,9 @@ impl Bundle {
         signature: &LockedSignature,
         root: &TrustedRoot,
     ) -> Result<Signer, String> {
+        if let Some(list) = &signature.referrers {
+            return self.verify_referrer(image, signature, list, root);
+        }
         let manifest = document::read(&self.small(&signature.manifest)?)?;
         let payload = |part: &Part| {
             let mut blobs = signature.blobs.iter();
@@ -174,6 +179,34 @@ impl Bundle {
         by_claimed(&signature.by, root, |trust| {
             sigstore::verify(&manifest, &payload, &image.manifest.digest, trust)
         })
+    }
+
+    fn verify_referrer(
+        &self,
+        image: &LockedImage,
+        signature: &LockedSignature,
+        list: &Descriptor,
+        root: &TrustedRoot,
+    ) -> Result<Signer, String> {
+        let manifest = self.small(&signature.manifest)?;
+        if self.small(list)? != referrer::list_of(&manifest) {
+            return Err("the list of its signatures names something else".to_owned());
+        }
+        let referrer = referrer::read(&manifest)?.ok_or("its signature is none")?;
+        if referrer.subject != image.manifest.digest {
+            return Err(format!("its signature is of {}", referrer.subject));
+        }
+        let mut blobs = signature.blobs.iter();
+        let blob = blobs.find(|blob| blob.digest == referrer.bundle.digest);
+        let blob = blob.ok_or("its lock does not name what is signed")?;
+        let bundle = sigstore_bundle::read(&self.small(blob)?)
+            .map_err(|reason| format!("its signature {reason}"))?;
+        let top = self.small(&image.manifest)?;
+        let image = Image {
+            digest: &image.manifest.digest,
+            manifest: &top,
+        };
+        by_claimed(&signature.by, root, |trust| bundle.verify(image, trust))
     }
 
     fn verify_file(

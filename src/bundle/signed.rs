@@ -6,7 +6,8 @@ use super::lock::{Descriptor, LockedFile, LockedImage};
 use crate::sigstore::Signer;
 use crate::spec::signature_policy::NamePrefix;
 
-/// A signature as its publisher's registry has it, under the tag [`LockedImage::signature_tag`].
+/// A signature as its publisher's registry has it: under the tag [`LockedImage::signature_tag`], or as a
+/// referrer of the image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedSignature {
@@ -18,12 +19,18 @@ pub struct LockedSignature {
     pub manifest: Descriptor,
     /// What it names: a configuration, and what is signed.
     pub blobs: Vec<Descriptor>,
+    /// Where it is a referrer: the list of just this one, which stands under the tag
+    /// [`LockedImage::referrers_tag`] in registries that list none themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referrers: Option<Descriptor>,
 }
 
 impl LockedSignature {
     /// Everything that there is of it.
     pub fn everything(&self) -> impl Iterator<Item = &Descriptor> {
-        std::iter::once(&self.manifest).chain(&self.blobs)
+        std::iter::once(&self.manifest)
+            .chain(&self.blobs)
+            .chain(&self.referrers)
     }
 }
 
@@ -57,11 +64,19 @@ impl LockedImage {
         format!("sha256-{}.sig", self.manifest.digest.hex())
     }
 
-    /// Its signature, and the name under which that stands in a registry.
-    pub fn named_signature(&self) -> Option<(String, &LockedSignature)> {
+    /// The tag under which a list of referrers of this image stands in registries that make none
+    /// themselves
+    /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#referrers-tag-schema>).
+    pub fn referrers_tag(&self) -> String {
+        format!("sha256-{}", self.manifest.digest.hex())
+    }
+
+    /// Its signature, and the name under which that stands in a registry: referrers have none.
+    pub fn named_signature(&self) -> Option<(Option<String>, &LockedSignature)> {
+        let signature = self.signature.as_ref()?;
         let (registry, repository) = (self.name.registry(), self.name.repository());
         let name = format!("{registry}/{repository}:{}", self.signature_tag());
-        self.signature.as_ref().map(|signature| (name, signature))
+        Some((signature.referrers.is_none().then_some(name), signature))
     }
 
     /// The blobs of its signature; none where there is none.

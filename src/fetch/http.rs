@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, LINK};
 use url::Url;
 
 use super::client::{Access, Answer, Ask, Client, shown};
@@ -131,20 +131,8 @@ impl Http {
         small: &Small<'_>,
         url: &Url,
     ) -> Result<Option<Vec<u8>>, FetchError> {
-        let host = url.host_str().unwrap_or_default();
-        let host = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
-        let known = |set: &BTreeSet<String>| set.contains(&host);
-        if self.mirrors.checksums == Checksums::Mirror
-            || known(
-                &self
-                    .out_of_reach
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner),
-            )
-        {
+        let host = host(url);
+        if !self.asks_origin(url) {
             return Ok(None);
         }
         let asked = tokio::time::timeout(ORIGIN_WAIT, self.small(small, url, 1)).await;
@@ -169,6 +157,16 @@ impl Http {
             ));
         }
         Ok(None)
+    }
+
+    /// Whether the publisher of what is mirrored is to be asked itself, and was in reach as far as is
+    /// known.
+    pub(super) fn asks_origin(&self, url: &Url) -> bool {
+        let out = self
+            .out_of_reach
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.mirrors.checksums != Checksums::Mirror && !out.contains(&host(url))
     }
 
     /// Downloads into the cache, going on where an earlier run stopped.
@@ -240,6 +238,17 @@ impl Http {
         address: &Url,
         tries: u32,
     ) -> Result<Vec<u8>, FetchError> {
+        let (bytes, _) = self.piece(small, address, tries).await?;
+        Ok(bytes)
+    }
+
+    /// Reads a piece of a list from one address, and where the next one is.
+    pub(super) async fn piece(
+        &self,
+        small: &Small<'_>,
+        address: &Url,
+        tries: u32,
+    ) -> Result<(Vec<u8>, Option<Url>), FetchError> {
         let mut tries = Tries::new(tries);
         loop {
             let ask = Ask {
@@ -249,15 +258,16 @@ impl Http {
                 headers: small.headers.clone(),
             };
             match self.once(&ask, small.limit).await {
-                Ok(bytes) => return Ok(bytes),
+                Ok(piece) => return Ok(piece),
                 Err(failure) => tries.wait(failure).await?,
             }
         }
     }
 
-    async fn once(&self, ask: &Ask<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
+    async fn once(&self, ask: &Ask<'_>, limit: usize) -> Result<(Vec<u8>, Option<Url>), Failure> {
         let answer: Answer = self.client.get(ask).await?;
-        answer.bytes(ask, limit).await
+        let next = next_piece(answer.response.headers(), ask.url);
+        Ok((answer.bytes(ask, limit).await?, next))
     }
 
     /// The first address that has it. One that fails is named, and the next one is asked; what the
@@ -311,6 +321,29 @@ impl<'a> Small<'a> {
             limit,
         }
     }
+}
+
+/// What a server is known by.
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// Where a list goes on, at the same server (RFC 8288).
+fn next_piece(headers: &HeaderMap, from: &Url) -> Option<Url> {
+    let links = headers.get_all(LINK).iter();
+    let links = links.filter_map(|link| link.to_str().ok());
+    let next = links.flat_map(|link| link.split(',')).find_map(|link| {
+        let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let mut parameters = parameters.split(';').map(str::trim);
+        let is_next = parameters.any(|p| matches!(p, "rel=next" | "rel=\"next\""));
+        is_next.then_some(target)
+    })?;
+    let next = from.join(next).ok()?;
+    (next.origin() == from.origin()).then_some(next)
 }
 
 fn text(label: &str, url: &Url, bytes: Vec<u8>) -> Result<String, FetchError> {

@@ -12,6 +12,7 @@ mod download;
 pub mod file_signatures;
 mod gate;
 pub mod http;
+pub mod image_signatures;
 mod keyring;
 pub mod kubeadm;
 pub mod oci;

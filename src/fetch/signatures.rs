@@ -1,19 +1,15 @@
-//! Signatures that publishers have put beside their images: fetched, and verified before anything is
-//! built of those images.
+//! Which images and files must be signed by whom, with the keys and roots at hand.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::oci::Puller;
-use super::{FetchError, Http};
-use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
+use super::FetchError;
 use crate::catalog::Catalog;
-use crate::sigstore::document::{self, Part};
-use crate::sigstore::{self, SignatureManifest, Signer, Trust, TrustedRoot};
+use crate::sigstore::{Trust, TrustedRoot};
 use crate::spec::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
-use crate::spec::{Digest, ImageRef, VerifyingKey};
+use crate::spec::{ImageRef, VerifyingKey};
 
 /// A key file or a trusted root is never larger, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
@@ -74,17 +70,6 @@ impl std::fmt::Display for Signers {
     }
 }
 
-/// What there is of an image's signature.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// No policy asks for one.
-    NotAsked,
-    /// There is none.
-    None,
-    /// It holds.
-    Signature(Box<LockedSignature>),
-}
-
 impl Policies {
     /// The catalog's policies and those of a manifest, with the files that these name.
     ///
@@ -98,55 +83,6 @@ impl Policies {
             own: load(own)?,
             catalog: load(&catalog.signatures())?,
             reading: Arc::default(),
-        })
-    }
-
-    /// Fetches what its publisher has signed of an image into the cache, and verifies it.
-    ///
-    /// # Errors
-    /// It does not hold, or cannot be had.
-    pub async fn verify(
-        &self,
-        puller: &Puller,
-        http: &Http,
-        image: &LockedImage,
-        previous: Option<&LockedSignature>,
-    ) -> Result<Found, FetchError> {
-        let Some(wanted) = self.wanted_of_image(&image.name) else {
-            return Ok(Found::NotAsked);
-        };
-        let place = image
-            .name
-            .with_tag(&image.signature_tag())
-            .map_err(|error| FetchError::Resolve(error.to_string()))?;
-        let pinned = previous.map(|signature| Some(signature.manifest.digest));
-        let mut refused = None;
-        // The one in the lock first, as far as it is there and still good for the policy.
-        for digest in pinned.into_iter().chain([None]) {
-            let (bytes, digest) = match puller.manifest(&place, digest).await {
-                Ok(found) => found,
-                Err(FetchError::Refused { status: 404, .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            match hold(puller, http, image, &place, &wanted, &bytes).await? {
-                Ok((by, manifest)) => {
-                    let signature = locked(&wanted, by, manifest, digest, bytes.len());
-                    return Ok(Found::Signature(Box::new(signature)));
-                }
-                Err(reason) => refused = Some(reason),
-            }
-        }
-        let Some(reason) = refused else {
-            return Ok(Found::None);
-        };
-        Err(FetchError::Content {
-            what: image.name.to_string(),
-            reason: format!(
-                "the policy for {} wants a signature of {}, and the one at {place} is not taken: \
-                 {reason}.\nSomebody may have changed the image, or its publisher signs otherwise now: \
-                 spec.signatures of the manifest says who shall be trusted.",
-                wanted.prefix, wanted.signers
-            ),
         })
     }
 
@@ -187,7 +123,7 @@ impl Policies {
         }
     }
 
-    fn wanted_of_image(&self, image: &ImageRef) -> Option<Wanted<'_>> {
+    pub(super) fn wanted_of_image(&self, image: &ImageRef) -> Option<Wanted<'_>> {
         self.wanted_of(&format!("{}/{}", image.registry(), image.repository()))
     }
 }
@@ -265,56 +201,4 @@ fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
 
 fn named(path: &Path, reason: &str) -> FetchError {
     FetchError::Resolve(format!("{}: {reason}", path.display()))
-}
-
-fn descriptor(part: &Part) -> Descriptor {
-    Descriptor {
-        media_type: part.media_type.clone(),
-        digest: part.digest,
-        size: part.size,
-    }
-}
-
-/// Who signed an image by a signature manifest, or why that does not hold.
-async fn hold(
-    puller: &Puller,
-    http: &Http,
-    image: &LockedImage,
-    place: &ImageRef,
-    wanted: &Wanted<'_>,
-    bytes: &[u8],
-) -> Result<Result<(Signer, SignatureManifest), String>, FetchError> {
-    let manifest = match document::read(bytes) {
-        Ok(manifest) => manifest,
-        Err(reason) => return Ok(Err(format!("it {reason}"))),
-    };
-    for part in &manifest.parts {
-        puller.blob(place, &descriptor(part)).await?;
-    }
-    let cache = http.cache();
-    let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
-    let (digest, trust) = (&image.manifest.digest, wanted.signers.trust());
-    let verified = sigstore::verify(&manifest, &payload, digest, trust);
-    Ok(verified
-        .map(|by| (by, manifest))
-        .map_err(|reason| reason.to_string()))
-}
-
-fn locked(
-    wanted: &Wanted<'_>,
-    by: Signer,
-    manifest: SignatureManifest,
-    digest: Digest,
-    size: usize,
-) -> LockedSignature {
-    LockedSignature {
-        policy: wanted.prefix.clone(),
-        by,
-        blobs: manifest.parts.iter().map(descriptor).collect(),
-        manifest: Descriptor {
-            media_type: manifest.media_type,
-            digest,
-            size: size as u64,
-        },
-    }
 }

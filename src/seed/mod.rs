@@ -123,22 +123,28 @@ impl Content {
             self.tag(&root, tag, image.manifest.digest);
         }
         if let Some(signature) = &image.signature {
-            self.add_signature(&root, &image.signature_tag(), signature);
+            self.add_signature(&root, image, signature);
         }
     }
 
-    /// A publisher's signature, where `cosign verify` and policy controllers look for it.
-    fn add_signature(&mut self, root: &str, tag: &str, signature: &LockedSignature) {
+    /// A publisher's signature, where `cosign verify` and policy controllers look for it. The registry
+    /// lists no referrers of its own; a list of them under a tag does instead.
+    fn add_signature(&mut self, root: &str, image: &LockedImage, signature: &LockedSignature) {
         for blob in &signature.blobs {
             self.blobs.insert(blob.digest, blob.size);
             let path = format!("{root}/_layers/sha256/{}/link", blob.digest.hex());
             self.links.insert(path, blob.digest);
         }
-        let (digest, hex) = (signature.manifest.digest, signature.manifest.digest.hex());
-        self.blobs.insert(digest, signature.manifest.size);
-        let path = format!("{root}/_manifests/revisions/sha256/{hex}/link");
-        self.links.insert(path, digest);
-        self.tag(root, tag, digest);
+        for manifest in std::iter::once(&signature.manifest).chain(&signature.referrers) {
+            let (digest, hex) = (manifest.digest, manifest.digest.hex());
+            self.blobs.insert(digest, manifest.size);
+            let path = format!("{root}/_manifests/revisions/sha256/{hex}/link");
+            self.links.insert(path, digest);
+        }
+        match &signature.referrers {
+            None => self.tag(root, &image.signature_tag(), signature.manifest.digest),
+            Some(list) => self.tag(root, &image.referrers_tag(), list.digest),
+        }
     }
 
     fn tag(&mut self, root: &str, tag: &str, digest: Digest) {

@@ -69,7 +69,7 @@ pub(super) fn check(
         ));
     }
     must_be_for_signing(&certificate)?;
-    root.must_have_issued(&certificate, made)?;
+    root.must_have_issued(&certificate, der, made)?;
     VerifyingKey::from_der(certificate.public_key().raw)
         .map_err(|reason| format!("the key in its certificate {reason}"))
 }

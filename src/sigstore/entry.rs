@@ -7,14 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::claim::at;
+use super::body::{Kind, Noted};
+use super::shown;
 use super::trusted_root::TrustedRoot;
-use super::{certificate, shown};
-use crate::spec::Digest;
+use crate::spec::{Digest, VerifyingKey};
 
-/// Kinds of entries that cosign has made for signatures of images. They say what counts here in the
-/// same words.
-const KINDS: [&str; 2] = ["hashedrekord", "rekord"];
+/// Kinds of entries that cosign has made for signatures of images in this form.
+const KINDS: &[Kind] = &[Kind::HashedRekord, Kind::Rekord];
 
 /// What stands in the annotation.
 #[derive(Deserialize)]
@@ -27,12 +26,16 @@ pub(super) struct Entry {
 /// What the log promises.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Promised {
-    body: String,
-    integrated_time: i64,
-    log_index: i64,
+pub(super) struct Promised {
+    /// What the entry says, in base64.
+    pub body: String,
+    /// When the log took it, in seconds since 1970.
+    pub integrated_time: i64,
+    /// Its number in the log with all its parts.
+    pub log_index: i64,
+    /// SHA-256 of the log's key, in hexadecimal digits.
     #[serde(rename = "logID")]
-    log_id: String,
+    pub log_id: String,
 }
 
 /// Reads an annotation's text.
@@ -63,24 +66,7 @@ impl Entry {
             .ok_or("its entry is of a log that is not trusted")?;
         let promise = STANDARD.decode(&self.signed_entry_timestamp);
         let promise = promise.map_err(|_| "its entry of the log has no signature")?;
-        match log.verifies(self.canonical().as_bytes(), &promise) {
-            true => Ok(()),
-            false => Err("its entry of the log is not signed by that log".to_owned()),
-        }
-    }
-
-    /// What the log signed (RFC 8785: sorted names, no blanks).
-    fn canonical(&self) -> String {
-        let Promised {
-            body,
-            integrated_time,
-            log_index,
-            log_id,
-        } = &self.payload;
-        let (body, log_id) = (Value::from(body.as_str()), Value::from(log_id.as_str()));
-        format!(
-            r#"{{"body":{body},"integratedTime":{integrated_time},"logID":{log_id},"logIndex":{log_index}}}"#
-        )
+        self.payload.must_be_signed(log, &promise)
     }
 
     /// Whether the entry is about this signature.
@@ -93,29 +79,41 @@ impl Entry {
         signature: &[u8],
         certificate: &[u8],
     ) -> Result<(), String> {
-        let unreadable = "its entry of the log says nothing that can be read";
         let body = STANDARD.decode(&self.payload.body);
-        let body: Value =
-            serde_json::from_slice(&body.map_err(|_| unreadable)?).map_err(|_| unreadable)?;
-        let kind = body["kind"].as_str().unwrap_or_default();
-        if !KINDS.contains(&kind) || body["apiVersion"] != "0.0.1" {
-            return Err("its entry of the log is of a kind that is not known".to_owned());
+        let body = body.map_err(|_| "its entry of the log says nothing that can be read")?;
+        let noted = Noted {
+            kinds: KINDS,
+            hash: Digest::of(payload),
+            signature,
+            certificate,
+        };
+        noted.must_stand_in(&body, self.time())
+    }
+}
+
+impl Promised {
+    /// Whether a log's key signed it.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn must_be_signed(&self, log: &VerifyingKey, promise: &[u8]) -> Result<(), String> {
+        match log.verifies(self.canonical().as_bytes(), promise) {
+            true => Ok(()),
+            false => Err("its entry of the log is not signed by that log".to_owned()),
         }
-        let spec = &body["spec"];
-        let decode = |value: &Value| value.as_str().and_then(|text| STANDARD.decode(text).ok());
-        let (hash, signed) = (&spec["data"]["hash"], &spec["signature"]);
-        let is_payload =
-            hash["algorithm"] == "sha256" && hash["value"] == Digest::of(payload).hex().as_str();
-        let is_signature = decode(&signed["content"]).as_deref() == Some(signature);
-        let key = decode(&signed["publicKey"]["content"]);
-        let key = key.and_then(|pem| String::from_utf8(pem).ok());
-        let key = key.and_then(|pem| certificate::from_pem(&pem).ok());
-        if is_payload && is_signature && key.as_deref() == Some(certificate) {
-            return Ok(());
-        }
-        let when = at(self.time());
-        Err(format!(
-            "its entry of the log, of {when}, is about another signature"
-        ))
+    }
+
+    /// What the log signed (RFC 8785: sorted names, no blanks).
+    fn canonical(&self) -> String {
+        let Self {
+            body,
+            integrated_time,
+            log_index,
+            log_id,
+        } = self;
+        let (body, log_id) = (Value::from(body.as_str()), Value::from(log_id.as_str()));
+        format!(
+            r#"{{"body":{body},"integratedTime":{integrated_time},"logID":{log_id},"logIndex":{log_index}}}"#
+        )
     }
 }

@@ -7,13 +7,21 @@
 //! holds by a public key, or by an *identity*: a certificate, good for minutes, of an authority that an
 //! issuer has told who asked for it, and an entry of a log that says when it was used.
 //!
-//! Knows neither bundles nor registries: documents come in as bytes, and every one is a stranger's.
+//! It comes in one of two forms: in annotations of a manifest under a tag ([`document`]), or as a document
+//! of its own ([`bundle`]) in a manifest that names the image ([`referrer`]).
+//!
+//! Knows neither kubexm's bundles nor registries: documents come in as bytes, and every one is a stranger's.
 
+mod body;
+pub mod bundle;
 mod certificate;
 mod claim;
 pub mod document;
 mod entry;
 pub mod file;
+pub mod referrer;
+mod transparency;
+mod tree;
 mod trusted_root;
 
 use serde::{Deserialize, Serialize};
@@ -105,22 +113,29 @@ pub fn verify(
             Err(reason) => reasons.push(reason),
         }
     }
-    // The same words once: an image may be signed many times.
-    let count = reasons.len();
-    let mut told: Vec<String> = Vec::new();
-    for reason in reasons {
-        if !told.contains(&reason) {
-            told.push(reason);
+    Err(Unverified::none_of(reasons))
+}
+
+impl Unverified {
+    /// None of several signatures holds, each for its reason.
+    pub fn none_of(reasons: Vec<String>) -> Self {
+        // The same words once: an image may be signed many times.
+        let count = reasons.len();
+        let mut told: Vec<String> = Vec::new();
+        for reason in reasons {
+            if !told.contains(&reason) {
+                told.push(reason);
+            }
         }
+        let more = if told.len() > TOLD { "; …" } else { "" };
+        told.truncate(TOLD);
+        let told = told.join("; ");
+        Self(match count {
+            0 => "carries no signature that cosign would know".to_owned(),
+            1 => told,
+            _ => format!("none of its {count} signatures holds: {told}{more}"),
+        })
     }
-    let more = if told.len() > TOLD { "; …" } else { "" };
-    told.truncate(TOLD);
-    let told = told.join("; ");
-    Err(Unverified(match count {
-        0 => "carries no signature that cosign would know".to_owned(),
-        1 => told,
-        _ => format!("none of its {count} signatures holds: {told}{more}"),
-    }))
 }
 
 /// A stranger's words, short and fit for a terminal.

@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 
-use super::shown;
+use super::{shown, transparency};
 use crate::spec::{Digest, VerifyingKey};
 
 /// The public instance's roots. They change every few years. Taken from the trusted root that the
@@ -27,6 +27,8 @@ const MOST: usize = 64;
 pub struct TrustedRoot {
     authorities: Vec<Authority>,
     logs: Vec<Log>,
+    /// Of certificates. Where there are none, certificates need not be in one.
+    certificate_logs: Vec<Log>,
     /// Of the document, where it is not the one in the program.
     digest: Option<Digest>,
 }
@@ -38,16 +40,20 @@ struct Authority {
     period: Period,
 }
 
+/// A log that only ever grows, of signatures or of certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Log {
-    id: Digest,
-    key: VerifyingKey,
-    period: Period,
+pub(super) struct Log {
+    /// SHA-256 of its key.
+    pub id: Digest,
+    /// Its key.
+    pub key: VerifyingKey,
+    /// When it is trusted.
+    pub period: Period,
 }
 
 /// Seconds since 1970, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Period {
+pub(super) struct Period {
     start: i64,
     end: i64,
 }
@@ -59,6 +65,8 @@ struct Document {
     tlogs: Vec<LogDocument>,
     #[serde(default)]
     certificate_authorities: Vec<AuthorityDocument>,
+    #[serde(default)]
+    ctlogs: Vec<LogDocument>,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +133,12 @@ impl TrustedRoot {
                 shown(&error.to_string())
             )
         })?;
-        if document.tlogs.len() > MOST || document.certificate_authorities.len() > MOST {
+        let counts = [
+            document.tlogs.len(),
+            document.certificate_authorities.len(),
+            document.ctlogs.len(),
+        ];
+        if counts.iter().any(|count| *count > MOST) {
             return Err("has more logs or authorities than any Sigstore".to_owned());
         }
         let authorities: Vec<Authority> = document
@@ -134,17 +147,25 @@ impl TrustedRoot {
             .map(Authority::read)
             .collect::<Result<_, _>>()?;
         // Newer logs may have keys of a kind that signs no promises: they are of no use here.
-        let logs: Vec<Log> = document
-            .tlogs
-            .iter()
-            .filter_map(|log| Log::read(log).transpose())
-            .collect::<Result<_, _>>()?;
+        let logs = |documents: &[LogDocument]| -> Result<Vec<Log>, String> {
+            let logs = documents
+                .iter()
+                .map(Log::read)
+                .filter_map(Result::transpose);
+            logs.collect()
+        };
+        let certificate_logs = logs(&document.ctlogs)?;
+        if certificate_logs.is_empty() && !document.ctlogs.is_empty() {
+            return Err("names no log of certificates that can be used".to_owned());
+        }
+        let logs = logs(&document.tlogs)?;
         if authorities.is_empty() || logs.is_empty() {
             return Err("names no certificate authority, or no log that can be used".to_owned());
         }
         Ok(Self {
             authorities,
             logs,
+            certificate_logs,
             digest: Some(Digest::of(bytes)),
         })
     }
@@ -161,20 +182,27 @@ impl TrustedRoot {
         log.map(|log| &log.key)
     }
 
-    /// Whether an authority that was trusted at that time issued the certificate.
+    /// Whether an authority that was trusted at that time issued the certificate, and one of the logs
+    /// that it must be in has seen it. `der` is all of it.
     pub(super) fn must_have_issued(
         &self,
         certificate: &X509Certificate<'_>,
+        der: &[u8],
         time: i64,
     ) -> Result<(), String> {
         let mut authorities = self.authorities.iter();
-        match authorities.any(|authority| authority.issued(certificate, time)) {
-            true => Ok(()),
-            false => Err(format!(
+        let issued = authorities.find(|authority| authority.issued(certificate, time));
+        let issuer = issued.and_then(|authority| authority.chain.first());
+        let Some((_, issuer)) = issuer.and_then(|der| X509Certificate::from_der(der).ok()) else {
+            return Err(format!(
                 "its certificate is by no authority that is trusted; it says that '{}' issued it",
                 shown(&certificate.issuer().to_string())
-            )),
+            ));
+        };
+        if self.certificate_logs.is_empty() {
+            return Ok(());
         }
+        transparency::must_be_seen(certificate, der, &issuer, &self.certificate_logs)
     }
 }
 
@@ -265,7 +293,8 @@ impl Period {
         })
     }
 
-    fn contains(self, time: i64) -> bool {
+    /// Whether it was then.
+    pub fn contains(self, time: i64) -> bool {
         (self.start..=self.end).contains(&time)
     }
 }

@@ -28,6 +28,16 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// A digest that somebody has written as bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The 64 lower-case hexadecimal digits, without the algorithm.
     pub fn hex(&self) -> String {
         hex::encode(self.0)

@@ -8,6 +8,7 @@ use std::path::Path;
 use gzip_exact::{Encoder, GoLevel, Recipe};
 use kubexm::bundle::{Blobs, Bundle, BundleError, Inventory, Lock, PackOptions, Storage, write};
 use kubexm::event::Events;
+use kubexm::sigstore::referrer;
 use kubexm::spec::Digest;
 
 struct InMemory(BTreeMap<Digest, Vec<u8>>);
@@ -51,6 +52,11 @@ fn main() -> Outcome {
     save("documents", "mirrors", mirrors.as_bytes())?;
     save("publishers", "root", include_bytes!("../../manifests/sigstore/trusted_root.json"))?;
     save("publishers", "signed", include_bytes!("signed.json"))?;
+    let bundle = include_bytes!("bundle.json");
+    save("publishers", "bundle", bundle)?;
+    let referrer = include_bytes!("referrer.json");
+    save("publishers", "referrer", referrer)?;
+    save("publishers", "list", &referrer::list_of(referrer))?;
 
     let recipe = Recipe {
         header: vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255],

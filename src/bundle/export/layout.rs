@@ -42,7 +42,8 @@ pub fn oci_layout(
 }
 
 /// An image and its signature. Containerd makes an image of all that has a name, and fails where it
-/// cannot be unpacked: signatures are marked as `cosign save` does it, and have none.
+/// cannot be unpacked: signatures are marked as `cosign save` does it, and have none. Referrers name their
+/// image themselves.
 fn entries(image: &LockedImage) -> Vec<Value> {
     let entry = |top: &Descriptor, annotations: Value| {
         json!({
@@ -60,7 +61,10 @@ fn entries(image: &LockedImage) -> Vec<Value> {
         true => "dev.cosignproject.cosign/image".into(),
         false => "dev.cosignproject.cosign/imageIndex".into(),
     };
-    let marked = json!({COSIGN_KIND: "dev.cosignproject.cosign/sigs"});
+    let marked = match &signature.referrers {
+        None => json!({COSIGN_KIND: "dev.cosignproject.cosign/sigs"}),
+        Some(_) => json!({}),
+    };
     vec![
         entry(&image.manifest, named),
         entry(&signature.manifest, marked),

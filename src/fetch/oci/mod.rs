@@ -5,6 +5,7 @@
 mod manifest;
 mod pull;
 mod push;
+mod referrers;
 mod session;
 
 use std::collections::BTreeMap;

@@ -8,9 +8,9 @@ use super::{PARALLEL, Resolver, partition};
 use crate::bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use crate::bundle::own::LockedOwn;
 use crate::fetch::FetchError;
+use crate::fetch::image_signatures::Found;
 use crate::fetch::oci::Puller;
 use crate::fetch::own::of_yaml;
-use crate::fetch::signatures::Found;
 use crate::spec::manifest::Manifest;
 use crate::spec::{Arch, Digest, ImageRef};
 

@@ -1,7 +1,9 @@
 //! What stands beside a publisher's signature: its manifest, what it signs, certificate, log entry and
-//! trusted roots. Nothing that a fuzzer comes by is somebody's signature.
+//! trusted roots; lists of referrers, referrers and bundles. Nothing that a fuzzer comes by is somebody's
+//! signature.
 #![no_main]
-use kubexm::sigstore::{SignatureManifest, Trust, TrustedRoot, document, verify};
+use kubexm::sigstore::bundle::{self, Bundle, Image};
+use kubexm::sigstore::{SignatureManifest, Trust, TrustedRoot, Unverified, document, referrer, verify};
 use kubexm::spec::signature_policy::Identity;
 use kubexm::spec::{Digest, VerifyingKey};
 use libfuzzer_sys::fuzz_target;
@@ -14,6 +16,15 @@ fuzz_target!(|data: &[u8]| {
     let _ = document::image_of(data);
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = text.parse::<VerifyingKey>();
+    }
+    let _ = referrer::listed(data);
+    let _ = referrer::read(data);
+    // What a list is said to hold is in it then.
+    if let Ok(Some(more)) = referrer::with_one_more(data, b"{}") {
+        assert_eq!(referrer::with_one_more(&more, b"{}"), Ok(None));
+    }
+    if let Ok(bundle) = bundle::read(data) {
+        hold_bundle(&bundle);
     }
     let Ok(mut manifest) = document::read(data) else {
         return;
@@ -30,6 +41,18 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn hold(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
+    refused(|trust| verify(manifest, &|_| Ok(payload.to_vec()), image, trust).map(|_| ()));
+}
+
+fn hold_bundle(bundle: &Bundle) {
+    // The image of tests/fuzz/bundle.json.
+    let digest = Digest::of(b"an image");
+    let image = Image { digest: &digest, manifest: b"an image" };
+    let _ = bundle.is_signature();
+    refused(|trust| bundle.verify(image, trust).map(|_| ()));
+}
+
+fn refused(held: impl Fn(Trust<'_>) -> Result<(), Unverified>) {
     let key: VerifyingKey = KEY.parse().expect("a key");
     let root = TrustedRoot::public_instance().expect("roots");
     let identity = Identity {
@@ -37,8 +60,7 @@ fn hold(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
         issuer: "https://c.example".to_owned(),
     };
     for trust in [Trust::Keys(&[key]), Trust::Identity(&identity, &root)] {
-        let refused = verify(manifest, &|_| Ok(payload.to_vec()), image, trust);
-        let reason = refused.expect_err("nobody signed this").to_string();
+        let reason = held(trust).expect_err("nobody signed this").to_string();
         assert!(!reason.contains(char::is_control), "{reason:?}");
     }
 }

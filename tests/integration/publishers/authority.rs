@@ -27,7 +27,29 @@ pub struct Sigstore {
     root: String,
     intermediate: String,
     intermediate_key: KeyPair,
-    log: KeyPair,
+    pub log: KeyPair,
+    certificate_log: KeyPair,
+}
+
+/// What a log of certificates says, inside a signer's, of having seen it.
+#[derive(Clone)]
+pub struct Seen {
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// It is a log of nobody's.
+    pub by_stranger: bool,
+    /// It saw a certificate of another signer's.
+    pub another: bool,
+}
+
+impl Seen {
+    pub fn right() -> Self {
+        Self {
+            at: BEGIN,
+            by_stranger: false,
+            another: false,
+        }
+    }
 }
 
 /// What a signer does. [`Wish::right`] is one whose signature must be taken.
@@ -47,6 +69,8 @@ pub struct Wish {
     pub logged: Option<Vec<u8>>,
     /// The certificate in the log is another signer's.
     pub logged_other: bool,
+    /// Whether a log of certificates has seen the certificate.
+    pub seen: Option<Seen>,
 }
 
 impl Wish {
@@ -61,6 +85,7 @@ impl Wish {
             signed: None,
             logged: None,
             logged_other: false,
+            seen: None,
         }
     }
 }
@@ -87,7 +112,7 @@ pub fn sign(key: &KeyPair, message: &[u8]) -> Vec<u8> {
     key.sign(&random, message).unwrap().as_ref().to_vec()
 }
 
-fn der(pem: &str) -> String {
+pub fn der(pem: &str) -> String {
     let inner: Vec<&str> = pem.lines().filter(|line| !line.contains("---")).collect();
     inner.concat()
 }
@@ -106,6 +131,7 @@ impl Sigstore {
             intermediate: intermediate.pem(),
             intermediate_key,
             log: KeyPair::generate().unwrap(),
+            certificate_log: KeyPair::generate().unwrap(),
         }
     }
 
@@ -132,11 +158,26 @@ impl Sigstore {
         })
     }
 
-    fn log_id(&self) -> String {
+    /// The same, with a log that has seen all certificates since their time began.
+    pub fn transparent_root(&self) -> Value {
+        let mut root = self.trusted_root();
+        let key = self.certificate_log.subject_public_key_info();
+        root["ctlogs"] = json!([{
+            "baseUrl": "https://certificates.example", "hashAlgorithm": "SHA2_256",
+            "publicKey": {
+                "rawBytes": STANDARD.encode(&key), "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+                "validFor": {"start": "2023-06-01T00:00:00Z"},
+            },
+            "logId": {"keyId": STANDARD.encode(Digest::of(&key).bytes())},
+        }]);
+        root
+    }
+
+    pub fn log_id(&self) -> String {
         Digest::of(&self.log.subject_public_key_info()).hex()
     }
 
-    fn certificate(&self, wish: &Wish, key: &KeyPair) -> String {
+    pub fn certificate(&self, wish: &Wish, key: &KeyPair) -> String {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = wish.identity.to_owned().try_into().unwrap();
@@ -162,7 +203,66 @@ impl Sigstore {
         params.not_after = at(BEGIN) + Duration::minutes(10);
         let issuer_key = KeyPair::from_pem(&self.intermediate_key.serialize_pem()).unwrap();
         let issuer = Issuer::from_ca_cert_pem(&self.intermediate, issuer_key).unwrap();
+        params.serial_number = Some(4711.into());
+        if let Some(seen) = &wish.seen {
+            let mut shown = params.clone();
+            if seen.another {
+                shown.serial_number = Some(4712.into());
+            }
+            let shown = shown.signed_by(key, &issuer).unwrap();
+            let promise = CustomExtension::from_oid_content(
+                &[1, 3, 6, 1, 4, 1, 11129, 2, 4, 2],
+                self.promise(seen, shown.der()),
+            );
+            params.custom_extensions.push(promise);
+        }
         params.signed_by(key, &issuer).unwrap().pem()
+    }
+
+    /// That a log has seen a certificate, as it stands in the one that is issued then (RFC 6962, 3.3).
+    fn promise(&self, seen: &Seen, shown: &[u8]) -> Vec<u8> {
+        let (_, shown) = x509_parser::parse_x509_certificate(shown).unwrap();
+        let shown = shown.tbs_certificate.as_ref();
+        let issuer = Digest::of(&self.intermediate_key.subject_public_key_info());
+        let stranger = KeyPair::generate().unwrap();
+        let log = match seen.by_stranger {
+            true => &stranger,
+            false => &self.certificate_log,
+        };
+        let id = Digest::of(&log.subject_public_key_info());
+        let time = u64::try_from(seen.at * 1000).unwrap().to_be_bytes();
+        let length = u32::try_from(shown.len()).unwrap().to_be_bytes();
+        let signed = [
+            &[0, 0],
+            &time[..],
+            &[0, 1],
+            issuer.bytes(),
+            &length[1..],
+            shown,
+            &[0, 0],
+        ];
+        let signature = sign(log, &signed.concat());
+        let short = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+        let promise = [
+            &[0],
+            id.bytes(),
+            &time,
+            &[0, 0, 4, 3, 0, short(&signature)],
+            &signature,
+        ];
+        let promise = promise.concat();
+        let list = [&[0, short(&promise)], &promise[..]].concat();
+        let list = [&[0, short(&list)], &list[..]].concat();
+        assert!(list.len() < 0x80);
+        [&[4, short(&list)], &list[..]].concat()
+    }
+
+    /// What the log's entry shows of the signer.
+    pub fn certificate_in_log(&self, wish: &Wish, certificate: &str) -> String {
+        match wish.logged_other {
+            true => self.certificate(wish, &KeyPair::generate().unwrap()),
+            false => certificate.to_owned(),
+        }
     }
 
     /// What is published beside a file: its signature, and the certificate in Kubernetes' form.
@@ -182,20 +282,8 @@ impl Sigstore {
         let payload = payload(&wish.image);
         let signature = sign(&key, wish.signed.as_deref().unwrap_or(&payload));
         let logged = wish.logged.as_deref().unwrap_or(&payload);
-        let in_log = match wish.logged_other {
-            true => self.certificate(wish, &KeyPair::generate().unwrap()),
-            false => certificate.clone(),
-        };
-        let body = json!({
-            "apiVersion": "0.0.1", "kind": "hashedrekord",
-            "spec": {
-                "data": {"hash": {"algorithm": "sha256", "value": Digest::of(logged).hex()}},
-                "signature": {
-                    "content": STANDARD.encode(&signature),
-                    "publicKey": {"content": STANDARD.encode(in_log)},
-                },
-            },
-        });
+        let in_log = self.certificate_in_log(wish, &certificate);
+        let body = message_entry(&Digest::of(logged), &signature, &in_log);
         let body = STANDARD.encode(body.to_string());
         let (time, id) = (wish.logged_at, self.log_id());
         let promised =
@@ -214,6 +302,20 @@ impl Sigstore {
             },
         })
     }
+}
+
+/// What the log says of a signature of bytes.
+pub fn message_entry(hash: &Digest, signature: &[u8], certificate: &str) -> Value {
+    json!({
+        "apiVersion": "0.0.1", "kind": "hashedrekord",
+        "spec": {
+            "data": {"hash": {"algorithm": "sha256", "value": hash.hex()}},
+            "signature": {
+                "content": STANDARD.encode(signature),
+                "publicKey": {"content": STANDARD.encode(certificate)},
+            },
+        },
+    })
 }
 
 /// What cosign signs.

@@ -16,7 +16,7 @@ use kubexm::spec::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use wiremock::matchers::path as url_path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::site::{PLAIN, SIGNED, Site, cosign};
+use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign};
 use crate::example::kubexm;
 use crate::sandbox::{Sandbox, path};
 use crate::travel::registry::{Registry, programs};
@@ -227,14 +227,13 @@ async fn files_with_a_signature_beside_them_are_held_against_it() {
     )
     .unwrap();
     std::fs::write(at("kubeadm"), "a program").unwrap();
-    let sign = [
-        "sign-blob",
-        "--yes",
-        "--tlog-upload=false",
+    let output = [
         "--key=ours.key",
+        "--output-signature=kubeadm.sig",
+        "kubeadm",
     ];
-    let output = ["--output-signature=kubeadm.sig", "kubeadm"];
-    cosign(folder.path(), &[&sign[..], &output].concat()).unwrap();
+    let sign = [&["sign-blob"], &OFFLINE[..], &OLDER, &output].concat();
+    cosign(folder.path(), &sign).unwrap();
     let server = MockServer::start().await;
     let mirrors = Mirrors {
         downloads: [("https://dl.example".to_owned(), vec![server.uri()])].into(),

@@ -16,12 +16,12 @@ use super::authority::{IDENTITY, ISSUER, Sigstore, Wish, manifest};
 use crate::example::{InMemory, example, kubexm, write_plain};
 
 const OPTIONS: PackOptions<'_> = PackOptions::new(1, 1);
-const OCI: &str = "application/vnd.oci.image";
+pub const OCI: &str = "application/vnd.oci.image";
 const SIGNED: &str = "registry.example/signed:1";
 const PROGRAM: &[u8] = b"a program";
 const PLAIN: &str = "registry.example/plain:1";
 
-fn descriptor(blobs: &mut InMemory, media_type: &str, content: &[u8]) -> Descriptor {
+pub fn descriptor(blobs: &mut InMemory, media_type: &str, content: &[u8]) -> Descriptor {
     Descriptor {
         media_type: media_type.to_owned(),
         digest: blobs.add(content),
@@ -53,7 +53,7 @@ fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
 }
 
 /// What a build would write into the lock of a signature that it has verified.
-fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSignature {
+pub fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSignature {
     let claim = sigstore.claim(blobs, &Wish::right(image));
     let bytes = manifest(blobs, &[claim]).to_string().into_bytes();
     let parts = document::read(&bytes).unwrap().parts;
@@ -72,6 +72,7 @@ fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSig
         },
         manifest: descriptor(blobs, &format!("{OCI}.manifest.v1+json"), &bytes),
         blobs: parts.into_iter().map(part).collect(),
+        referrers: None,
     }
 }
 
@@ -91,16 +92,16 @@ fn beside(sigstore: &Sigstore, blobs: &mut InMemory) -> FileSignature {
     }
 }
 
-struct Case {
+pub struct Case {
     folder: tempfile::TempDir,
-    lock: Lock,
-    blobs: InMemory,
-    root: String,
+    pub lock: Lock,
+    pub blobs: InMemory,
+    pub root: String,
 }
 
 impl Case {
     /// Two images, one of them signed, and a file that is signed.
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sigstore = Sigstore::new();
         let (mut lock, mut blobs) = example(&[PROGRAM.to_vec()]);
@@ -122,25 +123,25 @@ impl Case {
         self.folder.path().join(name).display().to_string()
     }
 
-    fn write(&self, name: &str, lock: &Lock) -> String {
+    pub fn write(&self, name: &str, lock: &Lock) -> String {
         let path = self.at(name);
         write_plain(Path::new(&path), lock, &self.blobs, OPTIONS).unwrap();
         path
     }
 
-    fn verify(&self, bundle: &str) -> (Option<i32>, String) {
+    pub fn verify(&self, bundle: &str) -> (Option<i32>, String) {
         kubexm(&["bundle", "verify", bundle, "--trusted-root", &self.root])
     }
 
     /// A bundle whose lock says something else of the signature.
-    fn verify_changed(&self, change: impl FnOnce(&mut Lock)) -> (Option<i32>, String) {
+    pub fn verify_changed(&self, change: impl FnOnce(&mut Lock)) -> (Option<i32>, String) {
         let mut lock = self.lock.clone();
         change(&mut lock);
         self.verify(&self.write("changed.tar.zst", &lock))
     }
 }
 
-fn signature(lock: &mut Lock) -> &mut LockedSignature {
+pub fn signature(lock: &mut Lock) -> &mut LockedSignature {
     lock.images[1].signature.as_mut().unwrap()
 }
 

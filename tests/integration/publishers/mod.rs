@@ -1,12 +1,20 @@
 //! Images that their publishers signed: what is taken, and that nothing else is.
 
+mod attached;
 mod authority;
+mod bundled;
+mod bundles;
 mod cosign;
 mod documents;
 mod identity;
 mod in_bundles;
 mod layout;
+mod listing;
+mod log;
+mod referrers_in_bundles;
+mod refused_bundles;
 mod site;
+mod transparency;
 
 use kubexm::catalog::Catalog;
 use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot, document};

@@ -17,17 +17,17 @@ use super::layout;
 use crate::example::example;
 use crate::travel::registry::{Registry, programs};
 
+/// Signs without asking anything of anybody.
+pub const OFFLINE: [&str; 3] = ["--yes", "--use-signing-config=false", "--tlog-upload=false"];
+/// Signs in the form that came before bundles.
+pub const OLDER: [&str; 1] = ["--new-bundle-format=false"];
+
 /// Cosign, which `./test` brings.
 pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("KUBEXM_LAB_CACHE");
     let cache = cache.map_or(home.join(".cache/kubexm-lab"), PathBuf::from);
-    let brought = cache.join("tools/bin/cosign");
-    let program = match brought.is_file() {
-        true => brought,
-        false => "cosign".into(),
-    };
-    let output = Command::new(program)
+    let output = Command::new(cache.join("tools/bin/cosign3"))
         .args(arguments)
         .current_dir(folder)
         .env("COSIGN_PASSWORD", "")
@@ -86,25 +86,52 @@ impl Site {
         for name in ["signed", "plain"] {
             let layout = self.folder.path().join(name);
             layout::write(&layout, name);
-            let to = format!("docker://{}", self.place(&format!("team/{name}:1")));
             let from = format!("oci:{}", layout.display());
-            let output = Command::new("skopeo")
-                .args(["--insecure-policy", "copy", "--preserve-digests"])
-                .args(["--dest-tls-verify=false", &from, &to])
-                .output()
-                .unwrap();
-            let words = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{words}");
+            self.skopeo_copy(&from, &format!("team/{name}:1"));
         }
+    }
+
+    /// An image from one repository into another one, without its signatures.
+    pub fn copy(&self, from: &str, to: &str) {
+        self.skopeo_copy(&format!("docker://{}", self.place(from)), to);
+    }
+
+    fn skopeo_copy(&self, from: &str, to: &str) {
+        let to = format!("docker://{}", self.place(to));
+        let output = Command::new("skopeo")
+            .args(["--insecure-policy", "copy", "--preserve-digests"])
+            .args(["--src-tls-verify=false", "--dest-tls-verify=false"])
+            .args([from, &to])
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words}");
     }
 
     pub fn place(&self, rest: &str) -> String {
         format!("127.0.0.1:{}/{rest}", self.registry.port)
     }
 
+    /// In the older form, under a tag.
     pub fn sign(&self, key: &str, image: &str) {
         let (key, place) = (format!("--key={key}.key"), self.place(image));
-        let arguments = ["sign", "--yes", "--tlog-upload=false", &key, &place];
+        let arguments = [&["sign"], &OFFLINE[..], &OLDER, &[&key, &place]].concat();
+        cosign(self.folder.path(), &arguments).unwrap();
+    }
+
+    /// In the form of today, as a referrer.
+    pub fn attach(&self, key: &str, image: &str) {
+        let (key, place) = (format!("--key={key}.key"), self.place(image));
+        let arguments = [&["sign"], &OFFLINE[..], &[&key, &place]].concat();
+        cosign(self.folder.path(), &arguments).unwrap();
+    }
+
+    /// Something that is said of an image and is no signature.
+    pub fn attest(&self, key: &str, image: &str) {
+        let (key, place) = (format!("--key={key}.key"), self.place(image));
+        std::fs::write(self.folder.path().join("said.json"), "{}").unwrap();
+        let said = ["--predicate=said.json", "--type=https://said.example/v1"];
+        let arguments = [&["attest"], &OFFLINE[..], &said, &[&key, &place]].concat();
         cosign(self.folder.path(), &arguments).unwrap();
     }
 

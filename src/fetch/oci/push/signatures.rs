@@ -1,4 +1,4 @@
-//! Publishers' signatures into a registry, under the tags where cosign looks for them.
+//! Publishers' signatures into a registry, under the tags where cosign looks for them, or as referrers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,12 +8,30 @@ use oci_client::Reference;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
 use super::{PushRefusal, Pusher, failed, in_time};
+use crate::bundle::layout::INDEX_TYPE;
 use crate::bundle::lock::Descriptor;
 use crate::bundle::{Bundle, BundleError, transport};
 use crate::fetch::FetchError;
+use crate::sigstore::referrer;
+use crate::spec::Digest;
 
-/// Signature manifests with their bytes, by tag.
-type Manifests = BTreeMap<String, (Descriptor, Vec<u8>)>;
+/// Media types of lists of referrers.
+const LISTS: [&str; 1] = [INDEX_TYPE];
+
+/// A signature of an image with the bytes of its manifest.
+struct Signature {
+    manifest: Descriptor,
+    bytes: Vec<u8>,
+    place: Place,
+}
+
+/// Where it belongs.
+enum Place {
+    /// Under a tag of its own.
+    Tag(String),
+    /// Beside the image of this digest; where the registry lists no referrers, in a list under this tag.
+    Referrer { of: Digest, tag: String },
+}
 
 impl Pusher {
     /// Puts the signatures of all images there; their blobs are there. How many it put or found.
@@ -22,35 +40,89 @@ impl Pusher {
     /// The bundle is damaged, or the registry cannot be reached.
     pub(super) async fn signatures(&self, bundle: &Arc<Bundle>) -> Result<usize, FetchError> {
         let reader = Arc::clone(bundle);
-        let manifests = tokio::task::spawn_blocking(move || read(&reader));
-        let manifests = manifests.await.map_err(|error| {
+        let signatures = tokio::task::spawn_blocking(move || read(&reader));
+        let signatures = signatures.await.map_err(|error| {
             FetchError::Bundle(failed(bundle.path(), io::Error::other(error)))
         })??;
         let mut count = 0;
-        for (tag, (manifest, bytes)) in manifests {
-            let place = self.tagged(tag);
-            match self.digest_at(&place).await? {
-                Some(there) if there == manifest.digest.to_string() => count += 1,
-                // Somebody may have signed the image there; that must not be lost.
-                Some(_) => self.events.warn(format!(
-                    "{place}: has other signatures, which stay; those of the bundle are in it all the \
-                     same"
+        for signature in signatures.values() {
+            let put = match &signature.place {
+                Place::Tag(tag) => self.tagged_signature(signature, tag).await,
+                Place::Referrer { of, tag } => self.referrer(signature, of, tag).await,
+            };
+            match put {
+                Ok(true) => count += 1,
+                Ok(false) => {}
+                Err(PushRefusal::Content(words)) => self.events.warn(format!(
+                    "{}: the registry does not take the signature {} ({words}); it is in the bundle \
+                     there all the same",
+                    self.place, signature.manifest.digest
                 )),
-                None => match self.manifest(&place, &manifest.media_type, &bytes).await {
-                    Ok(()) => count += 1,
-                    Err(PushRefusal::Content(words)) => self.events.warn(format!(
-                        "{place}: the registry does not take the signature ({words}); it is in the \
-                         bundle there all the same"
-                    )),
-                    Err(PushRefusal::Other(error)) => return Err(error),
-                },
+                Err(PushRefusal::Other(error)) => return Err(error),
             }
         }
         Ok(count)
     }
 
+    /// Whether it stands there now.
+    async fn tagged_signature(
+        &self,
+        signature: &Signature,
+        tag: &str,
+    ) -> Result<bool, PushRefusal> {
+        let place = self.tagged(tag.to_owned());
+        match self.digest_at(&place).await? {
+            Some(there) if there == signature.manifest.digest.to_string() => Ok(true),
+            // Somebody may have signed the image there; that must not be lost.
+            Some(_) => {
+                self.events.warn(format!(
+                    "{place}: has other signatures, which stay; those of the bundle are in it all the \
+                     same"
+                ));
+                Ok(false)
+            }
+            None => {
+                let kind = &signature.manifest.media_type;
+                self.manifest(&place, kind, &signature.bytes).await?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts a referrer there, and into the list of those of its image where the registry makes none.
+    async fn referrer(
+        &self,
+        signature: &Signature,
+        of: &Digest,
+        tag: &str,
+    ) -> Result<bool, PushRefusal> {
+        let (digest, kind) = (&signature.manifest.digest, &signature.manifest.media_type);
+        self.manifest(&self.by_digest(digest), kind, &signature.bytes)
+            .await?;
+        let image = self.by_digest(of);
+        let listed = in_time(self.client.pull_referrers(&image, None)).await;
+        let names = |entry: &str| entry == digest.to_string();
+        if listed.is_ok_and(|list| list.manifests.iter().any(|entry| names(&entry.digest))) {
+            return Ok(true);
+        }
+        let place = self.tagged(tag.to_owned());
+        let list = match self.digest_at(&place).await? {
+            None => Some(referrer::list_of(&signature.bytes)),
+            Some(_) => {
+                let ask = || in_time(self.client.pull_manifest_raw(&place, &self.auth, &LISTS));
+                let (list, _) = self.persist(&place.to_string(), ask).await?;
+                let more = referrer::with_one_more(&list, &signature.bytes);
+                more.map_err(|reason| PushRefusal::Content(format!("{place} {reason}")))?
+            }
+        };
+        if let Some(list) = list {
+            self.manifest(&place, INDEX_TYPE, &list).await?;
+        }
+        Ok(true)
+    }
+
     /// What a tag names; `None` where there is no such tag.
-    async fn digest_at(&self, place: &Reference) -> Result<Option<String>, FetchError> {
+    async fn digest_at(&self, place: &Reference) -> Result<Option<String>, PushRefusal> {
         let ask = || async {
             let asked = in_time(self.client.fetch_manifest_digest(place, &self.auth)).await;
             match asked {
@@ -59,7 +131,7 @@ impl Pusher {
                 Err(error) => Err(error),
             }
         };
-        Ok(self.persist(&place.to_string(), ask).await?)
+        self.persist(&place.to_string(), ask).await
     }
 
     fn tagged(&self, tag: String) -> Reference {
@@ -81,13 +153,27 @@ fn is_absent(error: &OciDistributionError) -> bool {
     }
 }
 
-fn read(bundle: &Bundle) -> Result<Manifests, BundleError> {
-    let mut manifests = BTreeMap::new();
+/// Each once: an image may stand under several names.
+fn read(bundle: &Bundle) -> Result<BTreeMap<(Digest, Digest), Signature>, BundleError> {
+    let mut signatures = BTreeMap::new();
     for image in &bundle.lock().images {
-        if let Some(signature) = &image.signature {
-            let bytes = transport::read_small(bundle, &signature.manifest)?;
-            manifests.insert(image.signature_tag(), (signature.manifest.clone(), bytes));
-        }
+        let Some(signature) = &image.signature else {
+            continue;
+        };
+        let of = image.manifest.digest;
+        let place = match &signature.referrers {
+            None => Place::Tag(image.signature_tag()),
+            Some(_) => Place::Referrer {
+                of,
+                tag: image.referrers_tag(),
+            },
+        };
+        let signature = Signature {
+            bytes: transport::read_small(bundle, &signature.manifest)?,
+            manifest: signature.manifest.clone(),
+            place,
+        };
+        signatures.insert((of, signature.manifest.digest), signature);
     }
-    Ok(manifests)
+    Ok(signatures)
 }

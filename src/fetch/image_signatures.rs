@@ -1,0 +1,239 @@
+//! Signatures that publishers have put beside their images, under a tag or as referrers: fetched, and
+//! verified before anything is built of those images.
+
+use super::oci::Puller;
+use super::signatures::{Policies, Wanted};
+use super::{FetchError, Http};
+use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
+use crate::sigstore::bundle::{self, Image};
+use crate::sigstore::document::{self, Part};
+use crate::sigstore::referrer::{self, Referrer};
+use crate::sigstore::{self, Unverified};
+use crate::spec::Digest;
+
+/// What there is of an image's signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// No policy asks for one.
+    NotAsked,
+    /// There is none.
+    None,
+    /// It holds.
+    Signature(Box<LockedSignature>),
+}
+
+/// What came of looking in one place.
+enum Look {
+    /// There is nothing.
+    Nothing,
+    /// What is there does not hold; in words after "and".
+    Refused(String),
+    Holds(Box<LockedSignature>),
+}
+
+/// The search for one image's signature.
+struct Search<'a> {
+    puller: &'a Puller,
+    http: &'a Http,
+    image: &'a LockedImage,
+    wanted: &'a Wanted<'a>,
+}
+
+impl Policies {
+    /// Fetches what its publisher has signed of an image into the cache, and verifies it.
+    ///
+    /// # Errors
+    /// It does not hold, or cannot be had.
+    pub async fn verify(
+        &self,
+        puller: &Puller,
+        http: &Http,
+        image: &LockedImage,
+        previous: Option<&LockedSignature>,
+    ) -> Result<Found, FetchError> {
+        let Some(wanted) = self.wanted_of_image(&image.name) else {
+            return Ok(Found::NotAsked);
+        };
+        let search = Search {
+            puller,
+            http,
+            image,
+            wanted: &wanted,
+        };
+        // The one in the lock first, as far as it is there and still good for the policy.
+        if let Some(previous) = previous
+            && let Look::Holds(signature) = search.previous(previous).await?
+        {
+            return Ok(Found::Signature(signature));
+        }
+        let mut refused = Vec::new();
+        match search.tagged(None).await? {
+            Look::Holds(signature) => return Ok(Found::Signature(signature)),
+            Look::Refused(reason) => refused.push(reason),
+            Look::Nothing => {}
+        }
+        match search.referrers().await? {
+            Look::Holds(signature) => return Ok(Found::Signature(signature)),
+            Look::Refused(reason) => refused.push(reason),
+            Look::Nothing => {}
+        }
+        if refused.is_empty() {
+            return Ok(Found::None);
+        }
+        Err(FetchError::Content {
+            what: image.name.to_string(),
+            reason: format!(
+                "the policy for {} wants a signature of {}, and {}.\nSomebody may have changed the \
+                 image, or its publisher signs otherwise now: spec.signatures of the manifest says \
+                 who shall be trusted.",
+                wanted.prefix,
+                wanted.signers,
+                refused.join(", and ")
+            ),
+        })
+    }
+}
+
+impl Search<'_> {
+    /// What an earlier build found.
+    async fn previous(&self, previous: &LockedSignature) -> Result<Look, FetchError> {
+        match previous.referrers {
+            None => self.tagged(Some(previous.manifest.digest)).await,
+            Some(_) => self.referrer(&previous.manifest).await,
+        }
+    }
+
+    /// What stands under the tag for signatures.
+    async fn tagged(&self, digest: Option<Digest>) -> Result<Look, FetchError> {
+        let place = self.image.name.with_tag(&self.image.signature_tag());
+        let place = place.map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let (bytes, digest) = match self.puller.manifest(&place, digest).await {
+            Ok(found) => found,
+            Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),
+            Err(error) => return Err(error),
+        };
+        let refused = |reason| Look::Refused(format!("the one at {place} is not taken: {reason}"));
+        let manifest = match document::read(&bytes) {
+            Ok(manifest) => manifest,
+            Err(reason) => return Ok(refused(format!("it {reason}"))),
+        };
+        for part in &manifest.parts {
+            self.puller.blob(&place, &descriptor(part)).await?;
+        }
+        let cache = self.http.cache();
+        let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
+        let (image, trust) = (&self.image.manifest.digest, self.wanted.signers.trust());
+        Ok(match sigstore::verify(&manifest, &payload, image, trust) {
+            Err(reason) => refused(reason.to_string()),
+            Ok(by) => Look::Holds(Box::new(LockedSignature {
+                policy: self.wanted.prefix.clone(),
+                by,
+                blobs: manifest.parts.iter().map(descriptor).collect(),
+                manifest: Descriptor {
+                    media_type: manifest.media_type,
+                    digest,
+                    size: bytes.len() as u64,
+                },
+                referrers: None,
+            })),
+        })
+    }
+
+    /// What is attached to the image.
+    async fn referrers(&self) -> Result<Look, FetchError> {
+        let mut reasons = Vec::new();
+        for listed in self.puller.bundles_of(self.image).await? {
+            match self.referrer(&listed).await? {
+                Look::Nothing => {}
+                Look::Refused(reason) => reasons.push(reason),
+                holds @ Look::Holds(_) => return Ok(holds),
+            }
+        }
+        if reasons.is_empty() {
+            return Ok(Look::Nothing);
+        }
+        let reason = Unverified::none_of(reasons);
+        Ok(Look::Refused(format!(
+            "what is attached to it as a referrer is not taken: {reason}"
+        )))
+    }
+
+    /// One of them. What says something else of the image than that it was signed is no matter here.
+    async fn referrer(&self, listed: &Descriptor) -> Result<Look, FetchError> {
+        let name = &self.image.name;
+        let (bytes, digest) = match self.puller.manifest(name, Some(listed.digest)).await {
+            Ok(found) => found,
+            // Lists outlive what they name.
+            Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),
+            Err(error) => return Err(error),
+        };
+        let referrer = match referrer::read(&bytes) {
+            Ok(Some(referrer)) => referrer,
+            Ok(None) => return Ok(Look::Nothing),
+            Err(reason) => return Ok(Look::Refused(format!("it {reason}"))),
+        };
+        if referrer.subject != self.image.manifest.digest {
+            let subject = referrer.subject;
+            return Ok(Look::Refused(format!("it is a signature of {subject}")));
+        }
+        for part in &referrer.parts {
+            match part.digest == Digest::of(EMPTY_CONFIG) {
+                // Not every registry has what everybody knows.
+                true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
+                false => self.puller.blob(name, &descriptor(part)).await?,
+            }
+        }
+        let bundle = match bundle::read(&self.http.cache().read(&referrer.bundle.digest)?) {
+            Ok(bundle) if bundle.is_signature() => bundle,
+            Ok(_) => return Ok(Look::Nothing),
+            Err(reason) => return Ok(Look::Refused(format!("it {reason}"))),
+        };
+        let image = &self.image.manifest.digest;
+        let top = self.http.cache().read(image)?;
+        let image = Image {
+            digest: image,
+            manifest: &top,
+        };
+        match bundle.verify(image, self.wanted.signers.trust()) {
+            Ok(by) => Ok(Look::Holds(Box::new(
+                self.attached(by, &referrer, digest, &bytes)?,
+            ))),
+            Err(reason) => Ok(Look::Refused(reason.to_string())),
+        }
+    }
+
+    /// What the lock says of a referrer.
+    fn attached(
+        &self,
+        by: sigstore::Signer,
+        referrer: &Referrer,
+        digest: Digest,
+        manifest: &[u8],
+    ) -> Result<LockedSignature, FetchError> {
+        let list = referrer::list_of(manifest);
+        Ok(LockedSignature {
+            policy: self.wanted.prefix.clone(),
+            by,
+            manifest: Descriptor {
+                media_type: MANIFEST_TYPE.to_owned(),
+                digest,
+                size: manifest.len() as u64,
+            },
+            blobs: referrer.parts.iter().map(descriptor).collect(),
+            referrers: Some(Descriptor {
+                media_type: INDEX_TYPE.to_owned(),
+                digest: self.http.cache().insert(&list)?,
+                size: list.len() as u64,
+            }),
+        })
+    }
+}
+
+fn descriptor(part: &Part) -> Descriptor {
+    Descriptor {
+        media_type: part.media_type.clone(),
+        digest: part.digest,
+        size: part.size,
+    }
+}

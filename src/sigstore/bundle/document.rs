@@ -1,0 +1,231 @@
+//! The document as it is written: JSON by the rules of protobuf
+//! (<https://protobuf.dev/programming-guides/json/>), in the versions 0.1 to 0.3.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use super::entry::{Entry, EntryDocument};
+use super::envelope::Envelope;
+use crate::sigstore::shown;
+use crate::sigstore::tree::digest;
+use crate::spec::Digest;
+
+/// A bundle is no larger, in bytes.
+const LARGEST: usize = crate::sigstore::document::LARGEST_PART as usize;
+/// Signatures of all kinds of keys are shorter, in bytes.
+pub(super) const LONGEST_SIGNATURE: usize = 2048;
+/// Certificates that Fulcio issues are shorter, in bytes.
+const LONGEST_CERTIFICATE: usize = 64 * 1024;
+/// Entries of logs beside a signature, as other readers take them.
+const MOST_ENTRIES: usize = 32;
+
+/// Base64 of protobuf: with or without `=` at its end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Bytes in base64, of the usual alphabet or of that for addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bytes(pub Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let text = text.replace('-', "+").replace('_', "/");
+        let bytes = BASE64.decode(text);
+        bytes.map(Self).map_err(|_| D::Error::custom("no base64"))
+    }
+}
+
+/// A number of 64 bits, which protobuf writes as text and others as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(pub i64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(i64),
+            Text(String),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Number(number) => Ok(Self(number)),
+            Either::Text(text) => text
+                .parse()
+                .map(Self)
+                .map_err(|_| D::Error::custom("no number")),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Document {
+    media_type: String,
+    verification_material: MaterialDocument,
+    message_signature: Option<MessageSignature>,
+    dsse_envelope: Option<Envelope>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MaterialDocument {
+    public_key: Option<serde::de::IgnoredAny>,
+    certificate: Option<Certificate>,
+    x509_certificate_chain: Option<Chain>,
+    #[serde(default)]
+    tlog_entries: Vec<EntryDocument>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Certificate {
+    raw_bytes: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+struct Chain {
+    certificates: Vec<Certificate>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageSignature {
+    message_digest: MessageDigest,
+    signature: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageDigest {
+    algorithm: String,
+    digest: Bytes,
+}
+
+/// How the signer is shown.
+pub(super) enum Material {
+    /// By a key that the reader must have: what the bundle says of it is a hint and no more.
+    Key,
+    /// By a certificate in DER, with entries of logs.
+    Certificate(Vec<u8>, Vec<Entry>),
+}
+
+/// What is signed.
+pub(super) enum Content {
+    /// Something of this digest.
+    Message { digest: Digest, signature: Vec<u8> },
+    /// What is in an envelope.
+    Envelope(Envelope),
+}
+
+/// Versions of the form, of which each has its own rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Version {
+    V0_1,
+    V0_2,
+    V0_3,
+}
+
+impl Document {
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// It is none, as the rest of a sentence about it.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > LARGEST {
+            return Err("is larger than any bundle of Sigstore's".to_owned());
+        }
+        serde_json::from_slice(bytes).map_err(|error| {
+            let words = shown(&error.to_string());
+            format!("is no bundle of Sigstore's: {words}")
+        })
+    }
+
+    fn version(&self) -> Result<Version, String> {
+        let rest = self
+            .media_type
+            .strip_prefix(crate::sigstore::referrer::BUNDLES);
+        match rest {
+            Some("+json;version=0.1" | ".v0.1+json") => Ok(Version::V0_1),
+            Some("+json;version=0.2" | ".v0.2+json") => Ok(Version::V0_2),
+            Some("+json;version=0.3" | ".v0.3+json") => Ok(Version::V0_3),
+            _ => Err(format!(
+                "is a '{}'; kubexm reads bundles of Sigstore's up to version 0.3",
+                shown(&self.media_type)
+            )),
+        }
+    }
+
+    /// How the signer is shown; just one way.
+    ///
+    /// # Errors
+    /// There is none, or more than one, or it cannot be read.
+    pub fn material(&self) -> Result<Material, String> {
+        let version = self.version()?;
+        let material = &self.verification_material;
+        let ways = (
+            &material.public_key,
+            &material.certificate,
+            &material.x509_certificate_chain,
+        );
+        let certificate = match ways {
+            (Some(_), None, None) => return Ok(Material::Key),
+            (None, Some(certificate), None) => certificate,
+            // The first one is the signer's; those above it come from the trusted root alone.
+            (None, None, Some(chain)) if version < Version::V0_3 => chain
+                .certificates
+                .first()
+                .ok_or("has a chain without a certificate")?,
+            _ => return Err("does not say in one way who signed".to_owned()),
+        };
+        if certificate.raw_bytes.0.len() > LONGEST_CERTIFICATE {
+            return Err("has a certificate that is longer than any".to_owned());
+        }
+        if material.tlog_entries.len() > MOST_ENTRIES {
+            return Err(format!("has more than {MOST_ENTRIES} entries of logs"));
+        }
+        let wants_proof = version > Version::V0_1;
+        let entries = material.tlog_entries.iter();
+        let entries = entries.map(|entry| entry.entry(wants_proof));
+        let entries = entries.collect::<Result<_, _>>()?;
+        Ok(Material::Certificate(
+            certificate.raw_bytes.0.clone(),
+            entries,
+        ))
+    }
+
+    /// What is signed; just one thing.
+    ///
+    /// # Errors
+    /// It is nothing, or more than one thing, or it cannot be read.
+    pub fn content(self) -> Result<Content, String> {
+        match (self.message_signature, self.dsse_envelope) {
+            (Some(message), None) => {
+                let MessageDigest {
+                    algorithm,
+                    digest: bytes,
+                } = message.message_digest;
+                let known = digest(&bytes.0).filter(|_| algorithm == "SHA2_256");
+                let digest = known.ok_or("is of something whose digest is no SHA-256")?;
+                Ok(Content::Message {
+                    digest,
+                    signature: signature(message.signature)?,
+                })
+            }
+            (None, Some(envelope)) => Ok(Content::Envelope(envelope)),
+            _ => Err("does not say in one way what is signed".to_owned()),
+        }
+    }
+}
+
+/// A signature of a possible length.
+pub(super) fn signature(bytes: Bytes) -> Result<Vec<u8>, String> {
+    match (1..=LONGEST_SIGNATURE).contains(&bytes.0.len()) {
+        true => Ok(bytes.0),
+        false => Err("has a signature that is none".to_owned()),
+    }
+}

@@ -1,0 +1,172 @@
+//! An entry of a log beside a signature
+//! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_rekor.proto>): that the log
+//! promised to keep it, and when; and that it was kept.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::document::{Bytes, Number};
+use crate::sigstore::entry::Promised;
+use crate::sigstore::tree::{self, digest};
+use crate::sigstore::trusted_root::TrustedRoot;
+use crate::spec::{Digest, VerifyingKey};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EntryDocument {
+    log_index: Number,
+    log_id: LogId,
+    integrated_time: Option<Number>,
+    inclusion_promise: Option<PromiseDocument>,
+    inclusion_proof: Option<ProofDocument>,
+    canonicalized_body: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogId {
+    key_id: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromiseDocument {
+    signed_entry_timestamp: Bytes,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProofDocument {
+    /// Protobuf leaves zeros out.
+    #[serde(default = "zero")]
+    log_index: Number,
+    root_hash: Bytes,
+    tree_size: Number,
+    #[serde(default)]
+    hashes: Vec<Bytes>,
+    checkpoint: CheckpointDocument,
+}
+
+#[derive(Debug, Deserialize)]
+struct CheckpointDocument {
+    envelope: String,
+}
+
+fn zero() -> Number {
+    Number(0)
+}
+
+/// An entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    log: Digest,
+    /// Its number in the log with all its parts.
+    number: i64,
+    body: Vec<u8>,
+    time: i64,
+    promise: Vec<u8>,
+    proof: Option<Proof>,
+}
+
+/// That it was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Proof {
+    /// Its number in its part of the log.
+    number: u64,
+    size: u64,
+    root: Digest,
+    beside: Vec<Digest>,
+    checkpoint: String,
+}
+
+impl EntryDocument {
+    /// The entry; the later versions of bundles want a proof.
+    ///
+    /// # Errors
+    /// Something of it is missing or cannot be read.
+    pub fn entry(&self, wants_proof: bool) -> Result<Entry, String> {
+        // Only the promise says for sure when the entry was made.
+        let time = self.integrated_time.filter(|time| time.0 != 0);
+        let (Some(time), Some(promise)) = (time, &self.inclusion_promise) else {
+            return Err(
+                "has an entry of a log that does not promise when it was made, as Rekor's version 2 \
+                 makes them; kubexm takes those of version 1, and no timestamps in their stead"
+                    .to_owned(),
+            );
+        };
+        let proof = self.inclusion_proof.as_ref();
+        if wants_proof && proof.is_none() {
+            return Err("has an entry of a log without a proof".to_owned());
+        }
+        Ok(Entry {
+            log: digest(&self.log_id.key_id.0).ok_or("has an entry of a log without a name")?,
+            number: self.log_index.0,
+            body: self.canonicalized_body.0.clone(),
+            time: time.0,
+            promise: promise.signed_entry_timestamp.0.clone(),
+            proof: proof.map(ProofDocument::proof).transpose()?,
+        })
+    }
+}
+
+impl ProofDocument {
+    fn proof(&self) -> Result<Proof, String> {
+        let unreadable = "has a proof of an entry that cannot be read";
+        let hashes = self.hashes.iter().map(|hash| digest(&hash.0));
+        Ok(Proof {
+            number: u64::try_from(self.log_index.0).map_err(|_| unreadable)?,
+            size: u64::try_from(self.tree_size.0).map_err(|_| unreadable)?,
+            root: digest(&self.root_hash.0).ok_or(unreadable)?,
+            beside: hashes.collect::<Option<_>>().ok_or(unreadable)?,
+            checkpoint: self.checkpoint.envelope.clone(),
+        })
+    }
+}
+
+impl Entry {
+    /// When the log took it, in seconds since 1970; true where it holds.
+    pub fn time(&self) -> i64 {
+        self.time
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The key of its log.
+    ///
+    /// # Errors
+    /// That log is not trusted.
+    pub fn log<'a>(&self, root: &'a TrustedRoot) -> Result<&'a VerifyingKey, String> {
+        root.log(&self.log, self.time)
+            .ok_or_else(|| "its entry is of a log that is not trusted".to_owned())
+    }
+
+    /// Whether the log promised it, and kept it.
+    ///
+    /// # Errors
+    /// The log did not.
+    pub fn must_hold(&self, log: &VerifyingKey) -> Result<(), String> {
+        let promised = Promised {
+            body: STANDARD.encode(&self.body),
+            integrated_time: self.time,
+            log_index: self.number,
+            log_id: self.log.hex(),
+        };
+        promised.must_be_signed(log, &self.promise)?;
+        let Some(proof) = &self.proof else {
+            return Ok(());
+        };
+        let checkpoint = tree::checkpoint(&proof.checkpoint, log)?;
+        if (checkpoint.size, checkpoint.root) != (proof.size, proof.root) {
+            return Err("the proof of its entry is of another state of the log".to_owned());
+        }
+        let root = tree::root(&self.body, proof.number, proof.size, &proof.beside);
+        match root == Some(proof.root) {
+            true => Ok(()),
+            false => Err("its entry is not in the log".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Certificate transparency: a log's promise, inside a certificate, that it has seen the certificate
+//! (RFC 6962, 3.2 and 3.3). Without it an authority could certify anybody as anybody, and nobody would see.
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimestamp};
+
+use super::trusted_root::Log;
+use crate::spec::Digest;
+
+/// The extension with the promises, as DER has its name: 1.3.6.1.4.1.11129.2.4.2.
+const PROMISES: [u8; 12] = [6, 10, 43, 6, 1, 4, 1, 0xd6, 0x79, 2, 4, 2];
+/// DER's tags of a sequence, and of the extensions in a certificate (RFC 5280, 4.1).
+const SEQUENCE: u8 = 0x30;
+const EXTENSIONS: u8 = 0xa3;
+
+/// Whether one of these logs, trusted at that time, says that it has seen a certificate. `der` is all of
+/// it, `issuer` the one above it.
+///
+/// # Errors
+/// None does.
+pub(super) fn must_be_seen(
+    certificate: &X509Certificate<'_>,
+    der: &[u8],
+    issuer: &X509Certificate<'_>,
+    logs: &[Log],
+) -> Result<(), String> {
+    let unreadable = "its certificate cannot be read";
+    let seen = without_promises(der).ok_or(unreadable)?;
+    let issuer = Digest::of(issuer.public_key().raw);
+    let extensions = certificate.extensions().iter();
+    let promises = extensions.filter_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SCT(promises) => Some(promises),
+        _ => None,
+    });
+    let is_promised = promises.flatten().any(|promise| {
+        let seconds = i64::try_from(promise.timestamp / 1000).unwrap_or(i64::MAX);
+        let signed = signed(promise, &issuer, &seen);
+        let mut logs = logs.iter();
+        logs.any(|log| {
+            promise.version == CtVersion::V1
+                && log.id.bytes() == promise.id.key_id
+                && log.period.contains(seconds)
+                && log.key.verifies(&signed, promise.signature.data)
+        })
+    });
+    match is_promised {
+        true => Ok(()),
+        false => Err(
+            "no log of certificates that is trusted has seen its certificate; its authority must \
+             not issue such"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What a log signs of a certificate that it has seen before it was issued.
+fn signed(promise: &SignedCertificateTimestamp<'_>, issuer: &Digest, seen: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(seen.len()).unwrap_or(u32::MAX).to_be_bytes();
+    let more = promise.extensions.0;
+    let more_length = u16::try_from(more.len()).unwrap_or(u16::MAX).to_be_bytes();
+    [
+        // Version 1, a promise about a certificate.
+        &[promise.version.0, 0][..],
+        &promise.timestamp.to_be_bytes(),
+        // Of one that is yet to be issued.
+        &[0, 1],
+        issuer.bytes(),
+        &length[1..],
+        seen,
+        &more_length,
+        more,
+    ]
+    .concat()
+}
+
+/// What is signed of a certificate, as it was before the promises came into it.
+fn without_promises(der: &[u8]) -> Option<Vec<u8>> {
+    let (certificate, _) = part(der)?;
+    let (signed, _) = part(certificate.content)?;
+    let mut fields = Vec::new();
+    let mut rest = signed.content;
+    while !rest.is_empty() {
+        let (field, after) = part(rest)?;
+        match field.tag {
+            EXTENSIONS => fields.extend(wrapped(EXTENSIONS, &others(field.content)?)),
+            _ => fields.extend(field.whole),
+        }
+        rest = after;
+    }
+    Some(wrapped(SEQUENCE, &fields))
+}
+
+/// The list of extensions but for the one with the promises.
+fn others(extensions: &[u8]) -> Option<Vec<u8>> {
+    let (list, _) = part(extensions)?;
+    let mut others = Vec::new();
+    let mut rest = list.content;
+    while !rest.is_empty() {
+        let (extension, after) = part(rest)?;
+        if !extension.content.starts_with(&PROMISES) {
+            others.extend(extension.whole);
+        }
+        rest = after;
+    }
+    Some(wrapped(SEQUENCE, &others))
+}
+
+/// A part of something in DER.
+struct Part<'a> {
+    tag: u8,
+    content: &'a [u8],
+    whole: &'a [u8],
+}
+
+/// The first part, and what follows it (X.690, 8.1). Tags of several bytes are in no certificate.
+fn part(der: &[u8]) -> Option<(Part<'_>, &[u8])> {
+    let (tag, rest) = der.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = match usize::from(*first) {
+        short @ 0..0x80 => (short, rest),
+        long => {
+            let (digits, rest) = rest.split_at_checked(long - 0x80)?;
+            let small = (1..=4).contains(&digits.len());
+            let length = digits
+                .iter()
+                .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
+            (small.then_some(length)?, rest)
+        }
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    let whole = &der[..der.len() - after.len()];
+    let part = Part {
+        tag: *tag,
+        content,
+        whole,
+    };
+    Some((part, after))
+}
+
+/// Something with its tag and its length before it.
+fn wrapped(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len().to_be_bytes();
+    let digits = &length[length.iter().take_while(|digit| **digit == 0).count()..];
+    let count = u8::try_from(digits.len()).unwrap_or_default();
+    match digits {
+        [] => vec![tag, 0],
+        [short @ 0..0x80] => [&[tag, *short], content].concat(),
+        _ => [&[tag, 0x80 | count], digits, content].concat(),
+    }
+}

@@ -1,0 +1,176 @@
+//! What the real cosign attaches to images as referrers: taken, carried on, and found again by it.
+
+use std::sync::Arc;
+
+use kubexm::bundle::Blobs;
+use kubexm::seed::{self, Content};
+use kubexm::sigstore::Signer;
+
+use super::site::{SIGNED, Site, cosign};
+use crate::example::kubexm;
+use crate::sandbox::{Sandbox, path};
+use crate::travel::registry::{Registry, programs};
+
+/// A policy for all images of the site's registry.
+fn ours(mode: &str) -> String {
+    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
+}
+
+fn said(arguments: &[&str]) -> String {
+    let (code, said) = kubexm(arguments);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_it() {
+    let site = Site::start().await;
+    // What else is said of the image is no matter.
+    site.attest("theirs", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    assert!(images.iter().all(|image| image.signature.is_none()));
+    site.attach("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    let signature = images[0].signature.clone().unwrap();
+    assert!(signature.referrers.is_some() && images[1].signature.is_none());
+    let key = std::fs::read_to_string(site.folder.path().join("ours.pub")).unwrap();
+    assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
+
+    let (bundle, lock) = site.bundle("b.tar.zst", images.clone());
+    let told = said(&["bundle", "verify", &bundle]);
+    assert!(
+        told.contains(&format!("1 images: signed by {}", signature.by)),
+        "{told}"
+    );
+    let told = said(&["bundle", "list", &bundle]);
+    assert!(
+        told.contains(&format!("signed by {}", signature.by)),
+        "{told}"
+    );
+
+    // By way of a registry of the other side, which lists no referrers itself.
+    let cache = site.folder.path().join("push").display().to_string();
+    let place = format!("oci://{}", site.place("site/bundles:1"));
+    let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
+    assert!(said(&push).contains("signed   1 of them"));
+    let digest = lock
+        .image(&SIGNED.parse().unwrap())
+        .unwrap()
+        .manifest
+        .digest;
+    let pushed = site.place(&format!("site/bundles@{digest}"));
+    site.verify("ours", &pushed).unwrap();
+    assert!(site.verify("theirs", &pushed).is_err());
+    let back = site
+        .folder
+        .path()
+        .join("back.tar.zst")
+        .display()
+        .to_string();
+    let pulled = format!("{cache}-2");
+    said(&[
+        "bundle", "pull", &place, "-o", &back, "--level", "1", "--cache", &pulled,
+    ]);
+    assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
+
+    // Somebody attaches more there: another push leaves that in the list, and loses nothing.
+    site.attach("theirs", &format!("site/bundles@{digest}"));
+    assert!(said(&push).contains("signed   1 of them"));
+    site.verify("theirs", &pushed).unwrap();
+    site.verify("ours", &pushed).unwrap();
+
+    // Nor where somebody had attached something before there was a push.
+    site.copy("team/signed:1", "site/others:theirs");
+    let others = site.place(&format!("site/others@{digest}"));
+    site.attach("theirs", &format!("site/others@{digest}"));
+    assert!(site.verify("ours", &others).is_err());
+    let place = format!("oci://{}", site.place("site/others:1"));
+    said(&["bundle", "push", &bundle, &place, "--cache", &cache]);
+    site.verify("ours", &others).unwrap();
+    site.verify("theirs", &others).unwrap();
+
+    // By way of a layout.
+    let out = site.folder.path().join("layout").display().to_string();
+    said(&[
+        "bundle",
+        "export",
+        &bundle,
+        "--oci-layout",
+        &out,
+        "--image",
+        SIGNED,
+    ]);
+    let local = |key: &str| {
+        let key = format!("--key={key}.pub");
+        let options = ["verify", "--insecure-ignore-tlog=true", "--local-image"];
+        cosign(site.folder.path(), &[&options[..], &[&key, &out]].concat())
+    };
+    local("ours").unwrap();
+    assert!(local("theirs").is_err());
+
+    // What the lock says is kept, whatever was attached since.
+    site.attach("ours", "team/signed:1");
+    let again = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
+    assert_eq!(again.unwrap(), images);
+}
+
+/// The registry of a cluster, as an install fills it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clusters_registry_leads_to_what_is_attached_to_its_images() {
+    let site = Site::start().await;
+    site.attach("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    let (_, lock) = site.bundle("b.tar.zst", images);
+    let host = Sandbox::new();
+    let (data, content) = (path("/data"), Content::of(&lock));
+    let missing = || seed::missing(host.host.as_ref(), &data, &content);
+    let blobs: Arc<dyn Blobs> = Arc::new(site.http.cache().clone());
+    let lacking = missing().await.unwrap();
+    seed::seed(host.host.as_ref(), &data, lacking, blobs, &host.events)
+        .await
+        .unwrap();
+    assert!(missing().await.unwrap().is_empty());
+    for program in programs() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
+        let registry = Registry::start(&program, folder.path());
+        let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
+        site.verify("ours", &place).unwrap();
+        assert!(site.verify("theirs", &place).is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_attached_is_no_signature_of_the_publishers() {
+    let site = Site::start().await;
+    site.attach("theirs", "team/signed:1");
+    for mode in ["require", "ifPresent"] {
+        let told = site.resolve(&ours(mode)).await.unwrap_err().to_string();
+        assert!(
+            told.contains("attached to it as a referrer is not taken: no key of the policy"),
+            "{told}"
+        );
+    }
+    let identity = "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example}]";
+    let told = site.resolve(identity).await.unwrap_err().to_string();
+    assert!(told.contains("names no identity"), "{told}");
+    // In either form one of ours is enough, among those of others.
+    site.sign("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    assert!(images[0].signature.as_ref().unwrap().referrers.is_none());
+    let site = Site::start().await;
+    site.sign("theirs", "team/signed:1");
+    site.attach("theirs", "team/signed:1");
+    let told = site
+        .resolve(&ours("ifPresent"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains(".sig is not taken: ") && told.contains(", and what is att"),
+        "{told}"
+    );
+    site.attach("ours", "team/signed:1");
+    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    assert!(images[0].signature.as_ref().unwrap().referrers.is_some());
+}

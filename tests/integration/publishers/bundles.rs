@@ -1,0 +1,228 @@
+//! Signatures as documents of their own, with an identity's certificate: what the real cosign says of
+//! each, kubexm says, too.
+
+use std::path::Path;
+
+use kubexm::sigstore::bundle::{self, Image};
+use kubexm::sigstore::{Signer, Trust, TrustedRoot};
+use kubexm::spec::Digest;
+use serde_json::{Value, json};
+
+use super::authority::{BEGIN, IDENTITY, ISSUER, Sigstore, Wish};
+use super::bundled::Bundled;
+use super::site::cosign;
+use super::{image, root, wanted};
+
+pub const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
+/// What stands for the image's manifest; nobody looks into it.
+pub const MANIFEST: &[u8] = b"an image";
+
+pub fn ours(sigstore: &Sigstore, bundle: &Value) -> Result<Signer, String> {
+    ours_by(&sigstore.trusted_root(), bundle)
+}
+
+pub fn ours_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
+    let root = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
+    let (identity, digest) = (wanted(), image());
+    let image = Image {
+        digest: &digest,
+        manifest: MANIFEST,
+    };
+    let bundle = bundle::read(bundle.to_string().as_bytes())?;
+    let trust = Trust::Identity(&identity, &root);
+    bundle.verify(image, trust).map_err(|e| e.to_string())
+}
+
+/// The real cosign; logs of certificates are no matter.
+pub fn theirs(sigstore: &Sigstore, bundle: &Value) -> Result<String, String> {
+    theirs_by(&sigstore.trusted_root(), &["--insecure-ignore-sct"], bundle)
+}
+
+/// The real cosign, which finds the bundle in a layout and asks nobody.
+pub fn theirs_by(root: &Value, more: &[&str], bundle: &Value) -> Result<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let trusted = folder.path().join("root.json");
+    std::fs::write(&trusted, root.to_string()).unwrap();
+    let layout = folder.path().join("layout");
+    write_layout(&layout, bundle);
+    let (root, layout) = (trusted.display().to_string(), layout.display().to_string());
+    let identity = format!("--certificate-identity={IDENTITY}");
+    let issuer = format!("--certificate-oidc-issuer={ISSUER}");
+    let whom = ["--trusted-root", &root, &identity, &issuer];
+    let options = ["verify", "--local-image"];
+    let arguments = [&options[..], more, &whom, &[&layout]].concat();
+    cosign(folder.path(), &arguments)
+}
+
+fn write_layout(folder: &Path, bundle: &Value) {
+    let blobs = folder.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).unwrap();
+    let put = |kind: &str, content: &[u8]| {
+        let digest = Digest::of(content);
+        std::fs::write(blobs.join(digest.hex()), content).unwrap();
+        json!({"mediaType": kind, "digest": digest, "size": content.len()})
+    };
+    let mut image = put(OCI, MANIFEST);
+    let referrer = json!({
+        "schemaVersion": 2, "mediaType": OCI, "artifactType": BUNDLE, "subject": image,
+        "config": put("application/vnd.oci.empty.v1+json", b"{}"),
+        "layers": [put(BUNDLE, bundle.to_string().as_bytes())],
+    });
+    put(OCI, referrer.to_string().as_bytes());
+    image["annotations"] = json!({"kind": "dev.cosignproject.cosign/image"});
+    let index = json!({"schemaVersion": 2, "manifests": [image]});
+    std::fs::write(folder.join("index.json"), index.to_string()).unwrap();
+    let version = r#"{"imageLayoutVersion":"1.0.0"}"#;
+    std::fs::write(folder.join("oci-layout"), version).unwrap();
+}
+
+pub const ENTRY: &str = "/verificationMaterial/tlogEntries/0";
+
+pub fn entry(rest: &str) -> String {
+    format!("{ENTRY}{rest}")
+}
+
+/// The same with something else at one place.
+pub fn with(bundle: &Value, path: &str, value: Value) -> Value {
+    let mut changed = bundle.clone();
+    *changed
+        .pointer_mut(path)
+        .unwrap_or_else(|| panic!("{path}")) = value;
+    changed
+}
+
+pub fn without(bundle: &Value, path: &str, key: &str) -> Value {
+    let mut changed = bundle.clone();
+    let object = changed.pointer_mut(path).unwrap().as_object_mut().unwrap();
+    object.remove(key).unwrap_or_else(|| panic!("{key}"));
+    changed
+}
+
+#[test]
+fn what_an_identity_signed_is_taken_as_cosign_takes_it() {
+    let sigstore = Sigstore::new();
+    let good = sigstore.bundle(&Wish::right(image()), &Bundled::default());
+    let signer = Signer::Identity {
+        subject: IDENTITY.to_owned(),
+        issuer: ISSUER.to_owned(),
+        trusted_root: root(&sigstore).own_digest(),
+    };
+    theirs(&sigstore, &good).unwrap();
+    assert_eq!(ours(&sigstore, &good).unwrap(), signer);
+    // Numbers where others write text, and more that nobody asks for.
+    let other = with(&good, &entry("/logIndex"), json!(99));
+    let other = with(&other, &entry("/integratedTime"), json!(BEGIN + 60));
+    theirs(&sigstore, &other).unwrap();
+    assert_eq!(ours(&sigstore, &other).unwrap(), signer);
+    // A bare manifest, which cosign signs as any other file.
+    let message = sigstore.message_bundle(&Wish::right(image()), MANIFEST);
+    verify_blob(&sigstore, &message).unwrap();
+    assert_eq!(ours(&sigstore, &message).unwrap(), signer);
+    // The older versions, as they came before.
+    let chain = json!({"certificates": [good["verificationMaterial"]["certificate"]]});
+    let mut older = without(&good, "/verificationMaterial", "certificate");
+    older["verificationMaterial"]["x509CertificateChain"] = chain;
+    for version in ["0.1", "0.2"] {
+        older["mediaType"] = json!(format!(
+            "application/vnd.dev.sigstore.bundle+json;version={version}"
+        ));
+        assert_eq!(ours(&sigstore, &older).unwrap(), signer);
+    }
+    let without_proof = without(&older, ENTRY, "inclusionProof");
+    assert!(
+        ours(&sigstore, &without_proof)
+            .unwrap_err()
+            .contains("without a proof")
+    );
+    older["mediaType"] = json!("application/vnd.dev.sigstore.bundle+json;version=0.1");
+    ours(&sigstore, &without(&older, ENTRY, "inclusionProof")).unwrap();
+}
+
+fn verify_blob(sigstore: &Sigstore, bundle: &Value) -> Result<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [
+        ("root.json", sigstore.trusted_root().to_string().as_bytes()),
+        ("bundle.json", bundle.to_string().as_bytes()),
+        ("manifest.json", MANIFEST),
+    ] {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let identity = format!("--certificate-identity={IDENTITY}");
+    let issuer = format!("--certificate-oidc-issuer={ISSUER}");
+    cosign(
+        folder.path(),
+        &[
+            "verify-blob",
+            "--insecure-ignore-sct",
+            "--trusted-root=root.json",
+            "--bundle=bundle.json",
+            &identity,
+            &issuer,
+            "manifest.json",
+        ],
+    )
+}
+
+#[test]
+fn a_bare_manifest_is_held_against_what_was_signed() {
+    let sigstore = Sigstore::new();
+    let right = Wish::right(image());
+    let other = Digest::of(b"another image");
+    for (wish, reason) in [
+        (
+            Wish {
+                image: other,
+                ..right.clone()
+            },
+            "it is a signature of sha256:",
+        ),
+        (
+            Wish {
+                signed: Some(b"another image".to_vec()),
+                ..right.clone()
+            },
+            "something else",
+        ),
+        (
+            Wish {
+                logged: Some(b"another image".to_vec()),
+                ..right.clone()
+            },
+            "another signature",
+        ),
+    ] {
+        let bundle = sigstore.message_bundle(&wish, MANIFEST);
+        let told = ours(&sigstore, &bundle).unwrap_err();
+        assert!(told.contains(reason), "{told}");
+        assert!(verify_blob(&sigstore, &bundle).is_err(), "{reason}");
+    }
+}
+
+/// Whatever byte is another one: an answer, and no other signer.
+#[test]
+fn a_spoiled_bundle_is_refused_or_says_the_same() {
+    let sigstore = Sigstore::new();
+    let good = sigstore.bundle(&Wish::right(image()), &Bundled::default());
+    let signer = ours(&sigstore, &good).unwrap();
+    let (identity, root, digest) = (wanted(), root(&sigstore), image());
+    let good = good.to_string().into_bytes();
+    for at in (0..good.len()).step_by(41) {
+        for change in [1, 0x20, 0x80] {
+            let mut spoiled = good.clone();
+            spoiled[at] ^= change;
+            let image = Image {
+                digest: &digest,
+                manifest: MANIFEST,
+            };
+            let answer = bundle::read(&spoiled).and_then(|bundle| {
+                let answer = bundle.verify(image, Trust::Identity(&identity, &root));
+                answer.map_err(|reason| reason.to_string())
+            });
+            match answer {
+                Ok(by) => assert_eq!(by, signer, "{at}"),
+                Err(reason) => assert!(!reason.contains(char::is_control), "{at}: {reason:?}"),
+            }
+        }
+    }
+}

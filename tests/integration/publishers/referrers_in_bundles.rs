@@ -1,0 +1,108 @@
+//! Referrers in bundles: what the lock says of them is verified anew.
+
+use std::path::Path;
+
+use kubexm::bundle::lock::LockedSignature;
+use kubexm::bundle::{Bundle, Lock};
+use kubexm::sigstore::{Signer, referrer};
+use kubexm::spec::Digest;
+use serde_json::{Value, json};
+
+use super::authority::{IDENTITY, ISSUER, Sigstore, Wish};
+use super::bundled::Bundled;
+use super::in_bundles::{Case, OCI, descriptor, locked, signature};
+use crate::example::InMemory;
+
+/// What a build would write into the lock of a bundle that is attached to the image.
+fn attached(
+    sigstore: &Sigstore,
+    blobs: &mut InMemory,
+    image: Digest,
+    of: Digest,
+) -> LockedSignature {
+    let bundle = sigstore.bundle(&Wish::right(of), &Bundled::default());
+    let kind = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let bundle = descriptor(blobs, kind, bundle.to_string().as_bytes());
+    let config = descriptor(blobs, "application/vnd.oci.empty.v1+json", b"{}");
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": format!("{OCI}.manifest.v1+json"), "artifactType": kind,
+        "config": config, "layers": [bundle], "subject": {"digest": image},
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let list = referrer::list_of(&manifest);
+    LockedSignature {
+        manifest: descriptor(blobs, &format!("{OCI}.manifest.v1+json"), &manifest),
+        blobs: vec![config, bundle],
+        referrers: Some(descriptor(blobs, &format!("{OCI}.index.v1+json"), &list)),
+        ..locked(sigstore, blobs, image)
+    }
+}
+
+#[test]
+fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
+    let sigstore = Sigstore::new();
+    let mut case = Case::new();
+    std::fs::write(&case.root, sigstore.trusted_root().to_string()).unwrap();
+    case.lock.files.clear();
+    let top = case.lock.images[1].manifest.digest;
+    let other = case.lock.images[0].manifest.digest;
+    let good = attached(&sigstore, &mut case.blobs, top, top);
+    let elsewhere = attached(&sigstore, &mut case.blobs, other, other);
+    let of_other = attached(&sigstore, &mut case.blobs, top, other);
+    case.lock.images[1].signature = Some(good.clone());
+    let bundle = case.write("b.tar.zst", &case.lock);
+    let (code, said) = case.verify(&bundle);
+    let signed = format!("1 images: signed by {IDENTITY} by {ISSUER}");
+    assert!(code == Some(0) && said.contains(&signed), "{said}");
+    // It names its image itself, and has no name.
+    let opened = Bundle::open(Path::new(&bundle)).unwrap();
+    let index: Value = serde_json::from_slice(&opened.texts().index).unwrap();
+    let digest = good.manifest.digest.to_string();
+    let mut entries = index["manifests"].as_array().unwrap().iter();
+    let entry = entries.find(|e| e["digest"] == digest.as_str()).unwrap();
+    assert!(entry["annotations"].is_null(), "{entry}");
+
+    let lies: [(LockedSignature, &str); 5] = [
+        (elsewhere.clone(), "its signature is of sha256:"),
+        (of_other, "it is a signature of sha256:"),
+        (
+            LockedSignature {
+                referrers: elsewhere.referrers,
+                ..good.clone()
+            },
+            "the list of its signatures names something else",
+        ),
+        (
+            LockedSignature {
+                blobs: good.blobs[..1].to_vec(),
+                ..good.clone()
+            },
+            "does not name what is signed",
+        ),
+        (
+            LockedSignature {
+                referrers: None,
+                ..good.clone()
+            },
+            "carries no signature",
+        ),
+    ];
+    for (lie, reason) in lies {
+        let (code, said) = case.verify_changed(|lock| *signature(lock) = lie);
+        assert!(code == Some(3) && said.contains(reason), "{reason}: {said}");
+    }
+    let (code, said) = case.verify_changed(|lock| {
+        let Signer::Identity { issuer, .. } = &mut signature(lock).by else {
+            panic!("an identity");
+        };
+        "https://evil.example".clone_into(issuer);
+    });
+    assert!(
+        code == Some(3) && said.contains("it is by robot@"),
+        "{said}"
+    );
+    let mut huge = case.lock.clone();
+    signature(&mut huge).referrers.as_mut().unwrap().size = 1 << 40;
+    let text = serde_saphyr::to_string(&huge).unwrap();
+    assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
+}

@@ -1,0 +1,252 @@
+//! Bundles that look like a publisher's and are not: kubexm refuses what the real cosign refuses.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm::spec::Digest;
+use serde_json::{Value, json};
+
+use super::authority::{BEGIN, Sigstore, Wish};
+use super::bundled::Bundled;
+use super::bundles::{BUNDLE, ENTRY, entry, ours, theirs, with, without};
+use super::image;
+
+/// Every one but the right one is refused by both, here for a reason that says what it is.
+#[test]
+fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
+    let sigstore = Sigstore::new();
+    let (right, how) = (Wish::right(image()), Bundled::default());
+    let other = Digest::of(b"another image");
+    let good = sigstore.bundle(&right, &how);
+    let twin = sigstore.bundle(&right, &how);
+    let at = |path: &str| good.pointer(path).unwrap().clone();
+    let of_twin = |path: &str| with(&good, path, twin.pointer(path).unwrap().clone());
+    let body = STANDARD
+        .decode(at(&entry("/canonicalizedBody")).as_str().unwrap())
+        .unwrap();
+    let proof = entry("/inclusionProof");
+    let checkpoint = entry("/inclusionProof/checkpoint/envelope");
+    let note = at(&checkpoint).as_str().unwrap().to_owned();
+    let strange = Sigstore::new().proof_of(&body);
+    let wishes: Vec<(Value, &str)> = vec![
+        (
+            sigstore.bundle(
+                &Wish {
+                    image: other,
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "it is a signature of sha256:",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    identity: "stranger@elsewhere.example",
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "it is by stranger@elsewhere.example",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    issuer: "https://evil.example",
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "(https://evil.example)",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    logged_at: BEGIN + 601,
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "and the signature is of 2024-01-01T00:10:01Z",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    logged: Some(b"another".to_vec()),
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "is about another signature",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    logged_other: true,
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "is about another signature",
+        ),
+        (
+            sigstore.bundle(
+                &Wish {
+                    signed: Some(b"{}".to_vec()),
+                    ..right.clone()
+                },
+                &how,
+            ),
+            "its signature is of something else",
+        ),
+        (
+            sigstore.bundle(
+                &right,
+                &Bundled {
+                    logged_as_message: true,
+                    ..Bundled::default()
+                },
+            ),
+            "of a kind that is not known",
+        ),
+        (
+            sigstore.bundle(
+                &right,
+                &Bundled {
+                    envelope_type: "text/plain",
+                    ..Bundled::default()
+                },
+            ),
+            "an envelope with a 'text/plain'",
+        ),
+    ];
+    let changes = vec![
+        (
+            with(&good, "/dsseEnvelope/payloadType", json!("text/plain")),
+            "envelope with a",
+        ),
+        (
+            of_twin("/dsseEnvelope/signatures"),
+            "is about another signature",
+        ),
+        (
+            of_twin("/verificationMaterial/certificate"),
+            "is about another signature",
+        ),
+        (of_twin(ENTRY), "is about another signature"),
+        (of_twin(&proof), "its entry is not in the log"),
+        (
+            of_twin(&entry("/canonicalizedBody")),
+            "not signed by that log",
+        ),
+        (
+            with(&good, &proof, sigstore.proof_of_another(&body)),
+            "its entry is not in the log",
+        ),
+        (with(&good, &proof, strange), "not signed by that log"),
+        (
+            with(&good, &checkpoint, json!(note.replace("\n13\n", "\n14\n"))),
+            "not signed by",
+        ),
+        (
+            with(
+                &good,
+                &checkpoint,
+                json!(note.replace("log.example - ", "x - ")),
+            ),
+            "not signed by",
+        ),
+        (with(&good, &checkpoint, json!("")), "cannot be read"),
+        (
+            with(&good, &entry("/inclusionProof/logIndex"), json!("6")),
+            "not in the log",
+        ),
+        (
+            with(&good, &entry("/inclusionProof/treeSize"), json!("40")),
+            "another state of the log",
+        ),
+        (
+            with(
+                &good,
+                &entry("/inclusionProof/rootHash"),
+                json!(STANDARD.encode([7; 32])),
+            ),
+            "another state of the log",
+        ),
+        (
+            with(
+                &good,
+                &entry("/integratedTime"),
+                json!((BEGIN + 61).to_string()),
+            ),
+            "not signed by",
+        ),
+        (
+            with(&good, &entry("/logIndex"), json!("98")),
+            "not signed by that log",
+        ),
+        (
+            with(
+                &good,
+                &entry("/logId/keyId"),
+                json!(STANDARD.encode([7; 32])),
+            ),
+            "a log that is not trusted",
+        ),
+        (without(&good, ENTRY, "inclusionProof"), "without a proof"),
+        (
+            without(&good, ENTRY, "inclusionPromise"),
+            "no timestamps in their stead",
+        ),
+        (
+            without(&good, ENTRY, "integratedTime"),
+            "no timestamps in their stead",
+        ),
+        (
+            with(&good, "/verificationMaterial/tlogEntries", json!([])),
+            "no entry of a log",
+        ),
+        (
+            with(&good, "/mediaType", json!(BUNDLE.replace("0.3", "0.4"))),
+            "up to version 0.3",
+        ),
+        (
+            with(
+                &good,
+                "/dsseEnvelope/signatures",
+                json!([
+                    at("/dsseEnvelope/signatures/0"),
+                    at("/dsseEnvelope/signatures/0")
+                ]),
+            ),
+            "not signed just once",
+        ),
+        (
+            without(&good, "/verificationMaterial", "certificate"),
+            "in one way who signed",
+        ),
+        (
+            without(&good, "", "dsseEnvelope"),
+            "in one way what is signed",
+        ),
+    ];
+    for (number, (bundle, reason)) in wishes.iter().chain(&changes).enumerate() {
+        let told = ours(&sigstore, bundle).unwrap_err();
+        assert!(told.contains(reason), "{number}: {told}, not {reason}");
+        assert!(!told.contains(char::is_control), "{number}: {told:?}");
+        let told = theirs(&sigstore, bundle);
+        assert!(told.is_err(), "{number}: cosign takes it, {reason}");
+    }
+    ours(&sigstore, &good).unwrap();
+    let told = ours(&Sigstore::new(), &good).unwrap_err();
+    assert!(told.contains("a log that is not trusted"), "{told}");
+    // Cosign takes whatever is said of an image for a signature of it; kubexm does not.
+    let said = Bundled {
+        predicate: "https://slsa.dev/provenance/v1",
+        ..Bundled::default()
+    };
+    let told = ours(&sigstore, &sigstore.bundle(&right, &said)).unwrap_err();
+    assert!(
+        told.contains("'https://slsa.dev/provenance/v1' of an image, which is no"),
+        "{told}"
+    );
+}

@@ -1,0 +1,64 @@
+//! Certificates that a log of certificates has seen, and those that none has.
+
+use kubexm::sigstore::file::verify_file;
+use kubexm::sigstore::{Trust, TrustedRoot};
+
+use super::authority::{BEGIN, Seen, Sigstore, Wish};
+use super::bundled::Bundled;
+use super::bundles::{MANIFEST, ours, ours_by, theirs_by};
+use super::{claimed, image, verify, wanted};
+
+/// An authority that certifies in secret is found out, where the roots name a log of certificates.
+#[test]
+fn certificates_must_have_been_seen_by_a_log_where_the_roots_name_one() {
+    let sigstore = Sigstore::new();
+    let root = sigstore.transparent_root();
+    let made = |seen: Option<Seen>| {
+        let wish = Wish {
+            seen,
+            ..Wish::right(image())
+        };
+        (sigstore.bundle(&wish, &Bundled::default()), wish)
+    };
+    let (good, wish) = made(Some(Seen::right()));
+    theirs_by(&root, &[], &good).unwrap();
+    ours_by(&root, &good).unwrap();
+    let long_ago = BEGIN - 300 * 86_400;
+    for seen in [
+        None,
+        Some(Seen {
+            by_stranger: true,
+            ..Seen::right()
+        }),
+        Some(Seen {
+            another: true,
+            ..Seen::right()
+        }),
+        Some(Seen {
+            at: long_ago,
+            ..Seen::right()
+        }),
+    ] {
+        let (bad, _) = made(seen);
+        let told = ours_by(&root, &bad).unwrap_err();
+        assert!(
+            told.contains("no log of certificates that is trusted has seen"),
+            "{told}"
+        );
+        assert!(theirs_by(&root, &[], &bad).is_err());
+        ours(&sigstore, &bad).unwrap();
+    }
+    // The same of the older form, and beside files.
+    let parsed = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
+    let identity = wanted();
+    let trust = Trust::Identity(&identity, &parsed);
+    for (wish, holds) in [(wish, true), (Wish::right(image()), false)] {
+        let (blobs, manifest) = claimed(&sigstore, &wish);
+        let verified = verify(&blobs, manifest.to_string().as_bytes(), trust);
+        assert_eq!(verified.is_ok(), holds, "{verified:?}");
+        let (signature, certificate) = sigstore.beside(MANIFEST, &wish);
+        let (signature, certificate) = (signature.as_bytes(), certificate.as_bytes());
+        let verified = verify_file(MANIFEST, signature, Some(certificate), trust);
+        assert_eq!(verified.is_ok(), holds, "{verified:?}");
+    }
+}
