@@ -2,6 +2,7 @@
 //! own.
 
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::*;
 

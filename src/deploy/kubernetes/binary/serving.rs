@@ -45,6 +45,10 @@ KUBECTL --request-timeout=10s get csr --field-selector spec.signerName=kubernete
 "#;
 const PAUSE: Duration = Duration::from_millis(500);
 const AT_MOST: Duration = Duration::from_secs(120);
+/// So long an API server may try a connection to a kubelet whose host has been off meanwhile: it asks
+/// after 30 seconds of silence and waits 15 for the answer
+/// (<https://pkg.go.dev/k8s.io/apimachinery/pkg/util/net>, `configureHTTP2Transport`).
+const STALE: Duration = Duration::from_secs(50);
 
 /// What the cluster says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -87,6 +91,14 @@ struct Request {
 struct Status {
     #[serde(default)]
     conditions: Vec<serde_json::Value>,
+}
+
+impl Seen {
+    /// Whether nothing is wrong but that kubelets did not answer in time.
+    fn is_late(&self) -> bool {
+        let late = |missed: &String| missed.contains("imeout") || missed.contains("deadline");
+        self.belong.is_empty() && !self.missed.is_empty() && self.missed.iter().all(late)
+    }
 }
 
 impl ApproveServing {
@@ -170,10 +182,15 @@ impl Step for ApproveServing {
     }
 
     async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let seen = match self.look(context).await {
-            Ok(seen) => seen,
-            Err(error) if error.is_loss_of_host() => return Err(error),
-            Err(error) => return Ok(Check::Needed(error.to_string())),
+        let began = Instant::now();
+        let seen = loop {
+            match self.look(context).await {
+                Ok(seen) if seen.is_late() && began.elapsed() < STALE => {}
+                Ok(seen) => break seen,
+                Err(error) if error.is_loss_of_host() => return Err(error),
+                Err(error) => return Ok(Check::Needed(error.to_string())),
+            }
+            tokio::time::sleep(PAUSE).await;
         };
         Ok(match (seen.belong.len(), seen.missed.first()) {
             (0, None) => Check::Satisfied,
@@ -289,6 +306,21 @@ mod tests {
         assert_eq!(seen.missed, ["node2: remote error: tls"]);
         assert_eq!(seen.strange.len(), 5, "{:?}", seen.strange);
         assert!(complaint(&seen).contains("for-another of system:node:node2"));
+    }
+
+    #[test]
+    fn who_is_only_late_is_not_short_of_a_certificate() {
+        let look = |missed: &str, requests: &[serde_json::Value]| {
+            let list = serde_json::json!({ "items": requests });
+            let text = format!("reached node1\nmissed node2 {missed}\nrequests\n{list}");
+            step().read(&text).unwrap()
+        };
+        let late = "Unable to connect to the server: context deadline exceeded";
+        assert!(look(late, &[]).is_late());
+        assert!(!look("remote error: tls: internal error", &[]).is_late());
+        let one = "system:node:node1";
+        let own = item("own", one, one, &["server auth"], false);
+        assert!(!look(late, &[own]).is_late());
     }
 
     #[test]
