@@ -119,8 +119,8 @@ impl Puller {
             None => {
                 // A single manifest does not say its platform; its configuration does.
                 let arch = self.arch_of(name, &top).await?;
-                if !arches.contains(&arch) {
-                    return Err(no_platform(name, arches[0], &[arch.to_string()]));
+                if let Some(lacking) = arches.iter().find(|wanted| **wanted != arch) {
+                    return Err(no_platform(name, *lacking, &[format!("linux/{arch}")]));
                 }
                 platforms.push(platform(name, arch, descriptor.clone(), &top)?);
             }
