@@ -14,6 +14,7 @@ mod gate;
 pub mod http;
 mod keyring;
 pub mod kubeadm;
+mod nearby;
 pub mod oci;
 pub mod own;
 pub mod packages;
@@ -31,6 +32,7 @@ pub mod store;
 
 pub use cache::Cache;
 pub use http::Http;
+use nearby::Nearby;
 
 use crate::bundle::BundleError;
 use crate::spec::Digest;

@@ -146,10 +146,10 @@ impl Puller {
     /// # Errors
     /// What the network, servers and disks do; nothing wrong is kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
-        if self.http.cache().size(&blob.digest) == Some(blob.size) {
+        let label = &format!("{name} {}", &blob.digest.hex()[..12]);
+        if self.http.at_hand(label, &blob.digest).await? == Some(blob.size) {
             return Ok(());
         }
-        let label = &format!("{name} {}", &blob.digest.hex()[..12]);
         let fetch = |address: RegistryAddress, tries| async move {
             let place = self.place(&address, &format!("blobs/{}", blob.digest))?;
             let access = self.access(&address)?;
@@ -168,7 +168,11 @@ impl Puller {
         digest: Option<Digest>,
     ) -> Result<(Vec<u8>, Digest), FetchError> {
         if let Some(digest) = digest
-            && self.http.cache().size(&digest).is_some()
+            && self
+                .http
+                .at_hand(&name.to_string(), &digest)
+                .await?
+                .is_some()
         {
             return Ok((self.http.cache().read(&digest)?, digest));
         }
