@@ -36,8 +36,8 @@ pub struct Sources {
     /// Prove the bundle complete for this cluster, instead of the default shape
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
-    /// Only for this architecture, whatever the manifest says; may be repeated
-    #[arg(long)]
+    /// Only for these architectures, whatever the manifest says, as in amd64,arm64; may be repeated
+    #[arg(long, value_delimiter = ',')]
     arch: Vec<Arch>,
     #[command(flatten)]
     downloads: Downloads,

@@ -27,7 +27,7 @@ pub struct Remove {
     #[arg(required_unless_present = "arch")]
     names: Vec<String>,
     /// What only hosts of this architecture need; may be repeated
-    #[arg(long)]
+    #[arg(long, value_delimiter = ',')]
     arch: Vec<Arch>,
     /// Also what clusters, charts or manifests of the bundle need
     #[arg(long)]
