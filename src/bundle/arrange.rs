@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lock::{FileFormat, Lock};
 use super::storage::{Entry, Group, MOST_BESIDE, Openings, Storage};
-use crate::spec::Digest;
+use crate::spec::{Arch, Digest};
 
 /// Blobs below this size are manifests, configurations and the like: they follow one another in one
 /// group at the start.
@@ -49,8 +49,9 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
     }
 
     let mut layers = layers(lock, openings);
-    for (family, files) in families(lock, openings) {
-        let twins = layers.iter_mut().filter(|(name, _)| family.contains(*name));
+    for (arch, family, files) in families(lock, openings) {
+        let kin = |(of, name): &(Arch, String)| *of == arch && family.contains(name);
+        let twins = layers.iter_mut().filter(|(name, _)| kin(name));
         let twins = twins.flat_map(|(_, layers)| std::mem::take(layers));
         let members = files.into_iter().chain(twins);
         let members = members.filter(|soft| take(&soft.blob)).collect();
@@ -76,9 +77,9 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
     }
 }
 
-/// Files that get smaller, by families of names; each with its components' names.
-fn families(lock: &Lock, openings: &Openings) -> Vec<(BTreeSet<String>, Vec<Soft>)> {
-    let mut families: BTreeMap<_, (BTreeSet<String>, Vec<Soft>)> = BTreeMap::new();
+/// Files that get smaller, by architecture and families of names; each with its components' names.
+fn families(lock: &Lock, openings: &Openings) -> Vec<(Arch, BTreeSet<String>, Vec<Soft>)> {
+    let mut families: BTreeMap<(Arch, String), (BTreeSet<String>, Vec<Soft>)> = BTreeMap::new();
     for file in &lock.files {
         let opened = openings.get(&file.digest);
         if opened.is_none() && file.format == FileFormat::TarGz {
@@ -92,22 +93,29 @@ fn families(lock: &Lock, openings: &Openings) -> Vec<(BTreeSet<String>, Vec<Soft
             size: opened.map_or(file.size, |opened| opened.size),
         });
     }
-    families.into_values().collect()
+    let families = families.into_iter();
+    families
+        .map(|((arch, _), (names, files))| (arch, names, files))
+        .collect()
 }
 
-/// Layers that get smaller, by the last part of their image's name.
-fn layers(lock: &Lock, openings: &Openings) -> BTreeMap<String, Vec<Soft>> {
-    let mut layers: BTreeMap<String, Vec<Soft>> = BTreeMap::new();
+/// Layers that get smaller, by architecture and the last part of their image's name.
+fn layers(lock: &Lock, openings: &Openings) -> BTreeMap<(Arch, String), Vec<Soft>> {
+    let mut layers: BTreeMap<(Arch, String), Vec<Soft>> = BTreeMap::new();
     for image in &lock.images {
         let repository = image.name.repository();
         let name = repository.rsplit('/').next().unwrap_or(repository);
-        for blob in image.platforms.iter().flat_map(|platform| &platform.blobs) {
+        let platforms = image.platforms.iter();
+        for (arch, blob) in platforms.flat_map(|p| p.blobs.iter().map(|blob| (p.arch, blob))) {
             let opened = openings.get(&blob.digest);
             if opened.is_some() || blob.media_type.ends_with(".tar") {
-                layers.entry(name.to_owned()).or_default().push(Soft {
-                    blob: blob.digest,
-                    size: opened.map_or(blob.size, |opened| opened.size),
-                });
+                layers
+                    .entry((arch, name.to_owned()))
+                    .or_default()
+                    .push(Soft {
+                        blob: blob.digest,
+                        size: opened.map_or(blob.size, |opened| opened.size),
+                    });
             }
         }
     }
@@ -142,4 +150,63 @@ fn side_by_side(members: Vec<Soft>, openings: &Openings) -> Vec<Group> {
             .collect(),
     };
     groups.into_iter().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::lock::{Descriptor, LockedFile, LockedImage, PlatformManifest};
+
+    /// A blob that is told by its words.
+    fn blob(words: &str) -> Descriptor {
+        Descriptor {
+            media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
+            digest: Digest::of(words.as_bytes()),
+            size: SMALL,
+        }
+    }
+
+    #[test]
+    fn layers_stand_beside_programs_of_their_own_architecture() {
+        let arches = [Arch::Amd64, Arch::Arm64];
+        let file = |arch: Arch| -> LockedFile {
+            let digest = Digest::of(format!("kubelet {arch}").as_bytes());
+            serde_saphyr::from_str(&format!(
+                "{{component: kubelet, version: 1.36.3, arch: {arch}, fileName: kubelet, \
+                 url: 'https://dl.example/kubelet', size: {SMALL}, digest: '{digest}', \
+                 checksum: firstSeen, format: binary}}"
+            ))
+            .unwrap()
+        };
+        let platform = |arch: Arch| PlatformManifest {
+            arch,
+            manifest: blob(&format!("manifest {arch}")),
+            blobs: vec![blob(&format!("layer {arch}"))],
+        };
+        let lock = Lock {
+            lock_version: Lock::VERSION,
+            name: "example".to_owned(),
+            kubernetes: Vec::new(),
+            architectures: arches.to_vec(),
+            files: arches.map(file).to_vec(),
+            images: vec![LockedImage {
+                name: "registry.k8s.io/kubelet:v1.36.3".parse().unwrap(),
+                manifest: blob("index"),
+                platforms: arches.map(platform).to_vec(),
+                signature: None,
+            }],
+            packages: Vec::new(),
+            kubeadm: Vec::new(),
+            own: Vec::new(),
+        };
+        let storage = arrange(&lock, &Openings::new());
+        for arch in arches {
+            let place = |words: &str| {
+                let digest = Digest::of(format!("{words} {arch}").as_bytes());
+                let has = |group: &Group| group.entries.iter().any(|entry| entry.blob == digest);
+                storage.groups.iter().position(has).unwrap()
+            };
+            assert_eq!(place("kubelet"), place("layer"), "{arch}");
+        }
+    }
 }

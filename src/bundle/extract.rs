@@ -1,13 +1,14 @@
 //! Taking one thing out of a bundle by its name, without reading the rest.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::archive::each_member;
 use super::lock::{FileFormat, LockedFile, LockedPackage, Member};
 use super::own::LockedOwn;
 use super::{Blobs, Bundle, BundleError};
-use crate::spec::{Arch, DigestWriter, Version};
+use crate::spec::{Arch, Digest, DigestWriter, Version};
 
 /// A thing in a bundle that people can name.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +58,16 @@ impl Item<'_> {
         }
     }
 
+    /// SHA-256 of its bytes.
+    fn content(&self) -> Digest {
+        match self {
+            Self::File(file) => file.digest,
+            Self::Member(_, member) => member.digest,
+            Self::Package(package) => package.digest,
+            Self::Own(own) => own.digest,
+        }
+    }
+
     /// Writes its bytes, and fails at the end where they are not what the lock says: until then
     /// nothing that was written may be used.
     ///
@@ -99,7 +110,8 @@ impl Item<'_> {
     }
 }
 
-/// Everything that `name` may mean: a program, a component, a file, a package or the user's own, in one of the
+/// Everything that `name` may mean, and what is the same in several sets or for several architectures
+/// once: a program, a component, a file, a package or the user's own, in one of the
 /// versions and architectures asked for. Programs go before the archives that they come in.
 pub fn find<'a>(
     bundle: &'a Bundle,
@@ -127,7 +139,7 @@ pub fn find<'a>(
         )
         .collect();
     if !programs.is_empty() {
-        return programs;
+        return distinct(programs);
     }
     let components = files().filter(|file| file.component == name);
     let packages = lock
@@ -138,11 +150,18 @@ pub fn find<'a>(
         .filter(|package| package.name == name || package.file_name == name);
     let own = lock.own.iter();
     let own = own.filter(|own| own.name == name || own.file_name() == name);
-    components
+    let found = components
         .map(Item::File)
         .chain(packages.map(Item::Package))
-        .chain(own.map(Item::Own))
-        .collect()
+        .chain(own.map(Item::Own));
+    distinct(found.collect())
+}
+
+/// Without those that are another one's bytes under the same name.
+fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    let mut seen = BTreeSet::new();
+    items.retain(|item| seen.insert((item.file_name().into_owned(), item.content())));
+    items
 }
 
 fn last(path: &str) -> &str {

@@ -21,6 +21,7 @@ pub mod inventory;
 pub mod layout;
 pub mod lock;
 pub mod medium;
+mod narrow;
 mod opening;
 mod output;
 pub mod own;

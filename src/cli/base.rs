@@ -9,8 +9,8 @@ use super::Failure;
 use super::bundle::any_lock;
 use super::out::say;
 use super::subject::Opening;
-use crate::bundle::Inventory;
 use crate::bundle::inventory::{Held, LARGEST};
+use crate::bundle::{Bundle, Inventory};
 use crate::spec::Digest;
 
 #[derive(Debug, Args)]
@@ -78,6 +78,17 @@ pub fn read(paths: &[PathBuf]) -> Result<Option<(Inventory, Digest)>, Failure> {
     let blobs: Vec<String> = together.blobs.iter().map(Digest::hex).collect();
     let digest = Digest::of(blobs.concat().as_bytes());
     Ok(Some((together, digest)))
+}
+
+/// The bundles among these files: what is in them need not be downloaded.
+pub fn bundles(paths: &[PathBuf]) -> Result<Vec<Bundle>, Failure> {
+    let bundles = paths.iter().filter(|path| !is_text(path));
+    bundles.map(|path| Ok(Bundle::open(path)?)).collect()
+}
+
+fn is_text(path: &Path) -> bool {
+    let is_yaml = path.extension().is_some_and(|end| end == "yaml");
+    is_yaml || small_text(path).is_some_and(|text| Inventory::is_one(&text))
 }
 
 /// What a bundle, a lock or an inventory tells. A bundle that carries a difference stands for all that

@@ -14,7 +14,9 @@ use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, base, copies, interrupt};
 use crate::bundle::difference::differences;
 use crate::bundle::storage::Base;
-use crate::bundle::{self, Blobs, BundleError, PackOptions, Signed, Signer, Storage, Written};
+use crate::bundle::{
+    self, Blobs, Bundle, BundleError, PackOptions, Signed, Signer, Storage, Written,
+};
 use crate::catalog::Catalog;
 use crate::deploy::proof;
 use crate::event::Events;
@@ -34,8 +36,8 @@ pub struct Sources {
     /// Prove the bundle complete for this cluster, instead of the default shape
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
-    /// Only for this architecture, whatever the manifest says; may be repeated
-    #[arg(long)]
+    /// Only for these architectures, whatever the manifest says, as in amd64,arm64; may be repeated
+    #[arg(long, value_delimiter = ',')]
     arch: Vec<Arch>,
     #[command(flatten)]
     downloads: Downloads,
@@ -122,7 +124,12 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     }
     let (lock, cache) = arguments
         .sources
-        .resolve(previous.as_ref(), events, &stop)
+        .resolve(
+            previous.as_ref(),
+            base::bundles(&arguments.base)?,
+            events,
+            &stop,
+        )
         .await?;
     if arguments.locked {
         refuse_drift(previous.as_ref(), &lock, &lock_path)?;
@@ -227,7 +234,8 @@ fn refuse_drift(
 pub async fn lock(arguments: Lock, events: &Events) -> Result<(), Failure> {
     let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
     let previous = read_lock(&arguments.out)?;
-    let resolving = arguments.sources.resolve(previous.as_ref(), events, &stop);
+    let resolving = arguments.sources;
+    let resolving = resolving.resolve(previous.as_ref(), Vec::new(), events, &stop);
     let (lock, _) = resolving.await?;
     write_lock(&arguments.out, &lock)?;
     for difference in previous.iter().flat_map(|old| differences(old, &lock)) {
@@ -238,10 +246,11 @@ pub async fn lock(arguments: Lock, events: &Events) -> Result<(), Failure> {
 }
 
 impl Sources {
-    /// Downloads everything into the cache, and proves that it is complete.
+    /// Downloads everything that these bundles lack into the cache, and proves that it is complete.
     async fn resolve(
         &self,
         previous: Option<&bundle::Lock>,
+        at_hand: Vec<Bundle>,
         events: &Events,
         stop: &Stop,
     ) -> Result<(bundle::Lock, Cache), Failure> {
@@ -257,7 +266,7 @@ impl Sources {
             .map(|path| spec::load_cluster_for(path, &manifest.kubernetes))
             .transpose()?;
         let catalog = Catalog::embedded()?;
-        let http = self.downloads.http(events)?;
+        let http = self.downloads.http(events)?.beside(at_hand);
         let cache = http.cache().clone();
         let policies = Policies::load(&catalog, &manifest.signatures)?;
         let resolver = Resolver {

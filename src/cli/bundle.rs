@@ -1,5 +1,6 @@
 //! `kubexm bundle`: make and look into bundles.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -25,7 +26,7 @@ use crate::bundle::{self, Bundle};
 use crate::event::Events;
 use crate::fetch::signatures::trusted_root_at;
 use crate::report;
-use crate::spec;
+use crate::spec::{self, Arch};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -96,8 +97,23 @@ impl Command {
 pub struct File {
     /// The bundle
     bundle: PathBuf,
+    /// Only what is for this architecture
+    #[arg(long)]
+    arch: Option<Arch>,
     #[command(flatten)]
     opening: Opening,
+}
+
+impl File {
+    /// The bundle, and what of its content is meant.
+    fn open(&self) -> Result<(Bundle, bundle::Lock), Failure> {
+        let bundle = self.opening.open(&self.bundle)?;
+        let lock = match self.arch {
+            Some(arch) => bundle.lock().only_for(arch)?,
+            None => bundle.lock().clone(),
+        };
+        Ok((bundle, lock))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -131,8 +147,8 @@ pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Build(arguments) => build::build(arguments, events).await,
         Command::Lock(arguments) => build::lock(arguments, events).await,
-        Command::Inspect(file) => inspect(&file.opening.open(&file.bundle)?),
-        Command::List(file) => list(&file.opening.open(&file.bundle)?),
+        Command::Inspect(file) => inspect(&file),
+        Command::List(file) => list(&file),
         Command::Diff(arguments) => diff(&arguments),
         Command::Outdated(arguments) => outdated::run(&arguments, events).await,
         Command::Extract(arguments) => extract::run(&arguments),
@@ -231,8 +247,8 @@ pub(super) fn any_lock(path: &Path) -> Result<bundle::Lock, Failure> {
     Ok(Bundle::open(path)?.lock().clone())
 }
 
-fn inspect(bundle: &Bundle) -> Result<(), Failure> {
-    let lock = bundle.lock();
+fn inspect(file: &File) -> Result<(), Failure> {
+    let (bundle, lock) = file.open()?;
     let join = |items: Vec<String>| items.join(", ");
     say!("{} ({})", lock.name, bundle.path().display());
     say!("  size           {}", report::bytes(bundle.size()));
@@ -244,7 +260,7 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
             "  leans on       {} for {} of {} blobs",
             base.name,
             base.blobs.len(),
-            lock.blobs().len()
+            bundle.lock().blobs().len()
         );
     }
     if let Some(key) = bundle.signed_by() {
@@ -261,7 +277,7 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     );
     say!("  files          {}", lock.files.len());
     say!("  images         {}", lock.images.len());
-    for (signer, count) in claimed(lock) {
+    for (signer, count) in claimed(&lock) {
         say!("  signed         {count} by {signer}");
     }
     if !lock.own.is_empty() {
@@ -277,7 +293,8 @@ fn inspect(bundle: &Bundle) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(bundle: &Bundle) -> Result<(), Failure> {
+fn list(file: &File) -> Result<(), Failure> {
+    let (_, lock) = file.open()?;
     let line = |kind: &str, name: &str, size: u64, digest: &spec::Digest| {
         say!(
             "{kind:8} {:>11} {} {name}",
@@ -285,7 +302,7 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
             &digest.hex()[..12]
         );
     };
-    for file in &bundle.lock().files {
+    for file in &lock.files {
         let name = format!("{} {} {}", file.component, file.version, file.arch);
         line("file", &name, file.size, &file.digest);
         if let Some(signature) = &file.signature {
@@ -293,17 +310,14 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
             say!("{:8} signed by {} ({digest})", "", signature.by);
         }
     }
-    for image in &bundle.lock().images {
-        let size = image
-            .platforms
-            .iter()
-            .flat_map(|p| &p.blobs)
-            .map(|blob| blob.size)
-            .sum();
+    for image in &lock.images {
+        let blobs = image.platforms.iter().flat_map(|p| &p.blobs);
+        let blobs: BTreeMap<_, _> = blobs.map(|blob| (blob.digest, blob.size)).collect();
+        let arches: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
         line(
             "image",
-            &image.name.to_string(),
-            size,
+            &format!("{} ({})", image.name, arches.join(", ")),
+            blobs.values().sum(),
             &image.manifest.digest,
         );
         if let Some(signature) = &image.signature {
@@ -311,21 +325,21 @@ fn list(bundle: &Bundle) -> Result<(), Failure> {
             say!("{:8} signed by {} ({manifest})", "", signature.by);
         }
     }
-    for own in &bundle.lock().own {
+    for own in &lock.own {
         let name = match &own.version {
             Some(version) => format!("{} {version}", own.name),
             None => own.name.clone(),
         };
         line(own.kind.name(), &name, own.size, &own.digest);
         for image in &own.images {
-            let there = bundle.lock().image(image).is_some();
+            let there = lock.image(image).is_some();
             let note = if there { "" } else { " (not in the bundle)" };
             say!("{:8} runs {image}{note}", "");
         }
     }
-    for set in &bundle.lock().packages {
+    for set in &lock.packages {
         for package in &set.packages {
-            let place = format!("{} {}", set.distribution, set.release);
+            let place = format!("{} {} {}", set.distribution, set.release, set.arch);
             let name = format!("{} {} ({place})", package.name, package.version);
             line("package", &name, package.size, &package.digest);
         }

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use super::out::say;
 use super::subject::Opening;
 use super::{Failure, interrupt};
-use crate::bundle::export::{Run, choose, docker_archive, oci_layout};
+use crate::bundle::export::{Run, choose, docker_archive, oci_layout, only_for};
 use crate::bundle::{Bundle, BundleError};
 use crate::event::Events;
 use crate::spec::{Arch, ImageRef};
@@ -32,8 +32,8 @@ pub struct Export {
     /// Only this image, by its full name; may be given again. All images without it
     #[arg(long, value_name = "NAME")]
     image: Vec<ImageRef>,
-    /// The architecture of a docker archive, where the bundle has several
-    #[arg(long, conflicts_with = "oci_layout")]
+    /// Only for this architecture; a docker archive of a bundle that has several wants one
+    #[arg(long)]
     arch: Option<Arch>,
 }
 
@@ -66,6 +66,11 @@ fn export(arguments: &Export, run: Run<'_>) -> Result<(), Failure> {
     let images = choose(bundle.lock(), &arguments.image)?;
     let path = match (&arguments.oci_layout, &arguments.docker_archive) {
         (Some(path), _) => {
+            let narrowed = arguments.arch.map(|arch| only_for(&images, arch));
+            let narrowed = narrowed.transpose()?;
+            let images = narrowed
+                .as_ref()
+                .map_or(images.clone(), |n| n.iter().collect());
             oci_layout(path, &bundle, &images, run).map_err(stopped)?;
             path
         }

@@ -124,10 +124,15 @@ async fn dry_run(
     let mut inputs = Inputs::unseen(cluster, opened.lock(), Arc::clone(opened) as _);
     for (name, facts) in &facts {
         if let Some(machine) = inputs.machines.get_mut(name) {
-            *machine = session::machine(machine.arch, facts);
+            *machine = session::machine(facts.arch().unwrap_or(machine.arch), facts);
         }
     }
-    let deployment = deploy::plan(&inputs)?;
+    let planned = deploy::plan(&inputs);
+    if planned.is_err() {
+        // A host that is not as it should be explains more than what the bundle lacks for it.
+        judge(&findings, events)?;
+    }
+    let deployment = planned?;
     if output == Output::Json {
         plan::show::tell(&deployment.plan, events).map_err(Failure::configuration)?;
     } else {

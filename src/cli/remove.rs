@@ -1,5 +1,6 @@
 //! `kubexm bundle remove`: things out of a bundle.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::bundle::own::LockedOwn;
 use crate::bundle::{Bundle, BundleError, Lock};
 use crate::event::Events;
 use crate::fetch::Cache;
-use crate::spec::ImageRef;
+use crate::spec::{Arch, ImageRef};
 
 #[derive(Debug, Args)]
 pub struct Remove {
@@ -23,8 +24,11 @@ pub struct Remove {
     #[command(flatten)]
     opening: Opening,
     /// Images, components, files, charts or manifests, as `bundle list` names them
-    #[arg(required = true)]
+    #[arg(required_unless_present = "arch")]
     names: Vec<String>,
+    /// What only hosts of this architecture need; may be repeated
+    #[arg(long, value_delimiter = ',')]
+    arch: Vec<Arch>,
     /// Also what clusters, charts or manifests of the bundle need
     #[arg(long)]
     force: bool,
@@ -45,6 +49,9 @@ pub async fn run(arguments: Remove, events: &Events) -> Result<(), Failure> {
             let hint = "kubexm bundle list shows what there is";
             return Err(BundleError::Missing(format!("'{name}'; {hint}")).into());
         }
+    }
+    if !arguments.arch.is_empty() {
+        lock = without(&lock, &arguments.arch)?;
     }
     let broken = breaks(&lock, &old)?;
     if !broken.is_empty() {
@@ -78,6 +85,21 @@ fn take_out(lock: &mut Lock, name: &str) -> bool {
     let is = |own: &LockedOwn| own.name == name || own.file_name() == name;
     lock.own.retain(|own| !is(own));
     count(lock) < before
+}
+
+/// The lock without some architectures, of which one must stay.
+fn without(lock: &Lock, arches: &[Arch]) -> Result<Lock, Failure> {
+    for arch in arches {
+        lock.only_for(*arch)?;
+    }
+    let there = lock.architectures.iter().copied();
+    let rest: BTreeSet<Arch> = there.filter(|arch| !arches.contains(arch)).collect();
+    match rest.is_empty() {
+        true => Err(Failure::configuration(
+            "nothing would be left: the bundle has no other architecture",
+        )),
+        false => Ok(lock.only(&rest)),
+    }
 }
 
 /// What needs something that was there and is not any more, in sentences.

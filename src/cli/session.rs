@@ -1,6 +1,6 @@
 //! What install, plan, reset and render have in common: hosts, facts, inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use clap::Args;
 use futures_util::stream::{self, StreamExt};
 
 use super::Failure;
-use crate::bundle::Whole;
+use crate::bundle::{Lock, Whole};
 use crate::deploy::{self, Certificates, EtcdCertificates, Inputs, Machine};
 use crate::host::known_hosts::HostKeys;
-use crate::host::preflight::{self, Finding, Offer};
+use crate::host::preflight::{self, Carried, Finding, Offer};
 use crate::host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use crate::host::{outside, registry_client};
 use crate::pki::kubernetes::ClusterPki;
@@ -161,17 +161,20 @@ pub async fn preflight(
     bundle: &Whole,
 ) -> Vec<Finding> {
     let lock = bundle.lock();
-    let files: u64 = lock.files.iter().map(|file| file.size).sum();
-    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    let carried = |arches: &BTreeSet<Arch>| carried(&lock.only(arches));
+    let there = facts.values().filter_map(Facts::arch).collect();
     let offer = Offer {
-        arches: lock.architectures.clone(),
+        carried: lock
+            .architectures
+            .iter()
+            .map(|arch| (*arch, carried(&BTreeSet::from([*arch]))))
+            .collect(),
+        registry_kib: carried(&there).images_kib,
         releases: lock
             .packages
             .iter()
             .map(|set| (set.distribution.clone(), set.release.clone()))
             .collect(),
-        images_kib: content.saturating_sub(files) / 1024,
-        files_kib: files / 1024,
         runtime_dir: deploy::runtime_data_dir(cluster).to_owned(),
     };
     let mut findings = preflight::check(cluster, facts, &offer);
@@ -184,6 +187,16 @@ pub async fn preflight(
         .collect();
     findings.extend(registry_client::check(cluster, hosts, &images).await);
     findings
+}
+
+/// How large it is what a lock names.
+fn carried(lock: &Lock) -> Carried {
+    let files: u64 = lock.files.iter().map(|file| file.size).sum();
+    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    Carried {
+        images_kib: content.saturating_sub(files) / 1024,
+        files_kib: files / 1024,
+    }
 }
 
 /// What a plan wants to know of a machine, by its facts.

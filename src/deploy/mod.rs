@@ -170,11 +170,7 @@ fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
         lacking.insert(format!("Kubernetes {version} (it has {})", has.join(", ")));
         return lacking.into_iter().collect();
     }
-    let arches: BTreeSet<Arch> = inputs
-        .machines
-        .values()
-        .map(|machine| machine.arch)
-        .collect();
+    let arches = inputs.arches();
     for arch in arches.iter().copied() {
         for component in kubernetes::components(inputs) {
             if lock.file_version(component, version, arch).is_none() {
@@ -238,6 +234,11 @@ impl Inputs<'_> {
             .unwrap_or(Arch::Amd64);
         let machine = self.machines.get(host).cloned();
         machine.unwrap_or_else(|| Machine::unseen(arch))
+    }
+
+    /// What the cluster's machines are.
+    fn arches(&self) -> BTreeSet<Arch> {
+        self.machines.values().map(|machine| machine.arch).collect()
     }
 
     fn file(&self, component: &str, host: &HostName) -> Result<&LockedFile, DeployError> {

@@ -10,7 +10,8 @@ use url::Url;
 use super::client::{Access, Answer, Ask, Client, shown};
 use super::download::Job;
 use super::retry::{Failure, TRIES, Tries};
-use super::{Cache, FetchError};
+use super::{Cache, FetchError, Nearby};
+use crate::bundle::Bundle;
 use crate::event::Events;
 use crate::spec::Digest;
 use crate::spec::mirrors::{Checksums, Mirrors};
@@ -29,6 +30,7 @@ pub struct Http {
     events: Events,
     /// Publishers that could not be reached.
     out_of_reach: Arc<Mutex<BTreeSet<String>>>,
+    nearby: Nearby,
 }
 
 /// What to download.
@@ -64,7 +66,23 @@ impl Http {
             cache,
             events,
             out_of_reach: Arc::default(),
+            nearby: Nearby::new(Vec::new()),
         })
+    }
+
+    /// The same client, which looks into these bundles before it asks a server for content whose digest
+    /// is known.
+    #[must_use]
+    pub fn beside(self, bundles: Vec<Bundle>) -> Self {
+        Self {
+            nearby: Nearby::new(bundles),
+            ..self
+        }
+    }
+
+    /// Bundles that are at hand.
+    pub(super) fn nearby(&self) -> &Nearby {
+        &self.nearby
     }
 
     /// The cache.
@@ -175,7 +193,7 @@ impl Http {
     /// All ways in which networks, servers, checksums and disks fail; nothing wrong is kept.
     pub async fn download(&self, wanted: &Wanted) -> Result<(Digest, u64), FetchError> {
         if let Some(digest) = &wanted.expected
-            && let Some(size) = self.cache.size(digest)
+            && let Some(size) = self.at_hand(&wanted.label, digest).await?
         {
             return Ok((*digest, size));
         }

@@ -15,6 +15,7 @@ pub mod http;
 pub mod image_signatures;
 mod keyring;
 pub mod kubeadm;
+mod nearby;
 pub mod oci;
 pub mod own;
 pub mod packages;
@@ -32,6 +33,7 @@ pub mod store;
 
 pub use cache::Cache;
 pub use http::Http;
+use nearby::Nearby;
 
 use crate::bundle::BundleError;
 use crate::spec::Digest;

@@ -47,16 +47,23 @@ impl fmt::Display for Finding {
 /// What the bundle offers and asks for.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// Architectures in the bundle.
-    pub arches: Vec<Arch>,
+    /// What the bundle has for each architecture that it is for.
+    pub carried: BTreeMap<Arch, Carried>,
+    /// KiB of the images of all architectures that the hosts have, packed.
+    pub registry_kib: u64,
     /// (distribution, release) with packages in the bundle.
     pub releases: Vec<(String, String)>,
+    /// The folder that images and containers grow in.
+    pub runtime_dir: String,
+}
+
+/// What a bundle has for hosts of one architecture.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Carried {
     /// KiB of all images, packed.
     pub images_kib: u64,
     /// KiB of all binaries.
     pub files_kib: u64,
-    /// The folder that images and containers grow in.
-    pub runtime_dir: String,
 }
 
 /// Least memory of a control plane in KiB: kubeadm's own figure
@@ -124,10 +131,14 @@ impl Checker<'_> {
                 ),
                 "kubexm knows amd64 and arm64",
             ),
-            Some(arch) if !self.offer.arches.contains(&arch) => self.error(
-                format!("is {arch}, and the bundle has nothing for {arch}"),
-                "add it to spec.architectures of the manifest and build the bundle again",
-            ),
+            Some(arch) if !self.offer.carried.contains_key(&arch) => {
+                let there: Vec<&str> = self.offer.carried.keys().map(|a| a.name()).collect();
+                let there = there.join(" and ");
+                self.error(
+                    format!("is {arch}, and the bundle has nothing for {arch}, only for {there}"),
+                    "add it to spec.architectures of the manifest and build the bundle again",
+                );
+            }
             Some(arch) => {
                 let given = self.cluster.host(self.name).and_then(|host| host.arch);
                 if given.is_some_and(|given| given != arch) {

@@ -276,6 +276,32 @@ async fn an_image_without_the_platform_says_what_it_has() {
 }
 
 #[tokio::test]
+async fn an_image_without_index_serves_one_architecture_and_not_two() {
+    let site = Site::start().await;
+    let config = br#"{"os":"linux","architecture":"amd64"}"#;
+    let digest = Digest::of(config);
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{digest}","size":{}}},"layers":[]}}"#,
+        config.len()
+    );
+    let ok = |body: &[u8]| ResponseTemplate::new(200).set_body_bytes(body.to_vec());
+    site.answers("/v2/team/app/manifests/1", ok(manifest.as_bytes()))
+        .await;
+    site.answers(&format!("/v2/team/app/blobs/{digest}"), ok(config))
+        .await;
+    let puller = Puller::new(site.http.clone()).unwrap();
+    let both = [Arch::Amd64, Arch::Arm64];
+    let error = puller.resolve(&image(), &both, None).await.unwrap_err();
+    let words = error.to_string();
+    assert!(
+        words.contains("has no linux/arm64; it has linux/amd64"),
+        "{words}"
+    );
+    let locked = puller.resolve(&image(), &both[..1], None).await.unwrap();
+    assert_eq!(locked.platforms[0].manifest, locked.manifest);
+}
+
+#[tokio::test]
 async fn a_missing_image_and_a_failing_registry_are_told_apart() {
     for (status, wanted) in [(404, "404"), (500, "500"), (401, "401")] {
         let site = Site::start().await;

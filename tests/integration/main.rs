@@ -4,6 +4,7 @@
 // A test that fails shall panic, helper or not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod at_hand;
 mod bundle_format;
 mod cli;
 mod combinations;

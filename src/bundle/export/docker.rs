@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::layout::CONTAINERD_NAME;
-use super::{Content, Run, write};
+use super::{Content, Run, platform, write};
 use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
 use crate::bundle::lock::{LockedImage, PlatformManifest};
 use crate::bundle::{Bundle, BundleError};
@@ -64,18 +64,6 @@ pub fn docker_archive(
         blobs,
     };
     write(path, &content, bundle, run)
-}
-
-fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, BundleError> {
-    let mut platforms = image.platforms.iter();
-    platforms.find(|p| p.arch == arch).ok_or_else(|| {
-        let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
-        let there = there.join(", ");
-        BundleError::Missing(format!(
-            "image {} for {arch}, only for {there}; choose by --arch",
-            image.name
-        ))
-    })
 }
 
 /// What Docker takes as a name: a digest is none.

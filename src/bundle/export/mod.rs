@@ -11,10 +11,10 @@ use std::path::Path;
 pub use docker::docker_archive;
 pub use layout::oci_layout;
 
-use super::lock::{Lock, LockedImage};
+use super::lock::{Lock, LockedImage, PlatformManifest};
 use super::{Bundle, BundleError};
 use crate::event::Events;
-use crate::spec::{Digest, ImageRef};
+use crate::spec::{Arch, Digest, ImageRef};
 
 /// What goes into an export.
 struct Content {
@@ -51,6 +51,33 @@ pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedIm
     chosen.sort_by(|a, b| a.name.cmp(&b.name));
     chosen.dedup_by(|a, b| a.name == b.name);
     Ok(chosen)
+}
+
+/// The images as a bundle for this architecture alone would have them: without the others' content,
+/// and with their indexes as they were published.
+///
+/// # Errors
+/// One of them has no such architecture.
+pub fn only_for(images: &[&LockedImage], arch: Arch) -> Result<Vec<LockedImage>, BundleError> {
+    let only = |image: &&LockedImage| {
+        Ok(LockedImage {
+            platforms: vec![platform(image, arch)?.clone()],
+            ..(*image).clone()
+        })
+    };
+    images.iter().map(only).collect()
+}
+
+fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, BundleError> {
+    let mut platforms = image.platforms.iter();
+    platforms.find(|p| p.arch == arch).ok_or_else(|| {
+        let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
+        let there = there.join(", ");
+        BundleError::Missing(format!(
+            "image {} for {arch}, only for {there}; choose by --arch",
+            image.name
+        ))
+    })
 }
 
 /// Writes the content as a folder, or as a tar where the path ends in `.tar`.

@@ -72,6 +72,8 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         at_most: std::time::Duration::from_secs(30),
         diagnosis: format!("journalctl -u {UNIT} -n 20 --no-pager -o cat"),
     };
+    // A host of another architecture that joins later brings its images with the next install.
+    let wanted = inputs.lock.only(&inputs.arches());
     Ok(Task::new("registry", "serve", name)
         .after([id("os", "prepare", name)])
         .step(folders)
@@ -86,8 +88,8 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         .step(WriteFile::secret(key, pair.key.clone()))
         .step(WriteFile::new(unit, unit_text))
         .step(SeedImages {
-            content: Content::of(inputs.lock),
-            count: inputs.lock.images.len(),
+            content: Content::of(&wanted),
+            count: wanted.images.len(),
             data_dir,
             blobs: Arc::clone(&inputs.blobs),
         })
@@ -99,7 +101,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         .step(wait))
 }
 
-/// Puts every image of the bundle into the registry's storage.
+/// Puts every image of the bundle that hosts can run into the registry's storage.
 struct SeedImages {
     content: Content,
     count: usize,

@@ -120,8 +120,8 @@ impl Puller {
             None => {
                 // A single manifest does not say its platform; its configuration does.
                 let arch = self.arch_of(name, &top).await?;
-                if !arches.contains(&arch) {
-                    return Err(no_platform(name, arches[0], &[arch.to_string()]));
+                if let Some(lacking) = arches.iter().find(|wanted| **wanted != arch) {
+                    return Err(no_platform(name, *lacking, &[format!("linux/{arch}")]));
                 }
                 platforms.push(platform(name, arch, descriptor.clone(), &top)?);
             }
@@ -147,10 +147,10 @@ impl Puller {
     /// # Errors
     /// What the network, servers and disks do; nothing wrong is kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
-        if self.http.cache().size(&blob.digest) == Some(blob.size) {
+        let label = &format!("{name} {}", &blob.digest.hex()[..12]);
+        if self.http.at_hand(label, &blob.digest).await? == Some(blob.size) {
             return Ok(());
         }
-        let label = &format!("{name} {}", &blob.digest.hex()[..12]);
         let fetch = |address: RegistryAddress, tries| async move {
             let place = self.place(&address, &format!("blobs/{}", blob.digest))?;
             let access = self.access(&address)?;
@@ -169,7 +169,11 @@ impl Puller {
         digest: Option<Digest>,
     ) -> Result<(Vec<u8>, Digest), FetchError> {
         if let Some(digest) = digest
-            && self.http.cache().size(&digest).is_some()
+            && self
+                .http
+                .at_hand(&name.to_string(), &digest)
+                .await?
+                .is_some()
         {
             return Ok((self.http.cache().read(&digest)?, digest));
         }

@@ -154,10 +154,9 @@ spec:
     fn findings(sections: &str, facts: &str) -> String {
         let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
         let offer = Offer {
-            arches: Vec::new(),
+            carried: BTreeMap::new(),
+            registry_kib: 0,
             releases: Vec::new(),
-            images_kib: 0,
-            files_kib: 0,
             runtime_dir: "/var/lib/containerd".to_owned(),
         };
         let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(facts))]);

@@ -54,13 +54,16 @@ impl Checker<'_> {
         } else {
             1
         };
+        let arch = self.facts.arch();
+        let carried = arch.and_then(|arch| self.offer.carried.get(&arch));
+        let carried = carried.copied().unwrap_or_default();
         let mut needs = vec![
-            (STAGING, self.offer.files_kib),
-            (PROGRAMS, self.offer.files_kib),
-            (runtime, self.offer.images_kib * unpacked),
+            (STAGING, carried.files_kib),
+            (PROGRAMS, carried.files_kib),
+            (runtime, carried.images_kib * unpacked),
         ];
         if cluster.roles.registry.contains(self.name) {
-            needs.push((cluster.registry.data_dir.as_str(), self.offer.images_kib));
+            needs.push((cluster.registry.data_dir.as_str(), self.offer.registry_kib));
         }
         if let Some(data_dir) = own_etcd(self.cluster, self.name) {
             needs.push((data_dir.as_str(), ETCD_ROOM));
@@ -106,5 +109,70 @@ impl Checker<'_> {
                 "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Carried, Offer, check};
+    use super::*;
+    use crate::host::facts::Facts;
+    use crate::spec::{Arch, parse_cluster};
+
+    /// What is found on a control plane of an architecture that has so much room, where the bundle
+    /// carries so many MiB of images for each of its own.
+    fn findings(bundle: &[(Arch, u64)], machine: &str, free_mib: u64) -> String {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}]
+  roleGroups: {control-plane: [node1], worker: [node1], registry: [node1]}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = parse_cluster("example", text).unwrap();
+        let carried = |mib: u64| Carried {
+            images_kib: mib * 1024,
+            files_kib: 0,
+        };
+        let offer = Offer {
+            carried: bundle
+                .iter()
+                .map(|(arch, mib)| (*arch, carried(*mib)))
+                .collect(),
+            registry_kib: 1000 * 1024,
+            releases: Vec::new(),
+            runtime_dir: "/var/lib/containerd".to_owned(),
+        };
+        let mut facts = format!("arch={machine}\n");
+        for path in paths(&cluster, &offer.runtime_dir) {
+            facts.push_str(&format!("free_{path}={} /\n", free_mib * 1024));
+        }
+        let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(&facts))]);
+        let found = check(&cluster, &facts, &offer);
+        found.iter().map(|finding| format!("{finding}\n")).collect()
+    }
+
+    const BOTH: [(Arch, u64); 2] = [(Arch::Amd64, 1000), (Arch::Arm64, 5000)];
+
+    #[test]
+    fn what_other_architectures_need_takes_no_room() {
+        // Unpacked they take twice their size, and they lie in the registry.
+        assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB are needed"));
+        let short = findings(&BOTH, "x86_64", 2999);
+        assert!(
+            short.contains("2999 MiB free, 3000 MiB are needed"),
+            "{short}"
+        );
+        let short = findings(&BOTH, "aarch64", 3000);
+        assert!(short.contains("11000 MiB are needed"), "{short}");
+    }
+
+    #[test]
+    fn an_architecture_that_the_bundle_lacks_is_said_with_those_that_it_has() {
+        let words = "node1: is arm64, and the bundle has nothing for arm64, only for amd64";
+        assert!(findings(&BOTH[..1], "aarch64", 9000).contains(words));
+        assert!(!findings(&BOTH, "aarch64", 19000).contains("nothing for"));
     }
 }

@@ -50,7 +50,10 @@ fn extract_takes_out_what_is_named_and_nothing_else() {
             members: vec![kubexm::bundle::lock::Member {
                 path: "bin/tool".to_owned(),
                 size: 7,
-                digest: Digest::of(b"program"),
+                digest: match arch {
+                    Arch::Amd64 => Digest::of(b"program"),
+                    Arch::Arm64 => Digest::of(b"another"),
+                },
             }],
             ..lock.files[0].clone()
         });

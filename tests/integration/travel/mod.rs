@@ -1,5 +1,6 @@
 //! Bundles on their way through other people's tools and registries.
 
+mod architectures;
 mod charts;
 mod export;
 mod own;

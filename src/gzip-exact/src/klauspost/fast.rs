@@ -92,6 +92,7 @@ impl Fast {
     }
 
     fn search(&mut self) {
+        self.history.make_room();
         if let Some(by) = self.history.lower() {
             self.search.lower(by);
         }

@@ -27,7 +27,7 @@ pub(super) struct History {
 impl History {
     pub(super) fn new() -> Self {
         Self {
-            bytes: Vec::with_capacity(CAPACITY),
+            bytes: Vec::with_capacity(CAPACITY + LARGEST_STORED),
             start: 0,
             base: FIRST_BASE,
         }
@@ -35,16 +35,21 @@ impl History {
 
     /// Takes bytes into the block, as many as it may have; gives their number.
     pub(super) fn fill(&mut self, data: &[u8]) -> usize {
-        if self.bytes.len() == self.start && self.start + LARGEST_STORED > CAPACITY {
-            let forgotten = self.start - FARTHEST;
-            self.bytes.copy_within(forgotten.., 0);
-            self.bytes.truncate(FARTHEST);
-            self.start = FARTHEST;
-            self.base += forgotten as u32;
-        }
         let count = data.len().min(LARGEST_STORED - self.block().len());
         self.bytes.extend_from_slice(&data[..count]);
         count
+    }
+
+    /// Forgets the oldest, where the block as it is now has no room beside it. A search may go by where
+    /// that begins, so a short block must not make more room than it wants.
+    pub(super) fn make_room(&mut self) {
+        if self.bytes.len() > CAPACITY {
+            let forgotten = self.start - FARTHEST;
+            self.bytes.copy_within(forgotten.., 0);
+            self.bytes.truncate(self.bytes.len() - forgotten);
+            self.start = FARTHEST;
+            self.base += forgotten as u32;
+        }
     }
 
     pub(super) fn block(&self) -> &[u8] {

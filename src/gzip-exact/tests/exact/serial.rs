@@ -4,7 +4,7 @@ use std::io::Write;
 
 use gzip_exact::{Encoder, Era, GoLevel, Kind, Recognition, ZlibLevel, recognise};
 
-use crate::content::contents;
+use crate::content::{TEXT, contents};
 use crate::made_again;
 use crate::programs::{gnu_gzip, go_1_27_gzip, go_gzip, zlib_gzip};
 
@@ -49,6 +49,19 @@ fn every_level_is_made_again() {
                 }
             }
         }
+    }
+}
+
+/// Go forgets what it has seen once a block finds no room beside it, and its level 4 goes by when it did.
+#[test]
+fn a_last_block_that_still_finds_room_is_made_again() {
+    let block = 65_535;
+    let text = TEXT.repeat(60);
+    for rest in [20_000, 32_767, 32_768, 60_000] {
+        let content = &text[..9 * block + rest];
+        let packed = go_1_27_gzip(content, 4, 32 * 1024);
+        let (_, again) = made_again(&packed, content).unwrap_or_else(|| panic!("{rest}: unknown"));
+        assert!(again == packed, "{rest}");
     }
 }
 

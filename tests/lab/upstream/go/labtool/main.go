@@ -1,10 +1,12 @@
 // labtool is what the lab's upstream needs besides the upstream programs themselves:
 //
 //	labtool serve --root DIR --log FILE --port-file FILE   static files with Range, loopback only
-//	labtool push --registry HOST:PORT --name REPO:TAG --config JSON [--base TAR] [FILE=PATH ...]
+//	labtool push --registry HOST:PORT --name REPO:TAG --config JSON --platform ARCH=DIR ...
+//	             [--base TAR] [FILE=PATH ...]
 //
-// push makes an image of one or two gzip layers (an optional base tar, and the named files),
-// a manifest and a manifest list with one linux/amd64 entry, and uploads them.
+// push makes an image for each platform, of gzip layers (an optional base tar, and the named files),
+// and a manifest list of them all, and uploads them. Files and the base are sought below the
+// platform's folder; files with absolute names are the same for all, in a layer that they share.
 package main
 
 import (

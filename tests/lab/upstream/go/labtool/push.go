@@ -30,10 +30,30 @@ type descriptor struct {
 	Platform  map[string]any `json:"platform,omitempty"`
 }
 
+// repository is where all platforms of an image go.
+type repository struct {
+	registry, name string
+}
+
+// image is one platform's.
 type image struct {
-	registry, repository string
-	layers               []descriptor
-	diffIDs              []string
+	repository
+	layers  []descriptor
+	diffIDs []string
+}
+
+// platforms are architectures and the folders of their programs, as they are given.
+type platforms [][2]string
+
+func (p *platforms) String() string { return fmt.Sprint(*p) }
+
+func (p *platforms) Set(value string) error {
+	arch, dir, found := strings.Cut(value, "=")
+	if !found {
+		return fmt.Errorf("%q: wants ARCH=DIR", value)
+	}
+	*p = append(*p, [2]string{arch, dir})
+	return nil
 }
 
 func digest(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
@@ -44,16 +64,41 @@ func push(args []string) error {
 	name := flags.String("name", "", "repository:tag")
 	config := flags.String("config", "{}", "the image's runtime configuration, JSON")
 	base := flags.String("base", "", "tar of the base layer")
+	var platforms platforms
+	flags.Var(&platforms, "platform", "ARCH=DIR, once or more")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	repository, tag, found := strings.Cut(*name, ":")
+	place, tag, found := strings.Cut(*name, ":")
 	if !found {
 		return fmt.Errorf("--name wants REPO:TAG")
 	}
-	img := &image{registry: *registry, repository: repository}
-	if *base != "" {
-		content, err := os.ReadFile(*base)
+	repository := repository{*registry, place}
+	var entries []descriptor
+	for _, platform := range platforms {
+		arch, dir := platform[0], platform[1]
+		img := &image{repository: repository}
+		if err := img.addLayers(dir, *base, flags.Args()); err != nil {
+			return err
+		}
+		entry, err := img.finish(arch, json.RawMessage(*config))
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry)
+	}
+	list, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": listType, "manifests": entries,
+	})
+	if err != nil {
+		return err
+	}
+	return repository.manifest(tag, listType, list)
+}
+
+func (img *image) addLayers(dir, base string, pairs []string) error {
+	if base != "" {
+		content, err := os.ReadFile(dir + "/" + base)
 		if err != nil {
 			return err
 		}
@@ -61,8 +106,19 @@ func push(args []string) error {
 			return err
 		}
 	}
-	if flags.NArg() > 0 {
-		content, err := tarOf(flags.Args())
+	var shared, own []string
+	for _, pair := range pairs {
+		if path.IsAbs(pair) {
+			shared = append(shared, pair)
+		} else {
+			own = append(own, dir+"/"+pair)
+		}
+	}
+	for _, pairs := range [][]string{shared, own} {
+		if len(pairs) == 0 {
+			continue
+		}
+		content, err := tarOf(pairs)
 		if err != nil {
 			return err
 		}
@@ -70,7 +126,7 @@ func push(args []string) error {
 			return err
 		}
 	}
-	return img.finish(tag, json.RawMessage(*config))
+	return nil
 }
 
 // tarOf packs FILE=PATH pairs, executables all, with nothing of this machine in the headers.
@@ -131,44 +187,34 @@ func (img *image) addLayer(content []byte) error {
 	return err
 }
 
-func (img *image) finish(tag string, runtime json.RawMessage) error {
+// finish uploads the configuration and the manifest, and gives the entry of a list.
+func (img *image) finish(arch string, runtime json.RawMessage) (descriptor, error) {
+	platform := map[string]any{"architecture": arch, "os": "linux"}
 	config, err := json.Marshal(map[string]any{
-		"architecture": "amd64", "os": "linux", "created": "1970-01-01T00:00:00Z",
+		"architecture": arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
 		"config": runtime, "rootfs": map[string]any{"type": "layers", "diff_ids": img.diffIDs},
 	})
 	if err != nil {
-		return err
+		return descriptor{}, err
 	}
 	configBlob, err := img.blob(configType, config)
 	if err != nil {
-		return err
+		return descriptor{}, err
 	}
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": manifestType, "config": configBlob, "layers": img.layers,
 	})
 	if err != nil {
-		return err
+		return descriptor{}, err
 	}
-	if err := img.manifest(digest(manifest), manifestType, manifest); err != nil {
-		return err
-	}
-	list, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": listType,
-		"manifests": []descriptor{{
-			MediaType: manifestType, Size: len(manifest), Digest: digest(manifest),
-			Platform: map[string]any{"architecture": "amd64", "os": "linux"},
-		}},
-	})
-	if err != nil {
-		return err
-	}
-	return img.manifest(tag, listType, list)
+	entry := descriptor{MediaType: manifestType, Size: len(manifest), Digest: digest(manifest), Platform: platform}
+	return entry, img.manifest(entry.Digest, manifestType, manifest)
 }
 
 // blob uploads content unless the registry has it.
-func (img *image) blob(mediaType string, content []byte) (descriptor, error) {
+func (r repository) blob(mediaType string, content []byte) (descriptor, error) {
 	d := descriptor{MediaType: mediaType, Size: len(content), Digest: digest(content)}
-	base := fmt.Sprintf("http://%s/v2/%s/blobs/", img.registry, img.repository)
+	base := fmt.Sprintf("http://%s/v2/%s/blobs/", r.registry, r.name)
 	head, err := http.Head(base + d.Digest)
 	if err != nil {
 		return d, err
@@ -192,8 +238,8 @@ func (img *image) blob(mediaType string, content []byte) (descriptor, error) {
 	return d, put(location, "application/octet-stream", content)
 }
 
-func (img *image) manifest(reference, mediaType string, content []byte) error {
-	address, err := url.Parse(fmt.Sprintf("http://%s/v2/%s/manifests/%s", img.registry, img.repository, reference))
+func (r repository) manifest(reference, mediaType string, content []byte) error {
+	address, err := url.Parse(fmt.Sprintf("http://%s/v2/%s/manifests/%s", r.registry, r.name, reference))
 	if err != nil {
 		return err
 	}

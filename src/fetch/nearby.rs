@@ -1,0 +1,127 @@
+//! Content that is at hand already, in bundles: it need not come over the network.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::cache::{Cache, failed};
+use super::{FetchError, Http};
+use crate::bundle::{Blobs, Bundle, Recipes};
+use crate::event::Transfer;
+use crate::spec::Digest;
+
+/// Blobs that are read at once: each may want a decoder's window, and its layer made again.
+const AT_ONCE: usize = 2;
+/// Bytes that are copied at a time.
+const BLOCK: usize = 256 * 1024;
+
+/// Bundles that are asked for content before any server is.
+#[derive(Clone)]
+pub struct Nearby {
+    bundles: Arc<[Bundle]>,
+    turns: Arc<Semaphore>,
+}
+
+/// Why a blob did not come out of a bundle.
+enum Failure {
+    /// The bundle is damaged: a server may still have the blob.
+    Bundle(String),
+    /// The cache cannot take it.
+    Cache(FetchError),
+}
+
+impl Nearby {
+    /// The content of these bundles; nothing where there are none.
+    pub fn new(bundles: Vec<Bundle>) -> Self {
+        Self {
+            bundles: bundles.into(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    fn holder(&self, digest: &Digest) -> Option<usize> {
+        self.bundles.iter().position(|b| b.carries(digest))
+    }
+}
+
+impl Http {
+    /// Whether the cache has this content, or has it now out of a bundle nearby; its size then. What is
+    /// damaged there is told, and left to the network.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub(super) async fn at_hand(
+        &self,
+        label: &str,
+        digest: &Digest,
+    ) -> Result<Option<u64>, FetchError> {
+        if let Some(size) = self.cache().size(digest) {
+            return Ok(Some(size));
+        }
+        let nearby = self.nearby().clone();
+        let Some(holder) = nearby.holder(digest) else {
+            return Ok(None);
+        };
+        let turn = Arc::clone(&nearby.turns).acquire_owned().await;
+        let (cache, digest) = (self.cache().clone(), *digest);
+        let size = nearby.bundles[holder].lock().blobs();
+        let size = size.get(&digest).map(|(size, _)| *size);
+        let transfer = self.events().transfer("base", label.to_owned(), size);
+        let bundles = Arc::clone(&nearby.bundles);
+        let copied = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            copy(&bundles[holder], &digest, &cache, &transfer).inspect(|_| transfer.done())
+        });
+        let copied = copied
+            .await
+            .map_err(|error| FetchError::Resolve(format!("{label}: {error}")))?;
+        match copied {
+            Ok(size) => Ok(Some(size)),
+            Err(Failure::Cache(error)) => Err(error),
+            Err(Failure::Bundle(reason)) => {
+                let path = self.nearby().bundles[holder].path().display();
+                self.events().warn(format!(
+                    "{label} is downloaded: {path} has it, and is damaged there ({reason})"
+                ));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Copies a blob into the cache, where it gets its name once all of it was compared with its digest.
+fn copy(
+    bundle: &Bundle,
+    digest: &Digest,
+    cache: &Cache,
+    transfer: &Transfer,
+) -> Result<u64, Failure> {
+    let target = cache.path(digest);
+    let full = |source| Failure::Cache(failed(&target, source));
+    let damaged = |error: &dyn std::fmt::Display| Failure::Bundle(error.to_string());
+    let mut source = bundle.open(digest).map_err(|error| damaged(&error))?;
+    let mut file = tempfile::NamedTempFile::new_in(cache.unfinished()).map_err(full)?;
+    let mut block = vec![0; BLOCK];
+    let mut size = 0;
+    loop {
+        let count = match source.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(damaged(&error)),
+        };
+        file.write_all(&block[..count]).map_err(full)?;
+        transfer.advance(count as u64);
+        size += count as u64;
+    }
+    file.as_file().sync_all().map_err(full)?;
+    let named: Result<_, _> = file.persist(&target as &Path);
+    named.map_err(|error| full(error.error))?;
+    // How it lies there need not be found out again.
+    if let Some(opened) = bundle.opened(digest) {
+        cache.keep(digest, Some(opened));
+    }
+    Ok(size)
+}

@@ -1,0 +1,127 @@
+//! What a bundle at hand has is not asked for, and what it has damaged is.
+
+use std::path::Path;
+
+use kubexm::bundle::lock::Descriptor;
+use kubexm::bundle::{Bundle, PackOptions};
+use kubexm::event::Events;
+use kubexm::fetch::http::Wanted;
+use kubexm::fetch::oci::Puller;
+use kubexm::fetch::{Cache, Http};
+use kubexm::spec::{Digest, ImageRef, Mirrors};
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use crate::example::{example, text, write_plain};
+
+struct Site {
+    server: MockServer,
+    http: Http,
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    /// A server that answers everything with `content`, and a bundle nearby.
+    async fn beside(bundle: &Path, content: &[u8]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let server = MockServer::start().await;
+        let answer = ResponseTemplate::new(200).set_body_bytes(content);
+        Mock::given(any()).respond_with(answer).mount(&server).await;
+        let to = |from: &str| [(from.to_owned(), vec![server.uri()])].into();
+        let mirrors = Mirrors {
+            downloads: to("https://dl.example"),
+            registries: to("registry.example"),
+            ..Mirrors::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let http = Http::new(mirrors, cache, Events::silent()).unwrap();
+        let http = http.beside(vec![Bundle::open(bundle).unwrap()]);
+        Self {
+            server,
+            http,
+            folder,
+        }
+    }
+
+    /// Downloads content as a file, and gives how many requests that took.
+    async fn file(&self, content: &[u8]) -> usize {
+        let digest = Digest::of(content);
+        let wanted = Wanted {
+            label: "file".into(),
+            url: "https://dl.example/file".parse().unwrap(),
+            expected: Some(digest),
+            size: None,
+        };
+        let got = self.http.download(&wanted).await.unwrap();
+        assert_eq!(got, (digest, content.len() as u64));
+        self.requests(content).await
+    }
+
+    /// The same as a blob of an image.
+    async fn layer(&self, content: &[u8]) -> usize {
+        let puller = Puller::new(self.http.clone()).unwrap();
+        let name: ImageRef = "registry.example/team/app:1".parse().unwrap();
+        let blob = Descriptor {
+            media_type: String::new(),
+            digest: Digest::of(content),
+            size: content.len() as u64,
+        };
+        puller.blob(&name, &blob).await.unwrap();
+        self.requests(content).await
+    }
+
+    async fn requests(&self, content: &[u8]) -> usize {
+        let cached = self.http.cache().read(&Digest::of(content)).unwrap();
+        assert!(cached == content, "in the cache");
+        let partial = self.folder.path().join("partial");
+        assert_eq!(std::fs::read_dir(partial).unwrap().count(), 0);
+        let requests = self.server.received_requests().await.unwrap().len();
+        self.server.reset().await;
+        requests
+    }
+}
+
+fn contents() -> Vec<Vec<u8>> {
+    (0..3).map(|seed| text(seed, 50_000)).collect()
+}
+
+fn bundle(path: &Path) {
+    let (lock, blobs) = example(&contents());
+    write_plain(path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_in_a_bundle_nearby_is_asked_of_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("base.tar.zst");
+    bundle(&path);
+    let lacking = text(9, 50_000);
+    let site = Site::beside(&path, &lacking).await;
+    assert!(site.file(&lacking).await > 0, "the server counts");
+    for (content, as_layer) in contents().iter().zip([false, true, false]) {
+        let requests = match as_layer {
+            true => site.layer(content).await,
+            false => site.file(content).await,
+        };
+        assert_eq!(requests, 0);
+    }
+}
+
+#[tokio::test]
+async fn what_is_damaged_there_is_downloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("base.tar.zst");
+    bundle(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // Beyond the head, in the content of one of the blobs.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x55;
+    std::fs::write(&path, bytes).unwrap();
+    let mut asked = 0;
+    for content in contents() {
+        let site = Site::beside(&path, &content).await;
+        asked += usize::from(site.file(&content).await > 0);
+    }
+    assert_eq!(asked, 1, "just the one that is damaged");
+}
