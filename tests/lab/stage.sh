@@ -17,12 +17,13 @@ usage() { # as the comment at the head of the test has it
 stage() { # NAME OPTIONS…: those that not all tests have are left in `others`
   local short=$1
   shift
-  version=1.36.3 keep='' bundle='' others=()
+  version=1.36.3 distro=trixie keep='' bundle='' others=()
   while [ $# -gt 0 ]; do
     case $1 in
-    --bundle | --version) [ $# -gt 1 ] || usage ;;&
+    --bundle | --version | --distro) [ $# -gt 1 ] || usage ;;&
     --bundle) bundle=$(realpath "$2"); shift ;;
     --version) version=$2; shift ;;
+    --distro) distro=$2; shift ;;
     --keep) keep=yes ;;
     *) others+=("$1") ;;
     esac
@@ -49,7 +50,7 @@ end_stage() {
 
 on() { "$lab" ssh "$name" "$@"; }
 hosts_up() { # COUNT: their names are in `all`
-  "$lab" up "$name" --hosts "$1"
+  "$lab" up "$name" --hosts "$1" --distro "$distro"
   mapfile -t all < <(cut -d' ' -f1 "$("$lab" dir "$name")/hosts")
 }
 address_of() { sed -n "s/^$1 //p" "$("$lab" dir "$name")/hosts"; }
