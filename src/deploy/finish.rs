@@ -61,18 +61,28 @@ fn kubeconfig_for_home(
     first: &HostSpec,
 ) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
     let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
-    let endpoint = format!(
-        "server: https://{}\n",
-        inputs.cluster.control_plane_endpoint
-    );
+    let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
     let address = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
-    let own = format!("server: https://{address}\n");
+    let own = format!("https://{address}");
     move |text| {
         Ok(match local {
-            true => text.replace(&endpoint, &own),
+            true => with_server(text, &endpoint, &own),
             false => text.to_owned(),
         })
     }
+}
+
+/// A kubeconfig that leads elsewhere. kubeadm writes addresses as they are, kubexm in quotes.
+fn with_server(kubeconfig: &str, from: &str, to: &str) -> String {
+    let line = |line: &str| match line.split_once("server: ") {
+        Some((indent, url))
+            if indent.trim().is_empty() && url.trim_matches(['"', '\'']) == from =>
+        {
+            format!("{indent}server: {to}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    kubeconfig.lines().map(line).collect()
 }
 
 /// The last tasks, on the first control plane.
@@ -134,4 +144,23 @@ pub(super) fn tasks(
     let mut task = task.step(clean).step(fetch);
     task.gives.push(kubeconfig.name());
     Ok(vec![task])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_for_home_leads_to_a_host() {
+        let own = "https://192.0.2.11:6443";
+        for server in ["https://127.0.0.1:7443", "'https://127.0.0.1:7443'"] {
+            let text = format!("clusters:\n- cluster:\n    server: {server}\n  name: a\n");
+            assert_eq!(
+                with_server(&text, "https://127.0.0.1:7443", own),
+                format!("clusters:\n- cluster:\n    server: {own}\n  name: a\n")
+            );
+        }
+        let other = "    server: https://api.example:7443\n";
+        assert_eq!(with_server(other, "https://127.0.0.1:7443", own), other);
+    }
 }
