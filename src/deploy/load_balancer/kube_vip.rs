@@ -81,7 +81,7 @@ impl Balancer for KubeVip {
             title: "Wait until kube-vip has the endpoint answered".to_owned(),
             script: format!("KUBECTL='{KUBECTL}'\n{HAS_CHANGED}"),
             arguments: Vec::new(),
-            at_most: Duration::from_secs(120),
+            at_most: Duration::from_secs(300),
             diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log"
                 .to_owned(),
         }))
