@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::lock::{Descriptor, LockedFile, LockedImage};
-use crate::sigstore::Signer;
+use crate::sigstore::{Part, Signer};
 use crate::spec::signature_policy::NamePrefix;
 
 /// A signature as its publisher's registry has it: under the tag [`LockedImage::signature_tag`], or as a
@@ -23,6 +23,16 @@ pub struct LockedSignature {
     /// [`LockedImage::referrers_tag`] in registries that list none themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub referrers: Option<Descriptor>,
+}
+
+impl From<&Part> for Descriptor {
+    fn from(part: &Part) -> Self {
+        Self {
+            media_type: part.media_type.clone(),
+            digest: part.digest,
+            size: part.size,
+        }
+    }
 }
 
 impl LockedSignature {

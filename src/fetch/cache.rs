@@ -92,16 +92,26 @@ impl Cache {
     pub fn insert(&self, bytes: &[u8]) -> Result<Digest, FetchError> {
         let digest = Digest::of(bytes);
         if self.size(&digest) != Some(bytes.len() as u64) {
-            let target = self.path(&digest);
-            let fail = |source| failed(&target, source);
-            // A name of its own instead of the partial file of this digest: nobody need be waited for.
-            let mut file = tempfile::NamedTempFile::new_in(self.unfinished()).map_err(fail)?;
-            file.write_all(bytes)
-                .and_then(|()| file.as_file().sync_all())
-                .map_err(fail)?;
-            file.persist(&target).map_err(|error| fail(error.error))?;
+            let fail = |source| failed(&self.path(&digest), source);
+            self.put(&digest, |file| file.write_all(bytes).map_err(fail))?;
         }
         Ok(digest)
+    }
+
+    /// Gives content its name, once `fill` has written all of it and found it right.
+    pub(super) fn put<T, E: From<FetchError>>(
+        &self,
+        digest: &Digest,
+        fill: impl FnOnce(&mut File) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let target = self.path(digest);
+        let fail = |source| E::from(failed(&target, source));
+        // A name of its own instead of the partial file of this digest: nobody need be waited for.
+        let mut file = tempfile::NamedTempFile::new_in(self.unfinished()).map_err(fail)?;
+        let filled = fill(file.as_file_mut())?;
+        file.as_file().sync_all().map_err(fail)?;
+        file.persist(&target).map_err(|error| fail(error.error))?;
+        Ok(filled)
     }
 
     /// Opens the partial file of a download, whole by itself: see [`Cache::claim`].

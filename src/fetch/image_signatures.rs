@@ -119,7 +119,7 @@ impl Search<'_> {
             Err(reason) => return Ok(refused(format!("it {reason}"))),
         };
         for part in &manifest.parts {
-            self.puller.blob(&place, &descriptor(part)).await?;
+            self.puller.blob(&place, &part.into()).await?;
         }
         let cache = self.http.cache();
         let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
@@ -129,7 +129,7 @@ impl Search<'_> {
             Ok(by) => Look::Holds(Box::new(LockedSignature {
                 policy: self.wanted.prefix.clone(),
                 by,
-                blobs: manifest.parts.iter().map(descriptor).collect(),
+                blobs: manifest.parts.iter().map(Descriptor::from).collect(),
                 manifest: Descriptor {
                     media_type: manifest.media_type,
                     digest,
@@ -181,7 +181,7 @@ impl Search<'_> {
             match part.digest == Digest::of(EMPTY_CONFIG) {
                 // Not every registry has what everybody knows.
                 true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
-                false => self.puller.blob(name, &descriptor(part)).await?,
+                false => self.puller.blob(name, &part.into()).await?,
             }
         }
         let bundle = match bundle::read(&self.http.cache().read(&referrer.bundle.digest)?) {
@@ -220,20 +220,12 @@ impl Search<'_> {
                 digest,
                 size: manifest.len() as u64,
             },
-            blobs: referrer.parts.iter().map(descriptor).collect(),
+            blobs: referrer.parts.iter().map(Descriptor::from).collect(),
             referrers: Some(Descriptor {
                 media_type: INDEX_TYPE.to_owned(),
                 digest: self.http.cache().insert(&list)?,
                 size: list.len() as u64,
             }),
         })
-    }
-}
-
-fn descriptor(part: &Part) -> Descriptor {
-    Descriptor {
-        media_type: part.media_type.clone(),
-        digest: part.digest,
-        size: part.size,
     }
 }

@@ -1,7 +1,6 @@
 //! Content that is at hand already, in bundles: it need not come over the network.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -30,6 +29,12 @@ enum Failure {
     Bundle(String),
     /// The cache cannot take it.
     Cache(FetchError),
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        Self::Cache(error)
+    }
 }
 
 impl Nearby {
@@ -98,27 +103,24 @@ fn copy(
     cache: &Cache,
     transfer: &Transfer,
 ) -> Result<u64, Failure> {
-    let target = cache.path(digest);
-    let full = |source| Failure::Cache(failed(&target, source));
+    let full = |source| Failure::Cache(failed(&cache.path(digest), source));
     let damaged = |error: &dyn std::fmt::Display| Failure::Bundle(error.to_string());
     let mut source = bundle.open(digest).map_err(|error| damaged(&error))?;
-    let mut file = tempfile::NamedTempFile::new_in(cache.unfinished()).map_err(full)?;
-    let mut block = vec![0; BLOCK];
-    let mut size = 0;
-    loop {
-        let count = match source.read(&mut block) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(damaged(&error)),
-        };
-        file.write_all(&block[..count]).map_err(full)?;
-        transfer.advance(count as u64);
-        size += count as u64;
-    }
-    file.as_file().sync_all().map_err(full)?;
-    let named: Result<_, _> = file.persist(&target as &Path);
-    named.map_err(|error| full(error.error))?;
+    let size = cache.put(digest, |file| {
+        let mut block = vec![0; BLOCK];
+        let mut size = 0;
+        loop {
+            let count = match source.read(&mut block) {
+                Ok(0) => return Ok(size),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(damaged(&error)),
+            };
+            file.write_all(&block[..count]).map_err(full)?;
+            transfer.advance(count as u64);
+            size += count as u64;
+        }
+    })?;
     // How it lies there need not be found out again.
     if let Some(opened) = bundle.opened(digest) {
         cache.keep(digest, Some(opened));

@@ -148,11 +148,7 @@ impl Looker<'_> {
 
     /// A finding that is an error, unless the cluster runs already or the user ignores `check`.
     fn finding(&self, what: String, hint: &str, check: &str) -> Finding {
-        let ignored = &self.cluster.kubernetes.ignore_preflight_errors;
-        let ignored = ignored
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(check) || name == "all");
-        let fatal = !self.is_node && !ignored;
+        let fatal = !self.is_node && !self.cluster.kubernetes.ignores(check);
         Finding::new(self.host.name(), fatal, what, hint)
     }
 }

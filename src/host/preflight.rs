@@ -116,10 +116,7 @@ impl Checker<'_> {
     }
 
     fn ignored(&self, check: &str) -> bool {
-        let ignored = &self.cluster.kubernetes.ignore_preflight_errors;
-        ignored
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(check) || name == "all")
+        self.cluster.kubernetes.ignores(check)
     }
 
     fn machine(&mut self) {

@@ -37,7 +37,8 @@ pub struct SignatureManifest {
 }
 
 /// Something that the manifest names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Part {
     /// Media type.
     pub media_type: String,

@@ -56,32 +56,14 @@ struct Listed {
 struct Manifest {
     media_type: Option<String>,
     artifact_type: Option<String>,
-    config: Layer,
-    layers: Vec<Layer>,
+    config: Part,
+    layers: Vec<Part>,
     subject: Option<Subject>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Layer {
-    media_type: String,
-    digest: Digest,
-    size: u64,
 }
 
 #[derive(Deserialize)]
 struct Subject {
     digest: Digest,
-}
-
-impl Layer {
-    fn part(self) -> Part {
-        Part {
-            media_type: self.media_type,
-            digest: self.digest,
-            size: self.size,
-        }
-    }
 }
 
 /// The manifests in a list of referrers that may carry a bundle, those first that say to be signatures.
@@ -143,7 +125,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
         .map_err(|error| format!("is no signature manifest: {}", shown(&error.to_string())))?;
     let is_bundle = |kind: &str| kind.starts_with(BUNDLES);
     let is_manifest = manifest.media_type.is_none_or(|kind| kind == MANIFEST);
-    let Ok([bundle]) = <[Layer; 1]>::try_from(manifest.layers) else {
+    let Ok([bundle]) = <[Part; 1]>::try_from(manifest.layers) else {
         return Ok(None);
     };
     // The layer's type decides, as it does for cosign; the manifest's own may be missing.
@@ -155,8 +137,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
     ) else {
         return Ok(None);
     };
-    let (config, bundle) = (manifest.config.part(), bundle.part());
-    let mut parts = vec![config];
+    let mut parts = vec![manifest.config];
     match parts[0].digest == bundle.digest {
         true if parts[0].size != bundle.size => {
             return Err(format!("gives {} two sizes", bundle.digest));

@@ -46,12 +46,7 @@ impl Puller {
         }
         let mut seen = BTreeSet::new();
         found.retain(|part| seen.insert(part.digest));
-        let descriptor = |part: Part| Descriptor {
-            media_type: part.media_type,
-            digest: part.digest,
-            size: part.size,
-        };
-        Ok(found.into_iter().map(descriptor).collect())
+        Ok(found.iter().map(Descriptor::from).collect())
     }
 
     /// Whom to ask: the image's own registry first, since a mirror could leave signatures out.

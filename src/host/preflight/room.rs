@@ -10,7 +10,7 @@ use crate::spec::{HostName, HostPath};
 const STAGING: &str = "/var/lib/kubexm";
 const PROGRAMS: &str = "/usr/local";
 
-/// The paths of which [`check`] wants to know whether they are there, and what room there is;
+/// The paths of which [`super::check`] wants to know whether they are there, and what room there is;
 /// `runtime` is the container runtime's data folder.
 pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     let registry = cluster.registry.data_dir.as_str();

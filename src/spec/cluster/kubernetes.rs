@@ -35,6 +35,15 @@ pub struct Kubernetes {
     pub ignore_preflight_errors: Vec<String>,
 }
 
+impl Kubernetes {
+    /// Whether the user wants a check's finding to be no error; checks have kubeadm's names where it has
+    /// them, in any case.
+    pub fn ignores(&self, check: &str) -> bool {
+        let mut ignored = self.ignore_preflight_errors.iter();
+        ignored.any(|name| name.eq_ignore_ascii_case(check) || name == "all")
+    }
+}
+
 /// How Kubernetes' own programs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KubernetesKind {

@@ -1,20 +1,9 @@
 //! What the real cosign attaches to images as referrers: taken, carried on, and found again by it.
 
-use std::sync::Arc;
-
-use kubexm::bundle::Blobs;
-use kubexm::seed::{self, Content};
 use kubexm::sigstore::Signer;
 
-use super::site::{SIGNED, Site, cosign};
+use super::site::{SIGNED, Site, ours};
 use crate::example::kubexm;
-use crate::sandbox::{Sandbox, path};
-use crate::travel::registry::{Registry, programs};
-
-/// A policy for all images of the site's registry.
-fn ours(mode: &str) -> String {
-    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
-}
 
 fn said(arguments: &[&str]) -> String {
     let (code, said) = kubexm(arguments);
@@ -100,13 +89,8 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
         "--image",
         SIGNED,
     ]);
-    let local = |key: &str| {
-        let key = format!("--key={key}.pub");
-        let options = ["verify", "--insecure-ignore-tlog=true", "--local-image"];
-        cosign(site.folder.path(), &[&options[..], &[&key, &out]].concat())
-    };
-    local("ours").unwrap();
-    assert!(local("theirs").is_err());
+    site.verify_layout("ours", &out).unwrap();
+    assert!(site.verify_layout("theirs", &out).is_err());
 
     // What the lock says is kept, whatever was attached since.
     site.attach("ours", "team/signed:1");
@@ -121,23 +105,7 @@ async fn a_clusters_registry_leads_to_what_is_attached_to_its_images() {
     site.attach("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
-    let host = Sandbox::new();
-    let (data, content) = (path("/data"), Content::of(&lock));
-    let missing = || seed::missing(host.host.as_ref(), &data, &content);
-    let blobs: Arc<dyn Blobs> = Arc::new(site.http.cache().clone());
-    let lacking = missing().await.unwrap();
-    seed::seed(host.host.as_ref(), &data, lacking, blobs, &host.events)
-        .await
-        .unwrap();
-    assert!(missing().await.unwrap().is_empty());
-    for program in programs() {
-        let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
-        let registry = Registry::start(&program, folder.path());
-        let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
-        site.verify("ours", &place).unwrap();
-        assert!(site.verify("theirs", &place).is_err());
-    }
+    site.is_served(&lock).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

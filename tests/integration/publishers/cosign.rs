@@ -1,14 +1,11 @@
 //! The real cosign as counterpart: what it signs is taken, and what kubexm carries on it takes.
 
-use std::sync::Arc;
-
-use kubexm::bundle::{Blobs, Lock};
+use kubexm::bundle::Lock;
 use kubexm::catalog::Catalog;
 use kubexm::event::Events;
 use kubexm::fetch::file_signatures::Signed;
 use kubexm::fetch::signatures::Policies;
 use kubexm::fetch::{Cache, Http};
-use kubexm::seed::{self, Content};
 use kubexm::sigstore::Signer;
 use kubexm::spec::Mirrors;
 use kubexm::spec::mirrors::Checksums;
@@ -16,15 +13,8 @@ use kubexm::spec::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use wiremock::matchers::path as url_path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign};
+use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign, ours};
 use crate::example::kubexm;
-use crate::sandbox::{Sandbox, path};
-use crate::travel::registry::{Registry, programs};
-
-/// A policy for all images of the site's registry.
-fn ours(mode: &str) -> String {
-    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
@@ -97,16 +87,8 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     let export = ["bundle", "export", &bundle, "--oci-layout", &out];
     let (code, said) = kubexm(&[&export[..], &["--image", SIGNED]].concat());
     assert_eq!(code, Some(0), "{said}");
-    let local = |key: &str| {
-        let key = format!("--key={key}.pub");
-        let options = ["--insecure-ignore-tlog=true", "--local-image"];
-        cosign(
-            site.folder.path(),
-            &[&["verify"], &options[..], &[&key, &out]].concat(),
-        )
-    };
-    local("ours").unwrap();
-    assert!(local("theirs").is_err());
+    site.verify_layout("ours", &out).unwrap();
+    assert!(site.verify_layout("theirs", &out).is_err());
 }
 
 /// The registry of a cluster, as an install fills it.
@@ -116,23 +98,7 @@ async fn a_clusters_registry_serves_the_signatures_of_its_images() {
     site.sign("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
-    let host = Sandbox::new();
-    let (data, content) = (path("/data"), Content::of(&lock));
-    let missing = || seed::missing(host.host.as_ref(), &data, &content);
-    let blobs: Arc<dyn Blobs> = Arc::new(site.http.cache().clone());
-    let lacking = missing().await.unwrap();
-    seed::seed(host.host.as_ref(), &data, lacking, blobs, &host.events)
-        .await
-        .unwrap();
-    assert!(missing().await.unwrap().is_empty());
-    for program in programs() {
-        let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
-        let registry = Registry::start(&program, folder.path());
-        let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
-        site.verify("ours", &place).unwrap();
-        assert!(site.verify("theirs", &place).is_err());
-    }
+    site.is_served(&lock).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use kubexm::bundle::lock::LockedImage;
-use kubexm::bundle::{Lock, PackOptions, Storage, write};
+use kubexm::bundle::{Blobs, Lock, PackOptions, Storage, write};
 use kubexm::catalog::Catalog;
 use kubexm::event::Events;
 use kubexm::fetch::resolve::Resolver;
 use kubexm::fetch::signatures::Policies;
 use kubexm::fetch::{Cache, FetchError, Http};
+use kubexm::seed::{self, Content};
 use kubexm::spec::mirrors::Checksums;
 use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
 
 use super::layout;
 use crate::example::example;
+use crate::sandbox::{Sandbox, path};
 use crate::travel::registry::{Registry, programs};
 
 /// Signs without asking anything of anybody.
@@ -51,6 +54,11 @@ pub struct Site {
 
 pub const SIGNED: &str = "registry.example/team/signed:1";
 pub const PLAIN: &str = "registry.example/team/plain:1";
+
+/// A policy for all images of the site's registry.
+pub fn ours(mode: &str) -> String {
+    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
+}
 
 impl Site {
     pub async fn start() -> Self {
@@ -139,6 +147,35 @@ impl Site {
         let key = format!("--key={key}.pub");
         let arguments = ["verify", "--insecure-ignore-tlog=true", &key, place];
         cosign(self.folder.path(), &arguments)
+    }
+
+    /// The same in a layout.
+    pub fn verify_layout(&self, key: &str, layout: &str) -> Result<String, String> {
+        let key = format!("--key={key}.pub");
+        let options = ["verify", "--insecure-ignore-tlog=true", "--local-image"];
+        let arguments = [&options[..], &[&key, layout]].concat();
+        cosign(self.folder.path(), &arguments)
+    }
+
+    /// The registry of a cluster, filled as an install does it, leads to the signature by `ours`.
+    pub async fn is_served(&self, lock: &Lock) {
+        let host = Sandbox::new();
+        let (data, content) = (path("/data"), Content::of(lock));
+        let missing = || seed::missing(host.host.as_ref(), &data, &content);
+        let blobs: Arc<dyn Blobs> = Arc::new(self.http.cache().clone());
+        let lacking = missing().await.unwrap();
+        seed::seed(host.host.as_ref(), &data, lacking, blobs, &host.events)
+            .await
+            .unwrap();
+        assert!(missing().await.unwrap().is_empty());
+        for program in programs() {
+            let folder = tempfile::tempdir().unwrap();
+            std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
+            let registry = Registry::start(&program, folder.path());
+            let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
+            self.verify("ours", &place).unwrap();
+            assert!(self.verify("theirs", &place).is_err());
+        }
     }
 
     /// Resolves the two images as a manifest with these `signatures` wants it.
