@@ -307,19 +307,26 @@ async fn prove(
     let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
     let mut findings = catalog.incompatibilities(lock);
     for cluster in &clusters {
-        let (lacking, configs) = proof::prove(cluster, lock, &blobs)?;
-        findings.extend(lacking);
+        let proof = proof::prove(cluster, lock, &blobs)?;
+        findings.extend(proof.findings);
         let version = &cluster.kubernetes.version;
         if !lock.kubernetes.contains(version) {
             continue;
         }
         let kubeadm = resolver.kubeadm(version, &lock.files).await?;
-        for config in configs {
+        for config in proof.configs {
             if let Err(words) = kubeadm.validate(&config.text).await? {
                 findings.push(format!(
                     "{}: kubeadm {version} refuses its configuration: {words}",
                     config.title
                 ));
+            }
+        }
+        for given in proof.patches {
+            let (config, folder) = (&given.config, given.folder);
+            if let Err(words) = kubeadm.apply(config, folder, &given.files).await? {
+                let title = given.title;
+                findings.push(format!("{title}: kubeadm {version} says: {words}"));
             }
         }
     }

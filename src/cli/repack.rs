@@ -153,7 +153,7 @@ pub fn lacking(lock: &Lock, bundle: &Arc<Bundle>) -> Result<Vec<String>, Failure
     let mut lacking = Vec::new();
     for version in &lock.kubernetes {
         for cluster in proof::default_clusters(lock, version)? {
-            let (findings, _) = proof::prove(&cluster, lock, &blobs)?;
+            let findings = proof::prove(&cluster, lock, &blobs)?.findings;
             let findings = findings.iter();
             lacking.extend(findings.map(|what| format!("Kubernetes {version}: {what}")));
         }

@@ -8,7 +8,7 @@ use super::kubernetes::kubeadm;
 use super::{DeployError, Inputs, plan, rendered};
 use crate::bundle::{Blobs, Lock};
 use crate::plan::RenderedFile;
-use crate::spec::cluster::{Etcd, KubernetesKind};
+use crate::spec::cluster::{Etcd, KubernetesKind, PatchFile};
 use crate::spec::{self, Cluster, HostPath, ImageRef, Problems, Version};
 
 /// A text that kubeadm shall judge.
@@ -19,15 +19,70 @@ pub struct KubeadmConfig {
     pub text: String,
 }
 
-/// What is wrong with installing `cluster` from a bundle with this lock, in sentences, and the
-/// configurations that the bundled kubeadm must still judge.
-pub fn prove(
+/// Patches that kubeadm shall try on what it makes of a configuration.
+pub struct KubeadmPatches {
+    /// Whose they are, in words.
+    pub title: String,
+    /// A configuration for `kubeadm init`.
+    pub config: String,
+    /// What the configuration calls the folder of the files.
+    pub folder: &'static str,
+    /// The patches.
+    pub files: Vec<PatchFile>,
+}
+
+/// What is known of installing a cluster from a bundle.
+#[derive(Default)]
+pub struct Proof {
+    /// What is wrong with it, in sentences.
+    pub findings: Vec<String>,
+    /// What the bundled kubeadm must still judge.
+    pub configs: Vec<KubeadmConfig>,
+    /// What it must still try.
+    pub patches: Vec<KubeadmPatches>,
+}
+
+/// Holds installing `cluster` against a bundle with this lock.
+///
+/// # Errors
+/// The cluster cannot be planned at all.
+pub fn prove(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Result<Proof, DeployError> {
+    let mut proof = Proof {
+        findings: findings(cluster, lock, blobs)?,
+        ..Proof::default()
+    };
+    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+        return Ok(proof);
+    }
+    for (at, host) in cluster.nodes().into_iter().enumerate() {
+        let (command, text) = match at {
+            0 => ("init", kubeadm::init_config(cluster, host)?),
+            _ => ("join", kubeadm::join_preview(cluster, host)?),
+        };
+        proof.configs.push(KubeadmConfig {
+            title: format!("kubeadm {command} on {}", host.name),
+            text,
+        });
+        let files = kubeadm::patches::files(cluster, host);
+        if !files.is_empty() && proof.patches.iter().all(|known| known.files != files) {
+            proof.patches.push(KubeadmPatches {
+                title: format!("patches for {}", host.name),
+                config: kubeadm::init_config(cluster, host)?,
+                folder: kubeadm::patches::FOLDER,
+                files,
+            });
+        }
+    }
+    Ok(proof)
+}
+
+/// What is wrong with the plan and the files that it renders, on each architecture.
+fn findings(
     cluster: &Cluster,
     lock: &Lock,
     blobs: &Arc<dyn Blobs>,
-) -> Result<(Vec<String>, Vec<KubeadmConfig>), DeployError> {
+) -> Result<Vec<String>, DeployError> {
     let mut findings = BTreeSet::new();
-    let mut configs = Vec::new();
     for arch in &lock.architectures {
         let mut inputs = Inputs::unseen(cluster, lock, Arc::clone(blobs));
         for machine in inputs.machines.values_mut() {
@@ -45,24 +100,7 @@ pub fn prove(
             Err(other) => return Err(other),
         }
     }
-    if cluster.kubernetes.kind == KubernetesKind::Binaries {
-        return Ok((findings.into_iter().collect(), configs));
-    }
-    if let Some(first) = cluster.nodes().first() {
-        let text = kubeadm::init_config(cluster, first)?;
-        configs.push(KubeadmConfig {
-            title: format!("kubeadm init on {}", first.name),
-            text,
-        });
-    }
-    for host in cluster.nodes().into_iter().skip(1) {
-        let text = kubeadm::join_preview(cluster, host)?;
-        configs.push(KubeadmConfig {
-            title: format!("kubeadm join on {}", host.name),
-            text,
-        });
-    }
-    Ok((findings.into_iter().collect(), configs))
+    Ok(findings.into_iter().collect())
 }
 
 /// The default cluster in every way to run Kubernetes that a lock has programs of this version for.
@@ -99,8 +137,7 @@ fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
             continue;
         }
         let field = line.trim_start_matches("- ");
-        if let Some(image) = field.strip_prefix("image:") {
-            let name = image.trim().trim_matches(['"', '\'']);
+        if let Some(name) = value(field, "image") {
             let known = name
                 .parse::<ImageRef>()
                 .is_ok_and(|name| lock.image(&name).is_some());
@@ -111,7 +148,7 @@ fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
                 ));
             }
         }
-        if field.starts_with("imagePullPolicy:") && field.ends_with("Always") {
+        if value(field, "imagePullPolicy") == Some("Always") {
             findings.push(format!(
                 "{}: imagePullPolicy Always asks the registry at every start",
                 file.path
@@ -125,6 +162,13 @@ fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
         }
     }
     findings
+}
+
+/// The scalar that a line of YAML or JSON gives a field.
+fn value<'a>(line: &'a str, field: &str) -> Option<&'a str> {
+    let (name, value) = line.split_once(':')?;
+    let is = name.trim_matches('"') == field;
+    is.then(|| value.trim().trim_end_matches(',').trim_matches(['"', '\'']))
 }
 
 /// Hosts of the web addresses in a line.
@@ -199,6 +243,11 @@ mod tests {
                 "is not in the bundle",
             ),
             ("  imagePullPolicy: Always\n", "imagePullPolicy Always"),
+            ("  \"image\": \"nginx:1\",\n", "the image nginx:1 is not in"),
+            (
+                "  \"imagePullPolicy\": \"Always\"\n",
+                "imagePullPolicy Always",
+            ),
             ("url = \"https://dl.k8s.io/x\"\n", "to dl.k8s.io"),
         ] {
             assert!(findings(content)[0].contains(wanted), "{content}");

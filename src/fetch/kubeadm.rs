@@ -1,5 +1,6 @@
 //! Asks the bundled kubeadm what it wants, instead of keeping tables of it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::FetchError;
+use super::cache::failed;
 use crate::bundle::lock::KubeadmFacts;
+use crate::spec::cluster::{self, PatchFile, PatchTarget};
 use crate::spec::{ImageRef, Version};
 
 /// A kubeadm that can run on this machine.
@@ -21,10 +24,7 @@ pub struct Kubeadm {
 impl Kubeadm {
     /// Makes a cached kubeadm executable in a private folder.
     pub fn unpack(cached: &Path, version: &Version) -> Result<Self, FetchError> {
-        let failed = |source| FetchError::Cache {
-            path: cached.display().to_string(),
-            source,
-        };
+        let failed = |source| failed(cached, source);
         let folder = tempfile::Builder::new()
             .prefix("kubexm-kubeadm-")
             .tempdir()
@@ -66,27 +66,106 @@ impl Kubeadm {
     /// Whether this kubeadm takes a configuration; its words where it does not.
     pub async fn validate(&self, config: &str) -> Result<Result<(), String>, FetchError> {
         let path = self.folder.path().join("config.yaml");
-        std::fs::write(&path, config).map_err(|source| FetchError::Cache {
-            path: path.display().to_string(),
-            source,
-        })?;
+        write(&path, config)?;
+        let path = path.display().to_string();
+        let judged = self
+            .judge(&["config", "validate", "--config", &path])
+            .await?;
+        Ok(judged.and_then(|words| {
+            // Strict decoding speaks in warnings: an unknown field is a mistake of ours.
+            match words.contains("unknown field") || words.contains("strict decoding") {
+                true => Err(words),
+                false => Ok(()),
+            }
+        }))
+    }
+
+    /// Whether this kubeadm can apply patches to what it makes of a configuration for init, which calls
+    /// their folder `folder`; its words where it cannot. Nothing of this machine is changed.
+    pub async fn apply(
+        &self,
+        config: &str,
+        folder: &str,
+        files: &[PatchFile],
+    ) -> Result<Result<(), String>, FetchError> {
+        let path = self.lay_out(config, folder, files)?;
+        let path = path.display().to_string();
+        let targets: BTreeSet<_> = files.iter().map(|file| file.target.name()).collect();
+        for target in PatchTarget::ALL {
+            if !targets.contains(target.name()) {
+                continue;
+            }
+            let arguments = [&["init", "phase"], phase(target), &["--config", &path]].concat();
+            if let Err(words) = self.judge(&arguments).await? {
+                return Ok(Err(words));
+            }
+        }
+        if !targets.contains(PatchTarget::Kubelet.name()) {
+            return Ok(Ok(()));
+        }
+        // Whatever the patches made of it, a kubelet reads it strictly.
+        let path = self.made_for_the_kubelet()?;
+        let kubelet = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let api = cluster::kubeadm_api(&self.version);
+        let whole =
+            format!("apiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\n---\n{kubelet}");
+        self.validate(&whole).await
+    }
+
+    /// Puts patches, and the configuration that leads to them, where nothing is of an earlier try.
+    fn lay_out(
+        &self,
+        config: &str,
+        folder: &str,
+        files: &[PatchFile],
+    ) -> Result<PathBuf, FetchError> {
+        let patches = self.folder.path().join("patches");
+        for folder in [&patches, &self.made()] {
+            match std::fs::remove_dir_all(folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => std::fs::create_dir(folder),
+            }
+            .map_err(|error| failed(folder, error))?;
+        }
+        for file in files {
+            write(&patches.join(&file.name), &file.content)?;
+        }
+        let path = self.folder.path().join("patched.yaml");
+        let config = config.replace(folder, &patches.display().to_string());
+        write(&path, &config).map(|()| path)
+    }
+
+    /// Where it writes what it would put elsewhere.
+    fn made(&self) -> PathBuf {
+        self.folder.path().join("made")
+    }
+
+    /// The kubelet's configuration, where the dry run of init has put it: older kubeadms make a folder of
+    /// its own for each run.
+    fn made_for_the_kubelet(&self) -> Result<PathBuf, FetchError> {
+        let runs = self.made().join("tmp");
+        let mut folders = vec![self.made()];
+        if let Ok(entries) = std::fs::read_dir(&runs) {
+            folders.extend(entries.flatten().map(|entry| entry.path()));
+        }
+        let mut paths = folders.iter().map(|folder| folder.join("config.yaml"));
+        paths
+            .find(|path| path.exists())
+            .ok_or_else(|| self.wrong("its dry run makes no kubelet configuration".to_owned()))
+    }
+
+    /// Runs a command that ends with 0 where kubeadm takes what it is shown; all that it says.
+    async fn judge(&self, arguments: &[&str]) -> Result<Result<String, String>, FetchError> {
         let output = self
-            .command(&[
-                "config",
-                "validate",
-                "--config",
-                &path.display().to_string(),
-            ])
+            .command(arguments)
+            .env("KUBEADM_INIT_DRYRUN_DIR", self.made())
             .output()
             .await
             .map_err(|error| self.wrong(error.to_string()))?;
         let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // Strict decoding speaks in warnings: an unknown field is a mistake of ours.
-        let unknown = words.contains("unknown field") || words.contains("strict decoding");
-        Ok(if output.status.success() && !unknown {
-            Ok(())
-        } else {
-            Err(words)
+        Ok(match output.status.success() {
+            true => Ok(words),
+            false => Err(words),
         })
     }
 
@@ -97,11 +176,7 @@ impl Kubeadm {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.ok()?;
         let port = listener.local_addr().ok()?.port();
         let server = tokio::spawn(old_etcd(listener));
-        let api = if self.version < Version::new(1, 31, 0) {
-            "v1beta3"
-        } else {
-            "v1beta4"
-        };
+        let api = cluster::kubeadm_api(&self.version);
         let config = format!(
             "apiVersion: kubeadm.k8s.io/{api}\nkind: InitConfiguration\nlocalAPIEndpoint:\n  advertiseAddress: 192.0.2.1\n---\napiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\nkubernetesVersion: v{}\netcd:\n  external:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    caFile: \"\"\n    certFile: \"\"\n    keyFile: \"\"\n",
             self.version
@@ -156,6 +231,22 @@ impl Kubeadm {
             reason,
         }
     }
+}
+
+/// The part of init that applies a target's patches, where it is only shown what it would do.
+fn phase(target: PatchTarget) -> &'static [&'static str] {
+    match target {
+        PatchTarget::ApiServer => &["control-plane", "apiserver", "--dry-run"],
+        PatchTarget::ControllerManager => &["control-plane", "controller-manager", "--dry-run"],
+        PatchTarget::Scheduler => &["control-plane", "scheduler", "--dry-run"],
+        PatchTarget::Etcd => &["etcd", "local", "--dry-run"],
+        PatchTarget::Kubelet => &["kubelet-start", "--dry-run"],
+        PatchTarget::CoreDns => &["addon", "coredns", "--print-manifest"],
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), FetchError> {
+    std::fs::write(path, text).map_err(|error| failed(path, error))
 }
 
 /// Answers every request as an etcd 3.0.0 would answer `/version`.

@@ -6,16 +6,12 @@ use askama::Template;
 
 use super::filters;
 use crate::spec::Version;
-use crate::spec::cluster::Taint;
+use crate::spec::cluster::{self, Taint};
 
-/// The API version that a kubeadm takes without complaint, and whether extra arguments are a list
-/// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>).
+/// The API version of a kubeadm, and whether extra arguments are a list in it.
 pub fn api_of(version: &Version) -> (&'static str, bool) {
-    if *version < Version::new(1, 31, 0) {
-        ("v1beta3", false)
-    } else {
-        ("v1beta4", true)
-    }
+    let api = cluster::kubeadm_api(version);
+    (api, api != "v1beta3")
 }
 
 /// The node's part of init and join.
@@ -67,6 +63,8 @@ pub struct Init {
     pub bind_port: u16,
     /// This node.
     pub node: Node,
+    /// Folder of patches.
+    pub patches: Option<String>,
     /// Kubernetes version, with `v`.
     pub version: String,
     /// Cluster name.
@@ -117,6 +115,8 @@ pub struct Join {
     pub control_plane: Option<JoinControlPlane>,
     /// This node.
     pub node: Node,
+    /// Folder of patches.
+    pub patches: Option<String>,
 }
 
 /// Files of an external etcd, by their places on the host.

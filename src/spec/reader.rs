@@ -195,17 +195,25 @@ impl<'a> Fields<'a> {
             .filter(|node| !matches!(node.value, Value::Null))
     }
 
-    /// A field at any depth below, by its path from here: where a problem is told that two sections
-    /// make together.
+    /// A field at any depth below, by its path from here, as in `a.b[1].c`: where a problem is told that
+    /// two sections make together.
     pub fn at(&self, path: &str) -> Option<&'a Node> {
-        let mut names = path.split('.');
-        let mut node = *self.entries.get(names.next()?)?;
-        for name in names {
+        let mut node = self.node;
+        for name in path.split('.') {
+            let (name, item) = match name.strip_suffix(']').and_then(|text| text.split_once('[')) {
+                Some((name, item)) => (name, Some(item.parse::<usize>().ok()?)),
+                None => (name, None),
+            };
             let Value::Map(map) = &node.value else {
                 return None;
             };
             let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
             node = &map.iter().find(|(key, _)| is(key))?.1;
+            node = match (item, &node.value) {
+                (Some(item), Value::List(items)) => items.get(item)?,
+                // One bare value counts as a list of one.
+                _ => node,
+            };
         }
         Some(node)
     }

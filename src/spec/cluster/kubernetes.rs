@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::Patch;
 use crate::spec::{InvalidValue, Version, string_value};
 
 /// `spec.kubernetes`.
@@ -33,6 +34,8 @@ pub struct Kubernetes {
     pub cert_sans: Vec<String>,
     /// kubeadm's `--ignore-preflight-errors`.
     pub ignore_preflight_errors: Vec<String>,
+    /// What is changed in what kubeadm writes, in this order.
+    pub patches: Vec<Patch>,
 }
 
 impl Kubernetes {
@@ -83,6 +86,15 @@ impl std::fmt::Display for KubernetesKind {
 }
 
 string_value!(KubernetesKind);
+
+/// The version of kubeadm's API that a kubeadm takes without complaint
+/// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>).
+pub fn kubeadm_api(version: &Version) -> &'static str {
+    match *version < Version::new(1, 31, 0) {
+        true => "v1beta3",
+        false => "v1beta4",
+    }
+}
 
 /// kube-proxy's modes
 /// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-modes>).

@@ -8,6 +8,7 @@ mod host;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod patch;
 mod registry;
 mod runtime;
 
@@ -19,11 +20,12 @@ use super::{HostName, PublicKey};
 pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Secret, Taint};
-pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, KubernetesKind, ProxyMode};
+pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, KubernetesKind, ProxyMode, kubeadm_api};
 pub use load_balancer::{Endpoint, LoadBalancer, Proxy, ProxyRun};
 pub use network::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
 };
+pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin};
 pub use runtime::{Runtime, RuntimeKind};
 

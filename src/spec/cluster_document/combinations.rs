@@ -1,7 +1,9 @@
 //! What goes with what: settings of different sections that contradict each other.
 
+use crate::spec::HostName;
 use crate::spec::cluster::{
-    Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, ProxyRun, RuntimeKind,
+    Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget, ProxyRun,
+    RuntimeKind,
 };
 use crate::spec::reader::Fields;
 
@@ -15,6 +17,9 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_etcd(spec, cluster);
     check_load_balancer(spec, cluster);
     check_registry(spec, cluster);
+    for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
+        check_patch(spec, cluster, patch, at);
+    }
     for role in [&mut cluster.roles.etcd, &mut cluster.roles.load_balancer] {
         if role.is_empty() {
             role.clone_from(&control_planes);
@@ -51,6 +56,55 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "name 1, 3 or 5 hosts",
         ),
         _ => {}
+    }
+}
+
+/// kubeadm passes over a patch that it has no use for, so that nobody would know.
+fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
+    let path = format!("spec.kubernetes.kubeadm.patches[{at}]");
+    let (name, version) = (patch.target.name(), &cluster.kubernetes.version);
+    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+        let hint = "use extraArgs and extraConfig of the program";
+        return tell(
+            spec,
+            &path,
+            "is for kubeadm, and kubernetes.type is kubexm",
+            hint,
+        );
+    }
+    if !patch.target.is_known_to(version) {
+        let message = format!("is for {name}, which kubeadm {version} does not patch");
+        let hint = "take Kubernetes 1.31 or newer, or say what spec.dns can say";
+        return tell(spec, &path, &message, hint);
+    }
+    let misplaced = |host: &&HostName| match patch.target {
+        PatchTarget::Kubelet => !cluster.is_node(host),
+        _ => !cluster.is_control_plane(host),
+    };
+    match patch.target {
+        PatchTarget::Etcd if !matches!(cluster.etcd, Etcd::Kubeadm { .. }) => tell(
+            spec,
+            &path,
+            "is for kubeadm's etcd, and etcd.type says that it runs none",
+            "use etcd.extraArgs with type kubexm; an external etcd is its owner's",
+        ),
+        PatchTarget::CoreDns if !patch.hosts.is_empty() => tell(
+            spec,
+            &path,
+            "names hosts, and CoreDNS is deployed once for the cluster",
+            "leave hosts out",
+        ),
+        _ => {
+            if let Some(host) = patch.hosts.iter().find(misplaced) {
+                let message = format!("names {host}, which will have no {name}");
+                tell(
+                    spec,
+                    &path,
+                    &message,
+                    "leave it out, or give the host the role",
+                );
+            }
+        }
     }
 }
 

@@ -152,31 +152,7 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
         return Roles::default();
     };
     let groups = reader.fields(groups_node, "spec.roleGroups");
-    let names = |group: &'static str| -> Vec<HostName> {
-        let Some(node) = groups.get(group) else {
-            return Vec::new();
-        };
-        let mut names: Vec<HostName> = Vec::new();
-        for (item, path) in reader.items(node, &groups.path(group)) {
-            let Some(text) = reader.text(item, &path) else {
-                continue;
-            };
-            match host_range::expand(&text) {
-                Err(error) => reader.problem(item, &path, error, Some("as in node[1:9]")),
-                Ok(expanded) => {
-                    for name in expanded {
-                        if !hosts.iter().any(|host| host.name == name) {
-                            let message = format!("there is no host '{name}' in spec.hosts");
-                            reader.problem(item, &path, message, None);
-                        } else if !names.contains(&name) {
-                            names.push(name);
-                        }
-                    }
-                }
-            }
-        }
-        names
-    };
+    let names = |group: &'static str| read_names(&groups, group, hosts);
     let mut control_plane = names("control-plane");
     control_plane.extend(names("master"));
     let worker = names("worker");
@@ -199,4 +175,36 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
         etcd,
         load_balancer,
     }
+}
+
+/// A list of hosts by their names, ranges among them.
+pub(super) fn read_names(
+    fields: &Fields<'_>,
+    list: &'static str,
+    hosts: &[HostSpec],
+) -> Vec<HostName> {
+    let reader = fields.reader();
+    let Some(node) = fields.get(list) else {
+        return Vec::new();
+    };
+    let mut names: Vec<HostName> = Vec::new();
+    for (item, path) in reader.items(node, &fields.path(list)) {
+        let Some(text) = reader.text(item, &path) else {
+            continue;
+        };
+        match host_range::expand(&text) {
+            Err(error) => reader.problem(item, &path, error, Some("as in node[1:9]")),
+            Ok(expanded) => {
+                for name in expanded {
+                    if !hosts.iter().any(|host| host.name == name) {
+                        let message = format!("there is no host '{name}' in spec.hosts");
+                        reader.problem(item, &path, message, None);
+                    } else if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+            }
+        }
+    }
+    names
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::spec::cluster::{Component, Kubernetes, KubernetesKind, ProxyMode};
+use super::patches::read_patches;
+use crate::spec::cluster::{Component, HostSpec, Kubernetes, KubernetesKind, Patch, ProxyMode};
 use crate::spec::reader::Fields;
 use crate::spec::yaml::Value;
 use crate::spec::{HostName, Version};
 
 pub(super) fn read_kubernetes(
     spec: &Fields<'_>,
+    hosts: &[HostSpec],
     offered: Option<&[Version]>,
 ) -> Option<Kubernetes> {
     let node = spec.required("kubernetes")?;
@@ -37,11 +39,7 @@ pub(super) fn read_kubernetes(
     if let Some(version) = &version {
         check_proxy_mode(&fields, version, proxy_mode);
     }
-    let ignore_preflight_errors = fields.section("kubeadm").map_or_else(Vec::new, |kubeadm| {
-        let names = kubeadm.values("ignorePreflightErrors");
-        kubeadm.finish();
-        names
-    });
+    let (ignore_preflight_errors, patches) = read_kubeadm(&fields, hosts);
     fields.finish();
     Some(Kubernetes {
         kind,
@@ -56,7 +54,18 @@ pub(super) fn read_kubernetes(
         proxy_mode,
         cert_sans,
         ignore_preflight_errors,
+        patches,
     })
+}
+
+fn read_kubeadm(kubernetes: &Fields<'_>, hosts: &[HostSpec]) -> (Vec<String>, Vec<Patch>) {
+    let Some(fields) = kubernetes.section("kubeadm") else {
+        return (Vec::new(), Vec::new());
+    };
+    let ignored = fields.values("ignorePreflightErrors");
+    let patches = read_patches(&fields, hosts);
+    fields.finish();
+    (ignored, patches)
 }
 
 /// Whether the bundle can install this version.

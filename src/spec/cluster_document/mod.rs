@@ -7,6 +7,7 @@ mod hosts;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod patches;
 mod registry;
 mod runtime;
 
@@ -126,7 +127,7 @@ fn read_spec(
 ) -> Option<Cluster> {
     let hosts = read_hosts(spec);
     let roles = read_roles(spec, &hosts);
-    let kubernetes = read_kubernetes(spec, offered);
+    let kubernetes = read_kubernetes(spec, &hosts, offered);
     let etcd = read_etcd(spec);
     let runtime = read_runtime(spec);
     let load_balancer = read_load_balancer(spec);

@@ -3,6 +3,7 @@
 
 pub mod everything;
 pub mod files;
+mod patches;
 mod programs;
 
 use std::collections::BTreeSet;
@@ -207,7 +208,9 @@ fn the_real_programs_take_what_is_rendered() {
         let mut configurations = BTreeSet::new();
         let mut findings = BTreeSet::new();
         for cluster in accepted(folder.path(), &versions) {
-            let (_, configs) = deploy::proof::prove(&cluster, &lock, &blobs).unwrap();
+            let configs = deploy::proof::prove(&cluster, &lock, &blobs)
+                .unwrap()
+                .configs;
             configurations.extend(configs.into_iter().map(|config| config.text));
             for file in rendered(&cluster, &lock, &blobs) {
                 if file.path.as_str().ends_with(".service") {

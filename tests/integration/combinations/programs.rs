@@ -25,12 +25,16 @@ impl Programs {
         })
     }
 
+    pub fn kubeadm(&self) -> PathBuf {
+        self.folder.join("kubeadm")
+    }
+
     /// What kubeadm has against a configuration of several documents; warnings count.
     pub fn kubeadm_says(&self, text: &str) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, text).unwrap();
-        let output = Command::new(self.folder.join("kubeadm"))
+        let output = Command::new(self.kubeadm())
             .args(["config", "validate", "--config"])
             .arg(&file)
             .output()

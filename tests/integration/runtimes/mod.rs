@@ -73,7 +73,9 @@ fn nothing_leads_outside_and_the_sandbox_is_kubeadms() {
     for kind in KINDS {
         let cluster = cluster(kind, "{}");
         let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let (findings, _) = deploy::proof::prove(&cluster, &lock(), &blobs).unwrap();
+        let findings = deploy::proof::prove(&cluster, &lock(), &blobs)
+            .unwrap()
+            .findings;
         assert!(findings.is_empty(), "{kind}: {findings:?}");
         let (_, files) = render(&cluster);
         let (insecure, pause) = (
@@ -93,7 +95,8 @@ fn what_a_bundle_lacks_of_a_runtime_is_named() {
         .retain(|file| !["docker", "cri-o"].contains(&file.component.as_str()));
     for (kind, wanted) in [("docker", "docker for amd64"), ("cri-o", "cri-o for amd64")] {
         let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let (findings, _) = deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
+        let proof = deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
+        let findings = proof.findings;
         assert!(findings.iter().any(|f| f.contains(wanted)), "{findings:?}");
     }
 }
@@ -157,7 +160,9 @@ fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
             file.version = cluster.kubernetes.version.clone();
         }
         let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let (_, configs) = deploy::proof::prove(&cluster, &lock, &blobs).unwrap();
+        let configs = deploy::proof::prove(&cluster, &lock, &blobs)
+            .unwrap()
+            .configs;
         let line = configs[0].text.lines().find(|line| line.contains(gate));
         let found = line.and_then(|line| line.rsplit(": ").next());
         assert_eq!(found, wanted, "{kind} {version}");

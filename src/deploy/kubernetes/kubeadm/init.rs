@@ -1,6 +1,6 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{etcd, node, ready_to_join, undo};
+use super::{etcd, node, patches, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::kubernetes::config::{self, kube_proxy_config, kubelet_config};
 use crate::deploy::{self, BIN, DeployError, ETC, Inputs, load_balancer};
@@ -22,17 +22,17 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         .step(WriteFile::new(
             path.clone(),
             init_config(inputs.cluster, first)?,
-        ))
-        .step(RunOnce {
-            id: "kubeadm-init".to_owned(),
-            title: "Run kubeadm init".to_owned(),
-            command: format!(
-                "export PATH={BIN}:$PATH\n{before_init}kubeadm init --config {path} >/dev/null"
-            ),
-            input: None,
-            cleanup: undo::cleanup_init(inputs),
-            undo: vec![undo::undo(inputs)],
-        });
+        ));
+    let task = patches::write(inputs.cluster, first, task)?.step(RunOnce {
+        id: "kubeadm-init".to_owned(),
+        title: "Run kubeadm init".to_owned(),
+        command: format!(
+            "export PATH={BIN}:$PATH\n{before_init}kubeadm init --config {path} >/dev/null"
+        ),
+        input: None,
+        cleanup: undo::cleanup_init(inputs),
+        undo: vec![undo::undo(inputs)],
+    });
     load_balancer::settle(inputs, first, task)
 }
 
@@ -58,6 +58,7 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
             advertise_address: first.internal_address.to_string(),
             bind_port: BIND_PORT,
             node: node(cluster, first),
+            patches: patches::folder(cluster, first),
             version: format!("v{}", kubernetes.version),
             cluster_name: kubernetes.cluster_name.clone(),
             endpoint: cluster.control_plane_endpoint.to_string(),

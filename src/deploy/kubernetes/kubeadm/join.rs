@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
-use super::{node, ready_to_join, undo};
+use super::{node, patches, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::{BIN, DeployError, Inputs, load_balancer};
 use crate::plan::{Slot, StepError, Task};
@@ -38,17 +38,17 @@ pub(super) fn join(
         false => "worker",
     };
     let cleanup = cleanup(inputs, host);
-    let mut task = Task::new(module, "join", &host.name)
+    let task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
-        .after(load_balancer::ready(inputs, host))
-        .step(RunOnce {
-            id: "kubeadm-join".to_owned(),
-            title: "Run kubeadm join".to_owned(),
-            command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
-            input: Some(config_file(inputs.cluster, host, slot)?),
-            cleanup,
-            undo: vec![undo::undo(inputs)],
-        });
+        .after(load_balancer::ready(inputs, host));
+    let mut task = patches::write(inputs.cluster, host, task)?.step(RunOnce {
+        id: "kubeadm-join".to_owned(),
+        title: "Run kubeadm join".to_owned(),
+        command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
+        input: Some(config_file(inputs.cluster, host, slot)?),
+        cleanup,
+        undo: vec![undo::undo(inputs)],
+    });
     if pending {
         task.needs.push(slot.name());
     }
@@ -106,6 +106,7 @@ fn join_config(
         ca_hash: secrets.ca_hash.clone(),
         control_plane,
         node: node(cluster, host),
+        patches: patches::folder(cluster, host),
     };
     render::text("kubeadm join configuration", &join)
 }

@@ -3,6 +3,7 @@
 mod etcd;
 mod init;
 mod join;
+pub(crate) mod patches;
 mod programs;
 mod secrets;
 mod undo;

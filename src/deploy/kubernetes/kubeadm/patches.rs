@@ -1,0 +1,76 @@
+//! What the user changes in what kubeadm writes: files in a folder that `kubeadm init` and `join` read.
+
+use crate::deploy::DeployError;
+use crate::plan::Task;
+use crate::spec::HostPath;
+use crate::spec::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
+use crate::steps::{RunScript, WriteFile};
+
+/// Where kubeadm finds them on a host.
+pub(crate) const FOLDER: &str = "/etc/kubexm/patches";
+
+/// `$1` is the folder, the others are the names of its files. A patch that the cluster file had once
+/// would be applied, too.
+const ONLY_THESE: &str = r#"
+folder=$1
+shift
+others() {
+  for file in "$folder"/*; do
+    [ -e "$file" ] || continue
+    name=${file##*/}
+    case " $* " in *" $name "*) ;; *) printf '%s\n' "$name" ;; esac
+  done
+}
+"#;
+const CHECK: &str = r#"
+left=$(others "$@")
+[ -z "$left" ] || { echo "holds $left"; exit 1; }
+"#;
+const REMOVE: &str = r#"
+others "$@" | while IFS= read -r name; do rm -rf "${folder:?}/$name"; done
+"#;
+
+/// The folder of patches for a host; `None` where it needs none.
+pub(super) fn folder(cluster: &Cluster, host: &HostSpec) -> Option<String> {
+    let any = !files(cluster, host).is_empty();
+    any.then(|| FOLDER.to_owned())
+}
+
+/// The patches for a host, in their order.
+pub(crate) fn files(cluster: &Cluster, host: &HostSpec) -> Vec<PatchFile> {
+    let control_plane = cluster.is_control_plane(&host.name);
+    let is_used = |patch: &Patch| {
+        patch.is_for(&host.name) && (control_plane || patch.target == PatchTarget::Kubelet)
+    };
+    let patches = cluster.kubernetes.patches.iter().enumerate();
+    patches
+        .filter(|(_, patch)| is_used(patch))
+        .map(|(at, patch)| patch.file(at))
+        .collect()
+}
+
+/// Adds the steps that put them onto a host.
+pub(super) fn write(
+    cluster: &Cluster,
+    host: &HostSpec,
+    mut task: Task,
+) -> Result<Task, DeployError> {
+    let Some(folder) = folder(cluster, host) else {
+        return Ok(task);
+    };
+    let files = files(cluster, host);
+    for file in &files {
+        let path = HostPath::parse(&format!("{folder}/{}", file.name))?;
+        task = task.step(WriteFile::new(path, &*file.content));
+    }
+    let names = files.into_iter().map(|file| file.name);
+    Ok(task.step(
+        RunScript::new(
+            "kubeadm patches",
+            "Remove patches that the cluster file does not have",
+            &format!("{ONLY_THESE}{CHECK}"),
+            &format!("{ONLY_THESE}{REMOVE}"),
+        )
+        .arguments([folder].into_iter().chain(names)),
+    ))
+}

@@ -1,0 +1,162 @@
+//! What a user changes in what kubeadm writes: it stands on the hosts that it is for, and the real kubeadm
+//! takes it or says before any host is touched why not.
+
+use std::sync::Arc;
+
+use kubexm::bundle::Blobs;
+use kubexm::deploy::proof::{KubeadmPatches, prove};
+use kubexm::fetch::kubeadm::Kubeadm;
+use kubexm::spec::{Cluster, Version, parse_cluster};
+
+use super::programs::Programs;
+use super::{everything, rendered};
+use crate::example::InMemory;
+
+const PATCHES: &str = "
+        - {target: kube-apiserver, patch: {metadata: {annotations: {example.com/by: us}}}}
+        - target: kube-apiserver
+          type: json
+          patch: [{op: replace, path: /spec/containers/0/resources/requests/cpu, value: 300m}]
+        - {target: kube-controller-manager, patch: {metadata: {labels: {by: us}}}}
+        - {target: kube-scheduler, type: merge, patch: {metadata: {labels: {by: us}}}, hosts: [node2]}
+        - {target: etcd, patch: {metadata: {labels: {by: us}}}}
+        - {target: kubeletconfiguration, patch: {maxPods: 42}, hosts: [\"node[2:4]\"]}
+";
+
+fn cluster(version: &Version, patches: &str) -> Cluster {
+    let hosts: String = (1..=4)
+        .map(|n| format!("    - {{name: node{n}, address: 192.0.2.1{n}}}\n"))
+        .collect();
+    let yaml = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n{hosts}  \
+         roleGroups: {{control-plane: [\"node[1:3]\"], worker: [node4]}}\n  highAvailability: {{type: haproxy}}\n  \
+         kubernetes:\n    version: v{version}\n    kubeadm:\n      patches:{patches}"
+    );
+    parse_cluster("cluster.yaml", &yaml).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// What kubeadm shall try, and what is wrong without asking it.
+fn proof(version: &Version, patches: &str) -> (Vec<KubeadmPatches>, Vec<String>) {
+    let lock = everything::lock(std::slice::from_ref(version));
+    let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
+    let proof = prove(&cluster(version, patches), &lock, &blobs).unwrap();
+    (proof.patches, proof.findings)
+}
+
+#[test]
+fn patches_stand_on_the_hosts_that_they_are_for() {
+    let version = Version::new(1, 36, 3);
+    let lock = everything::lock(std::slice::from_ref(&version));
+    let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
+    let files = rendered(&cluster(&version, PATCHES), &lock, &blobs);
+    let count = |name: &str| {
+        let path = format!("/etc/kubexm/patches/{name}");
+        files
+            .iter()
+            .filter(|file| file.path.as_str() == path)
+            .count()
+    };
+    for (name, hosts) in [
+        ("kube-apiserver-0000+strategic.json", 3),
+        ("kube-apiserver-0001+json.json", 3),
+        ("kube-controller-manager-0002+strategic.json", 3),
+        ("kube-scheduler-0003+merge.json", 1),
+        ("etcd-0004+strategic.json", 3),
+        ("kubeletconfiguration-0005+strategic.json", 3),
+    ] {
+        assert_eq!(count(name), hosts, "{name}");
+    }
+    let configured = files
+        .iter()
+        .filter(|file| file.content.contains("directory: \"/etc/kubexm/patches\""));
+    assert_eq!(configured.count(), 4);
+    let without = rendered(&cluster(&version, " []\n"), &lock, &blobs);
+    assert!(without.iter().all(|file| !file.content.contains("patches")));
+}
+
+#[test]
+fn an_image_that_only_a_patch_names_must_be_in_the_bundle() {
+    let sidecar = "
+        - target: kube-apiserver
+          patch: {spec: {containers: [{name: sidecar, image: \"registry.example/sidecar:1\"}]}}
+";
+    let (_, findings) = proof(&Version::new(1, 36, 3), sidecar);
+    let told = findings.join("\n");
+    assert!(
+        told.contains("the image registry.example/sidecar:1 is not in the bundle"),
+        "{told}"
+    );
+}
+
+/// Needs the lab's upstream (tests/lab/upstream/build), as `./test` builds it.
+#[tokio::test]
+#[ignore = "needs the programs that tests/lab/upstream/build makes"]
+async fn the_real_kubeadm_tries_patches_before_a_host_sees_them() {
+    assert!(Programs::of("1.36.3").is_some(), "build the upstream first");
+    for version in [Version::new(1, 36, 3), Version::new(1, 30, 4)] {
+        let Some(programs) = Programs::of(&version.to_string()) else {
+            continue;
+        };
+        let kubeadm = Kubeadm::unpack(&programs.kubeadm(), &version).unwrap();
+        let mut says = Vec::new();
+        for (patches, wanted) in [
+            (PATCHES, None),
+            (
+                "\n        - {target: kube-scheduler, type: json, patch: [{op: remove, path: /spec/nothing}]}\n",
+                Some("kube-scheduler"),
+            ),
+            (
+                "\n        - {target: kube-controller-manager, patch: {spec: {containers: [{image: x}]}}}\n",
+                Some("does not contain declared merge key: name"),
+            ),
+            (
+                "\n        - {target: etcd, patch: {spec: {hostNetwork: maybe}}}\n",
+                Some("hostNetwork"),
+            ),
+            (
+                "\n        - {target: kubeletconfiguration, patch: {maxPodz: 42}}\n",
+                Some("unknown field \"maxPodz\""),
+            ),
+            (
+                "\n        - {target: kubeletconfiguration, type: merge, patch: {maxPods: many}}\n",
+                Some("maxPods"),
+            ),
+        ] {
+            let (tries, _) = proof(&version, patches);
+            assert!(!tries.is_empty(), "{patches}");
+            for given in tries {
+                let judged = kubeadm.apply(&given.config, given.folder, &given.files);
+                match (judged.await.unwrap(), wanted) {
+                    (Ok(()), None) => {}
+                    (Err(words), Some(wanted)) if words.contains(wanted) => {}
+                    (judged, _) => {
+                        says.push(format!("{version} {}{patches}{judged:?}", given.title))
+                    }
+                }
+            }
+        }
+        assert!(says.is_empty(), "{}", says.join("\n"));
+    }
+}
+
+/// As above.
+#[tokio::test]
+#[ignore = "needs the programs that tests/lab/upstream/build makes"]
+async fn the_real_kubeadm_tries_patches_of_coredns() {
+    let version = Version::new(1, 36, 3);
+    let programs = Programs::of("1.36.3").expect("build the upstream first");
+    let kubeadm = Kubeadm::unpack(&programs.kubeadm(), &version).unwrap();
+    for (patch, taken) in [
+        ("{spec: {template: {metadata: {labels: {by: us}}}}}", true),
+        (
+            "{spec: {template: {spec: {containers: [{image: x}]}}}}",
+            false,
+        ),
+    ] {
+        let patches = format!("\n        - {{target: corednsdeployment, patch: {patch}}}\n");
+        let (tries, _) = proof(&version, &patches);
+        let given = &tries[0];
+        let judged = kubeadm.apply(&given.config, given.folder, &given.files);
+        assert_eq!(judged.await.unwrap().is_ok(), taken, "{patch}");
+    }
+}
