@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::Failure;
 use super::out::{self, say};
-use crate::spec;
+use crate::{deploy, spec};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -41,13 +41,14 @@ pub enum Document {
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Init => out::text(spec::schema::TEMPLATE),
-        Command::Schema { document } => out::text(match document {
-            Document::Cluster => spec::schema::CLUSTER,
-            Document::Bundle => spec::schema::BUNDLE,
-            Document::Mirrors => spec::schema::MIRRORS,
+        Command::Schema { document } => out::text(&match document {
+            Document::Cluster => spec::schema::cluster(),
+            Document::Bundle => spec::schema::BUNDLE.to_owned(),
+            Document::Mirrors => spec::schema::MIRRORS.to_owned(),
         }),
         Command::Validate { file } => {
             let cluster = spec::load_cluster(&file)?;
+            deploy::admit(&cluster)?;
             say!(
                 "{}: cluster '{}' with {} hosts is valid",
                 file.display(),

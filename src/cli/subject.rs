@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::Failure;
 use crate::bundle::{Access, Bundle, Whole};
+use crate::deploy;
 use crate::spec::{self, Cluster, PublicKey};
 
 /// How bundles are opened.
@@ -96,6 +97,7 @@ impl Subject {
         access.trust.extend(spec::load_trust(&self.file)?);
         let bundle = Whole::open(&self.bundle, &access)?;
         let cluster = spec::load_cluster_for(&self.file, &bundle.lock().kubernetes)?;
+        deploy::admit(&cluster)?;
         Ok((Arc::new(bundle), cluster))
     }
 }

@@ -95,6 +95,9 @@ pub enum DeployError {
     /// Something that `cluster.yaml` may say and this version cannot install.
     #[error("this version of kubexm cannot install {0} yet")]
     Unsupported(&'static str),
+    /// What the cluster's runtime cannot do.
+    #[error("{0}")]
+    Refused(&'static str),
     /// A template failed.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -117,11 +120,20 @@ const BIN: &str = "/usr/local/bin";
 /// kubectl as the administrator; its cache goes with the other traces.
 const KUBECTL: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl";
 
+/// Whether what the cluster is made of works together, as far as the parts themselves know it.
+///
+/// # Errors
+/// What does not, and what to do then.
+pub fn admit(cluster: &Cluster) -> Result<(), DeployError> {
+    runtime::refusal(cluster).map_or(Ok(()), |refusal| Err(DeployError::Refused(refusal)))
+}
+
 /// Plans the whole installation.
 ///
 /// # Errors
-/// All that the bundle lacks, by name.
+/// The cluster is not [admitted](admit); or all that the bundle lacks, by name.
 pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
+    admit(inputs.cluster)?;
     let lacking = lacking(inputs);
     if !lacking.is_empty() {
         return Err(DeployError::Incomplete(lacking));

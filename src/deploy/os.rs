@@ -91,7 +91,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         let own = load_balancer::packages_of(inputs, host, set.format);
         set.requested
             .retain(|name| !load_balancer::is_balancers(name) || own.contains(&name.as_str()));
-        if let Some(step) = load_balancer::without_services(&own) {
+        if let Some(step) = load_balancer::without_services(inputs, host) {
             task = task.step(step);
         }
         task = task.step(InstallPackages {

@@ -43,7 +43,7 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     if cluster.roles.registry.contains(name) {
         ports.push(tcp(cluster.registry.port));
     }
-    let balances = matches!(cluster.load_balancer, LoadBalancer::Keepalived { .. });
+    let balances = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
     if balances && cluster.roles.load_balancer.contains(name) {
         ports.push(tcp(cluster.control_plane_endpoint.port));
     }
@@ -82,8 +82,8 @@ fn firewalld(cluster: &Cluster, name: &HostName, facts: &Facts) -> Option<Word> 
         .map(|port| format!(" --add-port={port}"))
         .collect();
     let pods = &cluster.network.pod_cidr;
-    let keepalived = match cluster.load_balancer {
-        LoadBalancer::Keepalived { .. } if cluster.roles.load_balancer.contains(name) => {
+    let vrrp = match cluster.load_balancer {
+        LoadBalancer::Holder { .. } if cluster.roles.load_balancer.contains(name) => {
             " --add-protocol=vrrp"
         }
         _ => "",
@@ -94,7 +94,7 @@ fn firewalld(cluster: &Cluster, name: &HostName, facts: &Facts) -> Option<Word> 
             list.join(", ")
         ),
         hint: format!(
-            "firewall-cmd --permanent{add}{keepalived} && firewall-cmd --permanent --zone=trusted \
+            "firewall-cmd --permanent{add}{vrrp} && firewall-cmd --permanent --zone=trusted \
              --add-source={pods} && firewall-cmd --reload; or turn it off: systemctl disable --now firewalld"
         ),
     })

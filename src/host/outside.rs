@@ -192,7 +192,7 @@ async fn endpoint(
     match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => load_balancer(cluster, hosts).await,
         LoadBalancer::Local { .. } => Vec::new(),
-        LoadBalancer::Keepalived { .. } | LoadBalancer::KubeVip => {
+        LoadBalancer::Holder { .. } | LoadBalancer::Pods { .. } => {
             // Later it is this cluster that answers.
             match facts.values().any(|facts| facts.is("receipt")) {
                 true => Vec::new(),

@@ -316,9 +316,9 @@ impl Checker<'_> {
         }
         let endpoint = &self.cluster.control_plane_endpoint;
         let has_proxy = match self.cluster.load_balancer {
-            LoadBalancer::Keepalived { .. } => self.cluster.roles.load_balancer.contains(self.name),
+            LoadBalancer::Holder { .. } => self.cluster.roles.load_balancer.contains(self.name),
             LoadBalancer::Local { .. } => self.cluster.is_node(self.name),
-            LoadBalancer::None | LoadBalancer::External | LoadBalancer::KubeVip => false,
+            LoadBalancer::None | LoadBalancer::External | LoadBalancer::Pods { .. } => false,
         };
         if has_proxy {
             ports.push(endpoint.port);

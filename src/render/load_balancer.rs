@@ -13,34 +13,6 @@ pub struct Server {
     pub address: String,
 }
 
-/// haproxy's configuration.
-#[derive(Template)]
-#[template(path = "load-balancer/haproxy.cfg")]
-pub struct Haproxy {
-    /// `address:port` that it listens on.
-    pub bind: String,
-    /// File of the CA that signed the API servers' certificates.
-    pub ca: String,
-    /// The API servers.
-    pub servers: Vec<Server>,
-    /// `address:port` of its health check, where somebody asks.
-    pub health: Option<String>,
-}
-
-/// nginx's configuration.
-#[derive(Template)]
-#[template(path = "load-balancer/nginx.conf")]
-pub struct Nginx {
-    /// Folder that it may write to.
-    pub run: String,
-    /// `address:port` that it listens on.
-    pub bind: String,
-    /// The API servers.
-    pub servers: Vec<Server>,
-    /// `address:port` of its health check, where somebody asks.
-    pub health: Option<String>,
-}
-
 /// Unit of a proxy.
 #[derive(Template)]
 #[template(path = "load-balancer/proxy.service")]
@@ -119,24 +91,4 @@ pub struct KeepalivedService {
     pub run: String,
     /// The proxy's unit.
     pub proxy: String,
-}
-
-/// Static pod of kube-vip.
-#[derive(Template)]
-#[template(path = "load-balancer/kube-vip.yaml")]
-pub struct KubeVip {
-    /// Its image.
-    pub image: String,
-    /// The address to hold.
-    pub address: String,
-    /// Bits of the address's network: all of them.
-    pub prefix: u8,
-    /// The API servers' port.
-    pub port: u16,
-    /// The interface that the address comes up on.
-    pub interface: String,
-    /// The administrator's kubeconfig on the host.
-    pub kubeconfig: String,
-    /// Its own hosts file.
-    pub hosts: String,
 }

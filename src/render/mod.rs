@@ -1,14 +1,10 @@
 //! Every file that kubexm writes: one small context a template, and no logic in templates beyond
-//! loops and presence.
+//! loops and presence. What only one runtime or load balancer writes has its context there.
 
-pub mod containerd;
 pub mod cri;
-pub mod crio;
 pub mod dns;
-pub mod docker;
 pub mod etcd;
-mod filters;
-pub mod isulad;
+pub(crate) mod filters;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod kubernetes;

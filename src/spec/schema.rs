@@ -1,7 +1,25 @@
 //! What editors and beginners read: the JSON schemas and a commented example.
 
+use super::cluster::RuntimeKind;
+use super::cluster_document;
+
+/// Words in place of the kinds that there are.
+const CLUSTER: &str = include_str!("../../manifests/schema/cluster.json");
+
 /// JSON schema of `cluster.yaml` (draft 2020-12).
-pub const CLUSTER: &str = include_str!("../../manifests/schema/cluster.json");
+pub fn cluster() -> String {
+    let runtimes: Vec<_> = RuntimeKind::ALL.iter().map(|kind| kind.name()).collect();
+    let listed = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        names.join(", ")
+    };
+    CLUSTER
+        .replace("\"<container runtimes>\"", &listed(&runtimes))
+        .replace(
+            "\"<load balancers>\"",
+            &listed(&cluster_document::load_balancer_types()),
+        )
+}
 
 /// JSON schema of bundle manifests (draft 2020-12).
 pub const BUNDLE: &str = include_str!("../../manifests/schema/bundle.json");
@@ -79,7 +97,7 @@ mod tests {
     #[test]
     fn schemas_and_readers_know_the_same_fields() {
         for (name, text) in [
-            ("cluster", CLUSTER),
+            ("cluster", &*cluster()),
             ("bundle", BUNDLE),
             ("mirrors", MIRRORS),
         ] {
@@ -159,7 +177,7 @@ mod tests {
         };
         parse_cluster("example", TEMPLATE).unwrap();
         for (schema, text) in [
-            (CLUSTER, TEMPLATE.to_owned()),
+            (&*cluster(), TEMPLATE.to_owned()),
             (BUNDLE, shipped("kubernetes-1.36.yaml")),
             (BUNDLE, shipped("kubernetes-1.30.yaml")),
             (BUNDLE, shipped("runtimes-1.36.yaml")),

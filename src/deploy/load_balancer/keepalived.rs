@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
-use super::{Balancer, address, proxy};
+use super::proxy::{self, Proxy};
+use super::{Balancer, address};
 use crate::bundle::lock::PackageFormat;
 use crate::deploy::{DeployError, ETC, Inputs, id};
 use crate::plan::{StepError, Task, TaskId};
 use crate::render::{self, load_balancer as template};
-use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+use crate::spec::cluster::{Cluster, HostSpec, LoadBalancer};
 use crate::spec::{HostName, HostPath};
 use crate::steps::{Content, ManageUnit, WriteFile};
 
@@ -20,9 +21,7 @@ const RUN: &str = "kubexm-keepalived";
 /// keepalived holds the endpoint's address on one host at a time; the proxies run on all.
 pub(super) struct Keepalived {
     /// The program behind it.
-    pub(super) proxy: Proxy,
-    /// VRRP's number of the group, where the user gave one.
-    pub(super) virtual_router_id: Option<NonZeroU8>,
+    pub(super) proxy: &'static dyn Proxy,
 }
 
 impl Balancer for Keepalived {
@@ -34,6 +33,10 @@ impl Balancer for Keepalived {
         let mut packages = self.proxy.packages(format);
         packages.push("keepalived");
         packages
+    }
+
+    fn services(&self) -> Vec<&'static str> {
+        vec![self.proxy.name(), "keepalived"]
     }
 
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -48,12 +51,13 @@ impl Balancer for Keepalived {
             IpAddr::V4(_) => format!("0.0.0.0:{}", cluster.control_plane_endpoint.port),
             IpAddr::V6(_) => format!("[::]:{}", cluster.control_plane_endpoint.port),
         };
+        let router_id = router_id(&cluster.load_balancer, address);
         let mut tasks = Vec::new();
         for host in &hosts {
             let task = Task::new("load-balancer", "serve", &host.name)
                 .after([id("os", "prepare", &host.name)]);
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
-            tasks.push(self.hold(task, host, &hosts, address)?);
+            tasks.push(self.hold(task, host, &hosts, (address, router_id))?);
         }
         tasks.extend(proxy::verify(inputs, self.proxy, &hosts)?);
         Ok(tasks)
@@ -72,7 +76,7 @@ impl Keepalived {
         task: Task,
         host: &HostSpec,
         hosts: &[&HostSpec],
-        address: IpAddr,
+        (address, virtual_router_id): (IpAddr, u8),
     ) -> Result<Task, DeployError> {
         let path = |name: &str| HostPath::parse(&format!("{ETC}/keepalived/{name}"));
         let (config, check) = (path("keepalived.conf")?, path("check")?);
@@ -96,7 +100,7 @@ impl Keepalived {
             let (host, check) = (host.clone(), check.to_string());
             let others = hosts.iter().filter(|other| other.name != host.name);
             let peers: Vec<String> = others.map(|o| o.internal_address.to_string()).collect();
-            let virtual_router_id = self.router_id(address);
+
             move |interface: String| {
                 let config = template::Keepalived {
                     host: host.name.to_string(),
@@ -133,14 +137,20 @@ impl Keepalived {
                 start: true,
             }))
     }
+}
 
-    /// The user's number, or the last byte of the address: it must be the same on all hosts of this
-    /// group, and between groups that speak from host to host it may be the same.
-    pub(super) fn router_id(&self, address: IpAddr) -> u8 {
-        let last = match address {
-            IpAddr::V4(address) => address.octets()[3],
-            IpAddr::V6(address) => address.octets()[15],
-        };
-        self.virtual_router_id.map_or(last.max(1), NonZeroU8::get)
-    }
+/// The user's number, or the last byte of the address: it must be the same on all hosts of this
+/// group, and between groups that speak from host to host it may be the same.
+pub(super) fn router_id(load_balancer: &LoadBalancer, address: IpAddr) -> u8 {
+    let last = match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => address.octets()[15],
+    };
+    let given = match load_balancer {
+        LoadBalancer::Holder {
+            virtual_router_id, ..
+        } => *virtual_router_id,
+        _ => None,
+    };
+    given.map_or(last.max(1), NonZeroU8::get)
 }

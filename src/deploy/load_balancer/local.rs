@@ -2,17 +2,18 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::{Balancer, proxy};
+use super::Balancer;
+use super::proxy::{self, Proxy};
 use crate::bundle::lock::PackageFormat;
 use crate::deploy::{DeployError, Inputs, id};
 use crate::plan::{Task, TaskId};
 use crate::spec::HostName;
-use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+use crate::spec::cluster::{Cluster, HostSpec};
 
 /// A proxy that only its own node uses.
 pub(super) struct Local {
     /// The program.
-    pub(super) proxy: Proxy,
+    pub(super) proxy: &'static dyn Proxy,
 }
 
 impl Balancer for Local {
@@ -22,6 +23,10 @@ impl Balancer for Local {
 
     fn packages(&self, format: PackageFormat) -> Vec<&'static str> {
         self.proxy.packages(format)
+    }
+
+    fn services(&self) -> Vec<&'static str> {
+        vec![self.proxy.name()]
     }
 
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {

@@ -1,9 +1,10 @@
-//! What stands before the API servers. A load balancer is one file here, with its templates, and a
-//! line in [`of`].
+//! What stands before the API servers. A load balancer is one file, named as cluster files name it, with
+//! its templates: in `local_proxies` what stands on every node, in `address_holders` what holds the
+//! endpoint's address on hosts of the role `loadbalancer`, in `control_plane_pods` what does so as a static
+//! pod. Nothing else need know of it.
 
 mod address;
 mod keepalived;
-mod kube_vip;
 mod local;
 mod packages;
 mod proxy;
@@ -11,10 +12,36 @@ mod static_pod;
 #[cfg(test)]
 mod tests;
 
+/// Proxies for every node.
+mod local_proxies {
+    use super::proxy::Proxy;
+    use crate::spec::cluster::LocalProxy;
+
+    include!(concat!(env!("OUT_DIR"), "/LocalProxy.rs"));
+}
+
+/// What holds the endpoint's address on hosts of the role `loadbalancer`.
+mod address_holders {
+    use super::Balancer;
+    use crate::spec::cluster::AddressHolder;
+
+    include!(concat!(env!("OUT_DIR"), "/AddressHolder.rs"));
+}
+
+/// What holds the endpoint's address as a static pod of control planes.
+mod control_plane_pods {
+    use super::Balancer;
+    use crate::spec::cluster::ControlPlanePod;
+
+    include!(concat!(env!("OUT_DIR"), "/ControlPlanePod.rs"));
+}
+
 use super::{DeployError, Inputs};
 use crate::bundle::lock::PackageFormat;
 use crate::plan::{Task, TaskId};
-use crate::spec::cluster::{Cluster, HostSpec, LoadBalancer, ProxyRun};
+use crate::spec::cluster::{
+    AddressHolder, Cluster, ControlPlanePod, HostSpec, LoadBalancer, LocalProxy, ProxyRun,
+};
 use crate::spec::{HostName, ImageRef};
 
 pub(super) use packages::{is_balancers, lacking, without_services};
@@ -26,6 +53,11 @@ trait Balancer {
 
     /// OS packages that a host which it runs on must have.
     fn packages(&self, _: PackageFormat) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Services that come with those packages, and that never start.
+    fn services(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
@@ -62,23 +94,31 @@ struct Image {
 fn of(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => None,
-        LoadBalancer::Keepalived {
-            proxy,
-            virtual_router_id,
-        } => Some(Box::new(keepalived::Keepalived {
-            proxy,
-            virtual_router_id,
-        })),
-        LoadBalancer::Local {
-            proxy,
-            run: ProxyRun::Systemd,
-        } => Some(Box::new(local::Local { proxy })),
-        LoadBalancer::Local {
-            proxy,
-            run: ProxyRun::StaticPod,
-        } => Some(Box::new(static_pod::StaticPod { proxy })),
-        LoadBalancer::KubeVip => Some(Box::new(kube_vip::KubeVip)),
+        LoadBalancer::Local { kind, run } => Some(local(kind, run)),
+        LoadBalancer::Holder { kind, .. } => Some(address_holders::of(kind)),
+        LoadBalancer::Pods { kind } => Some(control_plane_pods::of(kind)),
     }
+}
+
+fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
+    let proxy = local_proxies::of(kind);
+    match run {
+        ProxyRun::Systemd => Box::new(local::Local { proxy }),
+        ProxyRun::StaticPod => Box::new(static_pod::StaticPod { proxy }),
+    }
+}
+
+/// All that kubexm knows.
+fn all() -> Vec<Box<dyn Balancer>> {
+    let local = LocalProxy::ALL
+        .iter()
+        .map(|kind| local(*kind, ProxyRun::Systemd));
+    let holders = AddressHolder::ALL.iter().copied().map(address_holders::of);
+    let pods = ControlPlanePod::ALL
+        .iter()
+        .copied()
+        .map(control_plane_pods::of);
+    local.chain(holders).chain(pods).collect()
 }
 
 /// Images that it runs somewhere, out of what the bundle has.

@@ -1,22 +1,12 @@
 //! OS packages of load balancers: only hosts that need them get them, and none of the services that
 //! come with them ever starts.
 
-use super::{Balancer, lacking_image, of};
+use super::{Balancer, all, lacking_image, of};
 use crate::bundle::lock::{LockedPackages, PackageFormat};
 use crate::deploy::{Inputs, os};
 use crate::spec::HostName;
+use crate::spec::cluster::HostSpec;
 use crate::steps::RunScript;
-
-/// The packages that some load balancer asks for.
-const BALANCERS: [&str; 5] = [
-    "haproxy",
-    "nginx",
-    "libnginx-mod-stream",
-    "nginx-mod-stream",
-    "keepalived",
-];
-/// Those of them that come with a service of the same name.
-const SERVICES: [&str; 3] = ["haproxy", "nginx", "keepalived"];
 
 /// Ends with 0 where no package that is still to come could start one of these units.
 const IS_QUIET: &str = r#"
@@ -51,12 +41,23 @@ rmdir /var/www/html /var/www 2>/dev/null || :
 
 /// Whether a package belongs to load balancers.
 pub(in crate::deploy) fn is_balancers(package: &str) -> bool {
-    BALANCERS.contains(&package)
+    let formats = [PackageFormat::Deb, PackageFormat::Rpm];
+    all().iter().any(|balancer| {
+        let mut asked = formats.iter().flat_map(|format| balancer.packages(*format));
+        asked.any(|name| name == package)
+    })
 }
 
-/// Keeps the services of packages that are about to come from starting, now and at the next boot.
-pub(in crate::deploy) fn without_services(packages: &[&'static str]) -> Option<RunScript> {
-    let services = SERVICES.iter().filter(|name| packages.contains(name));
+/// Keeps the services that come with a host's packages from starting, now and at the next boot.
+pub(in crate::deploy) fn without_services(
+    inputs: &Inputs<'_>,
+    host: &HostSpec,
+) -> Option<RunScript> {
+    let balancer = of(inputs.cluster)?;
+    if !balancer.runs_on(inputs.cluster, &host.name) {
+        return None;
+    }
+    let services = balancer.services().into_iter();
     let units: Vec<String> = services.map(|name| format!("{name}.service")).collect();
     if units.is_empty() {
         return None;

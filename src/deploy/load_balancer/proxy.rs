@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::Image;
 use crate::bundle::lock::PackageFormat;
 use crate::deploy::{DeployError, ETC, Inputs, id, kubernetes};
 use crate::plan::{Slot, StepError, Task, TaskId};
 use crate::render::load_balancer::{self as template, Server};
 use crate::render::{self, RenderError};
-use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+use crate::spec::cluster::{Cluster, HostSpec};
 use crate::spec::{HostName, HostPath};
 use crate::steps::{Content, ManageUnit, Produce, RunScript, Undo, WaitFor, WriteFile};
 
@@ -19,101 +20,70 @@ pub(super) const HEALTH_PORT: u16 = 7444;
 pub(super) struct Setting {
     /// Where it listens.
     pub(super) bind: String,
-    /// Folder that nginx may write to.
+    /// Folder that it may write to.
     pub(super) run: String,
-    /// File of the CA that haproxy's checks go by.
+    /// File of the CA that it asks API servers by.
     pub(super) ca: String,
     /// Whether somebody asks how it is.
     pub(super) health: bool,
 }
 
-impl Proxy {
-    /// Its program, its package and its image go by this name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-        }
+impl Setting {
+    /// `address:port` of the proxy's own health check, where somebody asks.
+    pub(super) fn health(&self) -> Option<String> {
+        self.health.then(|| format!("127.0.0.1:{HEALTH_PORT}"))
     }
+}
 
-    /// OS packages with it.
-    pub(super) fn packages(self, format: PackageFormat) -> Vec<&'static str> {
-        match (self, format) {
-            (Self::Haproxy, _) => vec!["haproxy"],
-            (Self::Nginx, PackageFormat::Deb) => vec!["nginx", "libnginx-mod-stream"],
-            (Self::Nginx, PackageFormat::Rpm) => vec!["nginx", "nginx-mod-stream"],
-        }
-    }
+/// A TCP proxy.
+pub(super) trait Proxy: Sync {
+    /// Its program and its container go by this name.
+    fn name(&self) -> &'static str;
+
+    /// OS packages with it; that which is called like it brings a service, which never starts.
+    fn packages(&self, format: PackageFormat) -> Vec<&'static str>;
+
+    /// Its image.
+    fn image(&self) -> Image;
+
+    /// File of its configuration on hosts.
+    fn config_file(&self) -> String;
+
+    /// Its arguments.
+    fn arguments(&self) -> Vec<String>;
+
+    /// Its configuration.
+    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError>;
+
+    /// Signal that makes it read its configuration again without cutting connections.
+    fn reload_signal(&self) -> &'static str;
+
+    /// Whether it asks API servers how they are, and so wants the cluster's CA.
+    fn asks_servers(&self) -> bool;
 
     /// The unit that kubexm runs it in.
-    pub(super) fn unit(self) -> String {
+    fn unit(&self) -> String {
         format!("kubexm-{}.service", self.name())
     }
 
     /// Folder of its configuration on hosts.
-    pub(super) fn folder(self) -> String {
+    fn folder(&self) -> String {
         format!("{ETC}/{}", self.name())
     }
 
-    /// File of its configuration on hosts.
-    pub(super) fn config_file(self) -> String {
-        match self {
-            Self::Haproxy => format!("{}/haproxy.cfg", self.folder()),
-            Self::Nginx => format!("{}/nginx.conf", self.folder()),
-        }
-    }
-
-    /// Its arguments.
-    pub(super) fn arguments(self) -> Vec<String> {
-        match self {
-            Self::Haproxy => vec!["-W".to_owned(), "-f".to_owned(), self.config_file()],
-            Self::Nginx => vec!["-c".to_owned(), self.config_file()],
-        }
-    }
-
-    /// Its configuration.
-    pub(super) fn config(
-        self,
-        cluster: &Cluster,
-        setting: &Setting,
-    ) -> Result<String, RenderError> {
-        let servers = servers(cluster);
-        let bind = setting.bind.clone();
-        let health = setting.health.then(|| format!("127.0.0.1:{HEALTH_PORT}"));
-        match self {
-            Self::Haproxy => render::text(
-                "haproxy configuration",
-                &template::Haproxy {
-                    bind,
-                    ca: setting.ca.clone(),
-                    servers,
-                    health,
-                },
-            ),
-            Self::Nginx => render::text(
-                "nginx configuration",
-                &template::Nginx {
-                    run: setting.run.clone(),
-                    bind,
-                    servers,
-                    health,
-                },
-            ),
-        }
-    }
-
     /// Folder under `/run` of its unit.
-    fn run(self) -> String {
+    fn run(&self) -> String {
         format!("kubexm-{}", self.name())
     }
 
     /// Its CA file where systemd runs it.
-    fn ca_file(self) -> String {
+    fn ca_file(&self) -> String {
         format!("{}/ca.crt", self.folder())
     }
 }
 
-fn servers(cluster: &Cluster) -> Vec<Server> {
+/// The API servers, as its configuration has them.
+pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
     let names = cluster.roles.control_plane.iter();
     let hosts = names.filter_map(|name| cluster.host(name));
     hosts
@@ -134,17 +104,17 @@ pub(super) fn serving(host: &HostName) -> TaskId {
 /// reload.
 pub(super) fn ready<'a>(
     inputs: &Inputs<'_>,
-    proxy: Proxy,
+    proxy: &dyn Proxy,
     balancers: impl IntoIterator<Item = &'a HostName>,
     host: &HostSpec,
 ) -> Vec<TaskId> {
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     let balancers = balancers.into_iter();
-    match proxy {
-        Proxy::Haproxy if !is_first => balancers
+    match proxy.asks_servers() && !is_first {
+        true => balancers
             .map(|name| id("load-balancer", "verify", name))
             .collect(),
-        _ => balancers.map(serving).collect(),
+        false => balancers.map(serving).collect(),
     }
 }
 
@@ -152,7 +122,7 @@ pub(super) fn ready<'a>(
 pub(super) fn serve(
     inputs: &Inputs<'_>,
     task: Task,
-    proxy: Proxy,
+    proxy: &dyn Proxy,
     bind: String,
     health: bool,
 ) -> Result<Task, DeployError> {
@@ -169,10 +139,7 @@ pub(super) fn serve(
     let service = template::ProxyService {
         title: proxy.name().to_owned(),
         command,
-        reload_signal: match proxy {
-            Proxy::Haproxy => "USR2",
-            Proxy::Nginx => "HUP",
-        },
+        reload_signal: proxy.reload_signal(),
         run: proxy.run(),
     };
     let mut task = task
@@ -184,7 +151,7 @@ pub(super) fn serve(
             unit.clone(),
             render::text("proxy unit", &service)?,
         ));
-    if proxy == Proxy::Haproxy {
+    if proxy.asks_servers() {
         task = task.step(first_ca(inputs, proxy)?);
     }
     let wait = WaitFor {
@@ -209,9 +176,9 @@ pub(super) fn serve(
 const HAS_CA: &str = "[ -s \"$1\" ] || { echo 'is not there'; exit 1; }";
 const PUT_CA: &str = "umask 022; cat >\"$1.kubexm-new\"; mv -f \"$1.kubexm-new\" \"$1\"";
 
-/// A CA that signed no API server: haproxy wants one to start, and there is no other yet. Its checks
+/// A CA that signed no API server: a proxy that asks them wants one to start, and there is no other yet. Its checks
 /// fail by it, and so it takes every server unchecked.
-fn first_ca(inputs: &Inputs<'_>, proxy: Proxy) -> Result<RunScript, DeployError> {
+fn first_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployError> {
     let path = HostPath::parse(&proxy.ca_file())?;
     let title = format!("Give {} a CA until the cluster has its own", proxy.name());
     let ca = inputs.certificates.ca.clone();
@@ -237,14 +204,14 @@ mkdir -p /var/lib/kubexm/started
 sha256sum <"$2" | cut -d' ' -f1 >"/var/lib/kubexm/started/$1.ca"
 "#;
 
-/// Tasks that give proxies on `hosts` the cluster's CA, once there is one: from then on haproxy
-/// knows which API server is ready. nginx checks nothing.
+/// Tasks that give proxies on `hosts` the cluster's CA, once there is one: from then on those that ask
+/// know which API server is ready.
 pub(super) fn verify(
     inputs: &Inputs<'_>,
-    proxy: Proxy,
+    proxy: &dyn Proxy,
     hosts: &[&HostSpec],
 ) -> Result<Vec<Task>, DeployError> {
-    let (Proxy::Haproxy, Some(first)) = (proxy, inputs.first()) else {
+    let Some(first) = inputs.first().filter(|_| proxy.asks_servers()) else {
         return Ok(Vec::new());
     };
     let slot: Slot<String> = Slot::new("load_balancer.cluster_ca");

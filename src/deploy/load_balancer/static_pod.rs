@@ -9,11 +9,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::local::listen;
-use super::{Balancer, Image, proxy, required};
-use crate::deploy::{DeployError, ETC, Inputs, id, kubernetes};
+use super::proxy::{self, Proxy};
+use super::{Balancer, Image, required};
+use crate::deploy::{DeployError, Inputs, id, kubernetes};
 use crate::plan::{Task, TaskId};
 use crate::render::{self, load_balancer as template};
-use crate::spec::cluster::{Cluster, HostSpec, Proxy};
+use crate::spec::cluster::{Cluster, HostSpec};
 use crate::spec::{Digest, HostName, HostPath};
 use crate::steps::{RunScript, WaitFor, WriteFile};
 
@@ -32,7 +33,7 @@ const CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// A static pod that only its own node uses.
 pub(super) struct StaticPod {
     /// The program.
-    pub(super) proxy: Proxy,
+    pub(super) proxy: &'static dyn Proxy,
 }
 
 /// Arguments: where to listen, where to lead, the pod's manifest.
@@ -64,7 +65,7 @@ impl Balancer for StaticPod {
     }
 
     fn image(&self) -> Option<Image> {
-        Some(self.its_image())
+        Some(self.proxy.image())
     }
 
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -120,19 +121,6 @@ impl StaticPod {
         ))?)
     }
 
-    fn its_image(&self) -> Image {
-        match self.proxy {
-            Proxy::Haproxy => Image {
-                component: "haproxy",
-                repository: "library/haproxy",
-            },
-            Proxy::Nginx => Image {
-                component: "nginx",
-                repository: "library/nginx",
-            },
-        }
-    }
-
     fn serve(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let config = HostPath::parse(&self.proxy.config_file())?;
         let task = Task::new("load-balancer", "serve", &host.name)
@@ -181,11 +169,11 @@ impl StaticPod {
         let pod = template::ProxyPod {
             name: self.name(),
             proxy: self.proxy.name(),
-            image: required(inputs, &self.its_image())?.to_string(),
+            image: required(inputs, &self.proxy.image())?.to_string(),
             command,
             configuration: Digest::of(self.config(inputs)?.as_bytes()).to_string(),
-            folder: format!("{ETC}/{}", self.proxy.name()),
-            ca: (self.proxy == Proxy::Haproxy).then(|| CA.to_owned()),
+            folder: self.proxy.folder(),
+            ca: self.proxy.asks_servers().then(|| CA.to_owned()),
             listen: listen.ip().to_string(),
             port: listen.port(),
         };

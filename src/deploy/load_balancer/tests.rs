@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::proxy::Setting;
+use super::local_proxies::{haproxy, nginx};
+use super::proxy::{Proxy, Setting};
 use super::{address, keepalived, local, of, packages};
 use crate::bundle::lock::PackageFormat;
 use crate::render::load_balancer as template;
-use crate::spec::cluster::{Cluster, LoadBalancer, Proxy};
+use crate::spec::cluster::{AddressHolder, Cluster, LoadBalancer};
 use crate::{pki, render, spec};
 
 const CLUSTER: &str = "\
@@ -77,7 +78,7 @@ fn setting(folder: &Path, bind: String, health: bool) -> Setting {
 }
 
 /// What the program says of the configuration that is rendered for it, after a change.
-fn judged(proxy: Proxy, kind: &str, health: bool, change: (&str, &str)) -> Option<String> {
+fn judged(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(kind);
     let setting = setting(folder.path(), "127.0.0.1:27443".to_owned(), health);
@@ -86,9 +87,9 @@ fn judged(proxy: Proxy, kind: &str, health: bool, change: (&str, &str)) -> Optio
     let mut text = text.replace(change.0, change.1);
     let mut command = program(proxy.name())?;
     let file = folder.path().join("configuration");
-    match proxy {
-        Proxy::Haproxy => command.arg("-c").arg("-f").arg(&file),
-        Proxy::Nginx => {
+    match proxy.name() {
+        "haproxy" => command.arg("-c").arg("-f").arg(&file),
+        _ => {
             // Unpacked, its modules are where it was unpacked.
             let root = Path::new(command.get_program());
             let root = root.ancestors().nth(3).unwrap().to_owned();
@@ -104,18 +105,19 @@ fn judged(proxy: Proxy, kind: &str, health: bool, change: (&str, &str)) -> Optio
 #[test]
 fn the_proxies_take_their_configurations() {
     let unchanged = ("Written by kubexm", "Written by kubexm");
+    let (haproxy, nginx): (&dyn Proxy, &dyn Proxy) = (&haproxy::KIND, &nginx::KIND);
     for (proxy, kind, health) in [
-        (Proxy::Haproxy, "kubexm-ah", true),
-        (Proxy::Haproxy, "haproxy", false),
-        (Proxy::Nginx, "kubexm-an", true),
-        (Proxy::Nginx, "nginx", false),
+        (haproxy, "kubexm-ah", true),
+        (haproxy, "haproxy", false),
+        (nginx, "kubexm-an", true),
+        (nginx, "nginx", false),
     ] {
         let complaints = judged(proxy, kind, health, unchanged);
         assert_eq!(complaints.unwrap_or_default(), "", "{kind}");
     }
     for (proxy, kind, change) in [
-        (Proxy::Haproxy, "haproxy", ("redispatch", "redispatched")),
-        (Proxy::Nginx, "nginx", ("proxy_timeout", "proxy_patience")),
+        (haproxy, "haproxy", ("redispatch", "redispatched")),
+        (nginx, "nginx", ("proxy_timeout", "proxy_patience")),
     ] {
         if let Some(complaints) = judged(proxy, kind, false, change) {
             assert!(complaints.contains(change.1), "{kind}: {complaints}");
@@ -173,11 +175,11 @@ fn complaints_of_keepalived(command: &mut Command) -> String {
 #[test]
 fn a_group_of_keepaliveds_has_one_number() {
     let router_id = |given: Option<u8>, address: &str| {
-        let balancer = keepalived::Keepalived {
-            proxy: Proxy::Nginx,
+        let balancer = LoadBalancer::Holder {
+            kind: AddressHolder::KubexmAn,
             virtual_router_id: given.and_then(std::num::NonZeroU8::new),
         };
-        balancer.router_id(address.parse().unwrap())
+        keepalived::router_id(&balancer, address.parse().unwrap())
     };
     assert_eq!(router_id(None, "192.0.2.10"), 10);
     assert_eq!(router_id(None, "192.0.3.0"), 1);

@@ -1,10 +1,15 @@
-//! What runs containers. A runtime is one file here, with its templates, and a line in [`of`].
+//! What runs containers. A runtime is one file in `kinds`, named as cluster files name it, with its
+//! templates: nothing else need know of it.
 
-mod containerd;
 mod cri;
-mod crio;
-mod docker;
-mod isulad;
+
+/// The runtimes that there are.
+mod kinds {
+    use super::Runtime;
+    use crate::spec::cluster::RuntimeKind;
+
+    include!(concat!(env!("OUT_DIR"), "/RuntimeKind.rs"));
+}
 
 use std::collections::BTreeMap;
 
@@ -33,6 +38,11 @@ pub(super) trait Runtime: Sync {
     /// Feature gates that a kubelet of this version must have set to work with it.
     fn kubelet_gates(&self, _kubernetes: &Version) -> &'static [(&'static str, bool)] {
         &[]
+    }
+
+    /// What in a cluster it cannot work with, and what to do then; `None` where it can.
+    fn refuses(&self, _cluster: &Cluster) -> Option<&'static str> {
+        None
     }
 
     /// Installs, configures and starts it on a node; the task's name is that of [`installed`].
@@ -73,12 +83,12 @@ pub(super) enum Holds {
 
 /// The runtime of a kind.
 pub(super) fn of(kind: RuntimeKind) -> &'static dyn Runtime {
-    match kind {
-        RuntimeKind::Containerd => &containerd::Containerd,
-        RuntimeKind::Docker => &docker::Docker,
-        RuntimeKind::CriO => &crio::CriO,
-        RuntimeKind::Isulad => &isulad::Isulad,
-    }
+    kinds::of(kind)
+}
+
+/// What a cluster asks of its runtime that this cannot do, and what to do then.
+pub(super) fn refusal(cluster: &Cluster) -> Option<&'static str> {
+    of(cluster.runtime.kind).refuses(cluster)
 }
 
 /// The cluster's runtime.

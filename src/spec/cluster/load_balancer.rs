@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
+use super::{AddressHolder, ControlPlanePod, LocalProxy};
+
 /// What stands before the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadBalancer {
@@ -13,29 +15,23 @@ pub enum LoadBalancer {
     /// A proxy on every node, which only that node uses.
     Local {
         /// The program.
-        proxy: Proxy,
+        kind: LocalProxy,
         /// How it runs.
         run: ProxyRun,
     },
-    /// keepalived with a proxy on the hosts of the role `loadbalancer`; keepalived holds the
-    /// endpoint's address.
-    Keepalived {
-        /// The program behind keepalived.
-        proxy: Proxy,
+    /// Programs on the hosts of the role `loadbalancer`, of which one holds the endpoint's address; who
+    /// does, they find out by VRRP (RFC 9568).
+    Holder {
+        /// The programs.
+        kind: AddressHolder,
         /// VRRP's number of the group; where not given it follows from the endpoint's address.
         virtual_router_id: Option<NonZeroU8>,
     },
-    /// kube-vip as a static pod on every control plane; it holds the endpoint's address.
-    KubeVip,
-}
-
-/// A TCP proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proxy {
-    /// HAProxy.
-    Haproxy,
-    /// nginx with its stream module.
-    Nginx,
+    /// A static pod on every control plane, of which one holds the endpoint's address.
+    Pods {
+        /// The program.
+        kind: ControlPlanePod,
+    },
 }
 
 /// How a local proxy runs.
@@ -62,7 +58,7 @@ pub struct Endpoint {
 impl LoadBalancer {
     /// Whether a program of kubexm's brings the endpoint's address up.
     pub fn holds_address(&self) -> bool {
-        matches!(self, Self::Keepalived { .. } | Self::KubeVip)
+        matches!(self, Self::Holder { .. } | Self::Pods { .. })
     }
 
     /// The endpoint's port where none is given. Control planes' own API servers have 6443, on all

@@ -5,6 +5,7 @@
 mod dns;
 mod etcd;
 mod host;
+mod kinds;
 mod kubernetes;
 mod load_balancer;
 mod network;
@@ -20,14 +21,15 @@ use super::{HostName, PublicKey};
 pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Secret, Taint};
+pub use kinds::{AddressHolder, ControlPlanePod, LocalProxy, RuntimeKind};
 pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, KubernetesKind, ProxyMode, kubeadm_api};
-pub use load_balancer::{Endpoint, LoadBalancer, Proxy, ProxyRun};
+pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub use network::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
 };
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin};
-pub use runtime::{Runtime, RuntimeKind};
+pub use runtime::Runtime;
 
 /// A checked cluster.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use crate::spec::HostName;
 use crate::spec::cluster::{
-    Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget, ProxyRun,
-    RuntimeKind,
+    AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
+    ProxyRun,
 };
 use crate::spec::reader::Fields;
 
@@ -117,28 +117,22 @@ fn check_registry(spec: &Fields<'_>, cluster: &Cluster) {
             "leave the role out, or set registry.type: local",
         );
     }
-    if cluster.runtime.kind == RuntimeKind::Isulad && cluster.registry.external.is_some() {
-        tell(
-            spec,
-            "spec.registry.type",
-            "is external, and containerRuntime.type is isulad, which knows images by the names of \
-             kubexm's own registry",
-            "leave registry.type out, or take another runtime",
-        );
-    }
 }
 
 fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     check_held_address(spec, cluster);
     check_port(spec, cluster);
     check_local(spec, cluster);
-    let keepalived = matches!(cluster.load_balancer, LoadBalancer::Keepalived { .. });
-    if !keepalived && !cluster.roles.load_balancer.is_empty() {
+    let holds = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
+    if !holds && !cluster.roles.load_balancer.is_empty() {
         tell(
             spec,
             "spec.roleGroups.loadbalancer",
             "names hosts, and highAvailability.type has no use for them",
-            "set highAvailability.type: kubexm-ah or kubexm-an, or leave the role out",
+            &format!(
+                "set highAvailability.type: {}, or leave the role out",
+                holding()
+            ),
         );
     }
     if cluster.kubernetes.kind == KubernetesKind::Binaries {
@@ -146,7 +140,13 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// An address that keepalived or kube-vip brings up.
+/// The types that hold an address on hosts of a role of their own.
+fn holding() -> String {
+    let names: Vec<_> = AddressHolder::ALL.iter().map(|kind| kind.name()).collect();
+    names.join(" or ")
+}
+
+/// An address that a load balancer of kubexm's brings up.
 fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
     if !cluster.load_balancer.holds_address() {
         return;
@@ -183,7 +183,7 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
 fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
     let roles = &cluster.roles;
     let names = match cluster.load_balancer {
-        LoadBalancer::Keepalived { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
+        LoadBalancer::Holder { .. } if !roles.load_balancer.is_empty() => &roles.load_balancer,
         _ => &roles.control_plane,
     };
     names.iter().filter_map(|name| cluster.host(name))
@@ -197,15 +197,16 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
     );
     let proxy_runs_on: Vec<&HostSpec> = match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => return,
-        LoadBalancer::KubeVip => {
+        LoadBalancer::Pods { kind } => {
             if port != API_SERVER {
-                let message = format!("has port {port}, and kube-vip only moves the address");
+                let name = kind.name();
+                let message = format!("has port {port}, and {name} only moves the address");
                 let hint = "set port: 6443, where the API servers themselves listen";
                 tell(spec, path, &message, hint);
             }
             return;
         }
-        LoadBalancer::Keepalived { .. } => holders(cluster).collect(),
+        LoadBalancer::Holder { .. } => holders(cluster).collect(),
         LoadBalancer::Local { .. } => cluster.nodes(),
     };
     for host in proxy_runs_on {
@@ -215,7 +216,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
                 host.name
             );
             let hint = match cluster.load_balancer {
-                LoadBalancer::Keepalived { .. } if port == API_SERVER => {
+                LoadBalancer::Holder { .. } if port == API_SERVER => {
                     "set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that \
                      are no control planes"
                 }
@@ -292,12 +293,14 @@ fn check_pods_of_binaries(spec: &Fields<'_>, cluster: &Cluster) {
             "runs the proxy as a static pod, and kubernetes.type is kubexm",
             "let systemd run it, as it runs all else then",
         ),
-        LoadBalancer::KubeVip => tell(
-            spec,
-            path,
-            "is kube-vip, a static pod with kubeadm's kubeconfigs, and kubernetes.type is kubexm",
-            "set type: kubexm-ah or kubexm-an, which hold an address, too",
-        ),
+        LoadBalancer::Pods { kind } => {
+            let message = format!(
+                "is {}, a static pod with kubeadm's kubeconfigs, and kubernetes.type is kubexm",
+                kind.name()
+            );
+            let hint = format!("set type: {}, which hold an address, too", holding());
+            tell(spec, path, &message, &hint);
+        }
         _ => {}
     }
 }

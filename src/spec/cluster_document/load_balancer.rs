@@ -3,19 +3,41 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 
-use crate::spec::cluster::{Endpoint, HostSpec, LoadBalancer, Proxy, ProxyRun, Roles};
+use crate::spec::cluster::{
+    AddressHolder, ControlPlanePod, Endpoint, HostSpec, LoadBalancer, LocalProxy, ProxyRun, Roles,
+};
 use crate::spec::reader::Fields;
 use crate::spec::yaml::Value;
 
-const TYPES: [&str; 7] = [
-    "none",
-    "external",
-    "kubexm-ah",
-    "kubexm-an",
-    "haproxy",
-    "nginx",
-    "kube-vip",
-];
+/// Every `highAvailability.type`.
+pub(crate) fn type_names() -> Vec<&'static str> {
+    Types::all().names()
+}
+
+/// What may be said of the kinds that there are.
+struct Types {
+    local: Vec<&'static str>,
+    holders: Vec<&'static str>,
+    pods: Vec<&'static str>,
+}
+
+impl Types {
+    fn all() -> Self {
+        Self {
+            local: LocalProxy::ALL.iter().map(|kind| kind.name()).collect(),
+            holders: AddressHolder::ALL.iter().map(|kind| kind.name()).collect(),
+            pods: ControlPlanePod::ALL
+                .iter()
+                .map(|kind| kind.name())
+                .collect(),
+        }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let unmade = ["none", "external"];
+        [&unmade, &self.holders[..], &self.local, &self.pods].concat()
+    }
+}
 
 pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let given = spec.get("controlPlaneEndpoint").is_some();
@@ -27,12 +49,13 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let Some(fields) = spec.section("highAvailability") else {
         return Some(unsaid);
     };
+    let types = Types::all();
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &TYPES, &[]),
+        Some(_) => fields.choice("type", &types.names(), &[]),
         None => Some("none"),
     };
-    let run = read_run(&fields, kind);
-    let virtual_router_id = read_router_id(&fields, kind);
+    let run = read_run(&fields, kind, &types);
+    let virtual_router_id = read_router_id(&fields, kind, &types);
     if kind == Some("external") && !given {
         let path = "spec.controlPlaneEndpoint";
         let hint = "give the address of your load balancer, as in api.example:6443";
@@ -42,32 +65,27 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
             .problem(fields.node(), path, message, Some(hint));
     }
     fields.finish();
-    let keepalived = |proxy| LoadBalancer::Keepalived {
-        proxy,
-        virtual_router_id,
-    };
-    Some(match kind? {
-        "kubexm-ah" => keepalived(Proxy::Haproxy),
-        "kubexm-an" => keepalived(Proxy::Nginx),
-        "haproxy" => LoadBalancer::Local {
-            proxy: Proxy::Haproxy,
-            run,
-        },
-        "nginx" => LoadBalancer::Local {
-            proxy: Proxy::Nginx,
-            run,
-        },
-        "kube-vip" => LoadBalancer::KubeVip,
-        _ => unsaid,
-    })
+    let kind = kind?;
+    if let Some(kind) = LocalProxy::ALL.iter().find(|known| known.name() == kind) {
+        return Some(LoadBalancer::Local { kind: *kind, run });
+    }
+    if let Some(kind) = AddressHolder::ALL.iter().find(|known| known.name() == kind) {
+        return Some(LoadBalancer::Holder {
+            kind: *kind,
+            virtual_router_id,
+        });
+    }
+    let mut pods = ControlPlanePod::ALL.iter();
+    let pod = pods.find(|known| known.name() == kind);
+    Some(pod.map_or(unsaid, |kind| LoadBalancer::Pods { kind: *kind }))
 }
 
-fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
+fn read_run(fields: &Fields<'_>, kind: Option<&str>, types: &Types) -> ProxyRun {
     let Some(node) = fields.get("run") else {
         return ProxyRun::Systemd;
     };
-    if !matches!(kind, None | Some("haproxy" | "nginx")) {
-        let message = "is taken only with type: haproxy or nginx";
+    if kind.is_some_and(|kind| !types.local.contains(&kind)) {
+        let message = format!("is taken only with type: {}", types.local.join(" or "));
         let hint = "leave it out: what runs how is settled for this type";
         let path = fields.path("run");
         fields.reader().problem(node, &path, message, Some(hint));
@@ -78,12 +96,12 @@ fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
     }
 }
 
-fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> {
+fn read_router_id(fields: &Fields<'_>, kind: Option<&str>, types: &Types) -> Option<NonZeroU8> {
     let node = fields.get("virtualRouterID")?;
-    if !matches!(kind, None | Some("kubexm-ah" | "kubexm-an")) {
-        let message = "is taken only with type: kubexm-ah or kubexm-an";
+    if kind.is_some_and(|kind| !types.holders.contains(&kind)) {
+        let message = format!("is taken only with type: {}", types.holders.join(" or "));
         let path = fields.path("virtualRouterID");
-        let hint = "leave it out: it is VRRP's, which keepalived speaks";
+        let hint = "leave it out: it is VRRP's, which those speak";
         fields.reader().problem(node, &path, message, Some(hint));
     }
     let number = fields.number("virtualRouterID", 1, 255)?;

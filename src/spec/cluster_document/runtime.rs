@@ -13,13 +13,10 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
     let kind = match fields.get("type") {
         None => Some(RuntimeKind::Containerd),
         Some(_) => {
-            let names = RuntimeKind::ALL.map(RuntimeKind::name);
+            let kinds = RuntimeKind::ALL.iter().copied();
+            let names: Vec<_> = kinds.clone().map(RuntimeKind::name).collect();
             let chosen = fields.choice("type", &names, &[]);
-            chosen.and_then(|name| {
-                RuntimeKind::ALL
-                    .into_iter()
-                    .find(|kind| kind.name() == name)
-            })
+            chosen.and_then(|name| kinds.clone().find(|kind| kind.name() == name))
         }
     };
     let extra_config = fields.json_object("extraConfig");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use kubexm::bundle::{Blobs, Lock};
 use kubexm::deploy::{self, Inputs};
 use kubexm::plan::RenderedFile;
+use kubexm::spec::cluster::{AddressHolder, ControlPlanePod, LocalProxy, RuntimeKind};
 use kubexm::spec::{Cluster, Version, parse_cluster};
 
 use crate::example::InMemory;
@@ -20,26 +21,29 @@ use programs::Programs;
 
 const KINDS: [&str; 2] = ["kubeadm", "kubexm"];
 const ETCDS: [&str; 3] = ["kubeadm", "kubexm", "external"];
-const RUNTIMES: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
-const BALANCERS: [&str; 9] = [
-    "none",
-    "haproxy",
-    "haproxy, run: static-pod",
-    "nginx",
-    "nginx, run: static-pod",
-    "kube-vip",
-    "kubexm-ah",
-    "kubexm-an",
-    "external",
-];
+
+/// Every `highAvailability`, as cluster files write it.
+fn balancers() -> Vec<String> {
+    let mut all = vec!["none".to_owned(), "external".to_owned()];
+    for kind in LocalProxy::ALL.iter().map(|kind| kind.name()) {
+        all.extend([kind.to_owned(), format!("{kind}, run: static-pod")]);
+    }
+    all.extend(AddressHolder::ALL.iter().map(|kind| kind.name().to_owned()));
+    all.extend(
+        ControlPlanePod::ALL
+            .iter()
+            .map(|kind| kind.name().to_owned()),
+    );
+    all
+}
 
 /// One cluster of the product.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Combination {
     kind: &'static str,
     etcd: &'static str,
     runtime: &'static str,
-    balancer: &'static str,
+    balancer: String,
     control_planes: usize,
 }
 
@@ -48,14 +52,14 @@ impl Combination {
         let mut all = Vec::new();
         for kind in KINDS {
             for etcd in ETCDS {
-                for runtime in RUNTIMES {
-                    for balancer in BALANCERS {
+                for runtime in RuntimeKind::ALL.iter().map(|kind| kind.name()) {
+                    for balancer in balancers() {
                         for control_planes in [1, 3] {
                             all.push(Self {
                                 kind,
                                 etcd,
                                 runtime,
-                                balancer,
+                                balancer: balancer.clone(),
                                 control_planes,
                             });
                         }
@@ -68,24 +72,27 @@ impl Combination {
 
     /// The words of the refusal, by what README says goes with what; `None` where it goes.
     fn why_not(&self) -> Option<&'static str> {
-        match self {
-            Self {
-                kind: "kubexm",
-                etcd: "kubeadm",
-                ..
-            } => Some("there is no kubeadm to make that etcd"),
-            Self {
-                balancer: "none",
-                control_planes: 3,
-                ..
-            } => Some("several control planes need one address"),
-            Self {
-                kind: "kubexm",
-                balancer: "kube-vip" | "haproxy, run: static-pod" | "nginx, run: static-pod",
-                ..
-            } => Some("static pod"),
-            _ => None,
+        let of_units = self.kind == "kubexm";
+        if of_units && self.etcd == "kubeadm" {
+            return Some("there is no kubeadm to make that etcd");
         }
+        if self.balancer == "none" && self.control_planes > 1 {
+            return Some("several control planes need one address");
+        }
+        let pods = self.moves_address() || self.balancer.ends_with("static-pod");
+        (of_units && pods).then_some("static pod")
+    }
+
+    fn holds_address(&self) -> bool {
+        AddressHolder::ALL
+            .iter()
+            .any(|kind| kind.name() == self.balancer)
+    }
+
+    fn moves_address(&self) -> bool {
+        ControlPlanePod::ALL
+            .iter()
+            .any(|kind| kind.name() == self.balancer)
     }
 
     fn yaml(&self, version: &Version, folder: &Path) -> String {
@@ -95,12 +102,14 @@ impl Combination {
         let hosts: String = (1..=4)
             .map(|n| format!("    - {{name: node{n}, address: 192.0.2.1{n}}}\n"))
             .collect();
-        let endpoint = match self.balancer {
-            "external" | "kubexm-ah" | "kubexm-an" => {
+        let endpoint = match self.balancer == "external" || self.holds_address() {
+            true => {
                 "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 7443}\n"
             }
-            "kube-vip" => "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10}\n",
-            _ => "",
+            false if self.moves_address() => {
+                "  controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10}\n"
+            }
+            false => "",
         };
         let file = |name: &str| folder.join(name).display().to_string();
         let external = match self.etcd {

@@ -229,6 +229,22 @@ const ISULAD: &str = "hosts default-runtime group graph state log-level log-driv
     cdi-spec-dirs enable-cdi";
 
 #[test]
+fn what_a_runtime_cannot_do_is_told_before_anything_is_planned() {
+    let refused = |kind: &str, registry: &str| {
+        let text = spec::schema::TEMPLATE
+            .replace("    type: containerd", &format!("    type: {kind}"))
+            .replace("    registry: [node1]\n", "")
+            .replace("    port: 5000\n", registry);
+        deploy::admit(&spec::parse_cluster("cluster.yaml", &text).unwrap())
+    };
+    let external = "    {type: external, address: harbor.example}\n";
+    let told = refused("isulad", external).unwrap_err().to_string();
+    assert!(told.contains("leave registry.type out"), "{told}");
+    refused("isulad", "    port: 5000\n").unwrap();
+    refused("cri-o", external).unwrap();
+}
+
+#[test]
 fn isulad_reads_what_it_knows_and_its_nodes_hold_every_image() {
     let (_, files) = render(&cluster("isulad", "{}"));
     let daemon: Value = serde_json::from_str(&files["/etc/isulad/daemon.json"]).unwrap();

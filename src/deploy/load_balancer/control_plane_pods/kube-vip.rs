@@ -10,11 +10,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::static_pod::{MANIFESTS, SHOW, SOURCES};
-use super::{Balancer, Image, address, proxy, required};
+use askama::Template;
+
+use crate::deploy::load_balancer::static_pod::{MANIFESTS, SHOW, SOURCES};
+use crate::deploy::load_balancer::{Balancer, Image, address, proxy, required};
 use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
 use crate::plan::{StepError, Task, TaskId};
-use crate::render::{self, load_balancer as template};
+use crate::render::{self, filters};
 use crate::spec::cluster::{Cluster, HostSpec};
 use crate::spec::{HostName, HostPath, Version};
 use crate::steps::{Content, Produce, WaitFor, WriteFile};
@@ -40,6 +42,8 @@ $KUBECTL get --raw /readyz --request-timeout=5s >/dev/null 2>&1 ||
 
 /// kube-vip, by ARP.
 pub(super) struct KubeVip;
+
+pub(super) const KIND: KubeVip = KubeVip;
 
 impl Balancer for KubeVip {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
@@ -116,7 +120,7 @@ fn pod(
     let image = required(inputs, &IMAGE)?.to_string();
     let hosts = hosts_file()?.to_string();
     let text = move |interface: String| {
-        let pod = template::KubeVip {
+        let pod = Pod {
             image: image.clone(),
             address: address.to_string(),
             prefix: address::bits(address),
@@ -146,4 +150,24 @@ fn hosts_file() -> Result<HostPath, DeployError> {
 fn address_of(cluster: &Cluster) -> Result<IpAddr, DeployError> {
     let address = cluster.control_plane_endpoint.ip();
     address.ok_or(DeployError::Unsupported("an endpoint without an address"))
+}
+
+/// Static pod of kube-vip.
+#[derive(Template)]
+#[template(path = "load-balancer/kube-vip.yaml")]
+struct Pod {
+    /// Its image.
+    image: String,
+    /// The address to hold.
+    address: String,
+    /// Bits of the address's network: all of them.
+    prefix: u8,
+    /// The API servers' port.
+    port: u16,
+    /// The interface that the address comes up on.
+    interface: String,
+    /// The administrator's kubeconfig on the host.
+    kubeconfig: String,
+    /// Its own hosts file.
+    hosts: String,
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use askama::Template;
+
 use crate::bundle::lock::LockedFile;
+use crate::deploy::runtime::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, id, images, members, registry};
 use crate::plan::Task;
-use crate::render::{self, crio, merge};
+use crate::render::{self, filters, merge};
 use crate::spec::HostPath;
 use crate::spec::cluster::{self, HostSpec};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
@@ -50,6 +52,8 @@ systemctl reset-failed 'crio-*.scope' 2>/dev/null || :
 
 /// CRI-O with crun.
 pub(super) struct CriO;
+
+pub(super) const KIND: CriO = CriO;
 
 impl Runtime for CriO {
     fn components(&self) -> &'static [&'static str] {
@@ -99,7 +103,7 @@ impl Runtime for CriO {
             restart_for.push(path.clone());
             task = task.step(WriteFile::new(path, text));
         }
-        let service = crio::Service {
+        let service = Service {
             binary: format!("{BIN}/crio"),
             reachable: cri::reachable(inputs),
         };
@@ -140,7 +144,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     let endpoints = registry::endpoints(inputs).into_iter();
     let text = render::text(
         "CRI-O logins",
-        &crio::Logins {
+        &Logins {
             registries: endpoints.collect(),
             login: login.to_owned(),
         },
@@ -165,7 +169,7 @@ fn files(
     has_logins: bool,
 ) -> Result<[(&'static str, String); 3], DeployError> {
     let what = "CRI-O configuration";
-    let config = crio::Config {
+    let config = Config {
         root: data_dir.to_owned(),
         socket: SOCKET.trim_start_matches("unix://").to_owned(),
         pinns: format!("{BIN}/pinns"),
@@ -181,23 +185,99 @@ fn files(
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::toml(what, render::text(what, &config)?, settings)?;
     let mirrors = registry::mirrors(inputs).into_iter();
-    let moved: Vec<crio::Moved> = mirrors
+    let moved: Vec<Moved> = mirrors
         .filter_map(|mirror| {
             let mut locations = mirror.locations();
-            Some(crio::Moved {
+            Some(Moved {
                 prefix: mirror.source?,
                 location: locations.pop()?,
                 before: locations,
             })
         })
         .collect();
-    let policy = crio::Policy {
+    let policy = Policy {
         registries: moved.iter().map(|moved| moved.prefix.clone()).collect(),
     };
-    let registries = crio::Registries { registries: moved };
+    let registries = Registries { registries: moved };
     Ok([
         (CONFIG, config),
         (POLICY, render::text("CRI-O policy", &policy)?),
         (REGISTRIES, render::text("CRI-O registries", &registries)?),
     ])
+}
+
+/// `/etc/crio/crio.conf.d/10-kubexm.conf`.
+#[derive(Template)]
+#[template(path = "crio/10-kubexm.conf", escape = "none")]
+struct Config {
+    /// Where images and containers are.
+    root: String,
+    /// Path of the CRI socket.
+    socket: String,
+    /// The program that makes namespaces.
+    pinns: String,
+    /// The OCI runtime.
+    crun: String,
+    /// Another one, for those who ask for it.
+    runc: String,
+    /// What watches over a container.
+    conmon: String,
+    /// kubeadm's pause image.
+    sandbox_image: String,
+    /// Images that the kubelet's garbage collection spares.
+    pinned_images: Vec<String>,
+    /// Which images may run.
+    policy: String,
+    /// Folder of CNI plugins.
+    cni_bin: String,
+    /// File of logins.
+    logins: Option<String>,
+}
+
+/// `/etc/systemd/system/crio.service`.
+#[derive(Template)]
+#[template(path = "crio/crio.service")]
+struct Service {
+    /// The program.
+    binary: String,
+    /// What it reaches without a proxy, by commas.
+    reachable: String,
+}
+
+/// `/etc/containers/registries.conf.d/10-kubexm.conf`.
+#[derive(Template)]
+#[template(path = "crio/registries.conf", escape = "none")]
+struct Registries {
+    /// Registries that the bundle has images of.
+    registries: Vec<Moved>,
+}
+
+/// `/etc/crio/logins.json`.
+#[derive(Template)]
+#[template(path = "crio/logins.json", escape = "none")]
+struct Logins {
+    /// The registries.
+    registries: Vec<String>,
+    /// User and password, in base64. Secret.
+    login: String,
+}
+
+/// A registry whose images are somewhere else.
+struct Moved {
+    /// How images' names begin.
+    prefix: String,
+    /// What stands there instead.
+    location: String,
+    /// What is asked before that.
+    before: Vec<String>,
+}
+
+/// `/etc/crio/policy.json`: images of these registries alone may be pulled. What they must be is
+/// known from the bundle's digests, over the local registry's TLS
+/// (<https://github.com/containers/image/blob/main/docs/containers-policy.json.5.md>).
+#[derive(Template)]
+#[template(path = "crio/policy.json", escape = "none")]
+struct Policy {
+    /// The registries.
+    registries: Vec<String>,
 }

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
+use askama::Template;
+
+use crate::deploy::runtime::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{DeployError, Inputs, id};
 use crate::plan::Task;
-use crate::render::{self, isulad, merge};
+use crate::render::{self, filters, merge};
 use crate::spec::HostPath;
-use crate::spec::cluster::{self, HostSpec};
+use crate::spec::cluster::{self, Cluster, HostSpec};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
 
 const CONFIG: &str = "/etc/isulad/daemon.json";
@@ -50,6 +52,8 @@ done
 /// iSulad.
 pub(super) struct Isulad;
 
+pub(super) const KIND: Isulad = Isulad;
+
 impl Runtime for Isulad {
     fn components(&self) -> &'static [&'static str] {
         &["cni-plugins", "crictl"]
@@ -67,12 +71,19 @@ impl Runtime for Isulad {
         setting(settings, &["graph"], "/var/lib/isulad")
     }
 
+    fn refuses(&self, cluster: &Cluster) -> Option<&'static str> {
+        let refusal = "containerRuntime.type is isulad, which knows images by the names of kubexm's own \
+                       registry, and registry.type is external: leave registry.type out, or take another \
+                       runtime";
+        cluster.registry.external.as_ref().map(|_| refusal)
+    }
+
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let what = "iSulad configuration";
         let data_dir = self.data_dir(&inputs.cluster.runtime);
         let payloads = cri::payloads(inputs, host)?;
         let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
-        let daemon = isulad::Daemon {
+        let daemon = Daemon {
             graph: data_dir.to_owned(),
             socket: SOCKET.to_owned(),
             sandbox_image: cri::sandbox_image(inputs),
@@ -80,7 +91,7 @@ impl Runtime for Isulad {
         };
         let settings = &inputs.cluster.runtime.extra_config;
         let config = merge::json(what, render::text(what, &daemon)?, settings)?;
-        let service = isulad::Service {
+        let service = Service {
             reachable: cri::reachable(inputs),
         };
         let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
@@ -127,4 +138,27 @@ impl Runtime for Isulad {
     fn holds(&self) -> Holds {
         Holds::Everything
     }
+}
+
+/// `/etc/isulad/daemon.json`, by the fields of
+/// <https://gitee.com/openeuler/lcr/blob/master/src/json/schema/isulad-daemon-configs.json>.
+#[derive(Template)]
+#[template(path = "isulad/daemon.json", escape = "none")]
+struct Daemon {
+    /// Where images and containers are.
+    graph: String,
+    /// The CRI socket's address.
+    socket: String,
+    /// kubeadm's pause image.
+    sandbox_image: String,
+    /// Folder of CNI plugins.
+    cni_bin: String,
+}
+
+/// `/etc/systemd/system/isulad.service`.
+#[derive(Template)]
+#[template(path = "isulad/isulad.service")]
+struct Service {
+    /// What it reaches without a proxy, by commas.
+    reachable: String,
 }

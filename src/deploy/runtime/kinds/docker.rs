@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use askama::Template;
+
+use crate::deploy::runtime::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, id, members};
 use crate::plan::Task;
-use crate::render::{self, docker, merge};
+use crate::render::{self, filters, merge};
 use crate::spec::cluster::{self, HostSpec};
 use crate::spec::{HostPath, Version};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
@@ -36,6 +38,8 @@ const FOLDERS: [&str; 8] = [
 
 /// Docker Engine with cri-dockerd.
 pub(super) struct Docker;
+
+pub(super) const KIND: Docker = Docker;
 
 impl Runtime for Docker {
     fn components(&self) -> &'static [&'static str] {
@@ -106,12 +110,12 @@ fn start_engine(
     mut files: Vec<HostPath>,
 ) -> Result<Task, DeployError> {
     let what = "Docker configuration";
-    let daemon = docker::Daemon {
+    let daemon = Daemon {
         data_root: data_dir.to_owned(),
     };
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::json(what, render::text(what, &daemon)?, settings)?;
-    let service = docker::Service {
+    let service = Service {
         binary: format!("{BIN}/dockerd"),
         config: CONFIG.to_owned(),
     };
@@ -132,7 +136,7 @@ fn start_cri(
     inputs: &Inputs<'_>,
     mut files: Vec<HostPath>,
 ) -> Result<Task, DeployError> {
-    let service = docker::CriDockerd {
+    let service = CriDockerd {
         binary: format!("{BIN}/cri-dockerd"),
         socket: CRI_SOCKET.to_owned(),
         docker_socket: DOCKER_SOCKET.to_owned(),
@@ -153,4 +157,42 @@ fn start_cri(
             start: true,
         })
         .step(cri::answers("cri-dockerd", CRI_UNIT)))
+}
+
+/// `/etc/docker/daemon.json`: pods get their network from CNI, so Docker makes no bridge and no rules;
+/// logs are kept as the kubelet keeps those of other runtimes; no group gets the rights of root by
+/// Docker's socket (<https://docs.docker.com/reference/cli/dockerd/#daemon-configuration-file>).
+#[derive(Template)]
+#[template(path = "docker/daemon.json", escape = "none")]
+struct Daemon {
+    /// Where images and containers are.
+    data_root: String,
+}
+
+/// `/etc/systemd/system/docker.service`.
+#[derive(Template)]
+#[template(path = "docker/docker.service")]
+struct Service {
+    /// dockerd.
+    binary: String,
+    /// Its configuration file.
+    config: String,
+}
+
+/// `/etc/systemd/system/cri-dockerd.service`.
+#[derive(Template)]
+#[template(path = "docker/cri-dockerd.service")]
+struct CriDockerd {
+    /// cri-dockerd.
+    binary: String,
+    /// Address of the CRI socket that it makes.
+    socket: String,
+    /// Address of Docker's socket.
+    docker_socket: String,
+    /// Where it keeps what it knows of pods.
+    root: String,
+    /// kubeadm's pause image.
+    sandbox_image: String,
+    /// Folder of CNI plugins.
+    cni_bin: String,
 }

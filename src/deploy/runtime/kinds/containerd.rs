@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{ImageScripts, Runtime, cri, setting};
+use askama::Template;
+
+use crate::deploy::runtime::{ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, binary, id, members};
 use crate::plan::Task;
-use crate::render::{self, containerd, merge};
+use crate::render::{self, filters, merge};
 use crate::spec::HostPath;
 use crate::spec::cluster::{self, HostSpec};
 use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
@@ -18,6 +20,8 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// containerd with runc.
 pub(super) struct Containerd;
+
+pub(super) const KIND: Containerd = Containerd;
 
 /// Ends with 0 where every image is there and pinned against the kubelet's garbage collection
 /// (<https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md>).
@@ -78,7 +82,7 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     payloads.extend(cri::payloads(inputs, host)?);
     let config = HostPath::parse(CONFIG)?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let service = containerd::Service {
+    let service = Service {
         binary: format!("{BIN}/containerd"),
         config: CONFIG.to_owned(),
     };
@@ -120,14 +124,14 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
     let pause = cri::sandbox_image(inputs);
     let (runc, registry_config_dir) = (RUNC.to_owned(), CERTS_D.to_owned());
     let text = if inputs.file("containerd", &host.name)?.version.major() >= 2 {
-        let config = containerd::ConfigV3 {
+        let config = ConfigV3 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
         };
         render::text("containerd configuration", &config)?
     } else {
-        let config = containerd::ConfigV2 {
+        let config = ConfigV2 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
@@ -139,4 +143,38 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
         text,
         &inputs.cluster.runtime.extra_config,
     )?)
+}
+
+/// `/etc/containerd/config.toml` for containerd 2.
+#[derive(Template)]
+#[template(path = "containerd/config-v3.toml")]
+struct ConfigV3 {
+    /// kubeadm's pause image.
+    sandbox_image: String,
+    /// `/etc/containerd/certs.d`.
+    registry_config_dir: String,
+    /// runc.
+    runc: String,
+}
+
+/// `/etc/containerd/config.toml` for containerd 1.7.
+#[derive(Template)]
+#[template(path = "containerd/config-v2.toml")]
+struct ConfigV2 {
+    /// kubeadm's pause image.
+    sandbox_image: String,
+    /// `/etc/containerd/certs.d`.
+    registry_config_dir: String,
+    /// runc.
+    runc: String,
+}
+
+/// `/etc/systemd/system/containerd.service`.
+#[derive(Template)]
+#[template(path = "containerd/containerd.service")]
+struct Service {
+    /// The program.
+    binary: String,
+    /// Its configuration file.
+    config: String,
 }

@@ -1,0 +1,71 @@
+//! HAProxy: asks each API server how it is, by the cluster's CA.
+
+use askama::Template;
+
+use crate::bundle::lock::PackageFormat;
+use crate::deploy::load_balancer::proxy::{Proxy, Setting};
+use crate::deploy::load_balancer::{Image, proxy};
+use crate::render::load_balancer::Server;
+use crate::render::{self, RenderError};
+use crate::spec::cluster::Cluster;
+
+pub(in crate::deploy::load_balancer) struct Haproxy;
+
+pub(in crate::deploy::load_balancer) const KIND: Haproxy = Haproxy;
+
+impl Proxy for Haproxy {
+    fn name(&self) -> &'static str {
+        "haproxy"
+    }
+
+    fn packages(&self, _: PackageFormat) -> Vec<&'static str> {
+        vec!["haproxy"]
+    }
+
+    fn image(&self) -> Image {
+        Image {
+            component: "haproxy",
+            repository: "library/haproxy",
+        }
+    }
+
+    fn config_file(&self) -> String {
+        format!("{}/haproxy.cfg", self.folder())
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        vec!["-W".to_owned(), "-f".to_owned(), self.config_file()]
+    }
+
+    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError> {
+        let config = Config {
+            bind: setting.bind.clone(),
+            ca: setting.ca.clone(),
+            servers: proxy::servers(cluster),
+            health: setting.health(),
+        };
+        render::text("haproxy configuration", &config)
+    }
+
+    fn reload_signal(&self) -> &'static str {
+        "USR2"
+    }
+
+    fn asks_servers(&self) -> bool {
+        true
+    }
+}
+
+/// haproxy's configuration.
+#[derive(Template)]
+#[template(path = "load-balancer/haproxy.cfg")]
+struct Config {
+    /// `address:port` that it listens on.
+    bind: String,
+    /// File of the CA that signed the API servers' certificates.
+    ca: String,
+    /// The API servers.
+    servers: Vec<Server>,
+    /// `address:port` of its health check, where somebody asks.
+    health: Option<String>,
+}

@@ -1,0 +1,74 @@
+//! nginx with its stream module: passes over API servers that refuse a connection.
+
+use askama::Template;
+
+use crate::bundle::lock::PackageFormat;
+use crate::deploy::load_balancer::proxy::{Proxy, Setting};
+use crate::deploy::load_balancer::{Image, proxy};
+use crate::render::load_balancer::Server;
+use crate::render::{self, RenderError};
+use crate::spec::cluster::Cluster;
+
+pub(in crate::deploy::load_balancer) struct Nginx;
+
+pub(in crate::deploy::load_balancer) const KIND: Nginx = Nginx;
+
+impl Proxy for Nginx {
+    fn name(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn packages(&self, format: PackageFormat) -> Vec<&'static str> {
+        match format {
+            PackageFormat::Deb => vec!["nginx", "libnginx-mod-stream"],
+            PackageFormat::Rpm => vec!["nginx", "nginx-mod-stream"],
+        }
+    }
+
+    fn image(&self) -> Image {
+        Image {
+            component: "nginx",
+            repository: "library/nginx",
+        }
+    }
+
+    fn config_file(&self) -> String {
+        format!("{}/nginx.conf", self.folder())
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        vec!["-c".to_owned(), self.config_file()]
+    }
+
+    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError> {
+        let config = Config {
+            run: setting.run.clone(),
+            bind: setting.bind.clone(),
+            servers: proxy::servers(cluster),
+            health: setting.health(),
+        };
+        render::text("nginx configuration", &config)
+    }
+
+    fn reload_signal(&self) -> &'static str {
+        "HUP"
+    }
+
+    fn asks_servers(&self) -> bool {
+        false
+    }
+}
+
+/// nginx's configuration.
+#[derive(Template)]
+#[template(path = "load-balancer/nginx.conf")]
+struct Config {
+    /// Folder that it may write to.
+    run: String,
+    /// `address:port` that it listens on.
+    bind: String,
+    /// The API servers.
+    servers: Vec<Server>,
+    /// `address:port` of its health check, where somebody asks.
+    health: Option<String>,
+}
