@@ -41,7 +41,7 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
         .filter(|digest| take(digest))
         .collect();
     if !small.is_empty() {
-        let entries = small.into_iter().map(|blob| Entry { blob, opened: None });
+        let entries = small.into_iter().map(Entry::kept);
         groups.push(Group {
             pieces: 1,
             entries: entries.collect(),
@@ -67,6 +67,8 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
         entries: vec![Entry {
             blob,
             opened: openings.get(&blob).cloned(),
+            // What was opened here is an archive of somebody's programs.
+            filtered: openings.contains_key(&blob),
         }],
     });
     groups.extend(alone);
@@ -146,6 +148,7 @@ fn side_by_side(members: Vec<Soft>, openings: &Openings) -> Vec<Group> {
             .map(|soft| Entry {
                 blob: soft.blob,
                 opened: openings.get(&soft.blob).cloned(),
+                filtered: true,
             })
             .collect(),
     };

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use flate2::read::MultiGzDecoder;
 
+use super::filtered;
 use super::group::GroupReader;
 use super::pieces::Stored;
 use super::read::Placed;
@@ -129,6 +130,7 @@ fn count(group: &Placed, wanted: &BTreeSet<Digest>) -> usize {
 
 /// Shows what is inside a blob, and checks the rest of it.
 fn show(stored: &Stored, content: impl Read, look: &Look<'_>) -> io::Result<()> {
+    let content = filtered::unpacked(content, stored);
     let mut content = Verified::new(content, stored.stored_digest(), stored.stored_size());
     let mut limited = (&mut content).take(stored.stored_size());
     let mut start = Vec::new();

@@ -13,6 +13,7 @@ mod arrange;
 pub mod difference;
 pub mod export;
 pub mod extract;
+mod filtered;
 mod frames;
 mod group;
 pub mod head;

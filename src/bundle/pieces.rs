@@ -21,6 +21,8 @@ pub struct Stored {
     pub size: u64,
     /// Set where its content lies there instead.
     pub opened: Option<Opened>,
+    /// Whether programs in it lie there as what compresses better.
+    pub filtered: bool,
 }
 
 impl Stored {
@@ -29,7 +31,7 @@ impl Stored {
         self.opened.as_ref().map_or(self.size, |opened| opened.size)
     }
 
-    /// SHA-256 of the bytes that lie in the file.
+    /// SHA-256 of the bytes that lie in the file, before any filter.
     pub fn stored_digest(&self) -> Digest {
         self.opened
             .as_ref()
@@ -58,6 +60,7 @@ impl Layout {
                 blob: entry.blob,
                 size: size_of(&entry.blob)?,
                 opened: entry.opened.clone(),
+                filtered: entry.filtered,
             })
         });
         Some(Self {
@@ -111,10 +114,13 @@ impl Layout {
     /// A blob that lies there whole and as it came has its name in the image layout, so that every
     /// tool finds it.
     fn name(&self, stored: &Stored, number: u32) -> String {
-        match (&stored.opened, self.pieces) {
-            (None, 1) => blob_path(&stored.blob),
-            (None, _) => format!("pieces/{}/{number:04}", stored.blob.hex()),
-            (Some(_), _) => format!("opened/{}/{number:04}", stored.blob.hex()),
+        let hex = stored.blob.hex();
+        match (&stored.opened, stored.filtered, self.pieces) {
+            (None, false, 1) => blob_path(&stored.blob),
+            (None, false, _) => format!("pieces/{hex}/{number:04}"),
+            (None, true, _) => format!("filtered/{hex}/{number:04}"),
+            (Some(_), false, _) => format!("opened/{hex}/{number:04}"),
+            (Some(_), true, _) => format!("opened-filtered/{hex}/{number:04}"),
         }
     }
 }
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn pieces_take_turns_and_add_up() {
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
-        let entry = |blob| Entry { blob, opened: None };
+        let entry = Entry::kept;
         let group = Group {
             pieces: 4,
             entries: vec![entry(a), entry(b)],

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
+use super::filtered::{self, Maybe};
 use super::frames::{self, FOOTER, Frame};
 use super::group::{self, EntryReader, GroupReader, Place};
 use super::head::{self, BadHead, Head};
@@ -194,15 +195,16 @@ impl Bundle {
         GroupReader::open(&self.medium, group.place, Arc::clone(&group.layout))
     }
 
-    /// What lies in the file for a blob, and how the blob is made of it.
-    fn stored(&self, digest: &Digest) -> io::Result<(EntryReader, &Stored)> {
+    /// What lies in the file for a blob, filters undone, and how the blob is made of it.
+    fn stored(&self, digest: &Digest) -> io::Result<(Maybe<EntryReader>, &Stored)> {
         let (group, entry) = self
             .places
             .get(digest)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not in the bundle"))?;
         let group = &self.groups[*group];
         let reader = EntryReader::new(self.read_group(group)?, *entry);
-        Ok((reader, &group.layout.entries()[*entry]))
+        let stored = &group.layout.entries()[*entry];
+        Ok((filtered::unpacked(reader, stored), stored))
     }
 
     fn open_blob(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {

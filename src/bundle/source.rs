@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Read};
 
 use flate2::bufread::GzDecoder;
 
+use super::filtered::{self, Maybe};
 use super::opening::Watched;
 use super::pieces::{Layout, Piece, Stored};
 use super::write::{TAR_BLOCK, entry_header};
@@ -15,7 +16,7 @@ use crate::spec::{Digest, DigestReader};
 /// was read; an error that says so is a [`BundleError`] inside.
 pub struct GroupSource<'a> {
     layout: &'a Layout,
-    sources: Vec<Option<Source<'a>>>,
+    sources: Vec<Option<Maybe<Source<'a>>>>,
     blobs: &'a dyn Blobs,
     /// What a person calls a blob.
     label: &'a dyn Fn(&Digest) -> String,
@@ -34,6 +35,16 @@ enum Source<'a> {
     /// Content that is held opened up where it comes from, and compares itself.
     Held(Watched<'a, Box<dyn Read + Send>>),
     Opened(Box<DigestReader<GzDecoder<BufReader<Raw<'a>>>>>),
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kept(raw) => raw.read(buffer),
+            Self::Held(content) => content.read(buffer),
+            Self::Opened(plain) => plain.read(buffer),
+        }
+    }
 }
 
 impl<'a> GroupSource<'a> {
@@ -57,18 +68,22 @@ impl<'a> GroupSource<'a> {
             if let Some(opened) = &stored.opened
                 && let Some(held) = blobs.open_held(&stored.blob, opened)?
             {
-                return Ok(Some(Source::Held(watched(held))));
+                return Ok(Source::Held(watched(held)));
             }
             let watched = watched(blobs.open(&stored.blob)?);
             // One byte more, to see that it is longer than it should be.
             let raw = DigestReader::new(watched.take(stored.size + 1));
-            Ok(Some(match &stored.opened {
+            Ok(match &stored.opened {
                 None => Source::Kept(raw),
                 Some(_) => {
                     let plain = GzDecoder::new(BufReader::with_capacity(1 << 17, raw));
                     Source::Opened(Box::new(DigestReader::new(plain)))
                 }
-            }))
+            })
+        };
+        let open = |stored: &Stored| {
+            let source = open(stored)?;
+            Ok(Some(filtered::packed(source, stored)))
         };
         let sources = layout.entries().iter().map(open);
         Ok(Self {
@@ -91,7 +106,7 @@ impl<'a> GroupSource<'a> {
         let [stored] = self.layout.entries() else {
             return Ok(false);
         };
-        if stored.opened.is_some() {
+        if stored.opened.is_some() || stored.filtered {
             return Ok(false);
         }
         let mut start = Vec::new();
@@ -128,9 +143,7 @@ impl<'a> GroupSource<'a> {
         let limit = self.left.min(buffer.len() as u64) as usize;
         let buffer = &mut buffer[..limit];
         let read = match &mut self.sources[entry] {
-            Some(Source::Kept(raw)) => raw.read(buffer),
-            Some(Source::Held(content)) => content.read(buffer),
-            Some(Source::Opened(plain)) => plain.read(buffer),
+            Some(source) => source.read(buffer),
             None => Ok(0),
         };
         match read {
@@ -150,7 +163,7 @@ impl<'a> GroupSource<'a> {
     /// Reads a blob to its end and compares.
     fn end(&mut self, entry: usize) -> io::Result<()> {
         let stored = &self.layout.entries()[entry];
-        let (mut raw, content) = match self.sources[entry].take() {
+        let (mut raw, content) = match self.sources[entry].take().map(Maybe::into_inner) {
             None => return Ok(()),
             Some(Source::Kept(raw)) => (raw, None),
             Some(Source::Held(mut content)) => {

@@ -6,7 +6,8 @@
 //! come all first pieces, then all second ones, and so on: programs of one family then run side by
 //! side, what they share is close together, and a small window finds it.
 //!
-//! A gzip stream that can be made again bit for bit may lie there as its content.
+//! A gzip stream that can be made again bit for bit may lie there as its content, and programs as what
+//! compresses better ([`elf_filter`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,7 @@ pub type Openings = BTreeMap<Digest, Opened>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Storage {
-    /// Format of this document; this program writes and reads 1.
+    /// Format of this document; this program writes 2, and reads 1, which knows nothing filtered, as well.
     pub storage_version: u32,
     /// Groups in the order in which they lie in the file.
     pub groups: Vec<Group>,
@@ -74,6 +75,20 @@ pub struct Entry {
     /// Set where not the blob lies there but what is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<Opened>,
+    /// Set where programs in it lie there as what compresses better; no byte more or less.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filtered: bool,
+}
+
+impl Entry {
+    /// A blob as it came.
+    pub fn kept(blob: Digest) -> Self {
+        Self {
+            blob,
+            opened: None,
+            filtered: false,
+        }
+    }
 }
 
 /// The content of a gzip stream, and how the stream is made of it.
@@ -139,13 +154,13 @@ fn is_one(pieces: &u32) -> bool {
 
 impl Storage {
     /// The one format this program writes.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Every blob as it came and for itself, in the order of digests.
     pub fn plain(lock: &Lock) -> Self {
         let alone = |blob| Group {
             pieces: 1,
-            entries: vec![Entry { blob, opened: None }],
+            entries: vec![Entry::kept(blob)],
         };
         Self {
             storage_version: Self::VERSION,
@@ -182,10 +197,10 @@ impl Storage {
     pub fn read(text: &[u8], lock: &Lock) -> Result<Self, String> {
         let storage: Self = serde_json::from_slice(text)
             .map_err(|error| format!("its list of places cannot be read: {error}"))?;
-        if storage.storage_version != Self::VERSION {
+        if !(1..=Self::VERSION).contains(&storage.storage_version) {
             let (got, own) = (storage.storage_version, Self::VERSION);
             return Err(format!(
-                "its list of places has format {got}; this kubexm reads {own}: use a newer one"
+                "its list of places has format {got}; this kubexm reads up to {own}: use a newer one"
             ));
         }
         storage.check(lock)?;

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use gzip_exact::GzipWriter;
 
+use super::filtered::Back;
 use super::group::GroupReader;
 use super::pieces::{Layout, Stored};
 use super::read::Placed;
@@ -167,6 +168,7 @@ fn distribute(
 
 /// A blob on its way out.
 struct Making {
+    back: Back,
     /// Set where it is made of its content.
     writer: Option<GzipWriter>,
     hash: DigestWriter<io::Sink>,
@@ -176,6 +178,7 @@ impl Making {
     fn of(stored: &Stored, threads: NonZeroUsize) -> Self {
         let opened = stored.opened.as_ref();
         Self {
+            back: Back::new(stored),
             writer: opened.map(|opened| opened.recipe.writer_on(threads)),
             hash: DigestWriter::new(io::sink()),
         }
@@ -183,6 +186,7 @@ impl Making {
 
     /// What the next bytes, or the last ones, become.
     fn step(&mut self, bytes: Vec<u8>, last: bool) -> io::Result<Vec<u8>> {
+        let bytes = self.back.step(bytes, last);
         let made = match self.writer.take() {
             None => bytes,
             Some(mut writer) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 
+use super::filtered::Back;
 use super::group::{decoder, zeros};
 use super::pieces::Stored;
 use super::read::Placed;
@@ -15,6 +16,8 @@ use crate::spec::{Digest, DigestWriter};
 
 /// Groups that are read at once at most: each takes a window of memory.
 const MOST_THREADS: usize = 4;
+/// Bytes that are hashed at a time.
+const STEP: u64 = 1 << 17;
 
 impl Bundle {
     /// Reads all that is stored and compares its digests, on up to `threads` threads. Of what is held
@@ -116,25 +119,26 @@ impl Bundle {
     fn verify_group(&self, group: &Placed, transfer: &Transfer) -> Vec<(Digest, io::Error)> {
         let entries = group.layout.entries();
         let mut bad = Vec::new();
-        let new = |_| Some(DigestWriter::new(io::sink()));
+        let new = |stored| Some((Back::new(stored), DigestWriter::new(io::sink())));
         let mut hashes: Vec<_> = entries.iter().map(new).collect();
         let mut read = || -> io::Result<()> {
             let mut reader = self.read_group(group)?;
-            let mut buffer = vec![0; 1 << 17];
             while let Some(piece) = reader.next()? {
                 let hash = &mut hashes[piece.entry];
                 let mut left = piece.size;
                 while left > 0
-                    && let Some(hash) = hash
+                    && let Some((back, hash)) = hash
                 {
-                    let count = reader.read(&mut buffer)?;
-                    hash.write_all(&buffer[..count])?;
-                    transfer.advance(count as u64);
-                    left -= count as u64;
+                    let mut bytes = vec![0; left.min(STEP) as usize];
+                    reader.read_exact(&mut bytes)?;
+                    transfer.advance(bytes.len() as u64);
+                    left -= bytes.len() as u64;
+                    hash.write_all(&back.step(bytes, false))?;
                 }
                 if piece.last
-                    && let Some(hash) = hash.take()
+                    && let Some((mut back, mut hash)) = hash.take()
                 {
+                    hash.write_all(&back.step(Vec::new(), true))?;
                     let stored = &entries[piece.entry];
                     let (_, digest, size) = hash.finish();
                     let compared =

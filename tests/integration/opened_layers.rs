@@ -89,7 +89,7 @@ proptest::proptest! {
             contents.push(blob);
         }
         let (lock, blobs) = example(&contents);
-        let entry = |blob: &Digest| Entry { blob: *blob, opened: opened.get(blob).cloned() };
+        let entry = |blob: &Digest| Entry { opened: opened.get(blob).cloned(), ..Entry::kept(*blob) };
         let mut left: Vec<Entry> = blobs.0.keys().map(entry).collect();
         let mut groups = Vec::new();
         for (count, pieces) in cuts.into_iter().cycle() {

@@ -1,0 +1,124 @@
+//! Programs lie in a bundle as what compresses better: turned on the way in, and back on the way out.
+
+use std::io::{self, Read};
+
+use elf_filter::{Direction, Filter};
+
+use super::pieces::Stored;
+
+/// Bytes that are turned at a time.
+const STEP: u64 = 1 << 17;
+
+/// A stream of a known length, turned.
+pub struct Filtered<R> {
+    inner: R,
+    /// Bytes of it that are not read yet.
+    left: u64,
+    filter: Filter,
+    step: Vec<u8>,
+    /// What was turned and not read yet, from `read` on.
+    made: Vec<u8>,
+    read: usize,
+}
+
+impl<R: Read> Filtered<R> {
+    /// Turns a stream of `size` bytes; less must not come, and more is not read.
+    pub fn new(inner: R, size: u64, direction: Direction) -> Self {
+        Self {
+            inner,
+            left: size,
+            filter: Filter::new(direction),
+            step: Vec::new(),
+            made: Vec::new(),
+            read: 0,
+        }
+    }
+
+    /// What it reads.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+}
+
+impl<R: Read> Read for Filtered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.made.len() && self.left > 0 {
+            self.step.resize(self.left.min(STEP) as usize, 0);
+            let count = self.inner.read(&mut self.step)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.left -= count as u64;
+            self.made.clear();
+            self.read = 0;
+            let (last, bytes) = (self.left == 0, &self.step[..count]);
+            self.filter.push(bytes, last, &mut self.made);
+        }
+        let count = (&self.made[self.read..]).read(buffer)?;
+        self.read += count;
+        Ok(count)
+    }
+}
+
+/// Turns the steps of a stream back, where it was turned.
+#[derive(Debug, Default)]
+pub struct Back(Option<Filter>);
+
+impl Back {
+    /// For what lies in the file of a blob.
+    pub fn new(stored: &Stored) -> Self {
+        Self(stored.filtered.then(|| Filter::new(Direction::Unpack)))
+    }
+
+    /// What the next bytes, or the last ones, were.
+    pub fn step(&mut self, bytes: Vec<u8>, last: bool) -> Vec<u8> {
+        let Some(filter) = &mut self.0 else {
+            return bytes;
+        };
+        let mut out = Vec::with_capacity(bytes.len());
+        filter.push(&bytes, last, &mut out);
+        out
+    }
+}
+
+/// A blob's content as it shall lie in the file.
+pub fn packed<R: Read>(content: R, stored: &Stored) -> Maybe<R> {
+    Maybe::new(content, stored, Direction::Pack)
+}
+
+/// The content of a blob, from what lies in the file.
+pub fn unpacked<R: Read>(lying: R, stored: &Stored) -> Maybe<R> {
+    Maybe::new(lying, stored, Direction::Unpack)
+}
+
+/// A stream that may have to be turned.
+pub enum Maybe<R> {
+    Plain(R),
+    Filtered(Filtered<R>),
+}
+
+impl<R: Read> Maybe<R> {
+    fn new(inner: R, stored: &Stored, direction: Direction) -> Self {
+        match stored.filtered {
+            true => Self::Filtered(Filtered::new(inner, stored.stored_size(), direction)),
+            false => Self::Plain(inner),
+        }
+    }
+
+    /// What it reads.
+    pub fn into_inner(self) -> R {
+        match self {
+            Self::Plain(inner) => inner,
+            Self::Filtered(filtered) => filtered.into_inner(),
+        }
+    }
+}
+
+impl<R: Read> Read for Maybe<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(inner) => inner.read(buffer),
+            Self::Filtered(filtered) => filtered.read(buffer),
+        }
+    }
+}

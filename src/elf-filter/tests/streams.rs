@@ -1,0 +1,255 @@
+//! Whatever a stream is, and however it comes, it comes back.
+
+use elf_filter::{Direction, Filter};
+
+/// Numbers that look random and are the same each time (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.roll() % limit as u64) as usize
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.roll() as u8).collect()
+    }
+}
+
+/// What becomes of a stream that comes in steps of these sizes, over and over.
+fn filter(direction: Direction, stream: &[u8], mut size: impl FnMut() -> usize) -> Vec<u8> {
+    let (mut filter, mut out, mut rest) = (Filter::new(direction), Vec::new(), stream);
+    while !rest.is_empty() {
+        let (step, more) = rest.split_at(size().clamp(1, rest.len()));
+        filter.push(step, false, &mut out);
+        rest = more;
+    }
+    filter.push(&[], true, &mut out);
+    out
+}
+
+fn at_once(direction: Direction, stream: &[u8]) -> Vec<u8> {
+    let (mut filter, mut out) = (Filter::new(direction), Vec::new());
+    filter.push(stream, true, &mut out);
+    out
+}
+
+/// Holds that a stream comes back, and that its steps do not matter; what it becomes.
+fn comes_back(stream: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let packed = at_once(Direction::Pack, stream);
+    assert_eq!(packed.len(), stream.len());
+    let small = filter(Direction::Pack, stream, || 1 + dice.below(40));
+    assert!(small == packed, "steps matter");
+    assert!(at_once(Direction::Unpack, &packed) == stream, "lost");
+    let large = filter(Direction::Unpack, &packed, || 1 + dice.below(70_000));
+    assert!(large == stream, "lost in steps");
+    packed
+}
+
+/// A program's first 4096 bytes, with so much code behind them and so much data behind that.
+fn head(machine: u8, code: usize, data: usize) -> Vec<u8> {
+    let mut head = vec![0; 4096];
+    head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    head[18] = machine;
+    head[32] = 64;
+    head[54] = 56;
+    head[56] = 2;
+    for (at, flags, start, size) in [(64, 5, 0, 4096 + code), (120, 4, 4096 + code, data)] {
+        head[at] = 1;
+        head[at + 4] = flags;
+        head[at + 8..at + 16].copy_from_slice(&(start as u64).to_le_bytes());
+        head[at + 32..at + 40].copy_from_slice(&(size as u64).to_le_bytes());
+    }
+    head
+}
+
+const X86_64: u8 = 62;
+const ARM64: u8 = 183;
+
+/// Calls of two functions from many places, each in other bytes.
+fn calls(count: usize) -> Vec<u8> {
+    let mut code = Vec::new();
+    for number in 0..count {
+        let next = (4096 + code.len() + 5) as i32;
+        let target = if number % 3 == 0 { 5000 } else { 9000 };
+        code.push(0xe8);
+        code.extend((target - next).to_le_bytes());
+        // lea rax, [rip + …]
+        let next = (4096 + code.len() + 7) as i32;
+        code.extend([0x48, 0x8d, 0x05]);
+        code.extend((123_456 - next).to_le_bytes());
+    }
+    code
+}
+
+#[test]
+fn calls_of_the_same_become_the_same() {
+    let code = calls(3000);
+    let stream = [head(X86_64, code.len(), 0), code].concat();
+    let packed = comes_back(&stream, &mut Dice(1));
+    let different = |bytes: &[u8]| {
+        let mut calls: Vec<&[u8]> = bytes[4096..].chunks_exact(12).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        calls.len()
+    };
+    assert_eq!(different(&stream), 3000);
+    assert_eq!(different(&packed), 2);
+    assert_eq!(packed[..4096], stream[..4096]);
+}
+
+#[test]
+fn arm_calls_and_pages_become_the_same() {
+    let mut code = Vec::new();
+    for number in 0..3000u32 {
+        let place = 4096 + number * 8;
+        let words = (50_000u32.wrapping_sub(place) / 4) & 0x03ff_ffff;
+        code.extend((0x9400_0000 | words).to_le_bytes());
+        let pages = 77u32.wrapping_sub((place + 4) >> 12) & 0x001f_ffff;
+        let adrp = 0x9000_0003 | (pages & 3) << 29 | (pages >> 2) << 5;
+        code.extend(adrp.to_le_bytes());
+    }
+    let stream = [head(ARM64, code.len(), 0), code].concat();
+    let packed = comes_back(&stream, &mut Dice(2));
+    let mut pairs: Vec<&[u8]> = packed[4096..]
+        .chunks_exact(8)
+        .map(|pair| &pair[4..])
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    assert_eq!(pairs.len(), 1, "{pairs:x?}");
+}
+
+#[test]
+fn a_program_is_found_in_an_archive_and_nothing_else_is_touched() {
+    let code = calls(100);
+    let program = [head(X86_64, code.len(), 0), code].concat();
+    let mut dice = Dice(3);
+    for before in [0, 512, 512 * 7] {
+        let stream = [dice.bytes(before), program.clone(), dice.bytes(5000)].concat();
+        let packed = comes_back(&stream, &mut dice);
+        assert_eq!(packed[..before + 4096], stream[..before + 4096]);
+        assert_ne!(packed, stream);
+        let end = before + program.len();
+        assert_eq!(packed[end..], stream[end..]);
+    }
+    let odd = [vec![0; 100], program].concat();
+    assert_eq!(comes_back(&odd, &mut dice), odd);
+}
+
+/// Go's table with so many functions, of growing numbers.
+fn table(functions: u32, dice: &mut Dice) -> Vec<u8> {
+    let steps = dice.bytes(70_000);
+    let list = 72 + steps.len();
+    let mut table = vec![0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8];
+    for number in [u64::from(functions), 1, 0, 72, 72, 72, 72, list as u64] {
+        table.extend(number.to_le_bytes());
+    }
+    table.extend(steps);
+    let mut place = functions * 8 + 4;
+    let (mut own, mut known) = (Vec::new(), Vec::new());
+    for number in 0..functions {
+        known.extend([number * 64, place].map(u32::to_le_bytes));
+        let count = dice.below(6) as u32;
+        let rest = dice.below(5);
+        let mut words = vec![
+            number * 64,
+            number * 30,
+            8,
+            0,
+            number * 50,
+            number * 50 + 9,
+            7,
+        ];
+        words.extend([count, 3, number, 0]);
+        words.extend((0..count).map(|at| number * 50 + 10 + at));
+        words.extend((0..rest).map(|_| dice.roll() as u32));
+        place += words.len() as u32 * 4;
+        own.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    }
+    table.extend(known.concat());
+    table.extend([0; 4]);
+    table.extend(own);
+    table
+}
+
+#[test]
+fn gos_table_comes_back_whatever_became_of_it() {
+    let mut dice = Dice(4);
+    for functions in [1, 2, 500, 20_000] {
+        let table = table(functions, &mut dice);
+        let code = calls(10);
+        let stream = [head(X86_64, code.len(), table.len() + 1000), code, table].concat();
+        let begin = 4096 + 120;
+        // It begins where a table may.
+        let mut stream = [&stream[..begin], &[0; 8], &stream[begin..]].concat();
+        let packed = comes_back(&stream, &mut dice);
+        assert_ne!(packed[begin + 80..], stream[begin + 80..], "{functions}");
+        for _ in 0..8 {
+            let at = begin + dice.below(stream.len() - begin);
+            stream[at] = dice.roll() as u8;
+            let cut = if dice.below(3) == 0 {
+                dice.below(stream.len())
+            } else {
+                stream.len()
+            };
+            comes_back(&stream[..cut], &mut dice);
+        }
+    }
+}
+
+#[test]
+fn any_stream_comes_back() {
+    let mut dice = Dice(5);
+    for round in 0..300 {
+        let (code, data) = (dice.below(6000), dice.below(3000));
+        let mut stream = head([X86_64, ARM64][round % 2], code, data);
+        stream.extend(dice.bytes(code + data + 700));
+        // Opcodes and heads more often than chance has them.
+        for _ in 0..dice.below(400) {
+            let at = dice.below(stream.len() - 4);
+            stream[at] = [0xe8, 0xe9, 0x8d, 0x05, 0x0f, 0x94, 0x90, 0][dice.below(8)];
+        }
+        if round % 5 == 0 {
+            let at = dice.below(200);
+            stream[at] = dice.roll() as u8;
+        }
+        comes_back(&stream, &mut dice);
+    }
+    for length in [0, 1, 3, 4, 63, 511, 512, 513, 4095, 4096, 4097] {
+        let stream = [head(X86_64, 300, 0), dice.bytes(400)].concat();
+        comes_back(&stream[..length], &mut dice);
+    }
+}
+
+/// Needs the lab's upstream (tests/lab/upstream/build), as `./test` builds it.
+#[test]
+#[ignore = "needs the programs that tests/lab/upstream/build makes"]
+fn real_programs_come_back() {
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE").map_or_else(
+        || std::path::Path::new(&std::env::var_os("HOME").unwrap()).join(".cache/kubexm-lab"),
+        std::path::PathBuf::from,
+    );
+    let folder = cache.join("upstream/bin/kubernetes-1.36.3");
+    let mut dice = Dice(6);
+    for name in ["kubectl", "kube-proxy"] {
+        let program = std::fs::read(folder.join(name)).unwrap();
+        let packed = at_once(Direction::Pack, &program);
+        let size = || 1 + dice.below(200_000);
+        assert!(
+            filter(Direction::Unpack, &packed, size) == program,
+            "{name}"
+        );
+        let changed = packed.iter().zip(&program).filter(|(a, b)| a != b).count();
+        assert!(
+            changed > program.len() / 10,
+            "{name}: {changed} bytes changed"
+        );
+    }
+}
