@@ -94,13 +94,17 @@ pub fn unpacked<R: Read>(lying: R, stored: &Stored) -> Maybe<R> {
 /// A stream that may have to be turned.
 pub enum Maybe<R> {
     Plain(R),
-    Filtered(Filtered<R>),
+    Filtered(Box<Filtered<R>>),
 }
 
 impl<R: Read> Maybe<R> {
     fn new(inner: R, stored: &Stored, direction: Direction) -> Self {
         match stored.filtered {
-            true => Self::Filtered(Filtered::new(inner, stored.stored_size(), direction)),
+            true => Self::Filtered(Box::new(Filtered::new(
+                inner,
+                stored.stored_size(),
+                direction,
+            ))),
             false => Self::Plain(inner),
         }
     }

@@ -23,6 +23,30 @@ impl Blobs for InMemory {
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// A program of 4096 bytes of head, some code, and Go's table of two functions.
+fn program() -> Vec<u8> {
+    let mut program = vec![0; 4096];
+    program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    (program[18], program[32], program[54], program[56]) = (62, 64, 56, 2);
+    for (at, flags, start, size) in [(64, 5, 0, 4096 + 96), (120, 4, 4096 + 96, 1000)] {
+        program[at] = 1;
+        program[at + 4] = flags;
+        program[at + 8..at + 16].copy_from_slice(&u64::to_le_bytes(start));
+        program[at + 32..at + 40].copy_from_slice(&u64::to_le_bytes(size));
+    }
+    program.extend([0xe8, 1, 0, 0, 0, 0x48, 0x8d, 0x05, 9, 0, 0, 0].repeat(8));
+    program.extend([0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]);
+    let places = [2, 1, 0, 72, 72, 72, 72, 88];
+    program.extend(places.into_iter().flat_map(u64::to_le_bytes));
+    program.extend([0, 1, 2, 3, 0, 1, 2, 0x83, 1, 4, 0, 1, 1, 0, 0, 0]);
+    let table = [0, 20, 64, 72, 128, 0, 1, 8, 0, 5, 9, 12, 2, 3, 1, 0, 15, 19];
+    program.extend(table.into_iter().flat_map(u32::to_le_bytes));
+    let last = [64, 9, 8, 0, 22, 25, 30, 0, 3, 2, 0];
+    program.extend(last.into_iter().flat_map(u32::to_le_bytes));
+    program.resize(4096 + 96 + 1000, 7);
+    program
+}
+
 fn main() -> Outcome {
     let folder = std::env::args().nth(1).ok_or("name a folder")?;
     let folder = Path::new(&folder);
@@ -42,6 +66,7 @@ fn main() -> Outcome {
     let mut head = Vec::new();
     zstd::Decoder::new(&packed[..])?.single_frame().read_to_end(&mut head)?;
     save("head", "good", &head)?;
+    save("programs", "good", &program())?;
     save("lock", "three", text.as_bytes())?;
     save("storage", "plain", &serde_json::to_vec(&storage)?)?;
     let inventory = Inventory::of("a site", &[Bundle::open(&path)?]);

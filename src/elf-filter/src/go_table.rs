@@ -163,9 +163,9 @@ impl Table {
             ) else {
                 break;
             };
-            let whole = end
-                .checked_sub(start)
-                .is_some_and(|size| size as usize >= FIXED * WORD && size as usize % WORD == 0);
+            let whole = end.checked_sub(start).is_some_and(|size| {
+                size as usize >= FIXED * WORD && (size as usize).is_multiple_of(WORD)
+            });
             if !whole || u64::from(end) > SORTED {
                 break;
             }
