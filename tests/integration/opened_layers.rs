@@ -1,5 +1,5 @@
-//! Gzip blobs that are held as their content, and blobs that lie side by side in pieces: whoever asks
-//! for them gets the bytes that were published.
+//! Gzip blobs that are held as their content, blobs that lie side by side in pieces, and programs that lie
+//! there as what compresses better: whoever asks for them gets the bytes that were published.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -64,7 +64,8 @@ proptest::proptest! {
     #[test]
     fn any_arrangement_gives_what_went_in(
         plan in proptest::collection::vec(
-            (0usize..3000, 0u8..6, proptest::prelude::any::<bool>()), 1..14),
+            (0usize..3000, 0u8..6, proptest::prelude::any::<bool>(), proptest::prelude::any::<bool>()),
+            1..14),
         cuts in proptest::collection::vec((1usize..6, 1u32..9), 1..6),
         seed in proptest::prelude::any::<u64>(),
     ) {
@@ -78,9 +79,14 @@ proptest::proptest! {
         ];
         let mut contents = Vec::new();
         let mut opened = Openings::new();
-        for (at, (length, kind, open)) in plan.iter().enumerate() {
+        let mut filtered = BTreeSet::new();
+        for (at, (length, kind, open, filter)) in plan.iter().enumerate() {
             let length = if *kind == 4 { length * 50 } else { *length };
-            let content = text(seed ^ at as u64, length);
+            let content = match length % 2 {
+                0 => text(seed ^ at as u64, length),
+                _ => program(length / 5),
+            };
+            if *filter { filtered.insert(at); }
             let (blob, how) = match encoders.get(usize::from(*kind)) {
                 Some(encoder) => gzip(&content, &recipe(*encoder)),
                 None => { contents.push(content); continue; }
@@ -89,7 +95,12 @@ proptest::proptest! {
             contents.push(blob);
         }
         let (lock, blobs) = example(&contents);
-        let entry = |blob: &Digest| Entry { opened: opened.get(blob).cloned(), ..Entry::kept(*blob) };
+        let turned: BTreeSet<Digest> = filtered.iter().map(|at| Digest::of(&contents[*at])).collect();
+        let entry = |blob: &Digest| Entry {
+            blob: *blob,
+            opened: opened.get(blob).cloned(),
+            filtered: turned.contains(blob),
+        };
         let mut left: Vec<Entry> = blobs.0.keys().map(entry).collect();
         let mut groups = Vec::new();
         for (count, pieces) in cuts.into_iter().cycle() {
@@ -144,6 +155,43 @@ fn kin_are_packed_together_and_come_out_as_they_were() {
     assert_gives(&plain, &blobs);
     // Of three programs, two have nearly all in common with the first.
     assert!(small < plain.size() * 7 / 10, "{small} of {}", plain.size());
+}
+
+/// A program for x86-64 that calls two functions from so many places.
+fn program(calls: usize) -> Vec<u8> {
+    let mut program = vec![0; 4096];
+    program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    (program[18], program[32], program[54], program[56]) = (62, 64, 56, 1);
+    (program[64], program[68]) = (1, 5);
+    program[96..104].copy_from_slice(&(4096 + calls as u64 * 5).to_le_bytes());
+    for call in 0..calls {
+        let target = if call % 7 == 0 { 5000 } else { 9000 };
+        let next = program.len() as i32 + 5;
+        program.push(0xe8);
+        program.extend((target - next).to_le_bytes());
+    }
+    program
+}
+
+#[test]
+fn programs_lie_there_as_what_compresses_better_and_come_out_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let layer = [vec![7; 512 * 3], program(30_000), vec![0; 1024]].concat();
+    let (packed, how) = gzip(&layer, &recipe(Encoder::Go(GoLevel::DEFAULT)));
+    let opened = Openings::from([(Digest::of(&packed), how)]);
+    let (lock, blobs) = example(&[program(40_000), packed, text(7, 90_000)]);
+    let filtered = arrange(&lock, &opened);
+    let mut unfiltered = filtered.clone();
+    let groups = unfiltered.groups.iter_mut();
+    for entry in groups.flat_map(|group| &mut group.entries) {
+        entry.filtered = false;
+    }
+    let [small, plain] = [filtered, unfiltered].map(|storage| {
+        let bundle = pack(folder.path(), &lock, &storage, &blobs);
+        assert_gives(&bundle, &blobs);
+        bundle.size()
+    });
+    assert!(small < plain * 6 / 10, "{small} of {plain}");
 }
 
 #[test]
