@@ -116,7 +116,8 @@ pub(super) fn tasks(
                 inputs.cluster.network.dns_address.to_string(),
                 inputs.cluster.kubernetes.dns_domain.clone(),
             ],
-            at_most: Duration::from_secs(180),
+            // After a power cut pods come back by the kubelet's back-off, which grows to five minutes.
+            at_most: Duration::from_secs(360),
             diagnosis: format!(
                 "{kubectl}$KUBECTL -n kube-system describe pods -l k8s-app=kube-dns | tail -n 30"
             ),
