@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{env, fs};
 
 /// A folder of kinds.
 struct Room {
@@ -86,8 +86,7 @@ fn names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
                 names.push(name.to_owned());
             }
             _ => {
-                let reason = format!("{} is no kind, as in cri-o.rs", path.display());
-                return Err(io::Error::other(reason).into());
+                return Err(format!("{} is no kind, as in cri-o.rs", path.display()).into());
             }
         }
     }
@@ -117,6 +116,9 @@ fn kinds(room: &Room, names: &[String]) -> Result<String, std::fmt::Error> {
     Ok(format!(
         "/// {}\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]\npub enum {kinds} {{\n{variants}}}\n\n\
          impl {kinds} {{\n    /// All of them.\n    pub const ALL: &'static [Self] = &[{all}];\n\n    \
+         /// Their names, in the same order.\n    pub const NAMES: &'static [&'static str] = &{names:?};\n\n    \
+         /// The one of a name.\n    pub fn named(name: &str) -> Option<Self> {{\n        \
+         Self::ALL.iter().copied().find(|kind| kind.name() == name)\n    }}\n\n    \
          /// Its name in `cluster.yaml`.\n    pub fn name(self) -> &'static str {{\n        match self {{\n{named}        }}\n    }}\n}}\n\n",
         room.what
     ))

@@ -1,6 +1,5 @@
 //! Asks the bundled kubeadm what it wants, instead of keeping tables of it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -90,17 +89,14 @@ impl Kubeadm {
     ) -> Result<Result<(), String>, FetchError> {
         let path = self.lay_out(config, folder, files)?;
         let path = path.display().to_string();
-        let targets: BTreeSet<_> = files.iter().map(|file| file.target.name()).collect();
-        for target in PatchTarget::ALL {
-            if !targets.contains(target.name()) {
-                continue;
-            }
+        let patched = |target: &PatchTarget| files.iter().any(|file| file.target == *target);
+        for target in PatchTarget::ALL.into_iter().filter(patched) {
             let arguments = [&["init", "phase"], phase(target), &["--config", &path]].concat();
             if let Err(words) = self.judge(&arguments).await? {
                 return Ok(Err(words));
             }
         }
-        if !targets.contains(PatchTarget::Kubelet.name()) {
+        if !patched(&PatchTarget::Kubelet) {
             return Ok(Ok(()));
         }
         // Whatever the patches made of it, a kubelet reads it strictly.

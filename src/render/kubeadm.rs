@@ -64,7 +64,7 @@ pub struct Init {
     /// This node.
     pub node: Node,
     /// Folder of patches.
-    pub patches: Option<String>,
+    pub patches: Option<&'static str>,
     /// Kubernetes version, with `v`.
     pub version: String,
     /// Cluster name.
@@ -116,7 +116,7 @@ pub struct Join {
     /// This node.
     pub node: Node,
     /// Folder of patches.
-    pub patches: Option<String>,
+    pub patches: Option<&'static str>,
 }
 
 /// Files of an external etcd, by their places on the host.

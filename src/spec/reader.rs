@@ -312,6 +312,18 @@ impl<'a> Fields<'a> {
         None
     }
 
+    /// One of the values that have names.
+    pub fn one_of<T: Copy>(
+        &self,
+        name: &'static str,
+        all: &[T],
+        name_of: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let names: Vec<_> = all.iter().map(|value| name_of(*value)).collect();
+        let chosen = self.choice(name, &names, &[])?;
+        all.iter().copied().find(|value| name_of(*value) == chosen)
+    }
+
     /// Names with scalars.
     pub fn text_map(&self, name: &'static str) -> BTreeMap<String, String> {
         self.get(name).map_or_else(BTreeMap::new, |node| {

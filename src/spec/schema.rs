@@ -8,13 +8,12 @@ const CLUSTER: &str = include_str!("../../manifests/schema/cluster.json");
 
 /// JSON schema of `cluster.yaml` (draft 2020-12).
 pub fn cluster() -> String {
-    let runtimes: Vec<_> = RuntimeKind::ALL.iter().map(|kind| kind.name()).collect();
     let listed = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
         names.join(", ")
     };
     CLUSTER
-        .replace("\"<container runtimes>\"", &listed(&runtimes))
+        .replace("\"<container runtimes>\"", &listed(RuntimeKind::NAMES))
         .replace(
             "\"<load balancers>\"",
             &listed(&cluster_document::load_balancer_types()),

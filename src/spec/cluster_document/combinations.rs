@@ -142,8 +142,7 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
 
 /// The types that hold an address on hosts of a role of their own.
 fn holding() -> String {
-    let names: Vec<_> = AddressHolder::ALL.iter().map(|kind| kind.name()).collect();
-    names.join(" or ")
+    AddressHolder::NAMES.join(" or ")
 }
 
 /// An address that a load balancer of kubexm's brings up.

@@ -10,33 +10,15 @@ use crate::spec::reader::Fields;
 use crate::spec::yaml::Value;
 
 /// Every `highAvailability.type`.
-pub(crate) fn type_names() -> Vec<&'static str> {
-    Types::all().names()
-}
-
-/// What may be said of the kinds that there are.
-struct Types {
-    local: Vec<&'static str>,
-    holders: Vec<&'static str>,
-    pods: Vec<&'static str>,
-}
-
-impl Types {
-    fn all() -> Self {
-        Self {
-            local: LocalProxy::ALL.iter().map(|kind| kind.name()).collect(),
-            holders: AddressHolder::ALL.iter().map(|kind| kind.name()).collect(),
-            pods: ControlPlanePod::ALL
-                .iter()
-                .map(|kind| kind.name())
-                .collect(),
-        }
-    }
-
-    fn names(&self) -> Vec<&'static str> {
-        let unmade = ["none", "external"];
-        [&unmade, &self.holders[..], &self.local, &self.pods].concat()
-    }
+pub(crate) fn types() -> Vec<&'static str> {
+    let unmade = ["none", "external"];
+    [
+        &unmade,
+        AddressHolder::NAMES,
+        LocalProxy::NAMES,
+        ControlPlanePod::NAMES,
+    ]
+    .concat()
 }
 
 pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
@@ -49,13 +31,12 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let Some(fields) = spec.section("highAvailability") else {
         return Some(unsaid);
     };
-    let types = Types::all();
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &types.names(), &[]),
+        Some(_) => fields.choice("type", &types(), &[]),
         None => Some("none"),
     };
-    let run = read_run(&fields, kind, &types);
-    let virtual_router_id = read_router_id(&fields, kind, &types);
+    let run = read_run(&fields, kind);
+    let virtual_router_id = read_router_id(&fields, kind);
     if kind == Some("external") && !given {
         let path = "spec.controlPlaneEndpoint";
         let hint = "give the address of your load balancer, as in api.example:6443";
@@ -66,26 +47,28 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     }
     fields.finish();
     let kind = kind?;
-    if let Some(kind) = LocalProxy::ALL.iter().find(|known| known.name() == kind) {
-        return Some(LoadBalancer::Local { kind: *kind, run });
+    if let Some(kind) = LocalProxy::named(kind) {
+        return Some(LoadBalancer::Local { kind, run });
     }
-    if let Some(kind) = AddressHolder::ALL.iter().find(|known| known.name() == kind) {
+    if let Some(kind) = AddressHolder::named(kind) {
         return Some(LoadBalancer::Holder {
-            kind: *kind,
+            kind,
             virtual_router_id,
         });
     }
-    let mut pods = ControlPlanePod::ALL.iter();
-    let pod = pods.find(|known| known.name() == kind);
-    Some(pod.map_or(unsaid, |kind| LoadBalancer::Pods { kind: *kind }))
+    let pod = ControlPlanePod::named(kind);
+    Some(pod.map_or(unsaid, |kind| LoadBalancer::Pods { kind }))
 }
 
-fn read_run(fields: &Fields<'_>, kind: Option<&str>, types: &Types) -> ProxyRun {
+fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
     let Some(node) = fields.get("run") else {
         return ProxyRun::Systemd;
     };
-    if kind.is_some_and(|kind| !types.local.contains(&kind)) {
-        let message = format!("is taken only with type: {}", types.local.join(" or "));
+    if kind.is_some_and(|kind| !LocalProxy::NAMES.contains(&kind)) {
+        let message = format!(
+            "is taken only with type: {}",
+            LocalProxy::NAMES.join(" or ")
+        );
         let hint = "leave it out: what runs how is settled for this type";
         let path = fields.path("run");
         fields.reader().problem(node, &path, message, Some(hint));
@@ -96,10 +79,13 @@ fn read_run(fields: &Fields<'_>, kind: Option<&str>, types: &Types) -> ProxyRun 
     }
 }
 
-fn read_router_id(fields: &Fields<'_>, kind: Option<&str>, types: &Types) -> Option<NonZeroU8> {
+fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> {
     let node = fields.get("virtualRouterID")?;
-    if kind.is_some_and(|kind| !types.holders.contains(&kind)) {
-        let message = format!("is taken only with type: {}", types.holders.join(" or "));
+    if kind.is_some_and(|kind| !AddressHolder::NAMES.contains(&kind)) {
+        let message = format!(
+            "is taken only with type: {}",
+            AddressHolder::NAMES.join(" or ")
+        );
         let path = fields.path("virtualRouterID");
         let hint = "leave it out: it is VRRP's, which those speak";
         fields.reader().problem(node, &path, message, Some(hint));

@@ -18,7 +18,7 @@ use dns::read_dns;
 use etcd::read_etcd;
 use hosts::{read_hosts, read_roles};
 use kubernetes::read_kubernetes;
-pub(crate) use load_balancer::type_names as load_balancer_types;
+pub(crate) use load_balancer::types as load_balancer_types;
 use load_balancer::{read_endpoint, read_load_balancer};
 use network::read_network;
 use registry::read_registry;

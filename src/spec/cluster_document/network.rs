@@ -118,10 +118,7 @@ fn read_cilium(fields: Option<Fields<'_>>) -> Cilium {
         mtu: None,
     };
     if let Some(fields) = fields {
-        let names = CiliumRouting::ALL.map(CiliumRouting::name);
-        let name = fields.choice("routing", &names, &[]);
-        let mut all = CiliumRouting::ALL.into_iter();
-        let given = all.find(|routing| Some(routing.name()) == name);
+        let given = fields.one_of("routing", &CiliumRouting::ALL, CiliumRouting::name);
         cilium.routing = given.unwrap_or(CiliumRouting::Vxlan);
         cilium.mtu = read_mtu(&fields);
         fields.finish();

@@ -21,16 +21,11 @@ pub(super) fn read_patches(kubeadm: &Fields<'_>, hosts: &[HostSpec]) -> Vec<Patc
 }
 
 fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
-    let names = PatchTarget::ALL.map(PatchTarget::name);
     let target = fields
         .required("target")
-        .and_then(|_| fields.choice("target", &names, &[]));
-    let kinds = PatchKind::ALL.map(PatchKind::name);
-    let kind = fields.choice("type", &kinds, &[]);
-    let kind = PatchKind::ALL
-        .into_iter()
-        .find(|known| Some(known.name()) == kind)
-        .unwrap_or(PatchKind::Strategic);
+        .and_then(|_| fields.one_of("target", &PatchTarget::ALL, PatchTarget::name));
+    let kind = fields.one_of("type", &PatchKind::ALL, PatchKind::name);
+    let kind = kind.unwrap_or(PatchKind::Strategic);
     let hosts = read_names(fields, "hosts", hosts);
     let change = fields.required("patch")?;
     let hint = match (kind, &change.value) {
@@ -46,11 +41,8 @@ fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
         let path = fields.path("patch");
         fields.reader().problem(change, &path, message, Some(hint));
     }
-    let target = PatchTarget::ALL
-        .into_iter()
-        .find(|known| Some(known.name()) == target)?;
     Some(Patch {
-        target,
+        target: target?,
         kind,
         change: change.to_json(),
         hosts,

@@ -12,12 +12,7 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
     };
     let kind = match fields.get("type") {
         None => Some(RuntimeKind::Containerd),
-        Some(_) => {
-            let kinds = RuntimeKind::ALL.iter().copied();
-            let names: Vec<_> = kinds.clone().map(RuntimeKind::name).collect();
-            let chosen = fields.choice("type", &names, &[]);
-            chosen.and_then(|name| kinds.clone().find(|kind| kind.name() == name))
-        }
+        Some(_) => fields.one_of("type", RuntimeKind::ALL, RuntimeKind::name),
     };
     let extra_config = fields.json_object("extraConfig");
     fields.finish();

@@ -25,15 +25,11 @@ const ETCDS: [&str; 3] = ["kubeadm", "kubexm", "external"];
 /// Every `highAvailability`, as cluster files write it.
 fn balancers() -> Vec<String> {
     let mut all = vec!["none".to_owned(), "external".to_owned()];
-    for kind in LocalProxy::ALL.iter().map(|kind| kind.name()) {
-        all.extend([kind.to_owned(), format!("{kind}, run: static-pod")]);
+    for kind in LocalProxy::NAMES {
+        all.extend([(*kind).to_owned(), format!("{kind}, run: static-pod")]);
     }
-    all.extend(AddressHolder::ALL.iter().map(|kind| kind.name().to_owned()));
-    all.extend(
-        ControlPlanePod::ALL
-            .iter()
-            .map(|kind| kind.name().to_owned()),
-    );
+    let others = [AddressHolder::NAMES, ControlPlanePod::NAMES].concat();
+    all.extend(others.into_iter().map(str::to_owned));
     all
 }
 
@@ -52,7 +48,7 @@ impl Combination {
         let mut all = Vec::new();
         for kind in KINDS {
             for etcd in ETCDS {
-                for runtime in RuntimeKind::ALL.iter().map(|kind| kind.name()) {
+                for runtime in RuntimeKind::NAMES {
                     for balancer in balancers() {
                         for control_planes in [1, 3] {
                             all.push(Self {
@@ -84,15 +80,11 @@ impl Combination {
     }
 
     fn holds_address(&self) -> bool {
-        AddressHolder::ALL
-            .iter()
-            .any(|kind| kind.name() == self.balancer)
+        AddressHolder::NAMES.contains(&&*self.balancer)
     }
 
     fn moves_address(&self) -> bool {
-        ControlPlanePod::ALL
-            .iter()
-            .any(|kind| kind.name() == self.balancer)
+        ControlPlanePod::NAMES.contains(&&*self.balancer)
     }
 
     fn yaml(&self, version: &Version, folder: &Path) -> String {

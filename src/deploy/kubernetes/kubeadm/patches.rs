@@ -31,9 +31,9 @@ others "$@" | while IFS= read -r name; do rm -rf "${folder:?}/$name"; done
 "#;
 
 /// The folder of patches for a host; `None` where it needs none.
-pub(super) fn folder(cluster: &Cluster, host: &HostSpec) -> Option<String> {
+pub(super) fn folder(cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
     let any = !files(cluster, host).is_empty();
-    any.then(|| FOLDER.to_owned())
+    any.then_some(FOLDER)
 }
 
 /// The patches for a host, in their order.
@@ -55,12 +55,12 @@ pub(super) fn write(
     host: &HostSpec,
     mut task: Task,
 ) -> Result<Task, DeployError> {
-    let Some(folder) = folder(cluster, host) else {
-        return Ok(task);
-    };
     let files = files(cluster, host);
+    if files.is_empty() {
+        return Ok(task);
+    }
     for file in &files {
-        let path = HostPath::parse(&format!("{folder}/{}", file.name))?;
+        let path = HostPath::parse(&format!("{FOLDER}/{}", file.name))?;
         task = task.step(WriteFile::new(path, &*file.content));
     }
     let names = files.into_iter().map(|file| file.name);
@@ -71,6 +71,6 @@ pub(super) fn write(
             &format!("{ONLY_THESE}{CHECK}"),
             &format!("{ONLY_THESE}{REMOVE}"),
         )
-        .arguments([folder].into_iter().chain(names)),
+        .arguments([FOLDER.to_owned()].into_iter().chain(names)),
     ))
 }
