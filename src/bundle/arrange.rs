@@ -62,14 +62,17 @@ pub fn arrange(lock: &Lock, openings: &Openings) -> Storage {
     groups.extend(side_by_side(rest, openings));
 
     // What is compressed already stands for itself.
-    let alone = left.into_iter().map(|blob| Group {
-        pieces: 1,
-        entries: vec![Entry {
-            blob,
-            opened: openings.get(&blob).cloned(),
-            // What was opened here is an archive of somebody's programs.
-            filtered: openings.contains_key(&blob),
-        }],
+    let alone = left.into_iter().map(|blob| {
+        let opened = openings.get(&blob).cloned();
+        Group {
+            pieces: 1,
+            entries: vec![Entry {
+                blob,
+                // What was opened may be an archive of somebody's programs.
+                filtered: opened.is_some(),
+                opened,
+            }],
+        }
     });
     groups.extend(alone);
     Storage {

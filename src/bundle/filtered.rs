@@ -9,25 +9,34 @@ use super::pieces::Stored;
 /// Bytes that are turned at a time.
 const STEP: u64 = 1 << 17;
 
-/// A stream of a known length, turned.
+/// What lies in the file of a blob from its content, or the content from that: turned where it is to be.
 pub struct Filtered<R> {
     inner: R,
     /// Bytes of it that are not read yet.
     left: u64,
-    filter: Filter,
+    filter: Option<Filter>,
     step: Vec<u8>,
     /// What was turned and not read yet, from `read` on.
     made: Vec<u8>,
     read: usize,
 }
 
+/// A blob's content as it shall lie in the file.
+pub fn packed<R: Read>(content: R, stored: &Stored) -> Filtered<R> {
+    Filtered::new(content, stored, Direction::Pack)
+}
+
+/// The content of a blob, from what lies in the file.
+pub fn unpacked<R: Read>(lying: R, stored: &Stored) -> Filtered<R> {
+    Filtered::new(lying, stored, Direction::Unpack)
+}
+
 impl<R: Read> Filtered<R> {
-    /// Turns a stream of `size` bytes; less must not come, and more is not read.
-    pub fn new(inner: R, size: u64, direction: Direction) -> Self {
+    fn new(inner: R, stored: &Stored, direction: Direction) -> Self {
         Self {
             inner,
-            left: size,
-            filter: Filter::new(direction),
+            left: stored.stored_size(),
+            filter: stored.filtered.then(|| Filter::new(direction)),
             step: Vec::new(),
             made: Vec::new(),
             read: 0,
@@ -42,6 +51,9 @@ impl<R: Read> Filtered<R> {
 
 impl<R: Read> Read for Filtered<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(filter) = &mut self.filter else {
+            return self.inner.read(buffer);
+        };
         while self.read == self.made.len() && self.left > 0 {
             self.step.resize(self.left.min(STEP) as usize, 0);
             let count = self.inner.read(&mut self.step)?;
@@ -52,7 +64,7 @@ impl<R: Read> Read for Filtered<R> {
             self.made.clear();
             self.read = 0;
             let (last, bytes) = (self.left == 0, &self.step[..count]);
-            self.filter.push(bytes, last, &mut self.made);
+            filter.push(bytes, last, &mut self.made);
         }
         let count = (&self.made[self.read..]).read(buffer)?;
         self.read += count;
@@ -78,51 +90,5 @@ impl Back {
         let mut out = Vec::with_capacity(bytes.len());
         filter.push(&bytes, last, &mut out);
         out
-    }
-}
-
-/// A blob's content as it shall lie in the file.
-pub fn packed<R: Read>(content: R, stored: &Stored) -> Maybe<R> {
-    Maybe::new(content, stored, Direction::Pack)
-}
-
-/// The content of a blob, from what lies in the file.
-pub fn unpacked<R: Read>(lying: R, stored: &Stored) -> Maybe<R> {
-    Maybe::new(lying, stored, Direction::Unpack)
-}
-
-/// A stream that may have to be turned.
-pub enum Maybe<R> {
-    Plain(R),
-    Filtered(Box<Filtered<R>>),
-}
-
-impl<R: Read> Maybe<R> {
-    fn new(inner: R, stored: &Stored, direction: Direction) -> Self {
-        match stored.filtered {
-            true => Self::Filtered(Box::new(Filtered::new(
-                inner,
-                stored.stored_size(),
-                direction,
-            ))),
-            false => Self::Plain(inner),
-        }
-    }
-
-    /// What it reads.
-    pub fn into_inner(self) -> R {
-        match self {
-            Self::Plain(inner) => inner,
-            Self::Filtered(filtered) => filtered.into_inner(),
-        }
-    }
-}
-
-impl<R: Read> Read for Maybe<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(inner) => inner.read(buffer),
-            Self::Filtered(filtered) => filtered.read(buffer),
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::filtered::{self, Maybe};
+use super::filtered::{self, Filtered};
 use super::frames::{self, FOOTER, Frame};
 use super::group::{self, EntryReader, GroupReader, Place};
 use super::head::{self, BadHead, Head};
@@ -196,7 +196,7 @@ impl Bundle {
     }
 
     /// What lies in the file for a blob, filters undone, and how the blob is made of it.
-    fn stored(&self, digest: &Digest) -> io::Result<(Maybe<EntryReader>, &Stored)> {
+    fn stored(&self, digest: &Digest) -> io::Result<(Filtered<EntryReader>, &Stored)> {
         let (group, entry) = self
             .places
             .get(digest)

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 
 use flate2::bufread::GzDecoder;
 
-use super::filtered::{self, Maybe};
+use super::filtered::{self, Filtered};
 use super::opening::Watched;
 use super::pieces::{Layout, Piece, Stored};
 use super::write::{TAR_BLOCK, entry_header};
@@ -16,7 +16,7 @@ use crate::spec::{Digest, DigestReader};
 /// was read; an error that says so is a [`BundleError`] inside.
 pub struct GroupSource<'a> {
     layout: &'a Layout,
-    sources: Vec<Option<Maybe<Source<'a>>>>,
+    sources: Vec<Option<Filtered<Source<'a>>>>,
     blobs: &'a dyn Blobs,
     /// What a person calls a blob.
     label: &'a dyn Fn(&Digest) -> String,
@@ -163,7 +163,7 @@ impl<'a> GroupSource<'a> {
     /// Reads a blob to its end and compares.
     fn end(&mut self, entry: usize) -> io::Result<()> {
         let stored = &self.layout.entries()[entry];
-        let (mut raw, content) = match self.sources[entry].take().map(Maybe::into_inner) {
+        let (mut raw, content) = match self.sources[entry].take().map(Filtered::into_inner) {
             None => return Ok(()),
             Some(Source::Kept(raw)) => (raw, None),
             Some(Source::Held(mut content)) => {

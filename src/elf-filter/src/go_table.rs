@@ -129,18 +129,14 @@ impl Table {
         let Some(bytes) = ahead.get_mut(..size) else {
             return Progress::Wait(size);
         };
-        let codes: Vec<u32> = self.known[self.done..]
-            .iter()
-            .map(|(code, _)| *code)
-            .collect();
-        self.done += functions.len();
         if direction == Direction::Unpack {
             unsort(bytes, &functions);
         }
-        for (function, code) in functions.iter().zip(codes) {
-            self.numbers
-                .turn(&mut bytes[function.clone()], code, direction);
+        for (function, (code, _)) in functions.iter().zip(&self.known[self.done..]) {
+            let function = &mut bytes[function.clone()];
+            self.numbers.turn(function, *code, direction);
         }
+        self.done += functions.len();
         if direction == Direction::Pack {
             sort(bytes, &functions);
         }
@@ -210,61 +206,56 @@ fn steps_of(function: &[u8]) -> usize {
         .map_or(0, |rest| read(&rest[..WORD]) as usize)
 }
 
-/// Where the words of functions go that are sorted: first all first ones, and so on; behind the fixed
-/// ones the numbers of steps, then the rest. `count` tells how many steps a function has, given its own
-/// place; it is asked when the fixed words are through.
-fn columns(
-    functions: &[Range<usize>],
-    mut count: impl FnMut(usize) -> usize,
-    mut word: impl FnMut(usize),
-) {
-    for at in 0..FIXED {
-        for function in functions {
-            word(function.start + at * WORD);
-        }
-    }
-    let ends: Vec<Range<usize>> = functions
-        .iter()
-        .map(|function| {
-            let first = function.start + FIXED * WORD;
-            let steps = count(function.start).min((function.end - first) / WORD);
-            first..first + steps * WORD
-        })
+/// Places of the words that every function has: first all first ones, and so on.
+fn fixed(functions: &[Range<usize>]) -> impl Iterator<Item = usize> {
+    (0..FIXED).flat_map(|at| functions.iter().map(move |f| f.start + at * WORD))
+}
+
+/// Places of the words behind them, by what the fixed ones in `bytes` say: in the same way the numbers of
+/// steps, then the others.
+fn rest(bytes: &[u8], functions: &[Range<usize>]) -> Vec<usize> {
+    let steps = functions.iter().map(|function| {
+        let first = function.start + FIXED * WORD;
+        let count = steps_of(&bytes[function.clone()]).min((function.end - first) / WORD);
+        first..first + count * WORD
+    });
+    let steps: Vec<Range<usize>> = steps.collect();
+    let behind = steps.iter().zip(functions);
+    let behind = behind
+        .map(|(steps, function)| steps.end..function.end)
         .collect();
-    let rest = ends
-        .iter()
-        .zip(functions)
-        .map(|(steps, function)| steps.end..function.end);
-    for part in [ends.clone(), rest.collect()] {
+    let mut places = Vec::new();
+    for part in [steps, behind] {
         let most = part.iter().map(Range::len).max().unwrap_or(0);
         for at in (0..most).step_by(WORD) {
-            for words in part.iter().filter(|words| at < words.len()) {
-                word(words.start + at);
-            }
+            let long = part.iter().filter(|words: &&Range<usize>| at < words.len());
+            places.extend(long.map(|words| words.start + at));
         }
     }
+    places
 }
 
 fn sort(bytes: &mut [u8], functions: &[Range<usize>]) {
-    let mut sorted = Vec::with_capacity(bytes.len());
-    let count = |start: usize| steps_of(&bytes[start..]);
-    columns(functions, count, |at| {
-        sorted.extend_from_slice(&bytes[at..at + WORD])
-    });
+    let places = fixed(functions).chain(rest(bytes, functions));
+    let sorted: Vec<u8> = places
+        .flat_map(|at| &bytes[at..at + WORD])
+        .copied()
+        .collect();
     bytes.copy_from_slice(&sorted);
 }
 
 fn unsort(bytes: &mut [u8], functions: &[Range<usize>]) {
     let sorted = bytes.to_vec();
-    // The fixed words are in their places by the time that somebody asks.
-    let cells = std::cell::RefCell::new(bytes);
-    let mut taken = sorted.chunks_exact(WORD);
-    let count = |start: usize| steps_of(&cells.borrow()[start..]);
-    columns(functions, count, |at| {
-        if let Some(next) = taken.next() {
-            cells.borrow_mut()[at..at + WORD].copy_from_slice(next);
+    let mut words = sorted.chunks_exact(WORD);
+    let mut put = |bytes: &mut [u8], at: usize| {
+        if let Some(word) = words.next() {
+            bytes[at..at + WORD].copy_from_slice(word);
         }
-    });
+    };
+    fixed(functions).for_each(|at| put(bytes, at));
+    for at in rest(bytes, functions) {
+        put(bytes, at);
+    }
 }
 
 /// Steps are pairs of numbers, which take as many bytes as they need: by how much a value changes, and
