@@ -3,9 +3,10 @@
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
+use super::compress::WINDOW;
 use super::medium::{Medium, MediumReader};
 use super::pieces::{Layout, Piece};
-use super::write::{TAR_BLOCK, WINDOW, entry_header};
+use super::write::{TAR_BLOCK, entry_header};
 
 /// Where some frames lie in the file.
 #[derive(Debug, Clone, Copy)]

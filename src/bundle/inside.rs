@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use flate2::read::MultiGzDecoder;
 
+use super::fed::Fed;
 use super::filtered;
 use super::group::GroupReader;
 use super::pieces::Stored;
@@ -17,7 +18,7 @@ use super::{Bundle, BundleError};
 use crate::spec::Digest;
 
 /// Groups that are read at once at most: each takes a window of memory.
-const MOST_GROUPS: usize = 4;
+const MOST_GROUPS: usize = 2;
 /// Bytes that pass between threads at a time.
 const STEP: usize = 1 << 16;
 /// Steps that may wait for a blob's reader.
@@ -182,33 +183,4 @@ fn distribute(
         }
     }
     Ok(())
-}
-
-/// Reads what a channel brings.
-struct Fed {
-    steps: Receiver<Vec<u8>>,
-    step: Vec<u8>,
-    read: usize,
-}
-
-impl Fed {
-    fn new(steps: Receiver<Vec<u8>>) -> Self {
-        Self {
-            steps,
-            step: Vec::new(),
-            read: 0,
-        }
-    }
-}
-
-impl Read for Fed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.read == self.step.len() {
-            self.read = 0;
-            self.step = self.steps.recv().unwrap_or_default();
-        }
-        let count = (&self.step[self.read..]).read(buffer)?;
-        self.read += count;
-        Ok(count)
-    }
 }

@@ -10,9 +10,11 @@
 
 pub mod archive;
 mod arrange;
+mod compress;
 pub mod difference;
 pub mod export;
 pub mod extract;
+mod fed;
 mod filtered;
 mod frames;
 mod group;

@@ -34,7 +34,8 @@ pub type Openings = BTreeMap<Digest, Opened>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Storage {
-    /// Format of this document; this program writes 2, and reads 1, which knows nothing filtered, as well.
+    /// Format of this document. This program writes 3, and reads 1, which knows nothing filtered, and
+    /// 2, which filters in another way, where nothing is.
     pub storage_version: u32,
     /// Groups in the order in which they lie in the file.
     pub groups: Vec<Group>,
@@ -154,7 +155,7 @@ fn is_one(pieces: &u32) -> bool {
 
 impl Storage {
     /// The one format this program writes.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// Every blob as it came and for itself, in the order of digests.
     pub fn plain(lock: &Lock) -> Self {
@@ -202,6 +203,14 @@ impl Storage {
             return Err(format!(
                 "its list of places has format {got}; this kubexm reads up to {own}: use a newer one"
             ));
+        }
+        let mut entries = storage.groups.iter().flat_map(|group| &group.entries);
+        if storage.storage_version < Self::VERSION && entries.any(|entry| entry.filtered) {
+            return Err(
+                "its programs lie in it as an earlier kubexm had them: open it with the one that \
+                 made it, or build it anew"
+                    .into(),
+            );
         }
         storage.check(lock)?;
         Ok(storage)

@@ -15,7 +15,7 @@ use crate::event::{Events, Transfer};
 use crate::spec::{Digest, DigestWriter};
 
 /// Groups that are read at once at most: each takes a window of memory.
-const MOST_THREADS: usize = 4;
+const MOST_THREADS: usize = 3;
 /// Bytes that are hashed at a time.
 const STEP: u64 = 1 << 17;
 

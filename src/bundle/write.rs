@@ -1,10 +1,9 @@
 //! Packing: from a lock, an arrangement and a store of blobs to one file.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use zstd::zstd_safe::CParameter;
-
+use super::compress::{self, Effort, Feed};
 use super::frames::{self, Frame};
 use super::lock::Lock;
 use super::output::Output;
@@ -18,16 +17,6 @@ use crate::spec::{Digest, DigestWriter};
 
 /// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;
-/// Largest window of a frame, as a power of two: what a reader needs of memory for each frame that
-/// it reads.
-pub(super) const WINDOW: u32 = 25;
-/// Plain bytes of a frame from which on the long window is worth its time.
-const FAR: u64 = 16 * 1024 * 1024;
-/// Bytes that a thread compresses at a time, in frames with the long window: without it, zstd would
-/// take four windows, and as much memory for each thread.
-const JOB: u32 = 16 * 1024 * 1024;
-/// More threads would take more memory than packing may.
-const MOST_THREADS: u32 = 8;
 /// zstd level of the first frame, whatever the rest has: signing a bundle later gives the same bytes.
 const HEAD_LEVEL: i32 = 9;
 /// The unit of a tar file in bytes.
@@ -61,6 +50,9 @@ pub enum Signed<'a> {
 }
 
 impl PackOptions<'_> {
+    /// The level where nothing else is asked for: half of what others ship, in about their time.
+    pub const LEVEL: i32 = 4;
+
     /// One file that nobody signs.
     pub const fn new(level: i32, threads: u32) -> Self {
         Self {
@@ -112,7 +104,6 @@ pub fn write_until(
 ) -> Result<Written, BundleError> {
     let mut packer = Packer {
         out: Sink::create(path, options.volume)?,
-        frames: Vec::new(),
         options,
         path: path.display().to_string(),
         stop,
@@ -215,13 +206,12 @@ pub(super) fn head_frame(
         plain.extend_from_slice(content);
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
-    let effort = Effort::plain(HEAD_LEVEL);
-    frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
+    let effort = Effort::new(HEAD_LEVEL, 0);
+    compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
 
 struct Packer<'a> {
     out: Sink,
-    frames: Vec<Frame>,
     options: PackOptions<'a>,
     path: String,
     stop: &'a dyn Fn() -> bool,
@@ -235,30 +225,25 @@ impl Packer<'_> {
         blobs: &dyn Blobs,
         events: &Events,
     ) -> Result<(), BundleError> {
-        let head = self.head(lock).map_err(|reason| self.damaged(&reason))?;
+        let head = self
+            .head(lock)
+            .map_err(|reason| damaged(&self.path, &reason))?;
         let first = head_frame(&head, storage, &mut self.out).map_err(|error| self.io(error))?;
-        self.frames.push(first);
-
-        let all = lock.blobs();
-        let carried = storage.groups.iter().flat_map(|group| &group.entries);
-        let total = carried
-            .filter_map(|entry| all.get(&entry.blob))
-            .map(|(size, _)| size)
-            .sum();
-        let transfer = events.transfer("pack", self.path.clone(), Some(total));
-        let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
-        for group in &storage.groups {
-            let layout = Layout::new(group, |digest| all.get(digest).map(|(size, _)| *size))
-                .ok_or_else(|| self.damaged("a blob is not in the lock"))?;
-            let source = GroupSource::open(&layout, blobs, &label, &transfer, self.stop)?;
-            self.group(&layout, source)?;
-        }
-        transfer.done();
-        let trailer = [0u8; TRAILER as usize];
-        self.frame(&mut &trailer[..], TRAILER, Effort::plain(1))?;
-        self.out
-            .end_table(&self.frames)
-            .map_err(|error| self.io(error))
+        let contents = Contents {
+            lock,
+            storage,
+            blobs,
+            events,
+            level: self.options.level,
+            path: &self.path,
+            stop: self.stop,
+        };
+        let out = &mut self.out;
+        let packed = compress::frames(out, self.options.threads, |feed| contents.feed(feed));
+        let mut frames = packed.map_err(|error| self.io(error))?;
+        frames.insert(0, first);
+        let ended = self.out.end_table(&frames);
+        ended.map_err(|error| self.io(error))
     }
 
     fn head(&self, lock: &Lock) -> Result<layout::Head, String> {
@@ -272,95 +257,73 @@ impl Packer<'_> {
         Ok(head)
     }
 
-    fn group(&mut self, layout: &Layout, mut source: GroupSource<'_>) -> Result<(), BundleError> {
-        let mut left = layout
-            .plain()
-            .ok_or_else(|| self.damaged("a group of impossible size"))?;
-        let compressed = source.starts_compressed().map_err(|e| self.io(e))?;
-        let effort = Effort {
-            level: if compressed { 1 } else { self.options.level },
-            far: left >= FAR && !compressed,
-        };
-        while left > 0 {
-            let plain = left.min(LARGEST_FRAME);
-            self.frame(&mut source, plain, effort)?;
-            left -= plain;
-        }
-        // What it has read last is compared when the end is asked for.
-        io::copy(&mut source, &mut io::sink()).map_err(|error| self.io(error))?;
-        Ok(())
-    }
-
-    fn frame(
-        &mut self,
-        source: &mut dyn Read,
-        plain: u64,
-        effort: Effort,
-    ) -> Result<(), BundleError> {
-        let frame = frame(source, plain, &mut self.out, effort, self.options.threads)
-            .map_err(|error| self.io(error))?;
-        self.frames.push(frame);
-        Ok(())
-    }
-
     fn io(&self, source: io::Error) -> BundleError {
         named(&self.path, source)
     }
-
-    fn damaged(&self, reason: &str) -> BundleError {
-        BundleError::Damaged {
-            path: self.path.clone(),
-            reason: reason.to_owned(),
-        }
-    }
 }
 
-/// How hard a frame is compressed.
-#[derive(Debug, Clone, Copy)]
-struct Effort {
+/// What is packed behind the head.
+struct Contents<'a> {
+    lock: &'a Lock,
+    storage: &'a Storage,
+    blobs: &'a dyn Blobs,
+    events: &'a Events,
     level: i32,
-    /// Whether to look for what was there long ago.
-    far: bool,
+    path: &'a str,
+    stop: &'a dyn Fn() -> bool,
 }
 
-impl Effort {
-    fn plain(level: i32) -> Self {
-        Self { level, far: false }
+impl Contents<'_> {
+    /// Hands over all groups, and what ends the tar.
+    fn feed(&self, feed: &Feed) -> io::Result<()> {
+        let all = self.lock.blobs();
+        let carried = self.storage.groups.iter().flat_map(|group| &group.entries);
+        let total = carried
+            .filter_map(|entry| all.get(&entry.blob))
+            .map(|(size, _)| size)
+            .sum();
+        let transfer = self
+            .events
+            .transfer("pack", self.path.to_owned(), Some(total));
+        let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
+        for group in &self.storage.groups {
+            let layout = Layout::new(group, |digest| all.get(digest).map(|(size, _)| *size))
+                .ok_or_else(|| self.damaged("a blob is not in the lock"))?;
+            let source = GroupSource::open(&layout, self.blobs, &label, &transfer, self.stop);
+            self.group(feed, &layout, source.map_err(io::Error::other)?)?;
+        }
+        transfer.done();
+        let trailer = [0u8; TRAILER as usize];
+        feed.frame(&mut &trailer[..], TRAILER, Effort::least())
+    }
+
+    fn group(&self, feed: &Feed, layout: &Layout, mut source: GroupSource<'_>) -> io::Result<()> {
+        let mut left = layout
+            .plain()
+            .ok_or_else(|| self.damaged("a group of impossible size"))?;
+        let effort = match source.starts_compressed()? {
+            true => Effort::least(),
+            false => Effort::new(self.level, left),
+        };
+        while left > 0 {
+            let plain = left.min(LARGEST_FRAME);
+            feed.frame(&mut source, plain, effort)?;
+            left -= plain;
+        }
+        // What it has read last is compared when the end is asked for.
+        io::copy(&mut source, &mut io::sink()).map(|_| ())
+    }
+
+    fn damaged(&self, reason: &str) -> io::Error {
+        io::Error::other(damaged(self.path, reason))
     }
 }
 
-/// One zstd frame of exactly `plain` bytes from `source`. There is always at least one worker thread:
-/// zstd's threaded output differs from its single-threaded one, but not with the number of threads.
-fn frame(
-    source: &mut dyn Read,
-    plain: u64,
-    out: &mut dyn Write,
-    effort: Effort,
-    threads: u32,
-) -> io::Result<Frame> {
-    let too_large = || io::Error::other("a frame grew beyond 4 GiB");
-    let mut counted = Counted {
-        inner: out,
-        bytes: 0,
-    };
-    let mut encoder = zstd::Encoder::new(&mut counted, effort.level)?;
-    encoder.multithread(threads.clamp(1, MOST_THREADS))?;
-    encoder.include_checksum(true)?;
-    encoder.set_pledged_src_size(Some(plain))?;
-    if effort.far {
-        encoder.long_distance_matching(true)?;
-        encoder.window_log(WINDOW)?;
-        encoder.set_parameter(CParameter::JobSize(JOB))?;
+fn damaged(path: &str, reason: &str) -> BundleError {
+    BundleError::Damaged {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
     }
-    let mut source = BufReader::with_capacity(1 << 18, source.take(plain));
-    if io::copy(&mut source, &mut encoder)? != plain {
-        return Err(io::Error::other("a blob is shorter than the lock says"));
-    }
-    encoder.finish()?;
-    Ok(Frame {
-        packed: u32::try_from(counted.bytes).map_err(|_| too_large())?,
-        plain: u32::try_from(plain).map_err(|_| too_large())?,
-    })
 }
 
 /// A tar header with nothing of this machine in it.
@@ -376,20 +339,4 @@ pub(super) fn entry_header(name: &str, size: u64) -> [u8; TAR_BLOCK as usize] {
     header.set_entry_type(tar::EntryType::Regular);
     header.set_cksum();
     *header.as_bytes()
-}
-
-struct Counted<W> {
-    inner: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(buffer)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
 }

@@ -63,7 +63,7 @@ pub struct Build {
     #[arg(long)]
     locked: bool,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
     /// How gzip layers and archives are held: `open` makes the bundle a third smaller, and an install
     /// compresses them again; `keep` leaves an image layout that every tool reads

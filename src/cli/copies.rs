@@ -82,7 +82,7 @@ pub struct Apply {
     #[arg(short, long, value_name = "BUNDLE")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
     /// Split what is written into volumes of at most this size
     #[arg(long, value_name = "SIZE", value_parser = at_most)]

@@ -23,7 +23,7 @@ pub struct Pull {
     #[arg(short, long, value_name = "BUNDLE")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small); that of the original gives its very bytes
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
     /// Take only a bundle that this minisign key signed: its file, or the line in it; may be repeated
     #[arg(long, value_name = "KEY", value_parser = public_key)]

@@ -29,7 +29,7 @@ pub struct Target {
     #[arg(short, long, value_name = "NEW")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(i32).range(1..=19))]
+    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
     /// Write volumes of at most this size, as in 4GiB (what FAT32 takes)
     #[arg(long, value_name = "SIZE", value_parser = at_most)]

@@ -360,7 +360,7 @@ fn a_list_of_places_that_lies_is_refused() {
     type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
     let lies: [(Change, &str); 17] = [
         (
-            &|places| places["storageVersion"] = json!(3),
+            &|places| places["storageVersion"] = json!(4),
             "use a newer one",
         ),
         (&|places| places["groups"] = json!([]), "has none"),

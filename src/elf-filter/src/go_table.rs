@@ -174,10 +174,10 @@ impl Table {
 impl Numbers {
     /// Turns the numbers of a function whose code is at `code`.
     fn turn(&mut self, function: &mut [u8], code: u32, direction: Direction) {
-        let count = steps_of(function);
-        let mut words: Vec<&mut [u8]> = function.chunks_exact_mut(WORD).collect();
-        let steps = FIXED..words.len().min(FIXED.saturating_add(count));
-        for (at, word) in words.iter_mut().enumerate().take(FIXED) {
+        let words = function.len() / WORD;
+        let steps = FIXED..words.min(FIXED.saturating_add(steps_of(function)));
+        for at in 0..FIXED {
+            let word = word(function, at);
             match at {
                 0 => drop(step(word, code, direction)),
                 1 => self.names.turn(word, direction),
@@ -188,15 +188,21 @@ impl Numbers {
         }
         // The linker has the third for the last.
         let third = FIXED + 2;
-        let order = steps.clone().filter(|at| *at != third);
-        for at in order.chain(steps.clone().filter(|at| *at == third)) {
-            self.steps.turn(words[at], direction);
+        for at in steps.clone().filter(|at| *at != third) {
+            self.steps.turn(word(function, at), direction);
+        }
+        if steps.contains(&third) {
+            self.steps.turn(word(function, third), direction);
         }
         // Maps of pointers, objects and inlined calls; the others lie elsewhere.
-        for word in words.iter_mut().skip(steps.end).take(4) {
-            self.data.turn(word, direction);
+        for at in (steps.end..words).take(4) {
+            self.data.turn(word(function, at), direction);
         }
     }
+}
+
+fn word(function: &mut [u8], at: usize) -> &mut [u8] {
+    &mut function[at * WORD..(at + 1) * WORD]
 }
 
 /// Numbers of steps that a function has behind its fixed words.
@@ -236,11 +242,10 @@ fn rest(bytes: &[u8], functions: &[Range<usize>]) -> Vec<usize> {
 }
 
 fn sort(bytes: &mut [u8], functions: &[Range<usize>]) {
-    let places = fixed(functions).chain(rest(bytes, functions));
-    let sorted: Vec<u8> = places
-        .flat_map(|at| &bytes[at..at + WORD])
-        .copied()
-        .collect();
+    let mut sorted = Vec::with_capacity(bytes.len());
+    for at in fixed(functions).chain(rest(bytes, functions)) {
+        sorted.extend_from_slice(&bytes[at..at + WORD]);
+    }
     bytes.copy_from_slice(&sorted);
 }
 

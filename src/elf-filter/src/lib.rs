@@ -13,10 +13,12 @@
 mod arm64;
 mod elf;
 mod go_table;
+mod recent;
 mod x86_64;
 
 use elf::{Machine, Program};
 use go_table::Table;
+use recent::Recent;
 
 /// Which way a filter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,23 @@ struct Inside {
     start: u64,
     /// Go's table, and where that begins in the program.
     table: Option<(u64, Table)>,
+    called: Called,
+}
+
+/// Functions that were called lately.
+#[derive(Debug)]
+enum Called {
+    X86_64(Recent<32>),
+    Arm64(Recent<{ arm64::CALL }>),
+}
+
+impl Called {
+    fn new(machine: Machine) -> Self {
+        match machine {
+            Machine::X86_64 => Self::X86_64(Recent::new()),
+            Machine::Arm64 => Self::Arm64(Recent::new()),
+        }
+    }
 }
 
 /// How far one gets with what is known.
@@ -110,7 +129,8 @@ impl Filter {
                 }
             }
         }
-        out.extend(self.pending.drain(..ready));
+        out.extend_from_slice(&self.pending[..ready]);
+        self.pending.drain(..ready);
         self.at += ready as u64;
     }
 }
@@ -131,6 +151,7 @@ fn outside(place: u64, ahead: &[u8]) -> (Progress, Option<Inside>) {
         return (Progress::Wait(HEAD), None);
     };
     let inside = Program::read(head).map(|program| Inside {
+        called: Called::new(program.machine),
         program,
         start: place,
         table: None,
@@ -164,13 +185,18 @@ impl Inside {
         let code = &mut ahead[..within];
         // Programs are no larger than 1 GiB.
         let place = place as u32;
-        let ready = match self.program.machine {
-            Machine::X86_64 => x86_64::filter(code, place, direction, ends),
-            Machine::Arm64 => arm64::filter(code, place, direction, ends),
-        };
-        match ready {
-            0 => Progress::Wait(within + 1),
-            _ => Progress::Ready(ready),
+        match &mut self.called {
+            Called::X86_64(called) => {
+                let size = left.min(x86_64::STRETCH as u64) as usize;
+                code.get_mut(..size).map_or(Progress::Wait(size), |code| {
+                    x86_64::filter(code, place, called, direction);
+                    Progress::Ready(size)
+                })
+            }
+            Called::Arm64(called) => match arm64::filter(code, place, called, direction, ends) {
+                0 => Progress::Wait(within + 1),
+                ready => Progress::Ready(ready),
+            },
         }
     }
 

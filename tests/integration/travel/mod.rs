@@ -162,7 +162,7 @@ fn content() -> (Lock, InMemory) {
     (lock, blobs)
 }
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(9, 2);
+const OPTIONS: PackOptions<'_> = PackOptions::new(PackOptions::LEVEL, 2);
 
 /// A bundle of [`content`] as `bundle build` writes it, layers opened and kin in pieces: made once,
 /// since looking for the layers' encoders takes a second.
