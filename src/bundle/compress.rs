@@ -31,6 +31,9 @@ fn most_threads(level: i32) -> u32 {
     }
 }
 
+/// What is said where writing has failed, and so reading makes no more sense.
+const UNWANTED: io::ErrorKind = io::ErrorKind::BrokenPipe;
+
 /// How hard a frame is compressed.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
@@ -66,31 +69,32 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Hands over a frame of exactly `plain` bytes from `source`. Where they are no longer wanted, whoever
-    /// wanted them says why.
+    /// Hands over a frame of exactly `plain` bytes from `source`.
     ///
     /// # Errors
-    /// The source fails, or is too short.
+    /// The source fails, or is too short; or nobody wants its bytes any more, and whoever wanted them
+    /// says why.
     pub fn frame(&self, source: &mut dyn Read, plain: u64, effort: Effort) -> io::Result<()> {
-        let mut wanted = self.orders.send(Order { plain, effort }).is_ok();
+        let ordered = self.orders.send(Order { plain, effort });
+        ordered.map_err(|_| UNWANTED)?;
         let mut left = plain;
-        while left > 0 && wanted {
+        while left > 0 {
             let size = left.min(STEP);
             let mut step = Vec::with_capacity(size as usize);
             if source.take(size).read_to_end(&mut step)? as u64 != size {
                 return Err(short());
             }
             left -= size;
-            wanted = self.steps.send(step).is_ok();
+            self.steps.send(step).map_err(|_| UNWANTED)?;
         }
         Ok(())
     }
 }
 
-/// Makes frames in a thread of its own, of what `fill` hands over, and writes them.
+/// Makes frames of what `fill` hands over, and writes them, each in a thread of its own.
 ///
 /// # Errors
-/// Those of `fill` first, then those of writing.
+/// Those of `fill`, of compressing, or of writing.
 pub fn frames(
     out: &mut (dyn Write + Send),
     threads: u32,
@@ -99,24 +103,67 @@ pub fn frames(
     std::thread::scope(|scope| {
         let (orders, ordered) = channel();
         let (steps, content) = sync_channel(WAITING);
-        let writer = scope.spawn(move || write_frames(&ordered, Fed::new(content), out, threads));
+        let (packed, made) = sync_channel(WAITING);
+        let writing = scope.spawn(move || write(&made, out));
+        let packing = scope.spawn(move || pack(&ordered, Fed::new(content), packed, threads));
         let feed = Feed { orders, steps };
         let filled = fill(&feed);
         drop(feed);
-        let written = writer.join();
-        let written = written.unwrap_or_else(|_| Err(io::Error::other("compression failed")));
-        filled.and(written)
+        let packed = packing
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that packs has failed")));
+        let written = writing
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that writes has failed")));
+        match (filled, packed, written) {
+            // Who has nobody to work for any more does not know why.
+            (Err(error), _, _) if error.kind() != UNWANTED => Err(error),
+            (_, Err(error), _) if error.kind() != UNWANTED => Err(error),
+            (filled, packed, written) => written.and(filled).and(packed),
+        }
     })
 }
 
-fn write_frames(
+/// Makes the frames that are ordered.
+fn pack(
     orders: &Receiver<Order>,
     mut content: Fed,
-    out: &mut dyn Write,
+    packed: SyncSender<Vec<u8>>,
     threads: u32,
 ) -> io::Result<Vec<Frame>> {
-    let each = |Order { plain, effort }| frame(&mut content, plain, out, effort, threads);
-    orders.iter().map(each).collect()
+    let mut out = Packed {
+        steps: packed,
+        step: Vec::new(),
+    };
+    let each = |Order { plain, effort }| frame(&mut content, plain, &mut out, effort, threads);
+    let frames = orders.iter().map(each).collect::<io::Result<_>>()?;
+    out.flush()?;
+    Ok(frames)
+}
+
+fn write(packed: &Receiver<Vec<u8>>, out: &mut dyn Write) -> io::Result<()> {
+    packed.iter().try_for_each(|step| out.write_all(&step))
+}
+
+/// Where the bytes of frames go that are to be written.
+struct Packed {
+    steps: SyncSender<Vec<u8>>,
+    step: Vec<u8>,
+}
+
+impl Write for Packed {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.step.extend_from_slice(buffer);
+        if self.step.len() as u64 >= STEP {
+            self.flush()?;
+        }
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let step = std::mem::take(&mut self.step);
+        self.steps.send(step).map_err(|_| UNWANTED.into())
+    }
 }
 
 /// One zstd frame of exactly `plain` bytes from `source`. There is always at least one worker thread:

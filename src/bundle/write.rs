@@ -50,7 +50,8 @@ pub enum Signed<'a> {
 }
 
 impl PackOptions<'_> {
-    /// The level where nothing else is asked for: half of what others ship, in about their time.
+    /// The level where nothing else is asked for: half of what `zstd -19` makes of the same,
+    /// in less than one and a half times the time of `-9` (`tests/bench/bundle`).
     pub const LEVEL: i32 = 4;
 
     /// One file that nobody signs.

@@ -1,9 +1,13 @@
 //! Makes programs easier to compress, and gives them back byte by byte.
 //!
 //! Machine code names places by how far away they are: the same function is called by other bytes from
-//! everywhere. Turned into where it is, every call of it is the same, and whoever compresses finds it again.
-//! What xz calls branch filters do so for calls and jumps; here it is also done for data, which programs
-//! for 64 bits name relative to the instruction, and of Go's table of functions the differences are taken.
+//! everywhere. What xz calls branch filters turn that into where the function is, so that every call of it
+//! in a program is the same; here that is done for data, which programs for 64 bits name relative to the
+//! instruction. But in the next program, which has most code in common with the first, all functions are
+//! elsewhere. So calls get names that are the same there, too: how many other functions were called since
+//! this one was. Where instructions have no fixed length, names and places go out of the code
+//! besides: then code that two programs have in common is equal for as long as it is common, and whoever
+//! compresses finds all of it at once. Of Go's table of functions the differences are taken.
 //!
 //! The filter goes along a stream of any content and any length, which it does not change, and finds the
 //! programs in it: at its beginning, or in an archive, where files begin at multiples of 512 bytes. It
