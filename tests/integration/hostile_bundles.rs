@@ -358,10 +358,17 @@ fn a_list_of_places_that_lies_is_refused() {
                "encoder": encoder})
     };
     type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
-    let lies: [(Change, &str); 17] = [
+    let lies: [(Change, &str); 18] = [
         (
             &|places| places["storageVersion"] = json!(4),
             "use a newer one",
+        ),
+        (
+            &|places| {
+                places["storageVersion"] = json!(2);
+                places["groups"][0]["entries"][0]["filtered"] = json!(true);
+            },
+            "as an earlier kubexm had them",
         ),
         (&|places| places["groups"] = json!([]), "has none"),
         (
@@ -445,6 +452,12 @@ fn a_list_of_places_that_lies_is_refused() {
     }
     with_text(&parts, PLACES, &|_| {}).write(&path);
     assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "none");
+    // What earlier ones wrote is read as long as nothing in it is filtered.
+    for version in [1, 2] {
+        let earlier: Change = &|places| places["storageVersion"] = json!(version);
+        with_text(&parts, PLACES, earlier).write(&path);
+        assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "{version}");
+    }
 }
 
 #[test]
