@@ -4,17 +4,18 @@
 mod cases;
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
+use kubexm::event::{Event, Events, Listener};
 use kubexm::host::{Command, Host, HostError, Output};
 use kubexm::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
 use kubexm::spec::{Digest, HostName};
-use kubexm::steps::{Produce, WaitFor, WriteFile};
+use kubexm::steps::{Produce, ReadOnce, WaitFor, WriteFile};
 
 #[tokio::test]
 async fn every_step_comes_stays_and_goes() {
@@ -289,4 +290,39 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
     let (check, ()) = tokio::join!(step.check(&context), appear);
     assert_eq!(check.unwrap(), Check::Satisfied);
     assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn what_nothing_reads_any_more_is_told() {
+    #[derive(Default)]
+    struct Warnings(Mutex<Vec<String>>);
+    impl Listener for Warnings {
+        fn on(&self, event: &Event) {
+            if let Event::Warning { message } = event {
+                self.0.lock().unwrap().push(message.clone());
+            }
+        }
+    }
+    let warnings = Arc::new(Warnings::default());
+    let mut host = Sandbox::new();
+    host.events = Events::new(Arc::clone(&warnings) as Arc<dyn Listener>);
+    let file = |text: &str| ReadOnce {
+        file: WriteFile::new(path("/etc/app/init.yaml"), text),
+        by: "init".to_owned(),
+        advice: "Ask Anna.".to_owned(),
+    };
+    let told = || warnings.0.lock().unwrap().clone();
+    // Written before it is read, and written anew before it is read.
+    for text in ["one", "two"] {
+        assert_ne!(host.check(&file(text)).await, Check::Satisfied);
+        host.apply(&file(text)).await.unwrap();
+    }
+    host.write("/var/lib/kubexm/done/init", "");
+    assert_eq!(host.check(&file("two")).await, Check::Satisfied);
+    assert_eq!(told(), [""; 0]);
+    host.apply(&file("three")).await.unwrap();
+    assert_eq!(host.read("/etc/app/init.yaml"), "three");
+    assert_eq!(host.check(&file("three")).await, Check::Satisfied);
+    let words = "node1: /etc/app/init.yaml has changed, and nothing reads it any more: this host stays as it is. Ask Anna.";
+    assert_eq!(told(), [words]);
 }

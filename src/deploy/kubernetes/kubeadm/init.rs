@@ -1,6 +1,6 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{etcd, node, patches, ready_to_join, undo};
+use super::{etcd, node, patches, read_once, ready_to_join, undo};
 use crate::deploy::kubernetes::BIND_PORT;
 use crate::deploy::kubernetes::config::{self, kube_proxy_config, kubelet_config};
 use crate::deploy::{self, BIN, DeployError, ETC, Inputs, load_balancer};
@@ -11,6 +11,9 @@ use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Component, HostSpec};
 use crate::steps::{RunOnce, WriteFile};
 
+/// The mark of what makes the first control plane.
+const INIT: &str = "kubeadm-init";
+
 /// Writes the configuration and runs `kubeadm init` with it.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
@@ -19,12 +22,12 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         .after(ready_to_join(first))
         .after(deploy::etcd::ready(inputs))
         .after(load_balancer::ready(inputs, first))
-        .step(WriteFile::new(
-            path.clone(),
-            init_config(inputs.cluster, first)?,
+        .step(read_once(
+            INIT,
+            WriteFile::new(path.clone(), init_config(inputs.cluster, first)?),
         ));
-    let task = patches::write(inputs.cluster, first, task)?.step(RunOnce {
-        id: "kubeadm-init".to_owned(),
+    let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunOnce {
+        id: INIT.to_owned(),
         title: "Run kubeadm init".to_owned(),
         command: format!(
             "export PATH={BIN}:$PATH\n{before_init}kubeadm init --config {path} >/dev/null"

@@ -13,6 +13,8 @@ use crate::spec::HostPath;
 use crate::spec::cluster::{Cluster, Etcd, HostSpec};
 use crate::steps::{InputFile, RunOnce};
 
+/// The mark of what makes the other nodes.
+const JOIN_MARK: &str = "kubeadm-join";
 /// A node that died while it joined stays Ready in the cluster until its lease runs out, after some
 /// 50 seconds, and kubeadm takes no name that is: then the join waits for that.
 const JOIN: &str = r#"
@@ -41,8 +43,8 @@ pub(super) fn join(
     let task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
         .after(load_balancer::ready(inputs, host));
-    let mut task = patches::write(inputs.cluster, host, task)?.step(RunOnce {
-        id: "kubeadm-join".to_owned(),
+    let mut task = patches::write(inputs.cluster, host, JOIN_MARK, task)?.step(RunOnce {
+        id: JOIN_MARK.to_owned(),
         title: "Run kubeadm join".to_owned(),
         command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
         input: Some(config_file(inputs.cluster, host, slot)?),

@@ -12,6 +12,7 @@ use crate::deploy::{DeployError, Inputs, id, runtime};
 use crate::plan::{Slot, Task, TaskId};
 use crate::render::kubeadm::Node;
 use crate::spec::cluster::{Cluster, HostSpec};
+use crate::steps::{ReadOnce, WriteFile};
 pub(crate) use init::init_config;
 pub(crate) use join::join_preview;
 
@@ -51,6 +52,17 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         }
     }
     Ok(tasks)
+}
+
+/// A file that kubeadm reads when it makes a node, with the command of that mark.
+fn read_once(by: &str, file: WriteFile) -> ReadOnce {
+    ReadOnce {
+        file,
+        by: by.to_owned(),
+        advice: "To bring the change to it, follow \
+                 https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-reconfigure/"
+            .to_owned(),
+    }
 }
 
 fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {

@@ -1,5 +1,6 @@
 //! What the user changes in what kubeadm writes: files in a folder that `kubeadm init` and `join` read.
 
+use super::read_once;
 use crate::deploy::DeployError;
 use crate::plan::Task;
 use crate::spec::HostPath;
@@ -49,10 +50,11 @@ pub(crate) fn files(cluster: &Cluster, host: &HostSpec) -> Vec<PatchFile> {
         .collect()
 }
 
-/// Adds the steps that put them onto a host.
+/// Adds the steps that put them onto a host, where the command of that mark reads them.
 pub(super) fn write(
     cluster: &Cluster,
     host: &HostSpec,
+    by: &str,
     mut task: Task,
 ) -> Result<Task, DeployError> {
     let files = files(cluster, host);
@@ -61,7 +63,7 @@ pub(super) fn write(
     }
     for file in &files {
         let path = HostPath::parse(&format!("{FOLDER}/{}", file.name))?;
-        task = task.step(WriteFile::new(path, &*file.content));
+        task = task.step(read_once(by, WriteFile::new(path, &*file.content)));
     }
     let names = files.into_iter().map(|file| file.name);
     Ok(task.step(
