@@ -104,16 +104,10 @@ fn distances(code: &[u8], direction: Direction) -> Vec<Distance> {
     let worth = worth_a_look(code);
     let mut found = Vec::with_capacity(code.len() / 8);
     let (mut at, mut taken) = (0, 0);
-    while at + taken + LONGEST <= code.len() {
-        let ahead = worth[at..at + WORTH].try_into();
-        let ahead = ahead.map_or(0, u64::from_le_bytes);
-        if ahead == 0 {
-            at += WORTH;
-            continue;
-        }
-        at += ahead.trailing_zeros() as usize / 8;
+    loop {
+        at = next_worth(&worth, at);
         if at + taken + LONGEST > code.len() {
-            break;
+            return found;
         }
         let kind = OPCODE[usize::from(code[at])] & SECOND[usize::from(code[at + 1])];
         let (start, behind) = match kind {
@@ -146,11 +140,22 @@ fn distances(code: &[u8], direction: Direction) -> Vec<Distance> {
             Direction::Unpack => taken += DISTANCE,
         }
     }
-    found
 }
 
 /// Bytes of which one learns at once whether one of them is worth a look.
 const WORTH: usize = 8;
+
+/// The first byte from `at` on that is worth a look, or what lies behind them all.
+fn next_worth(worth: &[u8], mut at: usize) -> usize {
+    while let Some(ahead) = worth.get(at..at + WORTH) {
+        let ahead = ahead.try_into().map_or(0, u64::from_le_bytes);
+        if ahead != 0 {
+            return at + ahead.trailing_zeros() as usize / 8;
+        }
+        at += WORTH;
+    }
+    worth.len()
+}
 
 /// For each byte 1 where a distance may follow it, 0 where none does; and zeros behind them.
 fn worth_a_look(code: &[u8]) -> Vec<u8> {
