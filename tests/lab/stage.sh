@@ -113,6 +113,10 @@ ready() { # COUNT
   kubectl get nodes -o wide
   [ "$(kubectl get nodes --no-headers | awk '$2 == "Ready"' | wc -l)" = "$1" ]
 }
+# What has rolled out is not yet what every node leads to: services follow within a second or two.
+from_pod() { # POD URL
+  until_true 30 kubectl exec "$1" -- curl -sSk --max-time 5 "$2"
+}
 # Name, address and node of each pod of an app.
 pods_of() { kubectl get pods -l "app=$1" -o "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} {.spec.nodeName}{\"\\n\"}{end}"; }
 # The bundle's image for tests.
