@@ -8,6 +8,7 @@ use zstd::zstd_safe::CParameter;
 
 use super::fed::Fed;
 use super::frames::Frame;
+use super::workers::ended;
 
 /// Largest window of a frame, as a power of two: what a reader needs of memory for each frame that
 /// it reads.
@@ -21,16 +22,6 @@ const JOB: u32 = 16 * 1024 * 1024;
 const STEP: u64 = 1 << 18;
 /// Steps that may wait to be compressed.
 const WAITING: usize = 64;
-
-/// More threads would take more memory than packing may: each has tables, which grow with the level.
-fn most_threads(level: i32) -> u32 {
-    match level {
-        ..=9 => 8,
-        10..=15 => 4,
-        _ => 2,
-    }
-}
-
 /// What is said where writing has failed, and so reading makes no more sense.
 const UNWANTED: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
@@ -109,13 +100,7 @@ pub fn frames(
         let feed = Feed { orders, steps };
         let filled = fill(&feed);
         drop(feed);
-        let packed = packing
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that packs has failed")));
-        let written = writing
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that writes has failed")));
-        match (filled, packed, written) {
+        match (filled, ended(packing), ended(writing)) {
             // Who has nobody to work for any more does not know why.
             (Err(error), _, _) if error.kind() != UNWANTED => Err(error),
             (_, Err(error), _) if error.kind() != UNWANTED => Err(error),
@@ -205,6 +190,15 @@ pub fn frame(
         packed: u32::try_from(counted.bytes).map_err(|_| too_large())?,
         plain: u32::try_from(plain).map_err(|_| too_large())?,
     })
+}
+
+/// More threads would take more memory than packing may: each has tables, which grow with the level.
+fn most_threads(level: i32) -> u32 {
+    match level {
+        ..=9 => 8,
+        10..=15 => 4,
+        _ => 2,
+    }
 }
 
 fn short() -> io::Error {

@@ -13,7 +13,7 @@ use super::group::GroupReader;
 use super::pieces::Stored;
 use super::read::Placed;
 use super::remade::Verified;
-use super::workers::each;
+use super::workers::{each, ended};
 use super::{Bundle, BundleError};
 use crate::spec::Digest;
 
@@ -112,11 +112,7 @@ impl Bundle {
             let read = self
                 .read_group(group)
                 .and_then(|reader| distribute(reader, feeds));
-            let mut results = Vec::new();
-            for reader in readers {
-                let ended = reader.join();
-                results.push(ended.unwrap_or_else(|_| Err(io::Error::other("a reader failed"))));
-            }
+            let results: Vec<_> = readers.into_iter().map(ended).collect();
             results.into_iter().fold(read, Result::and)
         })
     }

@@ -103,15 +103,22 @@ pub fn write_until(
     events: &Events,
     stop: &dyn Fn() -> bool,
 ) -> Result<Written, BundleError> {
-    let mut packer = Packer {
-        out: Sink::create(path, options.volume)?,
+    let mut out = Sink::create(path, options.volume)?;
+    let packer = Packer {
+        lock,
+        storage,
+        blobs,
         options,
+        events,
         path: path.display().to_string(),
         stop,
     };
-    match packer.pack(lock, storage, blobs, events) {
-        Ok(()) => packer.out.persist(),
-        Err(error) => Err(explain(error, stop(), packer.out.output(), lock)),
+    match packer.pack(&mut out) {
+        Ok(()) => out.persist(),
+        Err(error) => {
+            let error = named(&packer.path, error);
+            Err(explain(error, stop(), out.output(), lock))
+        }
     }
 }
 
@@ -212,69 +219,35 @@ pub(super) fn head_frame(
 }
 
 struct Packer<'a> {
-    out: Sink,
+    lock: &'a Lock,
+    storage: &'a Storage,
+    blobs: &'a dyn Blobs,
     options: PackOptions<'a>,
+    events: &'a Events,
     path: String,
     stop: &'a dyn Fn() -> bool,
 }
 
 impl Packer<'_> {
-    fn pack(
-        &mut self,
-        lock: &Lock,
-        storage: &Storage,
-        blobs: &dyn Blobs,
-        events: &Events,
-    ) -> Result<(), BundleError> {
-        let head = self
-            .head(lock)
-            .map_err(|reason| damaged(&self.path, &reason))?;
-        let first = head_frame(&head, storage, &mut self.out).map_err(|error| self.io(error))?;
-        let contents = Contents {
-            lock,
-            storage,
-            blobs,
-            events,
-            level: self.options.level,
-            path: &self.path,
-            stop: self.stop,
-        };
-        let out = &mut self.out;
-        let packed = compress::frames(out, self.options.threads, |feed| contents.feed(feed));
-        let mut frames = packed.map_err(|error| self.io(error))?;
+    fn pack(&self, out: &mut Sink) -> io::Result<()> {
+        let head = self.head().map_err(|reason| self.damaged(&reason))?;
+        let first = head_frame(&head, self.storage, out)?;
+        let mut frames = compress::frames(out, self.options.threads, |feed| self.feed(feed))?;
         frames.insert(0, first);
-        let ended = self.out.end_table(&frames);
-        ended.map_err(|error| self.io(error))
+        out.end_table(&frames)
     }
 
-    fn head(&self, lock: &Lock) -> Result<layout::Head, String> {
+    fn head(&self) -> Result<layout::Head, String> {
         if let Signed::As(head) = self.options.signed {
             return Ok(head.clone());
         }
-        let mut head = layout::head(lock)?;
+        let mut head = layout::head(self.lock)?;
         if let Signed::By(signer) = self.options.signed {
-            head.sign(signer, &lock.name)?;
+            head.sign(signer, &self.lock.name)?;
         }
         Ok(head)
     }
 
-    fn io(&self, source: io::Error) -> BundleError {
-        named(&self.path, source)
-    }
-}
-
-/// What is packed behind the head.
-struct Contents<'a> {
-    lock: &'a Lock,
-    storage: &'a Storage,
-    blobs: &'a dyn Blobs,
-    events: &'a Events,
-    level: i32,
-    path: &'a str,
-    stop: &'a dyn Fn() -> bool,
-}
-
-impl Contents<'_> {
     /// Hands over all groups, and what ends the tar.
     fn feed(&self, feed: &Feed) -> io::Result<()> {
         let all = self.lock.blobs();
@@ -283,9 +256,7 @@ impl Contents<'_> {
             .filter_map(|entry| all.get(&entry.blob))
             .map(|(size, _)| size)
             .sum();
-        let transfer = self
-            .events
-            .transfer("pack", self.path.to_owned(), Some(total));
+        let transfer = self.events.transfer("pack", &*self.path, Some(total));
         let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
         for group in &self.storage.groups {
             let layout = Layout::new(group, |digest| all.get(digest).map(|(size, _)| *size))
@@ -304,7 +275,7 @@ impl Contents<'_> {
             .ok_or_else(|| self.damaged("a group of impossible size"))?;
         let effort = match source.starts_compressed()? {
             true => Effort::least(),
-            false => Effort::new(self.level, left),
+            false => Effort::new(self.options.level, left),
         };
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);
@@ -316,14 +287,10 @@ impl Contents<'_> {
     }
 
     fn damaged(&self, reason: &str) -> io::Error {
-        io::Error::other(damaged(self.path, reason))
-    }
-}
-
-fn damaged(path: &str, reason: &str) -> BundleError {
-    BundleError::Damaged {
-        path: path.to_owned(),
-        reason: reason.to_owned(),
+        io::Error::other(BundleError::Damaged {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        })
     }
 }
 

