@@ -8,6 +8,7 @@ use zstd::zstd_safe::CParameter;
 
 use super::fed::Fed;
 use super::frames::Frame;
+use super::level::Level;
 use super::workers::ended;
 
 /// Largest window of a frame, as a power of two: what a reader needs of memory for each frame that
@@ -28,21 +29,24 @@ const UNWANTED: io::ErrorKind = io::ErrorKind::BrokenPipe;
 /// How hard a frame is compressed.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    level: i32,
+    level: Level,
     /// Whether to look for what was there long ago.
     far: bool,
 }
 
 impl Effort {
-    /// For so many bytes.
-    pub fn new(level: i32, plain: u64) -> Self {
-        let far = plain >= FAR;
+    /// For so many bytes of so many blobs.
+    pub fn new(level: Level, plain: u64, blobs: usize) -> Self {
+        // A program alone gets a fiftieth smaller by what was in it long ago, and at levels of those
+        // who want it fast takes half as long again.
+        let far = plain >= FAR && (blobs > 1 || level > Level::FAST);
         Self { level, far }
     }
 
     /// For what is compressed already, or hardly worth it.
     pub fn least() -> Self {
-        Self::new(1, 0)
+        let (level, far) = (Level::LEAST, false);
+        Self { level, far }
     }
 }
 
@@ -165,7 +169,7 @@ pub fn frame(
         inner: out,
         bytes: 0,
     };
-    let mut encoder = zstd::Encoder::new(&mut counted, effort.level)?;
+    let mut encoder = zstd::Encoder::new(&mut counted, effort.level.number())?;
     encoder.multithread(threads.clamp(1, most_threads(effort.level)))?;
     encoder.include_checksum(true)?;
     encoder.set_pledged_src_size(Some(plain))?;
@@ -193,8 +197,8 @@ pub fn frame(
 }
 
 /// More threads would take more memory than packing may: each has tables, which grow with the level.
-fn most_threads(level: i32) -> u32 {
-    match level {
+fn most_threads(level: Level) -> u32 {
+    match level.number() {
         ..=9 => 8,
         10..=15 => 4,
         _ => 2,

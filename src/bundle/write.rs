@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::compress::{self, Effort, Feed};
 use super::frames::{self, Frame};
+use super::level::Level;
 use super::lock::Lock;
 use super::output::Output;
 use super::pieces::Layout;
@@ -17,8 +18,6 @@ use crate::spec::{Digest, DigestWriter};
 
 /// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;
-/// zstd level of the first frame, whatever the rest has: signing a bundle later gives the same bytes.
-const HEAD_LEVEL: i32 = 9;
 /// The unit of a tar file in bytes.
 pub(super) const TAR_BLOCK: u64 = 512;
 /// Bytes of zeros that end a tar.
@@ -27,8 +26,8 @@ pub(super) const TRAILER: u64 = 2 * TAR_BLOCK;
 /// How to pack.
 #[derive(Debug, Clone, Copy)]
 pub struct PackOptions<'a> {
-    /// zstd level for what is not compressed already, 1 to 19.
-    pub level: i32,
+    /// How hard.
+    pub level: Level,
     /// Threads that compress; the result does not depend on it.
     pub threads: u32,
     /// Bytes of a volume, where the bundle is to be split.
@@ -50,12 +49,8 @@ pub enum Signed<'a> {
 }
 
 impl PackOptions<'_> {
-    /// The level where nothing else is asked for: half of what `zstd -19` makes of the same,
-    /// in less than one and a half times the time of `-9` (`tests/bench/bundle`).
-    pub const LEVEL: i32 = 4;
-
     /// One file that nobody signs.
-    pub const fn new(level: i32, threads: u32) -> Self {
+    pub const fn new(level: Level, threads: u32) -> Self {
         Self {
             level,
             threads,
@@ -214,7 +209,8 @@ pub(super) fn head_frame(
         plain.extend_from_slice(content);
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
-    let effort = Effort::new(HEAD_LEVEL, 0);
+    // One level for all: signing a bundle later gives the same bytes.
+    let effort = Effort::new(Level::HEAD, 0, 1);
     compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
 
@@ -275,7 +271,7 @@ impl Packer<'_> {
             .ok_or_else(|| self.damaged("a group of impossible size"))?;
         let effort = match source.starts_compressed()? {
             true => Effort::least(),
-            false => Effort::new(self.options.level, left),
+            false => Effort::new(self.options.level, left, layout.entries().len()),
         };
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);

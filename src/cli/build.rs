@@ -15,7 +15,7 @@ use super::{Failure, base, copies, interrupt};
 use crate::bundle::difference::differences;
 use crate::bundle::storage::Base;
 use crate::bundle::{
-    self, Blobs, Bundle, BundleError, PackOptions, Signed, Signer, Storage, Written,
+    self, Blobs, Bundle, BundleError, Level, PackOptions, Signed, Signer, Storage, Written,
 };
 use crate::catalog::Catalog;
 use crate::deploy::proof;
@@ -63,8 +63,8 @@ pub struct Build {
     #[arg(long)]
     locked: bool,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
+    #[arg(long, default_value_t)]
+    level: Level,
     /// How gzip layers and archives are held: `open` halves the bundle, and an install
     /// compresses them again; `keep` leaves an image layout that every tool reads
     #[arg(long, value_enum, default_value_t = Layers::Open)]
@@ -98,8 +98,8 @@ enum Layers {
 }
 
 impl Build {
-    fn level(&self) -> i32 {
-        if self.fast { 3 } else { self.level }
+    fn level(&self) -> Level {
+        if self.fast { Level::FAST } else { self.level }
     }
 
     fn layers(&self) -> Layers {
@@ -173,7 +173,7 @@ struct Packing {
     lock: bundle::Lock,
     cache: Cache,
     layers: Layers,
-    level: i32,
+    level: Level,
     volume: Option<u64>,
     base: Option<Base>,
     signer: Option<Signer>,

@@ -10,8 +10,12 @@ use crate::{deploy, spec};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print a commented cluster.yaml to start from
-    Init,
+    /// Print a commented file to start from
+    Init {
+        /// The kind of file
+        #[arg(value_enum, default_value = "cluster")]
+        document: Document,
+    },
     /// Say everything that is wrong in a cluster file
     Validate {
         /// The cluster
@@ -40,7 +44,11 @@ pub enum Document {
 /// Runs one of the commands.
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Init => out::text(spec::schema::TEMPLATE),
+        Command::Init { document } => out::text(match document {
+            Document::Cluster => spec::schema::TEMPLATE,
+            Document::Bundle => spec::schema::BUNDLE_TEMPLATE,
+            Document::Mirrors => spec::schema::MIRRORS_TEMPLATE,
+        }),
         Command::Schema { document } => out::text(&match document {
             Document::Cluster => spec::schema::cluster(),
             Document::Bundle => spec::schema::BUNDLE.to_owned(),

@@ -13,7 +13,7 @@ use super::subject::Opening;
 use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, interrupt};
 use crate::bundle::signature::{KeyError, new_keys};
-use crate::bundle::{self, PackOptions, Signed, Signer, Whole, Written, rewrite};
+use crate::bundle::{self, Level, PackOptions, Signed, Signer, Whole, Written, rewrite};
 use crate::event::{Event, Events};
 use crate::plan::Stop;
 use crate::report;
@@ -82,8 +82,8 @@ pub struct Apply {
     #[arg(short, long, value_name = "BUNDLE")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
+    #[arg(long, default_value_t)]
+    level: Level,
     /// Split what is written into volumes of at most this size
     #[arg(long, value_name = "SIZE", value_parser = at_most)]
     split: Option<VolumeSize>,

@@ -10,7 +10,7 @@ use super::downloads::Downloads;
 use super::out::say;
 use super::subject::public_key;
 use super::{Failure, copies, interrupt};
-use crate::bundle::{self, BundleError, PackOptions, Signed};
+use crate::bundle::{self, BundleError, Level, PackOptions, Signed};
 use crate::event::Events;
 use crate::fetch::oci::{Puller, is_loopback};
 use crate::spec::{ImageRef, PublicKey};
@@ -23,8 +23,8 @@ pub struct Pull {
     #[arg(short, long, value_name = "BUNDLE")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small); that of the original gives its very bytes
-    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
+    #[arg(long, default_value_t)]
+    level: Level,
     /// Take only a bundle that this minisign key signed: its file, or the line in it; may be repeated
     #[arg(long, value_name = "KEY", value_parser = public_key)]
     trust: Vec<PublicKey>,

@@ -13,7 +13,7 @@ use super::out::say;
 use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, copies};
 use crate::bundle::{
-    self, Blobs, Bundle, BundleError, Held, Lock, Opened, PackOptions, Recipes, Storage,
+    self, Blobs, Bundle, BundleError, Held, Level, Lock, Opened, PackOptions, Recipes, Storage,
 };
 use crate::deploy::proof;
 use crate::event::Events;
@@ -29,8 +29,8 @@ pub struct Target {
     #[arg(short, long, value_name = "NEW")]
     out: PathBuf,
     /// Compression level, 1 (fast) to 19 (small)
-    #[arg(long, default_value_t = PackOptions::LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
+    #[arg(long, default_value_t)]
+    level: Level,
     /// Write volumes of at most this size, as in 4GiB (what FAT32 takes)
     #[arg(long, value_name = "SIZE", value_parser = at_most)]
     split: Option<VolumeSize>,

@@ -14,12 +14,14 @@ use super::signature_policy::SignedBy;
 use super::yaml::{self, Node, Value};
 use super::{Arch, HostName, Version};
 
+const START: &str = "kubexm config init bundle > bundle.yaml";
+
 /// Reads and checks a bundle manifest.
 ///
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
-    let mut manifest = parse_manifest(&path.display().to_string(), &super::read_text(path)?)?;
+    let mut manifest = parse_manifest(&path.display().to_string(), &super::read_text(path, START)?)?;
     // Files are looked for beside the manifest that names them, wherever kubexm is called.
     let folder = path.parent().unwrap_or(Path::new(""));
     for own in &mut manifest.own {

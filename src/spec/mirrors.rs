@@ -112,12 +112,14 @@ fn longest<'a, 't, T>(
     matching.max_by_key(|(prefix, ..)| prefix.len())
 }
 
+const START: &str = "kubexm config init mirrors > mirrors.yaml";
+
 /// Reads and checks a mirror file.
 ///
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
-    let mut mirrors = parse_mirrors(&path.display().to_string(), &super::read_text(path)?)?;
+    let mut mirrors = parse_mirrors(&path.display().to_string(), &super::read_text(path, START)?)?;
     // As everywhere: beside the file that names them.
     let folder = path.parent().unwrap_or(Path::new("."));
     for ca in &mut mirrors.ca {

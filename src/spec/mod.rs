@@ -85,19 +85,17 @@ fn check_kind(top: &reader::Fields<'_>, kind: &'static str) {
     }
 }
 
-/// Reads a configuration file that must be text.
-fn read_text(path: &std::path::Path) -> Result<String, Problems> {
+/// Reads a configuration file that must be text; `start` makes one to start from.
+fn read_text(path: &std::path::Path, start: &str) -> Result<String, Problems> {
     use std::io::Read;
     let file = path.display().to_string();
     let fail = |error: std::io::Error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                "`kubexm config init > cluster.yaml` makes a cluster file to start from"
-            }
-            _ => "give the path of a YAML file that you may read",
+            std::io::ErrorKind::NotFound => format!("`{start}` makes one to start from"),
+            _ => "give the path of a YAML file that you may read".to_owned(),
         };
         let message = format!("cannot be read: {error}");
-        Problems::whole_file(&file, message, Some(hint.to_owned()))
+        Problems::whole_file(&file, message, Some(hint))
     };
     let mut bytes = Vec::new();
     // One byte more than is taken, so that the parser can say that the file is too large.

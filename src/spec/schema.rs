@@ -29,6 +29,12 @@ pub const MIRRORS: &str = include_str!("../../manifests/schema/mirrors.json");
 /// A `cluster.yaml` to start from.
 pub const TEMPLATE: &str = include_str!("../../manifests/cluster-example.yaml");
 
+/// A bundle manifest to start from.
+pub const BUNDLE_TEMPLATE: &str = include_str!("../../manifests/kubernetes-1.36.yaml");
+
+/// A mirror file to start from.
+pub const MIRRORS_TEMPLATE: &str = include_str!("../../manifests/mirrors/cn.yaml");
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -175,9 +181,11 @@ mod tests {
             std::fs::read_to_string(format!("{folder}/{name}")).unwrap()
         };
         parse_cluster("example", TEMPLATE).unwrap();
+        parse_mirrors("example", MIRRORS_TEMPLATE).unwrap();
         for (schema, text) in [
             (&*cluster(), TEMPLATE.to_owned()),
-            (BUNDLE, shipped("kubernetes-1.36.yaml")),
+            (BUNDLE, BUNDLE_TEMPLATE.to_owned()),
+            (MIRRORS, MIRRORS_TEMPLATE.to_owned()),
             (BUNDLE, shipped("kubernetes-1.30.yaml")),
             (BUNDLE, shipped("runtimes-1.36.yaml")),
             (BUNDLE, shipped("os-packages.yaml")),

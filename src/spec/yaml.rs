@@ -62,7 +62,7 @@ pub fn parse(file: &str, text: &str) -> Result<Node, Problems> {
         return Err(Problems::whole_file(
             file,
             "is empty",
-            Some("`kubexm config init` prints a cluster.yaml to start from".to_owned()),
+            Some("`kubexm config init` prints one to start from".to_owned()),
         ));
     }
     let options = serde_saphyr::options! {

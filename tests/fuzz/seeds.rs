@@ -6,7 +6,7 @@ use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Recipe};
-use kubexm::bundle::{Blobs, Bundle, BundleError, Inventory, Lock, PackOptions, Storage, write};
+use kubexm::bundle::{Blobs, Bundle, BundleError, Inventory, Lock, Level, PackOptions, Storage, write};
 use kubexm::event::Events;
 use kubexm::sigstore::referrer;
 use kubexm::spec::Digest;
@@ -60,7 +60,7 @@ fn main() -> Outcome {
     let blobs = InMemory(blobs.iter().map(|b| (Digest::of(b), b.to_vec())).collect());
     let path = folder.join("three.tar.zst");
     let storage = Storage::plain(&lock);
-    let options = PackOptions::new(1, 1);
+    let options = PackOptions::new(Level::LEAST, 1);
     write(&path, &lock, &storage, &blobs, options, &Events::silent())?;
     let packed = fs::read(&path)?;
     let mut head = Vec::new();

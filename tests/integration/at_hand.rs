@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kubexm::bundle::lock::Descriptor;
-use kubexm::bundle::{Bundle, PackOptions};
+use kubexm::bundle::{Bundle, Level, PackOptions};
 use kubexm::event::Events;
 use kubexm::fetch::http::Wanted;
 use kubexm::fetch::oci::Puller;
@@ -88,7 +88,7 @@ fn contents() -> Vec<Vec<u8>> {
 
 fn bundle(path: &Path) {
     let (lock, blobs) = example(&contents());
-    write_plain(path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    write_plain(path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
 }
 
 #[tokio::test]

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::example::{example, write_plain};
 use kubexm::bundle::lock::LockedFile;
-use kubexm::bundle::{Blobs, Bundle, BundleError, PackOptions};
+use kubexm::bundle::{Blobs, Bundle, BundleError, Level, PackOptions};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
 fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
     let (lock, blobs) = example(contents);
     let path = folder.join(format!("b{threads}.tar.zst"));
-    write_plain(&path, &lock, &blobs, PackOptions::new(3, threads)).unwrap();
+    write_plain(&path, &lock, &blobs, PackOptions::new(Level::FAST, threads)).unwrap();
     path
 }
 
@@ -126,7 +126,7 @@ fn a_lying_store_leaves_no_bundle() {
         *content = b"KUBEXM".to_vec();
     }
     let path = folder.path().join("never.tar.zst");
-    let options = PackOptions::new(3, 1);
+    let options = PackOptions::new(Level::FAST, 1);
     let error = write_plain(&path, &lock, &blobs, options).unwrap_err();
     assert!(matches!(error, BundleError::Source { .. }), "{error}");
     assert_eq!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kubexm::bundle::storage::Base;
-use kubexm::bundle::{Bundle, BundleError, Inventory, PackOptions, Storage, Whole, write};
+use kubexm::bundle::{Bundle, BundleError, Inventory, Level, PackOptions, Storage, Whole, write};
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
@@ -22,14 +22,14 @@ fn base_of(contents: &[Vec<u8>]) -> Base {
 fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
     let (lock, blobs) = example(contents);
     let storage = Storage::plain(&lock).without(base_of(base));
-    let options = PackOptions::new(3, 1);
+    let options = PackOptions::new(Level::FAST, 1);
     write(path, &lock, &storage, &blobs, options, &Events::silent()).unwrap();
     blobs
 }
 
 fn whole(path: &Path, contents: &[Vec<u8>]) {
     let (lock, blobs) = example(contents);
-    write_plain(path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    write_plain(path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
 }
 
 fn together(paths: &[&PathBuf]) -> Result<Whole, BundleError> {

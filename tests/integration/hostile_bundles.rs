@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::example::{example, write_plain};
 use kubexm::bundle::lock::Member;
-use kubexm::bundle::{Blobs, Bundle, Lock, PackOptions};
+use kubexm::bundle::{Blobs, Bundle, Level, Lock, PackOptions};
 use kubexm::spec::Digest;
 
 const BLOCK: usize = 512;
@@ -24,7 +24,7 @@ fn lock() -> Lock {
 
 fn pack(folder: &Path, lock: &Lock) -> PathBuf {
     let path = folder.join("b.tar.zst");
-    let options = PackOptions::new(3, 1);
+    let options = PackOptions::new(Level::FAST, 1);
     let (_, blobs) = example(&contents());
     write_plain(&path, lock, &blobs, options).unwrap();
     path

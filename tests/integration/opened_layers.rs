@@ -9,14 +9,15 @@ use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe, ZlibLevel};
 use kubexm::bundle::lock::FileFormat;
 use kubexm::bundle::storage::{Entry, Group, Opened, Openings};
 use kubexm::bundle::{
-    Blobs, Bundle, BundleError, Lock, PackOptions, Recipes, Storage, arrange, openings, write,
+    Blobs, Bundle, BundleError, Level, Lock, PackOptions, Recipes, Storage, arrange, openings,
+    write,
 };
 use kubexm::event::Events;
 use kubexm::spec::Digest;
 
 use crate::example::{InMemory, all, assert_holds, example, text};
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(3, 2);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::FAST, 2);
 
 /// Forgets everything.
 struct Forgetful;
@@ -210,7 +211,7 @@ fn the_same_lock_is_packed_into_the_same_bytes() {
                 &|| false,
             );
             let storage = arrange(&lock, &opened.unwrap());
-            let options = PackOptions::new(3, threads as u32);
+            let options = PackOptions::new(Level::FAST, threads as u32);
             let path = folder.path().join("b.tar.zst");
             let written = write(&path, &lock, &storage, &blobs, options, &Events::silent());
             written.unwrap().digest

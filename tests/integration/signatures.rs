@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm::bundle::{Access, Bundle, BundleError, PackOptions, Signed, Signer};
+use kubexm::bundle::{Access, Bundle, BundleError, Level, PackOptions, Signed, Signer};
 use kubexm::event::Events;
 use kubexm::spec::PublicKey;
 
@@ -31,7 +31,7 @@ fn pack(path: &Path, signer: Option<&Signer>) {
     let (lock, blobs) = example(&[text(1, 30_000), text(2, 30_000)]);
     let options = PackOptions {
         signed: signer.map_or(Signed::No, Signed::By),
-        ..PackOptions::new(3, 1)
+        ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(path, &lock, &blobs, options).unwrap();
 }
@@ -88,7 +88,7 @@ fn a_signature_stays_with_its_content() {
     texts.lock = other.lock;
     let options = PackOptions {
         signed: Signed::As(&texts),
-        ..PackOptions::new(3, 1)
+        ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
     open(&path, &[]).unwrap();
@@ -97,7 +97,7 @@ fn a_signature_stays_with_its_content() {
     texts.signature = Some(b"nonsense".to_vec());
     let options = PackOptions {
         signed: Signed::As(&texts),
-        ..PackOptions::new(3, 1)
+        ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
     assert_untrusted(open(&path, &[&trusted]), "is none");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kubexm::bundle::medium::{list_path, volume_path};
-use kubexm::bundle::{Access, Bundle, PackOptions};
+use kubexm::bundle::{Access, Bundle, Level, PackOptions};
 use kubexm::event::Events;
 
 use crate::example::{InMemory, assert_holds, example, kubexm, text, write_plain};
@@ -14,7 +14,7 @@ fn split(path: &Path, contents: &[Vec<u8>], volume: u64) -> InMemory {
     let (lock, blobs) = example(contents);
     let options = PackOptions {
         volume: Some(volume),
-        ..PackOptions::new(3, 1)
+        ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(path, &lock, &blobs, options).unwrap();
     blobs
@@ -59,7 +59,7 @@ proptest::proptest! {
         let volume = volume.max(lengths.iter().sum::<usize>() as u64 / 400 + 7);
         let (whole, parts) = (folder.path().join("w.tar.zst"), folder.path().join("p.tar.zst"));
         let (lock, blobs) = example(&contents);
-        write_plain(&whole, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+        write_plain(&whole, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
         split(&parts, &contents, volume);
         assert!(joined(&parts) == std::fs::read(&whole).unwrap(), "the same bytes, cut");
 
@@ -205,7 +205,7 @@ fn a_bundle_that_is_written_again_leaves_nothing_of_the_one_before() {
         .verify(1, &Events::silent())
         .unwrap();
     let (lock, blobs) = example(&some());
-    write_plain(&path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    write_plain(&path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
     assert_eq!(names(folder.path()), ["b.tar.zst"]);
     split(&path, &some(), 60_000);
     assert_eq!(names(folder.path()), volumes);
@@ -216,7 +216,7 @@ fn the_command_line_splits_and_joins() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let (lock, blobs) = example(&some());
-    write_plain(&path, &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    write_plain(&path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
     let out: PathBuf = folder.path().join("stick");
     let (code, words) = kubexm(&[
         "bundle",
@@ -274,7 +274,13 @@ fn what_a_killed_program_left_goes_and_nothing_else() {
     held.lock().unwrap();
     std::fs::write(at(".kubexm-bundle-young.partial"), "").unwrap();
     let (lock, blobs) = example(&some());
-    write_plain(&at("b.tar.zst"), &lock, &blobs, PackOptions::new(3, 1)).unwrap();
+    write_plain(
+        &at("b.tar.zst"),
+        &lock,
+        &blobs,
+        PackOptions::new(Level::FAST, 1),
+    )
+    .unwrap();
     assert_eq!(
         names(folder.path()),
         [

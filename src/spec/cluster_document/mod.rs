@@ -30,12 +30,14 @@ use super::reader::{Fields, Reader};
 use super::yaml::{self, Node};
 use super::{HostName, PublicKey, Version};
 
+const START: &str = "kubexm config init > cluster.yaml";
+
 /// Reads and checks a cluster file.
 ///
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
-    parse_cluster(&path.display().to_string(), &super::read_text(path)?)
+    parse_cluster(&path.display().to_string(), &super::read_text(path, START)?)
 }
 
 /// As [`load_cluster`], for a bundle with these Kubernetes versions.
@@ -43,7 +45,7 @@ pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
 /// # Errors
 /// As [`load_cluster`], a version that is not among them included.
 pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
-    let text = super::read_text(path)?;
+    let text = super::read_text(path, START)?;
     parse_cluster_for(&path.display().to_string(), &text, offered)
 }
 
@@ -54,7 +56,7 @@ pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Pro
 /// The file cannot be read, or one of them is no key.
 pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
     let file = path.display().to_string();
-    let root = yaml::parse(&file, &super::read_text(path)?)?;
+    let root = yaml::parse(&file, &super::read_text(path, START)?)?;
     let reader = Reader::new("cluster");
     let trust = match &root.value {
         yaml::Value::Map(_) => {

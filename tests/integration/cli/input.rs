@@ -111,3 +111,23 @@ fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks
     }
     assert!(!Path::new(&out).exists() && !Path::new(".kubexm/demo").exists());
 }
+
+#[test]
+fn whoever_names_a_file_that_is_not_there_is_told_how_to_start_one() {
+    let there = "manifests/kubernetes-1.36.yaml";
+    for (arguments, start) in [
+        (&["config", "validate", "-f", "no.yaml"][..], "init >"),
+        (
+            &["bundle", "lock", "-f", "no.yaml", "-o", "/nowhere/x"],
+            "init bundle >",
+        ),
+        (
+            &["bundle", "outdated", there, "--mirrors", "no.yaml"],
+            "init mirrors >",
+        ),
+    ] {
+        let (code, _, err) = run(arguments);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(&format!("kubexm config {start}")), "{err}");
+    }
+}

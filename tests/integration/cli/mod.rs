@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::example::{InMemory, example, write_plain};
 use kubexm::bundle::lock::{FileFormat, LockedFile};
-use kubexm::bundle::{Bundle, BundleError, Lock, PackOptions, Storage, write_until};
+use kubexm::bundle::{Bundle, BundleError, Level, Lock, PackOptions, Storage, write_until};
 use kubexm::event::Events;
 use kubexm::fetch::{Cache, FetchError};
 use kubexm::spec::{Arch, Digest, Version};
@@ -59,7 +59,7 @@ fn alike(files: usize, length: usize) -> (Lock, InMemory) {
     example(&vec![noise(length); files])
 }
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(1, 1);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::LEAST, 1);
 
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use kubexm::bundle::lock::LockedImage;
-use kubexm::bundle::{Blobs, Lock, PackOptions, Storage, write};
+use kubexm::bundle::{Blobs, Level, Lock, PackOptions, Storage, write};
 use kubexm::catalog::Catalog;
 use kubexm::event::Events;
 use kubexm::fetch::resolve::Resolver;
@@ -217,7 +217,7 @@ impl Site {
         lock.sort();
         let path = self.folder.path().join(name);
         let storage = Storage::plain(&lock);
-        let (options, events) = (PackOptions::new(1, 1), Events::silent());
+        let (options, events) = (PackOptions::new(Level::LEAST, 1), Events::silent());
         write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
         (path.display().to_string(), lock)
     }

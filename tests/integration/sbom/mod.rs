@@ -13,14 +13,14 @@ use std::process::Command;
 
 use kubexm::bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest};
 use kubexm::bundle::storage::{Opened, Openings};
-use kubexm::bundle::{Lock, PackOptions, Recipes, Storage, arrange, openings, write};
+use kubexm::bundle::{Level, Lock, PackOptions, Recipes, Storage, arrange, openings, write};
 use kubexm::event::Events;
 use kubexm::spec::{Arch, Digest};
 use serde_json::Value;
 
 use crate::example::{InMemory, example};
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(3, 2);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::FAST, 2);
 const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\n";
 const ALPINE: &str = "ID=alpine\nVERSION_ID=3.20.3\n";

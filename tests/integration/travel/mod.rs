@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm::bundle::{Lock, PackOptions, arrange, openings, write};
+use kubexm::bundle::{Level, Lock, PackOptions, arrange, openings, write};
 use kubexm::event::Events;
 use kubexm::fetch::Cache;
 use kubexm::spec::{Arch, Digest};
@@ -162,7 +162,7 @@ fn content() -> (Lock, InMemory) {
     (lock, blobs)
 }
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(PackOptions::LEVEL, 2);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::DEFAULT, 2);
 
 /// A bundle of [`content`] as `bundle build` writes it, layers opened and kin in pieces: made once,
 /// since looking for the layers' encoders takes a second.
