@@ -20,6 +20,7 @@ pub mod document;
 mod entry;
 pub mod file;
 pub mod referrer;
+mod timestamp;
 mod transparency;
 mod tree;
 mod trusted_root;
@@ -144,4 +145,13 @@ fn shown(text: &str) -> String {
         .take(200)
         .flat_map(char::escape_default)
         .collect()
+}
+
+/// A point in time for people, in UTC.
+fn at(seconds: i64) -> String {
+    let format = time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::from_unix_timestamp(seconds)
+        .ok()
+        .and_then(|time| time.format(&format).ok())
+        .unwrap_or_else(|| shown(&seconds.to_string()))
 }
