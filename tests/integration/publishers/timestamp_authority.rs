@@ -6,8 +6,7 @@ use std::process::Command;
 
 use kubexm::spec::Digest;
 use rcgen::{
-    CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair,
-    KeyUsagePurpose, SignatureAlgorithm,
+    CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair, KeyUsagePurpose,
 };
 use serde_json::{Value, json};
 use time::macros::format_description;
@@ -30,7 +29,8 @@ pub struct TimestampAuthority {
 /// How an authority is made. [`Made::right`] is one whose timestamps must be taken.
 #[derive(Clone)]
 pub struct Made {
-    pub key: &'static SignatureAlgorithm,
+    /// The key, in openssl's words: its kind, and what is to be said of it.
+    pub key: [&'static str; 2],
     /// For what the certificate says to be, and whether that counts for everybody.
     pub usage: [u8; 10],
     pub is_critical: bool,
@@ -41,7 +41,7 @@ pub struct Made {
 impl Made {
     pub fn right() -> Self {
         Self {
-            key: &rcgen::PKCS_ECDSA_P256_SHA256,
+            key: ["EC", "ec_paramgen_curve:P-256"],
             usage: STAMPS,
             is_critical: true,
             until: BEGIN + 3650 * 86_400,
@@ -105,7 +105,14 @@ impl TimestampAuthority {
         let root = authority("test timestamp root");
         let root = root.self_signed(&root_key).unwrap().pem();
         let issuer = Issuer::from_ca_cert_pem(&root, root_key).unwrap();
-        let key = KeyPair::generate_for(made.key).unwrap();
+        let [kind, option] = made.key;
+        let generate = ["genpkey", "-algorithm", kind, "-pkeyopt", option];
+        openssl(
+            folder.path(),
+            &[&generate[..], &["-out", "signer.key"]].concat(),
+        );
+        let key = std::fs::read_to_string(folder.path().join("signer.key")).unwrap();
+        let key = KeyPair::from_pem(&key).unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = "test timestamps";
@@ -122,7 +129,6 @@ impl TimestampAuthority {
         for (name, content) in [
             ("signer.pem", &signer),
             ("twin.pem", &twin.signed_by(&key, &issuer).unwrap().pem()),
-            ("signer.key", &key.serialize_pem()),
             ("serial", &"01".to_owned()),
         ] {
             std::fs::write(folder.path().join(name), content).unwrap();

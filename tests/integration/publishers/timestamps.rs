@@ -87,8 +87,9 @@ fn what_openssl_stamped_is_taken_whatever_the_key_and_the_hash() {
         ..Wish::right(image())
     };
     for key in [
-        &rcgen::PKCS_ECDSA_P256_SHA256,
-        &rcgen::PKCS_ECDSA_P384_SHA384,
+        ["EC", "ec_paramgen_curve:P-256"],
+        ["EC", "ec_paramgen_curve:P-384"],
+        ["RSA", "rsa_keygen_bits:2048"],
     ] {
         let second = Second::with(&Made {
             key,
@@ -106,7 +107,7 @@ fn what_openssl_stamped_is_taken_whatever_the_key_and_the_hash() {
         ] {
             let answer = second.authority.answer(hash, more, &signed.signature);
             let bundle = stamped(&bare, std::slice::from_ref(&answer));
-            ours_by(&root, &bundle).unwrap_or_else(|told| panic!("{hash}: {told}"));
+            ours_by(&root, &bundle).unwrap_or_else(|told| panic!("{key:?} {hash}: {told}"));
             let other = second.authority.answer(hash, more, b"another signature");
             let told = ours_by(&root, &stamped(&bare, &[other])).unwrap_err();
             assert!(told.contains("is of another signature"), "{told}");
