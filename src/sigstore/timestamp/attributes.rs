@@ -1,11 +1,10 @@
 //! What is signed beside a timestamp's content (RFC 5652, 11; RFC 5035, 3 and 5).
 
-use cms::signed_data::SignedAttributes;
-use der::asn1::{ObjectIdentifier, OctetString};
+use der::asn1::{Any, ObjectIdentifier, OctetString, SetOf};
 use der::{Decode, Encode};
 use sha1::{Digest as _, Sha1};
 
-use super::asn1::{SigningCertificate, SigningCertificateV2};
+use super::asn1::{Attribute, SigningCertificate, SigningCertificateV2};
 use super::{SHA256, UNREADABLE, hash};
 
 const CONTENT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.3");
@@ -29,7 +28,10 @@ impl Attributes {
     ///
     /// # Errors
     /// One is missing that must be there, or cannot be read.
-    pub fn read(attributes: &SignedAttributes) -> Result<Self, String> {
+    pub fn read<const N: usize>(attributes: &SetOf<Any, N>) -> Result<Self, String> {
+        let attributes = attributes.iter().map(Any::decode_as);
+        let attributes: Result<Vec<Attribute>, der::Error> = attributes.collect();
+        let attributes = &attributes.map_err(|_| UNREADABLE)?;
         let certificate = optional(attributes, CERTIFICATE)?;
         let certificate = certificate.and_then(|named: SigningCertificate| {
             named
@@ -42,7 +44,7 @@ impl Attributes {
         let certificate_v2 = certificate_v2.and_then(|named: SigningCertificateV2| {
             let named = named.certificates.into_iter().next()?;
             Some((
-                named.algorithm.map_or(SHA256, |named| named.oid),
+                named.algorithm.map_or(SHA256, |named| named.kind),
                 named.hash,
             ))
         });
@@ -72,18 +74,17 @@ impl Attributes {
 
 /// The one value of an attribute, where it is there.
 fn optional<T: for<'a> Decode<'a>>(
-    attributes: &SignedAttributes,
+    attributes: &[Attribute],
     kind: ObjectIdentifier,
 ) -> Result<Option<T>, String> {
-    let mut found = attributes.iter().filter(|attribute| attribute.oid == kind);
-    let value = match (found.next(), found.next()) {
+    let mut found = attributes.iter().filter(|attribute| attribute.kind == kind);
+    let values = match (found.next(), found.next()) {
         (None, _) => return Ok(None),
-        (Some(attribute), None) => attribute.values.as_slice(),
+        (Some(attribute), None) => &attribute.values,
         _ => return Err(UNREADABLE.to_owned()),
     };
-    let [value] = value else {
-        return Err(UNREADABLE.to_owned());
-    };
-    let value = value.to_der().and_then(|der| T::from_der(&der));
+    let value = values.get(0).filter(|_| values.len() == 1);
+    let value = value.ok_or(UNREADABLE)?.to_der();
+    let value = value.and_then(|der| T::from_der(&der));
     value.map(Some).map_err(|_| UNREADABLE.to_owned())
 }

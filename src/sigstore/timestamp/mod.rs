@@ -4,10 +4,7 @@
 mod asn1;
 mod attributes;
 
-use cms::cert::CertificateChoices;
-use cms::content_info::ContentInfo;
-use cms::signed_data::{CertificateSet, SignedData, SignerInfo};
-use der::asn1::{Any, ObjectIdentifier, OctetString};
+use der::asn1::{Any, ObjectIdentifier};
 use der::{Decode, Encode, Tag, Tagged};
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use time::PrimitiveDateTime;
@@ -16,13 +13,11 @@ use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 
 use crate::spec::VerifyingKey;
-use asn1::{Imprint, Info, Response};
+use asn1::{Imprint, Info, Response, Signer};
 use attributes::Attributes;
 
 /// Authorities send less, even with all their certificates, in bytes.
-pub(super) const LONGEST: usize = 16 * 1024;
-/// An authority's own certificate and those above it are fewer.
-const MOST_CERTIFICATES: usize = 8;
+const LONGEST: usize = 16 * 1024;
 /// `granted` and `grantedWithMods` (RFC 3161, 2.4.2).
 const GRANTED: [u8; 2] = [0, 1];
 
@@ -64,23 +59,25 @@ impl Timestamp {
                 "its timestamp was refused by the authority that was asked for it".to_owned(),
             );
         }
-        let message = message(&response.token.ok_or(UNREADABLE)?)?;
-        let content = message.encap_content_info;
-        if content.econtent_type != INFO {
+        let token = response.token.ok_or(UNREADABLE)?;
+        let message = token.message;
+        if (token.kind, message.content.kind) != (SIGNED_DATA, INFO) {
             return Err("its timestamp is a message about something else".to_owned());
         }
-        let content = content.econtent.ok_or(UNREADABLE)?;
-        let content: OctetString = content.decode_as().map_err(|_| UNREADABLE)?;
-        let info = Info::from_der(content.as_bytes()).map_err(|_| UNREADABLE)?;
+        let content = message.content.content.as_bytes();
+        let info = Info::from_der(content).map_err(|_| UNREADABLE)?;
         must_be_understood(&info)?;
-        let signer = only(message.signer_infos.0.as_slice())?;
-        let attributes = signed_attributes(signer, content.as_bytes())?;
+        let signer = message.signers.get(0).ok_or(UNREADABLE)?;
+        let signer: Signer = signer.decode_as().map_err(|_| UNREADABLE)?;
+        let certificates = message.certificates.iter().flat_map(|all| all.iter());
+        let certificates = certificates.map(Encode::to_der).collect::<Result<_, _>>();
         Ok(Self {
             time: seconds(&info.time).ok_or(UNREADABLE)?,
             imprint: info.imprint,
-            certificates: message.certificates.map_or(Ok(Vec::new()), certificates)?,
-            attributes,
-            signed: signer.signed_attrs.to_der().map_err(|_| UNREADABLE)?,
+            certificates: certificates.map_err(|_| UNREADABLE)?,
+            attributes: attributes(&signer, content)?,
+            // As a set of its own, not as the part of the message that it is (RFC 5652, 5.4).
+            signed: signer.signed.to_der().map_err(|_| UNREADABLE)?,
             signature: signer.signature.as_bytes().to_vec(),
         })
     }
@@ -100,7 +97,7 @@ impl Timestamp {
     /// # Errors
     /// It is of others.
     pub fn must_be_of(&self, bytes: &[u8]) -> Result<(), String> {
-        let hash = hash(&self.imprint.algorithm.oid, bytes);
+        let hash = hash(&self.imprint.algorithm.kind, bytes);
         match hash.is_some_and(|hash| hash == self.imprint.hash.as_bytes()) {
             true => Ok(()),
             false => Err("its timestamp is of another signature".to_owned()),
@@ -118,23 +115,6 @@ impl Timestamp {
     }
 }
 
-/// The message with signatures in a token.
-fn message(token: &ContentInfo) -> Result<SignedData, String> {
-    if token.content_type != SIGNED_DATA {
-        return Err(UNREADABLE.to_owned());
-    }
-    let message = token.content.decode_as();
-    message.map_err(|_| UNREADABLE.to_owned())
-}
-
-/// The one that must be there alone.
-fn only<T>(all: &[T]) -> Result<&T, String> {
-    match all {
-        [one] => Ok(one),
-        _ => Err("its timestamp is not signed just once".to_owned()),
-    }
-}
-
 fn must_be_understood(info: &Info) -> Result<(), String> {
     let mut extensions = info.extensions.iter().flatten();
     match info.version == 1 && !extensions.any(|extension| extension.critical) {
@@ -143,28 +123,14 @@ fn must_be_understood(info: &Info) -> Result<(), String> {
     }
 }
 
-/// What is signed beside the content's hash, where that hash is right.
-fn signed_attributes(signer: &SignerInfo, content: &[u8]) -> Result<Attributes, String> {
-    let attributes = signer.signed_attrs.as_ref().ok_or(UNREADABLE)?;
-    let attributes = Attributes::read(attributes)?;
-    let hash = hash(&signer.digest_alg.oid, content);
+/// What is signed beside the content, where that is what is signed.
+fn attributes(signer: &Signer, content: &[u8]) -> Result<Attributes, String> {
+    let attributes = Attributes::read(&signer.signed)?;
+    let hash = hash(&signer.hash.kind, content);
     match hash.is_some_and(|hash| attributes.are_of(&INFO, &hash)) {
         true => Ok(attributes),
         false => Err("its timestamp was changed".to_owned()),
     }
-}
-
-fn certificates(set: CertificateSet) -> Result<Vec<Vec<u8>>, String> {
-    let all = set.0.into_vec();
-    if all.len() > MOST_CERTIFICATES {
-        return Err("its timestamp has more certificates than any".to_owned());
-    }
-    let certificates = all.iter().filter_map(|certificate| match certificate {
-        CertificateChoices::Certificate(certificate) => Some(certificate.to_der()),
-        CertificateChoices::Other(_) => None,
-    });
-    let certificates = certificates.collect::<Result<_, _>>();
-    certificates.map_err(|_| UNREADABLE.to_owned())
 }
 
 /// A point in time, to the second that it falls in: `GeneralizedTime` in UTC, maybe with fractions
