@@ -5,7 +5,8 @@
 //!
 //! A *claim* is one signature. It signs a payload, which names the digest of an image's top manifest. It
 //! holds by a public key, or by an *identity*: a certificate, good for minutes, of an authority that an
-//! issuer has told who asked for it, and an entry of a log that says when it was used.
+//! issuer has told who asked for it, and an entry of a log that says when it was used, or a timestamp
+//! beside the entry that does.
 //!
 //! It comes in one of two forms: in annotations of a manifest under a tag ([`document`]), or as a document
 //! of its own ([`bundle`]) in a manifest that names the image ([`referrer`]).
