@@ -5,9 +5,8 @@ use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 
-use super::claim::at;
-use super::shown;
 use super::trusted_root::TrustedRoot;
+use super::{at, shown};
 use crate::spec::VerifyingKey;
 use crate::spec::signature_policy::Identity;
 

@@ -2,7 +2,7 @@
 
 use super::document::{self, Claim};
 use super::trusted_root::TrustedRoot;
-use super::{Signer, Trust, certificate, entry, shown};
+use super::{Signer, Trust, certificate, entry};
 use crate::spec::Digest;
 use crate::spec::signature_policy::Identity;
 
@@ -60,13 +60,4 @@ fn check_identity(
         return Err("its signature is of something else, or by another key".to_owned());
     }
     Ok(Signer::of(identity, root))
-}
-
-/// A point in time for people, in UTC.
-pub(super) fn at(seconds: i64) -> String {
-    let format = time::format_description::well_known::Rfc3339;
-    time::OffsetDateTime::from_unix_timestamp(seconds)
-        .ok()
-        .and_then(|time| time.format(&format).ok())
-        .unwrap_or_else(|| shown(&seconds.to_string()))
 }

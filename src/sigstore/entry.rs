@@ -62,11 +62,11 @@ impl Entry {
             .log_id
             .parse::<Digest>()
             .ok()
-            .and_then(|id| root.log(&id, self.time()))
+            .and_then(|id| root.log(&id, &[self.time()]))
             .ok_or("its entry is of a log that is not trusted")?;
         let promise = STANDARD.decode(&self.signed_entry_timestamp);
         let promise = promise.map_err(|_| "its entry of the log has no signature")?;
-        self.payload.must_be_signed(log, &promise)
+        self.payload.must_be_signed(&log.key, &promise)
     }
 
     /// Whether the entry is about this signature.
@@ -83,7 +83,8 @@ impl Entry {
         let body = body.map_err(|_| "its entry of the log says nothing that can be read")?;
         let noted = Noted {
             kinds: KINDS,
-            hash: Digest::of(payload),
+            signed: payload,
+            payload,
             signature,
             certificate,
         };

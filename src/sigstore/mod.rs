@@ -5,7 +5,8 @@
 //!
 //! A *claim* is one signature. It signs a payload, which names the digest of an image's top manifest. It
 //! holds by a public key, or by an *identity*: a certificate, good for minutes, of an authority that an
-//! issuer has told who asked for it, and an entry of a log that says when it was used.
+//! issuer has told who asked for it, and an entry of a log that says when it was used, or a timestamp
+//! beside the entry that does.
 //!
 //! It comes in one of two forms: in annotations of a manifest under a tag ([`document`]), or as a document
 //! of its own ([`bundle`]) in a manifest that names the image ([`referrer`]).
@@ -20,6 +21,7 @@ pub mod document;
 mod entry;
 pub mod file;
 pub mod referrer;
+mod timestamp;
 mod transparency;
 mod tree;
 mod trusted_root;
@@ -144,4 +146,13 @@ fn shown(text: &str) -> String {
         .take(200)
         .flat_map(char::escape_default)
         .collect()
+}
+
+/// A point in time for people, in UTC.
+fn at(seconds: i64) -> String {
+    let format = time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::from_unix_timestamp(seconds)
+        .ok()
+        .and_then(|time| time.format(&format).ok())
+        .unwrap_or_else(|| shown(&seconds.to_string()))
 }

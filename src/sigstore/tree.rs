@@ -4,7 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::spec::{Digest, VerifyingKey};
+use super::trusted_root::Log;
+use crate::spec::Digest;
 
 /// A tree of 2⁶⁴ entries is no higher.
 const HIGHEST: usize = 64;
@@ -28,7 +29,7 @@ pub(super) struct Checkpoint {
 ///
 /// # Errors
 /// It is none, or the log did not sign it.
-pub(super) fn checkpoint(note: &str, log: &VerifyingKey) -> Result<Checkpoint, String> {
+pub(super) fn checkpoint(note: &str, log: &Log) -> Result<Checkpoint, String> {
     let unreadable = "the checkpoint of its entry's log cannot be read";
     if note.len() > LONGEST {
         return Err(unreadable.to_owned());
@@ -37,26 +38,36 @@ pub(super) fn checkpoint(note: &str, log: &VerifyingKey) -> Result<Checkpoint, S
     // The text ends with the first of the two line ends.
     let (text, signatures) = (&note[..=split], &note[split + 2..]);
     let mut lines = text.lines();
-    let named = lines.next().is_some_and(|origin| !origin.is_empty());
+    let origin = lines.next().unwrap_or_default();
     let size = lines.next().and_then(|size| size.parse().ok());
     let root = lines.next().and_then(|root| STANDARD.decode(root).ok());
     let root = root.and_then(|root| digest(&root));
-    let (true, Some(size), Some(root)) = (named, size, root) else {
+    let (false, Some(size), Some(root)) = (origin.is_empty(), size, root) else {
         return Err(unreadable.to_owned());
     };
     let is_signed = signatures.lines().any(|line| {
         let named = line.strip_prefix(SIGNATURE);
-        let signature = named.and_then(|named| named.rsplit_once(' '));
-        let signature = signature.and_then(|(_, text)| STANDARD.decode(text).ok());
-        let split = signature.as_deref().and_then(|s| s.split_at_checked(HINT));
+        let Some((name, signature)) = named.and_then(|named| named.rsplit_once(' ')) else {
+            return false;
+        };
+        let signature = STANDARD.decode(signature).unwrap_or_default();
+        let split = signature.split_at_checked(HINT);
         split.is_some_and(|(hint, signature)| {
-            log.fingerprint().bytes().starts_with(hint) && log.verifies(text.as_bytes(), signature)
+            is_of(log, origin, name)
+                && log.id.bytes().starts_with(hint)
+                && log.key.verifies(text.as_bytes(), signature)
         })
     });
     match is_signed {
         true => Ok(Checkpoint { size, root }),
         false => Err("the checkpoint of its entry's log is not signed by that log".to_owned()),
     }
+}
+
+/// Whether a log signs so: with a name of which its id is made, and as itself. Where the id is of the key
+/// alone, the names are as the log likes them.
+fn is_of(log: &Log, origin: &str, name: &str) -> bool {
+    log.id == log.key.fingerprint() || (name == origin && log.id == log.key.note_id(name))
 }
 
 /// The root of a tree in which an entry has this number, by the hashes beside its way up; none where

@@ -101,6 +101,19 @@ impl VerifyingKey {
         Digest::of(&self.der)
     }
 
+    /// SHA-256 that says in a signed note whose a signature is; the note has its first 4 bytes. `name` is
+    /// the signer's in the note (<https://github.com/C2SP/C2SP/blob/main/signed-note.md#signatures>, and
+    /// for RSA <https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.proto>).
+    pub fn note_id(&self, name: &str) -> Digest {
+        let of =
+            |kind: &[u8], key: &[u8]| Digest::of(&[name.as_bytes(), b"\n", kind, key].concat());
+        match self.kind {
+            Kind::P256 | Kind::P384 => self.fingerprint(),
+            Kind::Ed25519 => of(&[1], &self.raw),
+            Kind::Rsa => of(b"\xffPKIX-RSA-PKCS#1v1.5", &self.der),
+        }
+    }
+
     /// Whether the key made this signature of the message. Signers choose the hash among those of SHA-2
     /// that go with the key.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {

@@ -79,6 +79,7 @@ fn main() -> Outcome {
     save("publishers", "signed", include_bytes!("signed.json"))?;
     let bundle = include_bytes!("bundle.json");
     save("publishers", "bundle", bundle)?;
+    save("publishers", "timestamped", include_bytes!("timestamped.json"))?;
     let referrer = include_bytes!("referrer.json");
     save("publishers", "referrer", referrer)?;
     save("publishers", "list", &referrer::list_of(referrer))?;

@@ -19,8 +19,9 @@ const LARGEST: usize = crate::sigstore::document::LARGEST_PART as usize;
 pub(super) const LONGEST_SIGNATURE: usize = 2048;
 /// Certificates that Fulcio issues are shorter, in bytes.
 const LONGEST_CERTIFICATE: usize = 64 * 1024;
-/// Entries of logs beside a signature, as other readers take them.
+/// Entries of logs beside a signature, and timestamps, as other readers take them.
 const MOST_ENTRIES: usize = 32;
+const MOST_TIMESTAMPS: usize = 32;
 
 /// Base64 of protobuf: with or without `=` at its end.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -80,6 +81,20 @@ struct MaterialDocument {
     x509_certificate_chain: Option<Chain>,
     #[serde(default)]
     tlog_entries: Vec<EntryDocument>,
+    timestamp_verification_data: Option<Timestamps>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Timestamps {
+    #[serde(default)]
+    rfc3161_timestamps: Vec<Timestamp>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Timestamp {
+    signed_timestamp: Bytes,
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,8 +125,19 @@ struct MessageDigest {
 pub(super) enum Material {
     /// By a key that the reader must have: what the bundle says of it is a hint and no more.
     Key,
-    /// By a certificate in DER, with entries of logs.
-    Certificate(Vec<u8>, Vec<Entry>),
+    /// By a certificate.
+    Certificate(Certified),
+}
+
+/// A certificate with all that says when it was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Certified {
+    /// The certificate in DER.
+    pub certificate: Vec<u8>,
+    /// Entries of logs.
+    pub entries: Vec<Entry>,
+    /// What authorities answered that were asked for timestamps, in DER. Nobody has looked into them.
+    pub timestamps: Vec<Vec<u8>>,
 }
 
 /// What is signed.
@@ -191,11 +217,11 @@ impl Document {
         let wants_proof = version > Version::V0_1;
         let entries = material.tlog_entries.iter();
         let entries = entries.map(|entry| entry.entry(wants_proof));
-        let entries = entries.collect::<Result<_, _>>()?;
-        Ok(Material::Certificate(
-            certificate.raw_bytes.0.clone(),
-            entries,
-        ))
+        Ok(Material::Certificate(Certified {
+            certificate: certificate.raw_bytes.0.clone(),
+            entries: entries.collect::<Result<_, _>>()?,
+            timestamps: material.timestamps()?,
+        }))
     }
 
     /// What is signed; just one thing.
@@ -219,6 +245,18 @@ impl Document {
             (None, Some(envelope)) => Ok(Content::Envelope(envelope)),
             _ => Err("does not say in one way what is signed".to_owned()),
         }
+    }
+}
+
+impl MaterialDocument {
+    fn timestamps(&self) -> Result<Vec<Vec<u8>>, String> {
+        let all = self.timestamp_verification_data.as_ref();
+        let all = all.map_or(&[][..], |data| &data.rfc3161_timestamps);
+        if all.len() > MOST_TIMESTAMPS {
+            return Err(format!("has more than {MOST_TIMESTAMPS} timestamps"));
+        }
+        let timestamps = all.iter().map(|one| one.signed_timestamp.0.clone());
+        Ok(timestamps.collect())
     }
 }
 

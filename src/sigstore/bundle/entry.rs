@@ -1,6 +1,8 @@
 //! An entry of a log beside a signature
 //! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_rekor.proto>): that the log
-//! promised to keep it, and when; and that it was kept.
+//! promised to keep it, and when; and that it was kept. Logs of Rekor's version 2 promise nothing: they say
+//! no more than that it was kept
+//! (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md#signed-rfc-3161-timestamps>).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +11,14 @@ use serde::Deserialize;
 use super::document::{Bytes, Number};
 use crate::sigstore::entry::Promised;
 use crate::sigstore::tree::{self, digest};
-use crate::sigstore::trusted_root::TrustedRoot;
-use crate::spec::{Digest, VerifyingKey};
+use crate::sigstore::trusted_root::{Log, TrustedRoot};
+use crate::spec::Digest;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EntryDocument {
+    /// Protobuf leaves zeros out.
+    #[serde(default = "zero")]
     log_index: Number,
     log_id: LogId,
     integrated_time: Option<Number>,
@@ -64,9 +68,17 @@ pub(super) struct Entry {
     /// Its number in the log with all its parts.
     number: i64,
     body: Vec<u8>,
-    time: i64,
-    promise: Vec<u8>,
+    /// One of both is there.
+    promise: Option<Promise>,
     proof: Option<Proof>,
+}
+
+/// That the log would keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Promise {
+    /// When the log took it, in seconds since 1970.
+    time: i64,
+    signature: Vec<u8>,
 }
 
 /// That it was kept.
@@ -86,26 +98,28 @@ impl EntryDocument {
     /// # Errors
     /// Something of it is missing or cannot be read.
     pub fn entry(&self, wants_proof: bool) -> Result<Entry, String> {
-        // Only the promise says for sure when the entry was made.
-        let time = self.integrated_time.filter(|time| time.0 != 0);
-        let (Some(time), Some(promise)) = (time, &self.inclusion_promise) else {
-            return Err(
-                "has an entry of a log that does not promise when it was made, as Rekor's version 2 \
-                 makes them; kubexm takes those of version 1, and no timestamps in their stead"
-                    .to_owned(),
-            );
-        };
+        let promise = self.inclusion_promise.as_ref();
+        let promise = promise.map(|promise| self.promise(promise)).transpose()?;
         let proof = self.inclusion_proof.as_ref();
-        if wants_proof && proof.is_none() {
+        if (wants_proof || promise.is_none()) && proof.is_none() {
             return Err("has an entry of a log without a proof".to_owned());
         }
         Ok(Entry {
             log: digest(&self.log_id.key_id.0).ok_or("has an entry of a log without a name")?,
             number: self.log_index.0,
             body: self.canonicalized_body.0.clone(),
-            time: time.0,
-            promise: promise.signed_entry_timestamp.0.clone(),
+            promise,
             proof: proof.map(ProofDocument::proof).transpose()?,
+        })
+    }
+
+    fn promise(&self, promise: &PromiseDocument) -> Result<Promise, String> {
+        // Without a promise this time is nobody's word.
+        let time = self.integrated_time.filter(|time| time.0 != 0);
+        let time = time.ok_or("has an entry of a log that promises it without a time")?;
+        Ok(Promise {
+            time: time.0,
+            signature: promise.signed_entry_timestamp.0.clone(),
         })
     }
 }
@@ -125,9 +139,10 @@ impl ProofDocument {
 }
 
 impl Entry {
-    /// When the log took it, in seconds since 1970; true where it holds.
-    pub fn time(&self) -> i64 {
-        self.time
+    /// When the log took it, in seconds since 1970; none where the log does not promise it. True where it
+    /// holds.
+    pub fn time(&self) -> Option<i64> {
+        self.promise.as_ref().map(|promise| promise.time)
     }
 
     /// What it says.
@@ -135,36 +150,44 @@ impl Entry {
         &self.body
     }
 
-    /// The key of its log.
+    /// Its log, where it is one that was trusted at all these times, in seconds since 1970.
     ///
     /// # Errors
     /// That log is not trusted.
-    pub fn log<'a>(&self, root: &'a TrustedRoot) -> Result<&'a VerifyingKey, String> {
-        root.log(&self.log, self.time)
+    pub fn log<'a>(&self, root: &'a TrustedRoot, times: &[i64]) -> Result<&'a Log, String> {
+        root.log(&self.log, times)
             .ok_or_else(|| "its entry is of a log that is not trusted".to_owned())
     }
 
-    /// Whether the log promised it, and kept it.
+    /// Whether the log promised it, where it promises, and kept it.
     ///
     /// # Errors
     /// The log did not.
-    pub fn must_hold(&self, log: &VerifyingKey) -> Result<(), String> {
-        let promised = Promised {
-            body: STANDARD.encode(&self.body),
-            integrated_time: self.time,
-            log_index: self.number,
-            log_id: self.log.hex(),
-        };
-        promised.must_be_signed(log, &self.promise)?;
-        let Some(proof) = &self.proof else {
-            return Ok(());
-        };
-        let checkpoint = tree::checkpoint(&proof.checkpoint, log)?;
-        if (checkpoint.size, checkpoint.root) != (proof.size, proof.root) {
+    pub fn must_hold(&self, log: &Log) -> Result<(), String> {
+        if let Some(promise) = &self.promise {
+            let promised = Promised {
+                body: STANDARD.encode(&self.body),
+                integrated_time: promise.time,
+                log_index: self.number,
+                log_id: self.log.hex(),
+            };
+            promised.must_be_signed(&log.key, &promise.signature)?;
+        }
+        match &self.proof {
+            Some(proof) => proof.must_hold(&self.body, log),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Proof {
+    fn must_hold(&self, body: &[u8], log: &Log) -> Result<(), String> {
+        let checkpoint = tree::checkpoint(&self.checkpoint, log)?;
+        if (checkpoint.size, checkpoint.root) != (self.size, self.root) {
             return Err("the proof of its entry is of another state of the log".to_owned());
         }
-        let root = tree::root(&self.body, proof.number, proof.size, &proof.beside);
-        match root == Some(proof.root) {
+        let root = tree::root(body, self.number, self.size, &self.beside);
+        match root == Some(self.root) {
             true => Ok(()),
             false => Err("its entry is not in the log".to_owned()),
         }

@@ -3,18 +3,17 @@
 //! attaches to images since its version 3
 //! (<https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md>).
 
+mod certified;
 mod document;
 mod entry;
 mod envelope;
 
-use document::{Document, Material};
+use document::{Certified, Document, Material};
 use envelope::Statement;
 
 use super::body::{Kind, Noted};
-use super::trusted_root::TrustedRoot;
-use super::{Signer, Trust, Unverified, certificate};
-use crate::spec::signature_policy::Identity;
-use crate::spec::{Digest, VerifyingKey};
+use super::{Signer, Trust, Unverified};
+use crate::spec::Digest;
 
 /// An image that a signature is held against.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +37,8 @@ pub struct Bundle {
 enum Proof {
     /// That there is a key somewhere.
     Key,
-    /// A certificate in DER, and what logs say of its use.
-    Certificate(Vec<u8>, Vec<entry::Entry>),
+    /// A certificate, and what others say of its use.
+    Certificate(Certified),
 }
 
 /// What is signed.
@@ -59,7 +58,7 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
     let document = Document::read(bytes)?;
     let by = match document.material()? {
         Material::Key => Proof::Key,
-        Material::Certificate(der, entries) => Proof::Certificate(der, entries),
+        Material::Certificate(certified) => Proof::Certificate(certified),
     };
     let (content, signature) = match document.content()? {
         document::Content::Message { digest, signature } => (Content::Manifest(digest), signature),
@@ -108,7 +107,7 @@ impl Bundle {
                 key.map(|key| Signer::Key(key.clone()))
                     .ok_or_else(|| "no key of the policy made it".to_owned())
             }
-            (Trust::Keys(_), Proof::Certificate(..)) => Err(
+            (Trust::Keys(_), Proof::Certificate(_)) => Err(
                 "it was made by an identity, not with a key of the policy; a policy with that \
                  identity would hold it"
                     .to_owned(),
@@ -117,8 +116,9 @@ impl Bundle {
                 "it was made with a key and names no identity; a policy with that key would hold it"
                     .to_owned(),
             ),
-            (Trust::Identity(identity, root), Proof::Certificate(der, entries)) => {
-                let key = self.certified(der, entries, identity, root)?;
+            (Trust::Identity(identity, root), Proof::Certificate(certified)) => {
+                let noted = self.noted(signed, &certified.certificate);
+                let key = certified.key(&noted, identity, root)?;
                 match key.verifies(signed, &self.signature) {
                     true => Ok(Signer::of(identity, root)),
                     false => {
@@ -148,43 +148,18 @@ impl Bundle {
         }
     }
 
-    /// The key in its certificate, where that is the identity's, and was good when a log saw it used.
-    fn certified(
-        &self,
-        der: &[u8],
-        entries: &[entry::Entry],
-        identity: &Identity,
-        root: &TrustedRoot,
-    ) -> Result<VerifyingKey, String> {
-        let noted = self.noted(der);
-        let mut key = None;
-        let mut other_log = None;
-        for entry in entries {
-            // One of a log that nobody here knows says nothing; any other must hold.
-            let log = match entry.log(root) {
-                Ok(log) => log,
-                Err(reason) => {
-                    other_log = Some(reason);
-                    continue;
-                }
-            };
-            // Who it is by comes first, since a wrong name is what people look for.
-            key = Some(certificate::check(der, identity, entry.time(), root)?);
-            entry.must_hold(log)?;
-            noted.must_stand_in(entry.body(), entry.time())?;
-        }
-        let none = "it has no entry of a log beside it, so nobody knows when it was made";
-        key.ok_or_else(|| other_log.unwrap_or_else(|| none.to_owned()))
-    }
-
-    fn noted<'a>(&'a self, certificate: &'a [u8]) -> Noted<'a> {
-        let (kinds, hash) = match &self.content {
-            Content::Manifest(digest) => (&[Kind::HashedRekord][..], *digest),
-            Content::Statement { payload, .. } => (&[Kind::Dsse][..], Digest::of(payload)),
+    fn noted<'a>(&'a self, signed: &'a [u8], certificate: &'a [u8]) -> Noted<'a> {
+        let (kinds, payload) = match &self.content {
+            Content::Manifest(_) => (&[Kind::HashedRekord, Kind::HashedRekord2][..], signed),
+            Content::Statement { payload, .. } => (
+                &[Kind::Dsse, Kind::HashedRekord2, Kind::Dsse2][..],
+                &payload[..],
+            ),
         };
         Noted {
             kinds,
-            hash,
+            signed,
+            payload,
             signature: &self.signature,
             certificate,
         }

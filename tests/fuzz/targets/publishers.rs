@@ -1,5 +1,5 @@
 //! What stands beside a publisher's signature: its manifest, what it signs, certificate, log entry and
-//! trusted roots; lists of referrers, referrers and bundles. Nothing that a fuzzer comes by is somebody's
+//! trusted roots; lists of referrers, referrers and bundles, with timestamps. Nothing that a fuzzer comes by is somebody's
 //! signature.
 #![no_main]
 use kubexm::sigstore::bundle::{self, Bundle, Image};
@@ -45,7 +45,7 @@ fn hold(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
 }
 
 fn hold_bundle(bundle: &Bundle) {
-    // The image of tests/fuzz/bundle.json.
+    // The image of tests/fuzz/bundle.json and timestamped.json.
     let digest = Digest::of(b"an image");
     let image = Image { digest: &digest, manifest: b"an image" };
     let _ = bundle.is_signature();

@@ -6,10 +6,11 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm::spec::Digest;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData,
+    SanType,
 };
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
@@ -62,6 +63,8 @@ pub struct Wish {
     pub usage: ExtendedKeyUsagePurpose,
     /// The digest that the payload names.
     pub image: Digest,
+    /// When the certificate begins, in seconds since 1970.
+    pub begin: i64,
     /// When the log took the entry.
     pub logged_at: i64,
     /// Signed and logged instead of the payload.
@@ -81,6 +84,7 @@ impl Wish {
             extensions: (true, true),
             usage: ExtendedKeyUsagePurpose::CodeSigning,
             image,
+            begin: BEGIN,
             logged_at: BEGIN + 60,
             signed: None,
             logged: None,
@@ -90,11 +94,11 @@ impl Wish {
     }
 }
 
-fn at(seconds: i64) -> OffsetDateTime {
+pub fn at(seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds).unwrap()
 }
 
-fn authority(name: &str) -> CertificateParams {
+pub fn authority(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -108,6 +112,10 @@ fn authority(name: &str) -> CertificateParams {
 pub fn sign(key: &KeyPair, message: &[u8]) -> Vec<u8> {
     let random = SystemRandom::new();
     let der = key.serialize_der();
+    if key.is_compatible(&PKCS_ED25519) {
+        let key = Ed25519KeyPair::from_pkcs8(&der).unwrap();
+        return key.sign(message).as_ref().to_vec();
+    }
     let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random).unwrap();
     key.sign(&random, message).unwrap().as_ref().to_vec()
 }
@@ -199,8 +207,8 @@ impl Sigstore {
             .collect();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![wish.usage.clone()];
-        params.not_before = at(BEGIN);
-        params.not_after = at(BEGIN) + Duration::minutes(10);
+        params.not_before = at(wish.begin);
+        params.not_after = at(wish.begin) + Duration::minutes(10);
         let issuer_key = KeyPair::from_pem(&self.intermediate_key.serialize_pem()).unwrap();
         let issuer = Issuer::from_ca_cert_pem(&self.intermediate, issuer_key).unwrap();
         params.serial_number = Some(4711.into());

@@ -29,81 +29,102 @@ impl Default for Bundled {
 
 const LOG: &str = "log.example";
 
+/// A signature and what belongs to it, before a log has it.
+pub struct Signed {
+    pub certificate: String,
+    pub signature: Vec<u8>,
+    /// What the log is told: the certificate, of what the signature is, and, of an envelope, what is in it.
+    pub certificate_in_log: String,
+    pub logged: Vec<u8>,
+    pub payload: Vec<u8>,
+    /// What a bundle says of it, and where.
+    content: (&'static str, Value),
+}
+
+/// What is signed of an envelope.
+fn encoded(kind: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len());
+    [head.as_bytes(), payload].concat()
+}
+
 impl Sigstore {
-    /// A signature in the form of today: a statement about an image, in a document of its own.
-    pub fn bundle(&self, wish: &Wish, how: &Bundled) -> Value {
+    /// A statement about an image.
+    pub fn sign_statement(&self, wish: &Wish, how: &Bundled) -> Signed {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
-        let statement = |image: &Digest| {
-            json!({
-                "_type": "https://in-toto.io/Statement/v1", "predicateType": how.predicate,
-                "subject": [{"digest": {"sha256": image.hex()}}], "predicate": {},
-            })
-            .to_string()
-            .into_bytes()
-        };
-        let payload = statement(&wish.image);
-        let (kind, length) = (how.envelope_type, how.envelope_type.len());
+        let payload = json!({
+            "_type": "https://in-toto.io/Statement/v1", "predicateType": how.predicate,
+            "subject": [{"digest": {"sha256": wish.image.hex()}}], "predicate": {},
+        })
+        .to_string()
+        .into_bytes();
+        let kind = how.envelope_type;
         let signed = wish.signed.as_deref().unwrap_or(&payload);
-        let head = format!("DSSEv1 {length} {kind} {} ", signed.len());
-        let signature = sign(&key, &[head.as_bytes(), signed].concat());
-        let logged = Digest::of(wish.logged.as_deref().unwrap_or(&payload));
-        let in_log = self.certificate_in_log(wish, &certificate);
-        let body = match how.logged_as_message {
-            true => message_entry(&logged, &signature, &in_log),
-            false => json!({
-                "apiVersion": "0.0.1", "kind": "dsse",
-                "spec": {
-                    "envelopeHash": {"algorithm": "sha256", "value": Digest::of(b"").hex()},
-                    "payloadHash": {"algorithm": "sha256", "value": logged.hex()},
-                    "signatures": [{
-                        "signature": STANDARD.encode(&signature),
-                        "verifier": STANDARD.encode(&in_log),
-                    }],
-                },
-            }),
-        };
+        let signature = sign(&key, &encoded(kind, signed));
         let content = json!({
             "payload": STANDARD.encode(&payload), "payloadType": kind,
             "signatures": [{"sig": STANDARD.encode(&signature)}],
         });
-        self.document(wish, &certificate, &body, "dsseEnvelope", content)
+        let payload = wish.logged.clone().unwrap_or(payload);
+        Signed {
+            certificate_in_log: self.certificate_in_log(wish, &certificate),
+            certificate,
+            signature,
+            logged: encoded(kind, &payload),
+            payload,
+            content: ("dsseEnvelope", content),
+        }
     }
 
-    /// The signature of an image's manifest as it is.
-    pub fn message_bundle(&self, wish: &Wish, manifest: &[u8]) -> Value {
+    /// An image's manifest as it is.
+    pub fn sign_message(&self, wish: &Wish, manifest: &[u8]) -> Signed {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
         let signature = sign(&key, wish.signed.as_deref().unwrap_or(manifest));
-        let logged = Digest::of(wish.logged.as_deref().unwrap_or(manifest));
-        let in_log = self.certificate_in_log(wish, &certificate);
-        let body = message_entry(&logged, &signature, &in_log);
         let content = json!({
             "messageDigest": {
                 "algorithm": "SHA2_256", "digest": STANDARD.encode(wish.image.bytes()),
             },
             "signature": STANDARD.encode(&signature),
         });
-        self.document(wish, &certificate, &body, "messageSignature", content)
+        let logged = wish.logged.as_deref().unwrap_or(manifest).to_vec();
+        Signed {
+            certificate_in_log: self.certificate_in_log(wish, &certificate),
+            certificate,
+            signature,
+            payload: logged.clone(),
+            logged,
+            content: ("messageSignature", content),
+        }
     }
 
-    fn document(
-        &self,
-        wish: &Wish,
-        certificate: &str,
-        body: &Value,
-        kind: &str,
-        content: Value,
-    ) -> Value {
-        let mut document = json!({
-            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
-            "verificationMaterial": {
-                "certificate": {"rawBytes": der(certificate)},
-                "tlogEntries": [self.logged(wish, body)],
-            },
-        });
-        document[kind] = content;
-        document
+    /// A signature in the form of today: a statement about an image, in a document of its own.
+    pub fn bundle(&self, wish: &Wish, how: &Bundled) -> Value {
+        let signed = self.sign_statement(wish, how);
+        let payload = Digest::of(&signed.payload);
+        let body = match how.logged_as_message {
+            true => message_entry(&payload, &signed.signature, &signed.certificate_in_log),
+            false => json!({
+                "apiVersion": "0.0.1", "kind": "dsse",
+                "spec": {
+                    "envelopeHash": {"algorithm": "sha256", "value": Digest::of(b"").hex()},
+                    "payloadHash": {"algorithm": "sha256", "value": payload.hex()},
+                    "signatures": [{
+                        "signature": STANDARD.encode(&signed.signature),
+                        "verifier": STANDARD.encode(&signed.certificate_in_log),
+                    }],
+                },
+            }),
+        };
+        signed.bundle(self.logged(wish, &body))
+    }
+
+    /// The signature of an image's manifest as it is.
+    pub fn message_bundle(&self, wish: &Wish, manifest: &[u8]) -> Value {
+        let signed = self.sign_message(wish, manifest);
+        let logged = Digest::of(&signed.logged);
+        let body = message_entry(&logged, &signed.signature, &signed.certificate_in_log);
+        signed.bundle(self.logged(wish, &body))
     }
 
     /// An entry of the log, promised and kept.
@@ -133,5 +154,21 @@ impl Sigstore {
     /// That an entry was kept, as this log says it.
     pub fn proof_of(&self, body: &[u8]) -> Value {
         Tree::with(body).proof(0, &self.log, LOG)
+    }
+}
+
+impl Signed {
+    /// All of it in a document, with an entry of a log.
+    pub fn bundle(&self, entry: Value) -> Value {
+        let mut document = json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "verificationMaterial": {
+                "certificate": {"rawBytes": der(&self.certificate)},
+                "tlogEntries": [entry],
+            },
+        });
+        let (place, content) = &self.content;
+        document[*place] = content.clone();
+        document
     }
 }

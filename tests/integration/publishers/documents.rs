@@ -137,6 +137,16 @@ fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
     }
 }
 
+/// The public instance's log of 2025, which its trusted root calls by what its checkpoints say.
+#[test]
+fn a_key_has_an_id_in_notes_under_its_name() {
+    let key = "MCowBQYDK2VwAyEAt8rlp1knGwjfbcXAYPYAkn0XiLz1x8O4t0YkEhie244=";
+    let key: VerifyingKey = key.parse().unwrap();
+    let id = STANDARD.encode(key.note_id("log2025-1.rekor.sigstore.dev").bytes());
+    assert_eq!(id, "zxGZFVvd0FEmjR8WrFwMdcAJ9vtaY/QXf44Y1wUeP6A=");
+    assert_ne!(key.note_id("rekor.sigstore.dev"), key.note_id("log2025-1"));
+}
+
 /// Keys as openssl writes them, of each kind that is taken, and one that is not.
 #[test]
 fn keys_of_every_kind_hold_what_openssl_signed() {

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm::spec::Digest;
-use rcgen::{KeyPair, PublicKeyData};
+use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData};
 use serde_json::{Value, json};
 
 use super::authority::sign;
@@ -29,14 +29,38 @@ impl Tree {
 
     /// That an entry is in it, as bundles say it; `which` counts from the one that matters.
     pub fn proof(&self, which: usize, log: &KeyPair, origin: &str) -> Value {
+        self.proof_with(which, self.checkpoint(log, origin))
+    }
+
+    /// The same in Rekor's version 2.
+    pub fn proof_2(&self, which: usize, log: &KeyPair, origin: &str) -> Value {
+        self.proof_with(which, self.checkpoint_2(log, origin))
+    }
+
+    fn proof_with(&self, which: usize, checkpoint: String) -> Value {
         let number = BEFORE + which;
         let root = whole(&self.entries);
         let hashes: Vec<String> = path(&self.entries, number).iter().map(base64).collect();
         json!({
             "logIndex": number.to_string(), "treeSize": self.entries.len().to_string(),
             "rootHash": base64(&root), "hashes": hashes,
-            "checkpoint": {"envelope": self.checkpoint(log, origin)},
+            "checkpoint": {"envelope": checkpoint},
         })
+    }
+
+    /// The same in Rekor's version 2, with a witness before the log
+    /// (<https://github.com/C2SP/C2SP/blob/main/tlog-checkpoint.md>).
+    pub fn checkpoint_2(&self, log: &KeyPair, origin: &str) -> String {
+        let (size, root) = (self.entries.len(), base64(&whole(&self.entries)));
+        let text = format!("{origin}\n{size}\n{root}\n");
+        let line = |name: &str, key: &KeyPair| {
+            let signature = sign(key, text.as_bytes());
+            let signature = [&note_id(name, key).bytes()[..4], &signature].concat();
+            format!("\u{2014} {name} {}\n", STANDARD.encode(signature))
+        };
+        let witness = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let witness = line("witness.example", &witness);
+        format!("{text}\n{witness}{}", line(origin, log))
     }
 
     /// What the log signs of the whole.
@@ -47,6 +71,12 @@ impl Tree {
         let signature = [&id.bytes()[..4], &sign(log, text.as_bytes())].concat();
         format!("{text}\n\u{2014} {origin} {}\n", STANDARD.encode(signature))
     }
+}
+
+/// What a log of Rekor's version 2 is called by, which has a key of Ed25519
+/// (<https://github.com/C2SP/C2SP/blob/main/signed-note.md#signatures>).
+pub fn note_id(name: &str, key: &KeyPair) -> Digest {
+    Digest::of(&[name.as_bytes(), b"\n\x01", key.der_bytes()].concat())
 }
 
 fn base64(hash: &Digest) -> String {

@@ -13,9 +13,15 @@ mod listing;
 mod log;
 mod referrers_in_bundles;
 mod refused_bundles;
+mod refused_timestamps;
+mod second_rekor;
 mod site;
+mod timestamp_authority;
+mod timestamps;
 mod transparency;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kubexm::catalog::Catalog;
 use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot, document};
 use kubexm::spec::Digest;
@@ -34,6 +40,10 @@ fn wanted() -> Identity {
         identity: IDENTITY.to_owned(),
         issuer: ISSUER.to_owned(),
     }
+}
+
+fn decoded(text: &Value) -> Vec<u8> {
+    STANDARD.decode(text.as_str().unwrap()).unwrap()
 }
 
 fn root(sigstore: &Sigstore) -> TrustedRoot {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::authority::{IDENTITY, ISSUER, Sigstore, Wish};
 use super::bundled::Bundled;
 use super::in_bundles::{Case, OCI, descriptor, locked, signature};
+use super::second_rekor::{Second, stamped};
 use crate::example::InMemory;
 
 /// What a build would write into the lock of a bundle that is attached to the image.
@@ -18,9 +19,8 @@ fn attached(
     sigstore: &Sigstore,
     blobs: &mut InMemory,
     image: Digest,
-    of: Digest,
+    bundle: &Value,
 ) -> LockedSignature {
-    let bundle = sigstore.bundle(&Wish::right(of), &Bundled::default());
     let kind = "application/vnd.dev.sigstore.bundle.v0.3+json";
     let bundle = descriptor(blobs, kind, bundle.to_string().as_bytes());
     let config = descriptor(blobs, "application/vnd.oci.empty.v1+json", b"{}");
@@ -46,9 +46,13 @@ fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
     case.lock.files.clear();
     let top = case.lock.images[1].manifest.digest;
     let other = case.lock.images[0].manifest.digest;
-    let good = attached(&sigstore, &mut case.blobs, top, top);
-    let elsewhere = attached(&sigstore, &mut case.blobs, other, other);
-    let of_other = attached(&sigstore, &mut case.blobs, top, other);
+    let mut attach = |image: Digest, of: Digest| {
+        let bundle = sigstore.bundle(&Wish::right(of), &Bundled::default());
+        attached(&sigstore, &mut case.blobs, image, &bundle)
+    };
+    let good = attach(top, top);
+    let elsewhere = attach(other, other);
+    let of_other = attach(top, other);
     case.lock.images[1].signature = Some(good.clone());
     let bundle = case.write("b.tar.zst", &case.lock);
     let (code, said) = case.verify(&bundle);
@@ -105,4 +109,36 @@ fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
     signature(&mut huge).referrers.as_mut().unwrap().size = 1 << 40;
     let text = serde_saphyr::to_string(&huge).unwrap();
     assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
+}
+
+/// A log without a clock, and a timestamp beside its entry.
+#[test]
+fn what_travels_with_a_timestamp_is_verified_anew() {
+    let second = Second::new();
+    let mut case = Case::new();
+    let root = second.trusted_root();
+    std::fs::write(&case.root, root.to_string()).unwrap();
+    case.lock.files.clear();
+    let top = case.lock.images[1].manifest.digest;
+    let signed = second
+        .sigstore
+        .sign_statement(&Wish::right(top), &Bundled::default());
+    let good = second.right(&signed);
+    let mut carried = |bundle: &Value| {
+        let mut signature = attached(&second.sigstore, &mut case.blobs, top, bundle);
+        signature.by = Signer::Identity {
+            subject: IDENTITY.to_owned(),
+            issuer: ISSUER.to_owned(),
+            trusted_root: Some(Digest::of(root.to_string().as_bytes())),
+        };
+        signature
+    };
+    let without_timestamp = carried(&stamped(&good, &[]));
+    case.lock.images[1].signature = Some(carried(&good));
+    let (code, said) = case.verify(&case.write("b.tar.zst", &case.lock));
+    let by = format!("1 images: signed by {IDENTITY} by {ISSUER}");
+    assert!(code == Some(0) && said.contains(&by), "{said}");
+    let (code, said) = case.verify_changed(|lock| *signature(lock) = without_timestamp);
+    let reason = "it has no timestamp beside it";
+    assert!(code == Some(3) && said.contains(reason), "{said}");
 }

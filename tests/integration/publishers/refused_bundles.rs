@@ -195,11 +195,11 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
         (without(&good, ENTRY, "inclusionProof"), "without a proof"),
         (
             without(&good, ENTRY, "inclusionPromise"),
-            "no timestamps in their stead",
+            "its log does not say when it was made, and it has no timestamp beside it",
         ),
         (
             without(&good, ENTRY, "integratedTime"),
-            "no timestamps in their stead",
+            "promises it without a time",
         ),
         (
             with(&good, "/verificationMaterial/tlogEntries", json!([])),

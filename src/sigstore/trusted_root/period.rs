@@ -1,0 +1,40 @@
+//! When somebody is trusted.
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::document::PeriodDocument;
+use crate::sigstore::shown;
+
+/// Seconds since 1970, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sigstore) struct Period {
+    start: i64,
+    end: i64,
+}
+
+impl Period {
+    /// Reads it; what is not given is open.
+    ///
+    /// # Errors
+    /// One of its ends is no time.
+    pub(super) fn read(document: Option<&PeriodDocument>) -> Result<Self, String> {
+        let start = document.and_then(|document| document.start.as_deref());
+        let end = document.and_then(|document| document.end.as_deref());
+        Ok(Self {
+            start: start.map_or(Ok(i64::MIN), seconds)?,
+            end: end.map_or(Ok(i64::MAX), seconds)?,
+        })
+    }
+
+    /// Whether it was then.
+    pub fn contains(self, time: i64) -> bool {
+        (self.start..=self.end).contains(&time)
+    }
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    OffsetDateTime::parse(text, &Rfc3339)
+        .map(OffsetDateTime::unix_timestamp)
+        .map_err(|_| format!("has a time '{}' that is none", shown(text)))
+}

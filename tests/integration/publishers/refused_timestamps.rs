@@ -1,0 +1,258 @@
+//! Entries of a log without a clock and timestamps that look right and are not: kubexm refuses what the
+//! real cosign refuses.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{KeyPair, PKCS_ED25519};
+use serde_json::{Value, json};
+
+use super::authority::{BEGIN, Wish};
+use super::bundled::{Bundled, Signed};
+use super::bundles::{entry, ours_by, theirs_by, with, without};
+use super::log::{Tree, note_id};
+use super::second_rekor::{LOG, Second, entry_of, envelope_entry_of, stamped};
+use super::timestamp_authority::{DATA, Made, SIGNS, TimestampAuthority, Wish as Stamp};
+use super::{decoded, image};
+
+const NO_SCT: &[&str] = &["--insecure-ignore-sct"];
+const NO_TIME: &str = "its log does not say when it was made, and its timestamp ";
+
+/// Each bundle by its root is refused by both, here for a reason that says what it is.
+fn all_refused(cases: &[(Value, Value, &str)]) {
+    for (number, (root, bundle, reason)) in cases.iter().enumerate() {
+        let told = ours_by(root, bundle).expect_err(reason);
+        assert!(told.contains(reason), "{number}: {told}, not {reason}");
+        assert!(!told.contains(char::is_control), "{number}: {told:?}");
+        let told = theirs_by(root, NO_SCT, bundle);
+        assert!(told.is_err(), "{number}: cosign takes it, {reason}");
+    }
+}
+
+fn signed(second: &Second, wish: &Wish) -> Signed {
+    second.sigstore.sign_statement(wish, &Bundled::default())
+}
+
+#[test]
+fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
+    let second = Second::new();
+    let root = second.trusted_root();
+    let signed = signed(&second, &Wish::right(image()));
+    let good = second.right(&signed);
+    let right = Stamp::right();
+    let with_stamp = |stamp: Vec<u8>| stamped(&good, &[stamp]);
+    let stamp = |wish: &Stamp| second.authority.stamp(wish, &signed.signature);
+    let at = |time: i64| {
+        with_stamp(stamp(&Stamp {
+            time,
+            ..right.clone()
+        }))
+    };
+    // A minute later, by whoever holds no key of the authority's.
+    let mut later = stamp(&right);
+    let time = later
+        .windows(15)
+        .position(|text| text == b"20240101000100Z");
+    later[time.unwrap() + 11] = b'2';
+    let by = |made: &Made| {
+        let authority = TimestampAuthority::new(made);
+        let root = with(&root, "/timestampAuthorities/0", authority.trusted(true));
+        let bundle = with_stamp(authority.stamp(&right, &signed.signature));
+        (root, bundle)
+    };
+    let stranger = Made::right();
+    let (_, of_stranger) = by(&stranger);
+    let (expired, of_expired) = by(&Made {
+        until: BEGIN + 59,
+        ..Made::right()
+    });
+    let (signs, of_signs) = by(&Made {
+        usage: SIGNS,
+        ..Made::right()
+    });
+    let (uncritical, of_uncritical) = by(&Made {
+        is_critical: false,
+        ..Made::right()
+    });
+    let period = "/timestampAuthorities/0/validFor";
+    let over = json!({"start": "2023-06-01T00:00:00Z", "end": "2024-01-01T00:00:59Z"});
+    let to_come = json!({"start": "2024-01-01T00:01:01Z"});
+    let other = second.authority.stamp(&right, b"another signature");
+    let twin = second.authority.stamp_by_twin(&right, &signed.signature);
+    let data = Stamp {
+        content: DATA,
+        ..right.clone()
+    };
+    let refused = Stamp {
+        status: 2,
+        ..right.clone()
+    };
+    let nobody = without(&root, "", "timestampAuthorities");
+    let no_stamp = stamped(&good, &[]);
+    let cut = stamp(&right);
+    let told = |what: &str| format!("{NO_TIME}{what}");
+    let (another, changed, untrusted) = (
+        told("is of another signature"),
+        told("was changed"),
+        told("is by no authority that is trusted"),
+    );
+    let not_then = told("is of 2024-01-01T00:01:00Z, when its authority was not trusted");
+    let not_for = told("is by a certificate that is not for timestamps");
+    let (unread, asked) = (told("cannot be read"), told("was refused by"));
+    let early = "and the signature is of 2023-12-31T23:59:59Z";
+    let late = "and the signature is of 2024-01-01T00:10:01Z";
+    let root = || root.clone();
+    all_refused(&[
+        (root(), with_stamp(other), &another),
+        (root(), with_stamp(later), &changed),
+        (root(), of_stranger, &untrusted),
+        (root(), with_stamp(twin), &untrusted),
+        (nobody, good.clone(), &untrusted),
+        (expired, of_expired, &not_then),
+        (with(&root(), period, over), good.clone(), &not_then),
+        (with(&root(), period, to_come), good.clone(), &not_then),
+        (signs, of_signs, &not_for),
+        (uncritical, of_uncritical, &not_for),
+        (root(), with_stamp(stamp(&refused)), &asked),
+        (root(), with_stamp(cut[..cut.len() - 1].to_vec()), &unread),
+        (root(), with_stamp(Vec::new()), &unread),
+        (root(), no_stamp, "and it has no timestamp beside it"),
+        (
+            root(),
+            stamped(&good, &vec![cut; 33]),
+            "more than 32 timestamps",
+        ),
+        (root(), at(BEGIN - 1), early),
+        (root(), at(BEGIN + 601), late),
+    ]);
+    ours_by(&root(), &at(BEGIN)).unwrap();
+    // Cosign does not ask what else such a message may be.
+    let told = ours_by(&root(), &with_stamp(stamp(&data))).unwrap_err();
+    assert!(told.contains("is a message about something else"), "{told}");
+    let long = with_stamp(vec![0x30; 20_000]);
+    let told = ours_by(&root(), &long).unwrap_err();
+    assert!(told.contains("its timestamp is longer than any"), "{told}");
+}
+
+#[test]
+fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
+    let second = Second::new();
+    let root = second.trusted_root();
+    let right = Wish::right(image());
+    let ours = signed(&second, &right);
+    let good = second.right(&ours);
+    let body = decoded(good.pointer(&entry("/canonicalizedBody")).unwrap());
+    let changed = |path: &str, value: Value| with(&good, &entry(path), value);
+    let proof = |proof: Value| changed("/inclusionProof", proof);
+    let tree = Tree::with(&body);
+    let stranger = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    let checkpoint = |note: String| changed("/inclusionProof/checkpoint/envelope", json!(note));
+    let note = tree.checkpoint_2(&second.log, LOG);
+    // The log's own words, by another name of its.
+    let renamed = tree.checkpoint_2(&second.log, "log3.example");
+    let relabelled = note.replace(&format!("\u{2014} {LOG} "), "\u{2014} log3.example ");
+    let witnessed: Vec<&str> = note
+        .lines()
+        .filter(|line| !line.contains(&format!("\u{2014} {LOG}")))
+        .collect();
+    let log = |path: &str, value: Value| with(&root, path, value);
+    let since = json!({"start": "2024-01-01T00:01:01Z"});
+    let made = |wish: Wish| second.right(&signed(&second, &wish));
+    let other = made(Wish {
+        logged: Some(b"{}".to_vec()),
+        ..right.clone()
+    });
+    let other_certificate = made(Wish {
+        logged_other: true,
+        ..right.clone()
+    });
+    let other_envelope = Wish {
+        logged: Some(b"{}".to_vec()),
+        ..right.clone()
+    };
+    let other_envelope = signed(&second, &other_envelope);
+    let other_envelope = second.bundle(
+        &other_envelope,
+        &envelope_entry_of(&other_envelope),
+        &Stamp::right(),
+    );
+    let mut newer = entry_of(&ours);
+    newer["apiVersion"] = json!("0.0.3");
+    let newer = second.bundle(&ours, &newer, &Stamp::right());
+    let unsigned = "the checkpoint of its entry's log is not signed by that log";
+    let about = "is about another signature";
+    let root = || root.clone();
+    all_refused(&[
+        (
+            root(),
+            proof(tree.proof_2(1, &second.log, LOG)),
+            "its entry is not in the log",
+        ),
+        (
+            root(),
+            proof(Tree::with(b"{}").proof_2(0, &second.log, LOG)),
+            "its entry is not in the log",
+        ),
+        (root(), proof(tree.proof_2(0, &stranger, LOG)), unsigned),
+        (root(), checkpoint(renamed), unsigned),
+        (root(), checkpoint(relabelled), unsigned),
+        (root(), checkpoint(witnessed.join("\n")), unsigned),
+        (
+            root(),
+            checkpoint(note.replace("\n13\n", "\n14\n")),
+            unsigned,
+        ),
+        (
+            root(),
+            without(&good, &entry(""), "inclusionProof"),
+            "without a proof",
+        ),
+        (
+            root(),
+            changed(
+                "/logId/keyId",
+                json!(STANDARD.encode(note_id("log3.example", &second.log).bytes())),
+            ),
+            "a log that is not trusted",
+        ),
+        (
+            log("/tlogs", root()["tlogs"].as_array().unwrap()[..1].into()),
+            good.clone(),
+            "a log that is not trusted",
+        ),
+        (root(), other, about),
+        (root(), other_certificate, about),
+        (root(), other_envelope, about),
+        (root(), newer, "is of a kind that is not known"),
+    ]);
+    // Cosign asks logs of this version for no time.
+    let told = ours_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();
+    assert!(told.contains("a log that is not trusted"), "{told}");
+    ours_by(&root(), &good).unwrap();
+}
+
+/// Whatever byte is another one: an answer, and no other signer.
+#[test]
+fn a_spoiled_timestamp_is_refused_or_says_the_same() {
+    let second = Second::new();
+    let root = second.trusted_root();
+    let signed = signed(&second, &Wish::right(image()));
+    let good = second.right(&signed);
+    let signer = ours_by(&root, &good).unwrap();
+    let stamp = second.authority.stamp(&Stamp::right(), &signed.signature);
+    let mut refused = 0;
+    for at in 0..stamp.len() {
+        for change in [1, 0x20, 0x80] {
+            let mut spoiled = stamp.clone();
+            spoiled[at] ^= change;
+            match ours_by(&root, &stamped(&good, &[spoiled])) {
+                Ok(by) => assert_eq!(by, signer, "{at}"),
+                Err(reason) => {
+                    assert!(!reason.contains(char::is_control), "{at}: {reason:?}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    // What is left are certificates that came along and are not looked at.
+    assert!(refused > stamp.len(), "{refused} of {}", stamp.len());
+}

@@ -1,0 +1,223 @@
+//! A timestamp authority of the tests' own, which is openssl's: as `openssl ts` answers now, and as
+//! `openssl cms` signs what the authority would have said at any time.
+
+use std::path::Path;
+use std::process::Command;
+
+use kubexm::spec::Digest;
+use rcgen::{
+    CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair, KeyUsagePurpose,
+};
+use serde_json::{Value, json};
+use time::macros::format_description;
+
+use super::authority::{BEGIN, at, authority, der};
+
+/// Object identifiers in DER: what signs timestamps, and what signs code (RFC 5280, 4.2.1.12).
+pub const STAMPS: [u8; 10] = [6, 8, 43, 6, 1, 5, 5, 7, 3, 8];
+pub const SIGNS: [u8; 10] = [6, 8, 43, 6, 1, 5, 5, 7, 3, 3];
+/// What is in a message that is a timestamp, and in one that is anything (RFC 3161, 2.4.2; RFC 5652, 4).
+pub const INFO: &str = "1.2.840.113549.1.9.16.1.4";
+pub const DATA: &str = "1.2.840.113549.1.7.1";
+
+pub struct TimestampAuthority {
+    folder: tempfile::TempDir,
+    root: String,
+    signer: String,
+}
+
+/// How an authority is made. [`Made::right`] is one whose timestamps must be taken.
+#[derive(Clone)]
+pub struct Made {
+    /// The key, in openssl's words: its kind, and what is to be said of it.
+    pub key: [&'static str; 2],
+    /// For what the certificate says to be, and whether that counts for everybody.
+    pub usage: [u8; 10],
+    pub is_critical: bool,
+    /// When its certificate ends, in seconds since 1970.
+    pub until: i64,
+}
+
+impl Made {
+    pub fn right() -> Self {
+        Self {
+            key: ["EC", "ec_paramgen_curve:P-256"],
+            usage: STAMPS,
+            is_critical: true,
+            until: BEGIN + 3650 * 86_400,
+        }
+    }
+}
+
+/// What it says.
+#[derive(Clone)]
+pub struct Wish {
+    /// In seconds since 1970.
+    pub time: i64,
+    /// More of the time, and whether it is granted.
+    pub fraction: &'static str,
+    pub status: u8,
+    pub content: &'static str,
+    /// Whether its certificate comes along.
+    pub with_certificate: bool,
+}
+
+impl Wish {
+    pub fn right() -> Self {
+        Self {
+            time: BEGIN + 60,
+            fraction: "",
+            status: 0,
+            content: INFO,
+            with_certificate: true,
+        }
+    }
+}
+
+pub fn openssl(folder: &Path, arguments: &[&str]) {
+    let output = Command::new("openssl")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {words}");
+}
+
+/// Something in DER with its tag and its length before it.
+fn part(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    [&[tag, 0x82], &length[..], content].concat()
+}
+
+/// The same, where its length must be as short as it can.
+fn short(tag: u8, content: &[u8]) -> Vec<u8> {
+    match u8::try_from(content.len()).unwrap() {
+        length @ 0..0x80 => [&[tag, length], content].concat(),
+        length => [&[tag, 0x81, length], content].concat(),
+    }
+}
+
+impl TimestampAuthority {
+    pub fn new(made: &Made) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root_key = KeyPair::generate().unwrap();
+        let root = authority("test timestamp root");
+        let root = root.self_signed(&root_key).unwrap().pem();
+        let issuer = Issuer::from_ca_cert_pem(&root, root_key).unwrap();
+        let [kind, option] = made.key;
+        let generate = ["genpkey", "-algorithm", kind, "-pkeyopt", option];
+        openssl(
+            folder.path(),
+            &[&generate[..], &["-out", "signer.key"]].concat(),
+        );
+        let key = std::fs::read_to_string(folder.path().join("signer.key")).unwrap();
+        let key = KeyPair::from_pem(&key).unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let name = "test timestamps";
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let usage = short(0x30, &made.usage);
+        let mut usage = CustomExtension::from_oid_content(&[2, 5, 29, 37], usage);
+        usage.set_criticality(made.is_critical);
+        params.custom_extensions = vec![usage];
+        params.not_before = at(BEGIN - 86_400);
+        params.not_after = at(made.until);
+        let signer = params.signed_by(&key, &issuer).unwrap().pem();
+        let twin = params.clone();
+        for (name, content) in [
+            ("signer.pem", &signer),
+            ("twin.pem", &twin.signed_by(&key, &issuer).unwrap().pem()),
+            ("serial", &"01".to_owned()),
+        ] {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        Self {
+            folder,
+            root,
+            signer,
+        }
+    }
+
+    /// As a trusted root has it: all of its chain, or without the lowest certificate.
+    pub fn trusted(&self, with_signer: bool) -> Value {
+        let signer = json!({"rawBytes": der(&self.signer)});
+        let root = json!({"rawBytes": der(&self.root)});
+        let chain = match with_signer {
+            true => json!([signer, root]),
+            false => json!([root]),
+        };
+        json!({
+            "subject": {"commonName": "test timestamps"}, "uri": "https://timestamps.example",
+            "certChain": {"certificates": chain}, "validFor": {"start": "2023-06-01T00:00:00Z"},
+        })
+    }
+
+    /// What it would have answered, whenever a test wishes.
+    pub fn stamp(&self, wish: &Wish, of: &[u8]) -> Vec<u8> {
+        self.stamp_by("signer.pem", wish, of)
+    }
+
+    /// The same by another certificate of the same key.
+    pub fn stamp_by_twin(&self, wish: &Wish, of: &[u8]) -> Vec<u8> {
+        self.stamp_by("twin.pem", wish, of)
+    }
+
+    fn stamp_by(&self, signer: &str, wish: &Wish, of: &[u8]) -> Vec<u8> {
+        let format = format_description!("[year][month][day][hour][minute][second]");
+        let time = at(wish.time).format(format).unwrap();
+        let time = format!("{time}{}Z", wish.fraction);
+        let sha256 = short(0x30, &[6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1]);
+        let imprint = [sha256, short(4, Digest::of(of).bytes())].concat();
+        let info = [
+            vec![2, 1, 1, 6, 3, 42, 3, 4],
+            short(0x30, &imprint),
+            vec![2, 1, 7],
+            short(0x18, time.as_bytes()),
+        ];
+        let at = |name: &str| self.folder.path().join(name);
+        std::fs::write(at("info"), short(0x30, &info.concat())).unwrap();
+        let sign = [
+            "cms",
+            "-sign",
+            "-binary",
+            "-nodetach",
+            "-cades",
+            "-outform",
+            "DER",
+            "-md",
+            "sha256",
+        ];
+        let files = ["-in", "info", "-out", "token", "-inkey", "signer.key"];
+        let whose = ["-signer", signer, "-econtent_type", wish.content];
+        let without: &[&str] = match wish.with_certificate {
+            true => &[],
+            false => &["-nocerts"],
+        };
+        openssl(
+            self.folder.path(),
+            &[&sign[..], &files, &whose, without].concat(),
+        );
+        let token = std::fs::read(at("token")).unwrap();
+        part(0x30, &[&[0x30, 3, 2, 1, wish.status], &token[..]].concat())
+    }
+
+    /// What it answers now, of a hash of some kind.
+    pub fn answer(&self, hash: &str, more: &[&str], of: &[u8]) -> Vec<u8> {
+        let at = |name: &str| self.folder.path().join(name);
+        let config = "[tsa]\nserial = serial\ndefault_policy = 1.2.3.4\n\
+            digests = sha256, sha384, sha512\nsigner_digest = sha384\naccuracy = secs:1, millisecs:500\n\
+            clock_precision_digits = 3\ntsa_name = yes\nordering = yes\n";
+        std::fs::write(at("config"), config).unwrap();
+        std::fs::write(at("data"), of).unwrap();
+        let hash = format!("-{hash}");
+        let query = ["ts", "-query", "-data", "data", "-out", "query", &hash];
+        openssl(self.folder.path(), &[&query[..], more].concat());
+        let by = ["-signer", "signer.pem", "-inkey", "signer.key"];
+        let reply = ["ts", "-reply", "-config", "config", "-section", "tsa"];
+        let files = ["-queryfile", "query", "-out", "answer"];
+        openssl(self.folder.path(), &[&reply[..], &by, &files].concat());
+        std::fs::read(at("answer")).unwrap()
+    }
+}
