@@ -1,15 +1,11 @@
-//! The zstd frames of a bundle, made of bytes that come from another thread: while the last of one
-//! frame are compressed, those of the next one are read already.
+//! A zstd frame of a bundle, and how hard it is compressed.
 
-use std::io::{self, BufRead, Read, Write};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::io::{self, BufRead, Write};
 
 use zstd::zstd_safe::CParameter;
 
-use super::fed::Fed;
 use super::frames::Frame;
 use super::level::Level;
-use super::workers::ended;
 
 /// Largest window of a frame, as a power of two: what a reader needs of memory for each frame that
 /// it reads.
@@ -19,12 +15,6 @@ const FAR: u64 = 16 * 1024 * 1024;
 /// Bytes that a thread compresses at a time, in frames with the long window: without it, zstd would
 /// take four windows, and as much memory for each thread.
 const JOB: u32 = 16 * 1024 * 1024;
-/// Bytes that pass between threads at a time.
-const STEP: u64 = 1 << 18;
-/// Steps that may wait to be compressed.
-const WAITING: usize = 64;
-/// What is said where writing has failed, and so reading makes no more sense.
-const UNWANTED: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
 /// How hard a frame is compressed.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +25,9 @@ pub struct Effort {
 }
 
 impl Effort {
+    /// Shares of the memory that packing may take.
+    pub const ALL_SHARES: usize = 2;
+
     /// For so many bytes of so many blobs.
     pub fn new(level: Level, plain: u64, blobs: usize) -> Self {
         // A program alone gets a fiftieth smaller by what was in it long ago, and at levels of those
@@ -45,113 +38,16 @@ impl Effort {
 
     /// For what is compressed already, or hardly worth it.
     pub fn least() -> Self {
-        let (level, far) = (Level::LEAST, false);
+        let (level, far) = (Level::NONE, false);
         Self { level, far }
     }
-}
 
-/// A frame that is to be made of the next bytes.
-#[derive(Debug, Clone, Copy)]
-struct Order {
-    plain: u64,
-    effort: Effort,
-}
-
-/// Where the bytes of frames go.
-pub struct Feed {
-    orders: Sender<Order>,
-    steps: SyncSender<Vec<u8>>,
-}
-
-impl Feed {
-    /// Hands over a frame of exactly `plain` bytes from `source`.
-    ///
-    /// # Errors
-    /// The source fails, or is too short; or nobody wants its bytes any more, and whoever wanted them
-    /// says why.
-    pub fn frame(&self, source: &mut dyn Read, plain: u64, effort: Effort) -> io::Result<()> {
-        let ordered = self.orders.send(Order { plain, effort });
-        ordered.map_err(|_| UNWANTED)?;
-        let mut left = plain;
-        while left > 0 {
-            let size = left.min(STEP);
-            let mut step = Vec::with_capacity(size as usize);
-            if source.take(size).read_to_end(&mut step)? as u64 != size {
-                return Err(short());
-            }
-            left -= size;
-            self.steps.send(step).map_err(|_| UNWANTED)?;
+    /// How many shares of the memory a frame takes.
+    pub fn shares(self) -> usize {
+        match self.far || self.level > Level::MODEST {
+            true => Self::ALL_SHARES,
+            false => 1,
         }
-        Ok(())
-    }
-}
-
-/// Makes frames of what `fill` hands over, and writes them, each in a thread of its own.
-///
-/// # Errors
-/// Those of `fill`, of compressing, or of writing.
-pub fn frames(
-    out: &mut (dyn Write + Send),
-    threads: u32,
-    fill: impl FnOnce(&Feed) -> io::Result<()>,
-) -> io::Result<Vec<Frame>> {
-    std::thread::scope(|scope| {
-        let (orders, ordered) = channel();
-        let (steps, content) = sync_channel(WAITING);
-        let (packed, made) = sync_channel(WAITING);
-        let writing = scope.spawn(move || write(&made, out));
-        let packing = scope.spawn(move || pack(&ordered, Fed::new(content), packed, threads));
-        let feed = Feed { orders, steps };
-        let filled = fill(&feed);
-        drop(feed);
-        match (filled, ended(packing), ended(writing)) {
-            // Who has nobody to work for any more does not know why.
-            (Err(error), _, _) if error.kind() != UNWANTED => Err(error),
-            (_, Err(error), _) if error.kind() != UNWANTED => Err(error),
-            (filled, packed, written) => written.and(filled).and(packed),
-        }
-    })
-}
-
-/// Makes the frames that are ordered.
-fn pack(
-    orders: &Receiver<Order>,
-    mut content: Fed,
-    packed: SyncSender<Vec<u8>>,
-    threads: u32,
-) -> io::Result<Vec<Frame>> {
-    let mut out = Packed {
-        steps: packed,
-        step: Vec::new(),
-    };
-    let each = |Order { plain, effort }| frame(&mut content, plain, &mut out, effort, threads);
-    let frames = orders.iter().map(each).collect::<io::Result<_>>()?;
-    out.flush()?;
-    Ok(frames)
-}
-
-fn write(packed: &Receiver<Vec<u8>>, out: &mut dyn Write) -> io::Result<()> {
-    packed.iter().try_for_each(|step| out.write_all(&step))
-}
-
-/// Where the bytes of frames go that are to be written.
-struct Packed {
-    steps: SyncSender<Vec<u8>>,
-    step: Vec<u8>,
-}
-
-impl Write for Packed {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.step.extend_from_slice(buffer);
-        if self.step.len() as u64 >= STEP {
-            self.flush()?;
-        }
-        Ok(buffer.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let step = std::mem::take(&mut self.step);
-        self.steps.send(step).map_err(|_| UNWANTED.into())
     }
 }
 
@@ -205,7 +101,8 @@ fn most_threads(level: Level) -> u32 {
     }
 }
 
-fn short() -> io::Error {
+/// What is said where the source of a frame ends too early.
+pub fn short() -> io::Error {
     io::Error::other("a blob is shorter than the lock says")
 }
 

@@ -1,13 +1,15 @@
 //! Bytes that another thread brings.
 
 use std::io::{self, BufRead, Read};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Reads what a channel brings, until nobody sends any more.
 pub struct Fed {
     steps: Receiver<Vec<u8>>,
     step: Vec<u8>,
     read: usize,
+    /// Whoever uses buffers again.
+    spare: Option<Sender<Vec<u8>>>,
 }
 
 impl Fed {
@@ -16,6 +18,15 @@ impl Fed {
             steps,
             step: Vec::new(),
             read: 0,
+            spare: None,
+        }
+    }
+
+    /// As [`Fed::new`], and hands on every buffer that it has read.
+    pub fn giving_back(steps: Receiver<Vec<u8>>, spare: Sender<Vec<u8>>) -> Self {
+        Self {
+            spare: Some(spare),
+            ..Self::new(steps)
         }
     }
 }
@@ -24,7 +35,12 @@ impl BufRead for Fed {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.read == self.step.len() {
             self.read = 0;
-            self.step = self.steps.recv().unwrap_or_default();
+            let next = self.steps.recv().unwrap_or_default();
+            let read = std::mem::replace(&mut self.step, next);
+            if let Some(spare) = &self.spare {
+                // Whoever has ended needs no more.
+                let _ = spare.send(read);
+            }
         }
         Ok(&self.step[self.read..])
     }

@@ -8,15 +8,17 @@ use std::str::FromStr;
 pub struct Level(i32);
 
 impl Level {
-    /// The least work.
+    /// For what is compressed already: little more than a look at each block.
+    pub(super) const NONE: Self = Self(-50);
+    /// The least work of those that people choose.
     pub const LEAST: Self = Self(1);
     /// What `zstd` itself takes where nothing is said.
     pub const FAST: Self = Self(3);
     /// Half of what `zstd -19` makes of the same, in less than one and a half times the time of `-9`
     /// (`tests/bench/bundle`).
     pub const DEFAULT: Self = Self(4);
-    /// What a bundle's index has, whatever the rest has.
-    pub(super) const HEAD: Self = Self(9);
+    /// The last at which memory is no matter. A bundle's index has it, whatever the rest has.
+    pub(super) const MODEST: Self = Self(9);
     const MOST: Self = Self(19);
 
     /// As zstd counts.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 
 use super::BundleError;
+use super::flushed::Flushed;
 use super::medium::{list_path, listed_volumes, volume_path};
 use crate::spec::{Digest, DigestWriter};
 
@@ -25,7 +26,7 @@ pub struct Output {
     /// Bytes of a volume; `None` where it is one file.
     volume: Option<u64>,
     done: Vec<(NamedTempFile, Digest)>,
-    current: NamedTempFile,
+    current: Flushed,
     hash: DigestWriter<io::Sink>,
     written: u64,
 }
@@ -41,7 +42,7 @@ impl Output {
             name: name.to_owned(),
             volume,
             done: Vec::new(),
-            current: partial_beside(name)?,
+            current: flushed_beside(name)?,
             hash: DigestWriter::new(io::sink()),
             written: 0,
         })
@@ -55,7 +56,7 @@ impl Output {
     /// Bytes written so far.
     pub fn written(&self) -> u64 {
         let done = self.done.iter().map(|(file, _)| length(file.as_file()));
-        done.sum::<u64>() + length(self.current.as_file())
+        done.sum::<u64>() + length(self.current.file())
     }
 
     /// Gives everything its name. What an earlier bundle of the same name left in the other form,
@@ -64,17 +65,20 @@ impl Output {
     /// # Errors
     /// The file system fails.
     pub fn persist(mut self) -> Result<(), BundleError> {
-        self.current.as_file().sync_all().map_err(|e| self.io(e))?;
         let name = self.name;
+        let last = self.current.finish().map_err(|source| BundleError::Io {
+            path: name.display().to_string(),
+            source,
+        })?;
         let (list, before) = (list_path(&name), listed_volumes(&name));
         if before > 0 {
             remove(&list)?;
         }
         if self.volume.is_none() {
-            persist(self.current, &name)?;
+            persist(last, &name)?;
             return (1..=before).try_for_each(|number| remove(&volume_path(&name, number)));
         }
-        self.done.push((self.current, self.hash.finish().1));
+        self.done.push((last, self.hash.finish().1));
         let mut lines = String::new();
         let count = self.done.len();
         for (number, (volume, digest)) in (1..).zip(self.done) {
@@ -97,40 +101,32 @@ impl Output {
     }
 
     fn next_volume(&mut self) -> io::Result<()> {
-        self.current.as_file().sync_all()?;
-        let next = partial_beside(&self.name).map_err(io::Error::other)?;
+        let next = flushed_beside(&self.name).map_err(io::Error::other)?;
         let hash = std::mem::replace(&mut self.hash, DigestWriter::new(io::sink()));
         let full = std::mem::replace(&mut self.current, next);
-        self.done.push((full, hash.finish().1));
+        self.done.push((full.finish()?, hash.finish().1));
         self.written = 0;
         Ok(())
-    }
-
-    fn io(&self, source: io::Error) -> BundleError {
-        BundleError::Io {
-            path: self.name.display().to_string(),
-            source,
-        }
     }
 }
 
 impl Write for Output {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let Some(volume) = self.volume else {
-            return self.current.as_file_mut().write(buffer);
+            return self.current.write(buffer);
         };
         if self.written == volume && !buffer.is_empty() {
             self.next_volume()?;
         }
         let limit = (volume - self.written).min(buffer.len() as u64) as usize;
-        let count = self.current.as_file_mut().write(&buffer[..limit])?;
+        let count = self.current.write(&buffer[..limit])?;
         self.hash.write_all(&buffer[..count])?;
         self.written += count as u64;
         Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.current.as_file_mut().flush()
+        self.current.flush()
     }
 }
 
@@ -185,6 +181,14 @@ fn is_abandoned(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     Ok(age > FRESH && file.try_lock().is_ok())
+}
+
+fn flushed_beside(name: &Path) -> Result<Flushed, BundleError> {
+    let partial = partial_beside(name)?;
+    Flushed::new(partial).map_err(|source| BundleError::Io {
+        path: name.display().to_string(),
+        source,
+    })
 }
 
 /// A temporary file in the folder of a bundle, which goes when it is dropped. It is locked as long as

@@ -3,8 +3,9 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::compress::{self, Effort, Feed};
+use super::compress::{self, Effort};
 use super::frames::{self, Frame};
+use super::lanes::{self, Feed};
 use super::level::Level;
 use super::lock::Lock;
 use super::output::Output;
@@ -163,7 +164,8 @@ impl Sink {
     pub(super) fn create(path: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
         let output = Output::create(path, volume)?;
         Ok(Self {
-            out: DigestWriter::new(BufWriter::with_capacity(1 << 20, output)),
+            // What comes from lanes passes through as it is.
+            out: DigestWriter::new(BufWriter::with_capacity(1 << 18, output)),
         })
     }
 
@@ -210,7 +212,7 @@ pub(super) fn head_frame(
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
     // One level for all: signing a bundle later gives the same bytes.
-    let effort = Effort::new(Level::HEAD, 0, 1);
+    let effort = Effort::new(Level::MODEST, 0, 1);
     compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
 
@@ -228,7 +230,7 @@ impl Packer<'_> {
     fn pack(&self, out: &mut Sink) -> io::Result<()> {
         let head = self.head().map_err(|reason| self.damaged(&reason))?;
         let first = head_frame(&head, self.storage, out)?;
-        let mut frames = compress::frames(out, self.options.threads, |feed| self.feed(feed))?;
+        let mut frames = lanes::frames(out, self.options.threads, |feed| self.feed(feed))?;
         frames.insert(0, first);
         out.end_table(&frames)
     }

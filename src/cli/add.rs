@@ -125,12 +125,8 @@ impl Add {
         }
         images.retain(|name| old.image(name).is_none());
         let catalog = Catalog::embedded()?;
-        let resolver = Resolver {
-            http,
-            catalog: &catalog,
-            previous: None,
-            policies: &Policies::load(&catalog, &[])?,
-        };
+        let policies = Policies::load(&catalog, &[])?;
+        let resolver = Resolver::new(http, &catalog, None, &policies);
         lock.images
             .extend(resolver.pull(images, &old.architectures).await?);
         lock.sort();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use futures_util::future::try_join_all;
 
 use super::bundle::threads;
 use super::downloads::Downloads;
@@ -269,12 +270,7 @@ impl Sources {
         let http = self.downloads.http(events)?.beside(at_hand);
         let cache = http.cache().clone();
         let policies = Policies::load(&catalog, &manifest.signatures)?;
-        let resolver = Resolver {
-            http: &http,
-            catalog: &catalog,
-            previous,
-            policies: &policies,
-        };
+        let resolver = Resolver::new(&http, &catalog, previous, &policies);
         let resolved = async {
             let lock = resolver.build(&manifest).await?;
             prove(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
@@ -314,8 +310,10 @@ async fn prove(
             continue;
         }
         let kubeadm = resolver.kubeadm(version, &lock.files).await?;
-        for config in proof.configs {
-            if let Err(words) = kubeadm.validate(&config.text).await? {
+        let asked = proof.configs.iter();
+        let asked = try_join_all(asked.map(|config| kubeadm.validate(&config.text)));
+        for (config, said) in proof.configs.iter().zip(asked.await?) {
+            if let Err(words) = said {
                 findings.push(format!(
                     "{}: kubeadm {version} refuses its configuration: {words}",
                     config.title

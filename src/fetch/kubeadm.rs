@@ -42,19 +42,22 @@ impl Kubeadm {
     /// Its own image list and least external etcd.
     pub async fn facts(&self) -> Result<KubeadmFacts, FetchError> {
         let version = format!("v{}", self.version);
-        let said = self.run(&["version", "-o", "short"]).await?;
+        let listing = ["config", "images", "list", "--kubernetes-version", &version];
+        let (said, list, minimum_etcd) = tokio::join!(
+            self.run(&["version", "-o", "short"]),
+            self.run(&listing),
+            self.minimum_etcd(),
+        );
+        let said = said?;
         if said.trim() != version {
             return Err(self.wrong(format!("it calls itself {}, not {version}", said.trim())));
         }
-        let list = self
-            .run(&["config", "images", "list", "--kubernetes-version", &version])
-            .await?;
+        let list = list?;
         let images: Result<Vec<ImageRef>, _> = list.lines().map(str::parse).collect();
         let images = images.map_err(|error| self.wrong(format!("its image list: {error}")))?;
         if images.is_empty() {
             return Err(self.wrong("it lists no images".to_owned()));
         }
-        let minimum_etcd = self.minimum_etcd().await;
         Ok(KubeadmFacts {
             version: self.version.clone(),
             images,
@@ -64,9 +67,12 @@ impl Kubeadm {
 
     /// Whether this kubeadm takes a configuration; its words where it does not.
     pub async fn validate(&self, config: &str) -> Result<Result<(), String>, FetchError> {
-        let path = self.folder.path().join("config.yaml");
-        write(&path, config)?;
-        let path = path.display().to_string();
+        let folder = self.folder.path();
+        // Several may be asked for at once.
+        let file = tempfile::NamedTempFile::new_in(folder);
+        let file = file.map_err(|error| failed(folder, error))?;
+        write(file.path(), config)?;
+        let path = file.path().display().to_string();
         let judged = self
             .judge(&["config", "validate", "--config", &path])
             .await?;

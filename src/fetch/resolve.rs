@@ -2,7 +2,11 @@
 
 mod images;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use futures_util::stream::{self, StreamExt};
+use tokio::sync::Mutex;
 
 use super::file_signatures::Signed;
 use super::http::Wanted;
@@ -42,6 +46,8 @@ pub struct Resolver<'a> {
     pub previous: Option<&'a Lock>,
     /// Which images must be signed, and by whom.
     pub policies: &'a Policies,
+    /// Those that were made to run already.
+    kubeadms: Mutex<BTreeMap<Version, Arc<Kubeadm>>>,
 }
 
 /// What runs without kubeadm, besides the kubelet.
@@ -52,7 +58,23 @@ const BINARIES: [&str; 4] = [
     "kube-proxy",
 ];
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// Works with these.
+    pub fn new(
+        http: &'a Http,
+        catalog: &'a Catalog,
+        previous: Option<&'a Lock>,
+        policies: &'a Policies,
+    ) -> Self {
+        Self {
+            http,
+            catalog,
+            previous,
+            policies,
+            kubeadms: Mutex::default(),
+        }
+    }
+
     /// Resolves and fetches everything that the manifest wants.
     ///
     /// # Errors
@@ -269,7 +291,11 @@ impl Resolver<'_> {
         &self,
         version: &Version,
         files: &[LockedFile],
-    ) -> Result<Kubeadm, FetchError> {
+    ) -> Result<Arc<Kubeadm>, FetchError> {
+        let mut kubeadms = self.kubeadms.lock().await;
+        if let Some(kubeadm) = kubeadms.get(version) {
+            return Ok(Arc::clone(kubeadm));
+        }
         let here =
             Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
         let bundled = files
@@ -284,7 +310,9 @@ impl Resolver<'_> {
                 self.file(&file).await?.digest
             }
         };
-        Kubeadm::unpack(&self.http.cache().path(&digest), version)
+        let kubeadm = Arc::new(Kubeadm::unpack(&self.http.cache().path(&digest), version)?);
+        kubeadms.insert(version.clone(), Arc::clone(&kubeadm));
+        Ok(kubeadm)
     }
 
     /// What is the user's own, and what must be said of its images.

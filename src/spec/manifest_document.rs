@@ -21,7 +21,8 @@ const START: &str = "kubexm config init bundle > bundle.yaml";
 /// # Errors
 /// Everything that is wrong in it, at once.
 pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
-    let mut manifest = parse_manifest(&path.display().to_string(), &super::read_text(path, START)?)?;
+    let mut manifest =
+        parse_manifest(&path.display().to_string(), &super::read_text(path, START)?)?;
     // Files are looked for beside the manifest that names them, wherever kubexm is called.
     let folder = path.parent().unwrap_or(Path::new(""));
     for own in &mut manifest.own {

@@ -122,7 +122,16 @@ fn whoever_names_a_file_that_is_not_there_is_told_how_to_start_one() {
             "init bundle >",
         ),
         (
-            &["bundle", "outdated", there, "--mirrors", "no.yaml"],
+            &[
+                "bundle",
+                "lock",
+                "-f",
+                there,
+                "-o",
+                "/nowhere/x",
+                "--mirrors",
+                "no.yaml",
+            ],
             "init mirrors >",
         ),
     ] {

@@ -198,12 +198,7 @@ impl Site {
         let manifest = load_manifest(&manifest).unwrap();
         let catalog = Catalog::embedded().unwrap();
         let policies = Policies::load(&catalog, &manifest.signatures)?;
-        let resolver = Resolver {
-            http: &self.http,
-            catalog: &catalog,
-            previous,
-            policies: &policies,
-        };
+        let resolver = Resolver::new(&self.http, &catalog, previous, &policies);
         let names: [ImageRef; 2] = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
         let mut images = resolver.pull(names.into(), &[Arch::Amd64]).await?;
         images.sort_by(|a, b| b.name.cmp(&a.name));
