@@ -7,12 +7,17 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::{Content, Run};
 use crate::bundle::layout::blob_path;
+use crate::bundle::workers::ended;
 use crate::bundle::write::{TAR_BLOCK, TRAILER, entry_header};
 use crate::bundle::{Blobs, Bundle, BundleError, Take};
 use crate::spec::Digest;
+
+/// Files that may wait for the disk.
+const UNFLUSHED: usize = 16;
 
 /// Writes the content into a new or empty folder.
 ///
@@ -45,6 +50,31 @@ pub fn folder(
     for (name, document) in &content.documents {
         std::fs::write(root.join(name), document).map_err(failed)?;
     }
+    std::thread::scope(|scope| {
+        let (written, files) = sync_channel::<File>(UNFLUSHED);
+        // The disk is waited for beside the reading.
+        let flushing = scope.spawn(move || files.iter().try_for_each(|file| file.sync_all()));
+        let blobs = blobs(root, path, content, bundle, run, &written);
+        drop(written);
+        ended(flushing).map_err(failed).and(blobs)
+    })?;
+    let made = partial.keep();
+    std::fs::rename(&made, path).map_err(|source| {
+        // The rename's own error is the one to tell.
+        let _ = std::fs::remove_dir_all(&made);
+        failed(source)
+    })
+}
+
+/// Writes each blob to its file in a folder, and hands it on when it is whole.
+fn blobs(
+    root: &Path,
+    path: &Path,
+    content: &Content,
+    bundle: &Bundle,
+    run: Run<'_>,
+    written: &SyncSender<File>,
+) -> Result<(), BundleError> {
     let mut open: BTreeMap<Digest, (File, u64)> = BTreeMap::new();
     let place = |digest: &Digest| root.join(blob_path(digest));
     each_chunk(path, content, bundle, run, &mut |chunk| {
@@ -58,15 +88,10 @@ pub fn folder(
         if chunk.last
             && let Some((file, _)) = open.remove(&digest)
         {
-            file.sync_all()?;
+            // Who flushes has stopped, and says why.
+            written.send(file).map_err(|_| io::ErrorKind::BrokenPipe)?;
         }
         Ok(())
-    })?;
-    let made = partial.keep();
-    std::fs::rename(&made, path).map_err(|source| {
-        // The rename's own error is the one to tell.
-        let _ = std::fs::remove_dir_all(&made);
-        failed(source)
     })
 }
 
