@@ -28,11 +28,11 @@ impl Effort {
     /// Shares of the memory that packing may take.
     pub const ALL_SHARES: usize = 2;
 
-    /// For so many bytes of so many blobs.
-    pub fn new(level: Level, plain: u64, blobs: usize) -> Self {
+    /// For so many bytes, of which some may be kin to others.
+    pub fn new(level: Level, plain: u64, kin: bool) -> Self {
         // A program alone gets a fiftieth smaller by what was in it long ago, and at levels of those
         // who want it fast takes half as long again.
-        let far = plain >= FAR && (blobs > 1 || level > Level::FAST);
+        let far = plain >= FAR && (kin || level > Level::FAST);
         Self { level, far }
     }
 

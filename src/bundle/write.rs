@@ -212,7 +212,7 @@ pub(super) fn head_frame(
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
     // One level for all: signing a bundle later gives the same bytes.
-    let effort = Effort::new(Level::MODEST, 0, 1);
+    let effort = Effort::new(Level::MODEST, 0, false);
     compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
 
@@ -273,7 +273,7 @@ impl Packer<'_> {
             .ok_or_else(|| self.damaged("a group of impossible size"))?;
         let effort = match source.starts_compressed()? {
             true => Effort::least(),
-            false => Effort::new(self.options.level, left, layout.entries().len()),
+            false => Effort::new(self.options.level, left, holds_kin(layout)),
         };
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);
@@ -290,6 +290,12 @@ impl Packer<'_> {
             reason: reason.to_owned(),
         })
     }
+}
+
+/// Whether there is more than one program or file in a group: blobs, or what is in an archive.
+fn holds_kin(layout: &Layout) -> bool {
+    let entries = layout.entries();
+    entries.len() > 1 || entries.iter().any(|stored| stored.opened.is_some())
 }
 
 /// A tar header with nothing of this machine in it.

@@ -11,18 +11,18 @@ use crate::spec::debian_version::compare;
 /// # Errors
 /// Every package that is missing, with who wants it.
 pub fn closure<'a>(
-    known: &'a [Package],
+    known: &'a [Package<'a>],
     names: &[String],
-) -> Result<Vec<&'a Package>, Vec<String>> {
+) -> Result<Vec<&'a Package<'a>>, Vec<String>> {
     let archive = Archive::new(known);
     let mut problems = Vec::new();
-    let base_names: Vec<&Package> = known.iter().filter(|package| package.base).collect();
+    let base_names: Vec<&Package<'_>> = known.iter().filter(|package| package.base).collect();
     // Hosts were installed from a complete archive: what its base set lacks is not for us to say.
     let base = archive.follow(base_names, &BTreeSet::new(), &mut Vec::new());
     let mut start = Vec::new();
     for name in names {
         let relation = Relation {
-            name: name.clone(),
+            name,
             version: None,
         };
         match archive.satisfy(&relation) {
@@ -40,25 +40,25 @@ pub fn closure<'a>(
 }
 
 struct Archive<'a> {
-    by_name: BTreeMap<&'a str, Vec<&'a Package>>,
-    by_virtual: BTreeMap<&'a str, Vec<(&'a Package, Option<&'a str>)>>,
+    by_name: BTreeMap<&'a str, Vec<&'a Package<'a>>>,
+    by_virtual: BTreeMap<&'a str, Vec<(&'a Package<'a>, Option<&'a str>)>>,
 }
 
 impl<'a> Archive<'a> {
-    fn new(known: &'a [Package]) -> Self {
-        let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
+    fn new(known: &'a [Package<'a>]) -> Self {
+        let mut by_name: BTreeMap<&str, Vec<&Package<'_>>> = BTreeMap::new();
         let mut by_virtual: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for package in known {
-            by_name.entry(&package.name).or_default().push(package);
+            by_name.entry(package.name).or_default().push(package);
             for (name, version) in &package.provides {
                 by_virtual
                     .entry(name)
                     .or_default()
-                    .push((package, version.as_deref()));
+                    .push((package, *version));
             }
         }
         for versions in by_name.values_mut() {
-            versions.sort_by(|a, b| compare(&b.version, &a.version));
+            versions.sort_by(|a, b| compare(b.version, a.version));
         }
         Self {
             by_name,
@@ -67,21 +67,13 @@ impl<'a> Archive<'a> {
     }
 
     /// The newest package that satisfies a relation; real packages before virtual ones.
-    fn satisfy(&self, relation: &Relation) -> Option<&'a Package> {
-        let real = self
-            .by_name
-            .get(relation.name.as_str())
-            .into_iter()
-            .flatten();
+    fn satisfy(&self, relation: &Relation<'_>) -> Option<&'a Package<'a>> {
+        let real = self.by_name.get(relation.name).into_iter().flatten();
         let real = real
             .copied()
-            .find(|package| allowed(relation, Some(&package.version)));
+            .find(|package| allowed(relation, Some(package.version)));
         let provided = || {
-            let candidates = self
-                .by_virtual
-                .get(relation.name.as_str())
-                .into_iter()
-                .flatten();
+            let candidates = self.by_virtual.get(relation.name).into_iter().flatten();
             candidates
                 .into_iter()
                 .find(|(_, version)| allowed(relation, *version))
@@ -93,26 +85,26 @@ impl<'a> Archive<'a> {
     /// Everything reachable from `start` that is not in `skip`, by name.
     fn follow(
         &self,
-        start: Vec<&'a Package>,
+        start: Vec<&'a Package<'a>>,
         skip: &BTreeSet<&str>,
         problems: &mut Vec<String>,
-    ) -> BTreeMap<&'a str, &'a Package> {
-        let mut chosen: BTreeMap<&str, &Package> = BTreeMap::new();
+    ) -> BTreeMap<&'a str, &'a Package<'a>> {
+        let mut chosen: BTreeMap<&str, &Package<'_>> = BTreeMap::new();
         let mut queue = VecDeque::new();
-        let take = |package: &'a Package, chosen: &mut BTreeMap<_, _>, queue: &mut VecDeque<_>| {
-            let name = package.name.as_str();
-            if !skip.contains(name) && chosen.insert(name, package).is_none() {
-                queue.push_back(package);
-            }
-        };
+        let take =
+            |package: &'a Package<'a>, chosen: &mut BTreeMap<_, _>, queue: &mut VecDeque<_>| {
+                let name = package.name;
+                if !skip.contains(name) && chosen.insert(name, package).is_none() {
+                    queue.push_back(package);
+                }
+            };
         for package in start {
             take(package, &mut chosen, &mut queue);
         }
         while let Some(package) = queue.pop_front() {
             for group in &package.depends {
-                let present = |relation: &Relation| {
-                    skip.contains(relation.name.as_str())
-                        || chosen.contains_key(relation.name.as_str())
+                let present = |relation: &Relation<'_>| {
+                    skip.contains(relation.name) || chosen.contains_key(relation.name)
                 };
                 if group.iter().any(present) {
                     continue;
@@ -121,7 +113,7 @@ impl<'a> Archive<'a> {
                     // At once, so that it serves for alternatives of others.
                     Some(needed) => take(needed, &mut chosen, &mut queue),
                     None => {
-                        let names: Vec<&str> = group.iter().map(|r| r.name.as_str()).collect();
+                        let names: Vec<&str> = group.iter().map(|r| r.name).collect();
                         problems.push(format!(
                             "'{}' wants {}, which is missing",
                             package.name,
@@ -135,13 +127,13 @@ impl<'a> Archive<'a> {
     }
 }
 
-fn allowed(relation: &Relation, version: Option<&str>) -> bool {
+fn allowed(relation: &Relation<'_>, version: Option<&str>) -> bool {
     let Some((operator, wanted)) = &relation.version else {
         return true;
     };
     let Some(version) = version else { return false };
     let order = compare(version, wanted);
-    match operator.as_str() {
+    match *operator {
         "<<" => order == Ordering::Less,
         "<=" => order != Ordering::Greater,
         "=" => order == Ordering::Equal,
@@ -155,10 +147,10 @@ fn allowed(relation: &Relation, version: Option<&str>) -> bool {
 mod tests {
     use std::io::Write;
 
-    use super::super::stanza;
+    use super::super::stanza::List;
     use super::*;
 
-    fn known(stanzas: &[&str]) -> Vec<Package> {
+    fn known(stanzas: &[&str]) -> List {
         let digest = "0".repeat(64);
         let mut text = String::new();
         for stanza in stanzas {
@@ -173,14 +165,15 @@ mod tests {
         }
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
-        stanza::parse(&gzip.finish().unwrap(), "http://deb.example").unwrap()
+        List::unpack(&gzip.finish().unwrap(), "http://deb.example").unwrap()
     }
 
-    fn names(known: &[Package], wanted: &[&str]) -> Result<Vec<String>, Vec<String>> {
+    fn names(list: &List, wanted: &[&str]) -> Result<Vec<String>, Vec<String>> {
+        let known: Vec<Package<'_>> = list.packages().collect();
         let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-        Ok(closure(known, &wanted)?
+        Ok(closure(&known, &wanted)?
             .iter()
-            .map(|package| package.name.clone())
+            .map(|package| package.name.to_owned())
             .collect())
     }
 

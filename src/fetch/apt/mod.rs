@@ -18,7 +18,7 @@ use crate::bundle::lock::{LockedPackage, PackageFormat};
 use crate::spec::Arch;
 use crate::spec::manifest::{AptRepository, PackageSource};
 
-use stanza::Package;
+use stanza::{List, Package};
 
 /// Largest `InRelease`.
 const LARGEST_RELEASE: usize = 8 * 1024 * 1024;
@@ -33,35 +33,44 @@ pub(super) async fn choose(
     repositories: &[AptRepository],
     arch: Arch,
 ) -> Result<Chosen, FetchError> {
-    let mut known = Vec::new();
+    let mut lists = Vec::new();
     for repository in repositories {
-        known.extend(package_lists(http, repository, arch).await?);
+        lists.extend(package_lists(http, repository, arch).await?);
     }
-    let place = format!("{} {} {arch}", source.distribution, source.release);
-    let chosen = closure::closure(&known, &source.packages).map_err(|problems| {
+    let chosen = resolved(&lists, &source.packages).map_err(|problems| {
+        let place = format!("{} {} {arch}", source.distribution, source.release);
         FetchError::Resolve(format!(
             "packages for {place}:\n  {}",
             problems.join("\n  ")
         ))
     })?;
-    let packages = chosen
-        .iter()
-        .map(|package| locked_package(package))
-        .collect::<Result<Vec<_>, _>>()?;
-    fetch_all(http, &packages).await?;
+    drop(lists);
+    fetch_all(http, &chosen.packages).await?;
+    Ok(chosen)
+}
+
+/// What these names need of all packages in the lists.
+///
+/// # Errors
+/// All that is missing.
+fn resolved(lists: &[List], names: &[String]) -> Result<Chosen, Vec<String>> {
+    let known: Vec<Package<'_>> = lists.iter().flat_map(List::packages).collect();
+    let chosen = closure::closure(&known, names)?;
+    let packages = chosen.iter().map(|package| locked_package(package));
+    let packages = packages.collect::<Result<_, _>>();
     Ok(Chosen {
         format: PackageFormat::Deb,
         index: stanza::index(&chosen),
-        packages,
+        packages: packages.map_err(|problem| vec![problem])?,
     })
 }
 
-/// All packages of a repository for an architecture.
+/// What a repository has for an architecture.
 async fn package_lists(
     http: &Http,
     repository: &AptRepository,
     arch: Arch,
-) -> Result<Vec<Package>, FetchError> {
+) -> Result<Vec<List>, FetchError> {
     let base = repository.url.as_str().trim_end_matches('/');
     let suite = format!("{base}/dists/{}", repository.suite);
     let label = format!("InRelease of {}", repository.suite);
@@ -81,7 +90,7 @@ async fn package_lists(
     };
     let keyring = Keyring::load(&repository.signed_by).map_err(wrong)?;
     let text = release::verified(&signed, &keyring).map_err(wrong)?;
-    let mut packages = Vec::new();
+    let mut lists = Vec::new();
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
         let (digest, size) = release::entry(&text, &path)
@@ -98,18 +107,18 @@ async fn package_lists(
         })
         .await?;
         let packed = http.cache().read(&digest)?;
-        packages.extend(stanza::parse(&packed, base).map_err(wrong)?);
+        lists.push(List::unpack(&packed, base).map_err(wrong)?);
     }
-    Ok(packages)
+    Ok(lists)
 }
 
-fn locked_package(package: &Package) -> Result<LockedPackage, FetchError> {
-    let url = url::Url::parse(&package.url)
-        .map_err(|error| FetchError::Resolve(format!("{}: {error}", package.url)))?;
+fn locked_package(package: &Package<'_>) -> Result<LockedPackage, String> {
+    let url = package.url();
+    let url = url::Url::parse(&url).map_err(|error| format!("{url}: {error}"))?;
     Ok(LockedPackage {
-        name: package.name.clone(),
-        version: package.version.clone(),
-        file_name: package.file_name(),
+        name: package.name.to_owned(),
+        version: package.version.to_owned(),
+        file_name: package.file_name().to_owned(),
         url,
         size: package.size,
         digest: package.digest,

@@ -7,60 +7,84 @@ use crate::spec::Digest;
 /// A list that unpacks to more than this is an attack.
 const LARGEST_LIST: u64 = 512 * 1024 * 1024;
 
+/// A list as it is published. Packages are views of it: a release has some 70 000, and a few are wanted.
+#[derive(Debug)]
+pub struct List {
+    /// The archive's address.
+    base: String,
+    text: String,
+}
+
 /// One package of a list.
 #[derive(Debug, Clone)]
-pub struct Package {
+pub struct Package<'a> {
     /// Name.
-    pub name: String,
+    pub name: &'a str,
     /// Version.
-    pub version: String,
-    /// Address of the `.deb`.
-    pub url: String,
+    pub version: &'a str,
+    /// The archive's address.
+    archive: &'a str,
+    /// Where the `.deb` is in the archive.
+    file: &'a str,
     /// Bytes.
     pub size: u64,
     /// SHA-256.
     pub digest: Digest,
     /// `Pre-Depends` and `Depends`, each a list of alternatives.
-    pub depends: Vec<Vec<Relation>>,
+    pub depends: Vec<Vec<Relation<'a>>>,
     /// Virtual packages that it stands for, with versions where given.
-    pub provides: Vec<(String, Option<String>)>,
+    pub provides: Vec<(&'a str, Option<&'a str>)>,
     /// Whether every host of the release has it.
     pub base: bool,
     /// The stanza as published.
-    text: String,
+    text: &'a str,
 }
 
 /// `name (op version)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relation {
+pub struct Relation<'a> {
     /// Package or virtual package.
-    pub name: String,
+    pub name: &'a str,
     /// Operator (`<<`, `<=`, `=`, `>=`, `>>`) and version.
-    pub version: Option<(String, String)>,
+    pub version: Option<(&'a str, &'a str)>,
 }
 
-impl Package {
+impl Package<'_> {
+    /// Address of the `.deb`.
+    pub fn url(&self) -> String {
+        format!("{}/{}", self.archive, self.file)
+    }
+
     /// Last part of the address.
-    pub fn file_name(&self) -> String {
-        self.url.rsplit('/').next().unwrap_or(&self.name).to_owned()
+    pub fn file_name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(self.name)
     }
 }
 
-/// Reads a gzip-compressed list; `base` is the archive's address.
-pub fn parse(packed: &[u8], base: &str) -> Result<Vec<Package>, String> {
-    let mut text = String::new();
-    flate2::read::MultiGzDecoder::new(packed)
-        .take(LARGEST_LIST)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("a package list cannot be read: {error}"))?;
-    Ok(text
-        .split("\n\n")
-        .filter_map(|stanza| package(stanza, base))
-        .collect())
+impl List {
+    /// Unpacks a gzip-compressed list; `base` is the archive's address.
+    ///
+    /// # Errors
+    /// It is no such list.
+    pub fn unpack(packed: &[u8], base: &str) -> Result<Self, String> {
+        let mut text = String::new();
+        flate2::read::MultiGzDecoder::new(packed)
+            .take(LARGEST_LIST)
+            .read_to_string(&mut text)
+            .map_err(|error| format!("a package list cannot be read: {error}"))?;
+        let base = base.to_owned();
+        Ok(Self { base, text })
+    }
+
+    /// All packages in it.
+    pub fn packages(&self) -> impl Iterator<Item = Package<'_>> {
+        let stanzas = self.text.split("\n\n");
+        stanzas.filter_map(|stanza| package(stanza, &self.base))
+    }
 }
 
 /// A stanza without one of the fields that matter names nothing that could be installed.
-fn package(stanza: &str, base: &str) -> Option<Package> {
+fn package<'a>(stanza: &'a str, archive: &'a str) -> Option<Package<'a>> {
     let field = |name: &str| {
         stanza
             .lines()
@@ -75,9 +99,10 @@ fn package(stanza: &str, base: &str) -> Option<Package> {
         .into_iter()
         .flatten();
     Some(Package {
-        name: field("Package")?.to_owned(),
-        version: field("Version")?.to_owned(),
-        url: format!("{base}/{file}"),
+        name: field("Package")?,
+        version: field("Version")?,
+        archive,
+        file,
         size: field("Size")?.parse().ok()?,
         digest: field("SHA256")?.parse().ok()?,
         depends: depends
@@ -86,19 +111,19 @@ fn package(stanza: &str, base: &str) -> Option<Package> {
             .collect(),
         provides: field("Provides").map(provides).unwrap_or_default(),
         base: field("Essential") == Some("yes") || field("Priority") == Some("required"),
-        text: stanza.trim_matches('\n').to_owned(),
+        text: stanza.trim_matches('\n'),
     })
 }
 
-fn alternatives(text: &str) -> Vec<Relation> {
+fn alternatives(text: &str) -> Vec<Relation<'_>> {
     text.split('|').filter_map(relation).collect()
 }
 
-fn relation(text: &str) -> Option<Relation> {
+fn relation(text: &str) -> Option<Relation<'_>> {
     let text = text.trim();
     let (name, rest) = text.split_once(['(', '[', ' ']).unwrap_or((text, ""));
     // `:any` and `:native` say which architecture may serve; there is only one here.
-    let name = name.split(':').next()?.trim().to_owned();
+    let name = name.split(':').next()?.trim();
     let constraint = rest
         .trim_start_matches('(')
         .split(')')
@@ -107,11 +132,11 @@ fn relation(text: &str) -> Option<Relation> {
         .trim();
     let version = constraint
         .split_once(' ')
-        .map(|(op, version)| (op.to_owned(), version.trim().to_owned()));
+        .map(|(op, version)| (op, version.trim()));
     (!name.is_empty()).then_some(Relation { name, version })
 }
 
-fn provides(text: &str) -> Vec<(String, Option<String>)> {
+fn provides(text: &str) -> Vec<(&str, Option<&str>)> {
     let relations = text.split(',').filter_map(relation);
     relations
         .map(|r| (r.name, r.version.map(|(_, version)| version)))
@@ -119,7 +144,7 @@ fn provides(text: &str) -> Vec<(String, Option<String>)> {
 }
 
 /// A `Packages` file over just these packages, all in one folder.
-pub fn index(packages: &[&Package]) -> String {
+pub fn index(packages: &[&Package<'_>]) -> String {
     let mut out = String::new();
     for package in packages {
         for line in package.text.lines() {
