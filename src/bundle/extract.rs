@@ -79,10 +79,7 @@ impl Item<'_> {
             Self::Package(package) => package.digest,
             Self::Own(own) => own.digest,
         };
-        let failed = |source: io::Error| BundleError::Io {
-            path: bundle.path().display().to_string(),
-            source,
-        };
+        let failed = |source: io::Error| BundleError::io(bundle.path(), source);
         let Self::Member(file, member) = self else {
             let mut blob = bundle.open(&digest)?;
             return io::copy(&mut blob, out).map(|_| ()).map_err(failed);

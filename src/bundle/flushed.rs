@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 
 use tempfile::NamedTempFile;
 
+use super::workers::ended;
+
 /// Bytes that are written before the disk is asked for them.
 const SHARE: usize = 32 * 1024 * 1024;
 
@@ -49,8 +51,7 @@ impl Flushed {
     /// Something did not get to the disk.
     pub fn finish(self) -> io::Result<NamedTempFile> {
         drop(self.due);
-        let failed = |_| Err(io::Error::other("a thread has failed"));
-        self.flushing.join().unwrap_or_else(failed)?;
+        ended(self.flushing.join())?;
         self.file.as_file().sync_all()?;
         Ok(self.file)
     }

@@ -112,7 +112,10 @@ impl Bundle {
             let read = self
                 .read_group(group)
                 .and_then(|reader| distribute(reader, feeds));
-            let results: Vec<_> = readers.into_iter().map(ended).collect();
+            let results: Vec<_> = readers
+                .into_iter()
+                .map(|reader| ended(reader.join()))
+                .collect();
             results.into_iter().fold(read, Result::and)
         })
     }

@@ -115,8 +115,8 @@ pub fn frames(
         };
         let mut results = vec![fill(&feed)];
         drop(feed);
-        results.extend(packing.into_iter().map(ended));
-        outcome(results, ended(writing))
+        results.extend(packing.into_iter().map(|lane| ended(lane.join())));
+        outcome(results, ended(writing.join()))
     })
 }
 

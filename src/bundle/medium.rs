@@ -69,10 +69,7 @@ impl Medium {
     /// # Errors
     /// There is no such file, or a volume is missing or has another length than it must.
     pub fn find(path: &Path, folders: &[PathBuf]) -> Result<Self, BundleError> {
-        let failed = |source| BundleError::Io {
-            path: path.display().to_string(),
-            source,
-        };
+        let failed = |source| BundleError::io(path, source);
         // Asked before it is opened: opening a pipe would wait for somebody to write into it.
         match (std::fs::metadata(path), without_suffix(path)) {
             (Ok(_), Some(name)) => Self::of_volumes(name, folders),
@@ -225,10 +222,7 @@ impl Medium {
     ) -> Result<(), BundleError> {
         let mut buffer = vec![0; 1 << 18];
         for (at, part) in self.parts.iter().enumerate() {
-            let failed = |source| BundleError::Io {
-                path: part.path.display().to_string(),
-                source,
-            };
+            let failed = |source| BundleError::io(&part.path, source);
             let mut file = DigestReader::new(File::open(&part.path).map_err(failed)?);
             loop {
                 let count = file.read(&mut buffer).map_err(failed)?;
@@ -265,10 +259,7 @@ pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleEr
             "the list of volumes does not name it; is it of this bundle?",
         )
     })?;
-    let got = hash_file(path).map_err(|source| BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    })?;
+    let got = hash_file(path).map_err(|source| BundleError::io(path, source))?;
     match got == expected {
         true => Ok(got),
         false => Err(damaged(path, "this volume is damaged; copy it again")),

@@ -51,6 +51,7 @@ mod write;
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
+use std::path::Path;
 
 pub use arrange::arrange;
 use flate2::read::MultiGzDecoder;
@@ -162,6 +163,14 @@ pub enum BundleError {
     /// The bundle lacks something.
     #[error("the bundle has no {0}")]
     Missing(String),
+}
+
+impl BundleError {
+    /// The file system failed at this path.
+    pub fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.display().to_string();
+        Self::Io { path, source }
+    }
 }
 
 /// A part of a blob on its way.

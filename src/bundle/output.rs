@@ -66,10 +66,10 @@ impl Output {
     /// The file system fails.
     pub fn persist(mut self) -> Result<(), BundleError> {
         let name = self.name;
-        let last = self.current.finish().map_err(|source| BundleError::Io {
-            path: name.display().to_string(),
-            source,
-        })?;
+        let last = self
+            .current
+            .finish()
+            .map_err(|source| BundleError::io(&name, source))?;
         let (list, before) = (list_path(&name), listed_volumes(&name));
         if before > 0 {
             remove(&list)?;
@@ -91,10 +91,7 @@ impl Output {
         (count + 1..=before).try_for_each(|number| remove(&volume_path(&name, number)))?;
         remove(&name)?;
         let mut partial = partial_beside(&name)?;
-        let failed = |source| BundleError::Io {
-            path: list.display().to_string(),
-            source,
-        };
+        let failed = |source| BundleError::io(&list, source);
         partial.write_all(lines.as_bytes()).map_err(failed)?;
         partial.as_file().sync_all().map_err(failed)?;
         persist(partial, &list)
@@ -144,18 +141,14 @@ fn persist(partial: NamedTempFile, path: &Path) -> Result<(), BundleError> {
     partial
         .persist(path)
         .map(|_| ())
-        .map_err(|error| BundleError::Io {
-            path: path.display().to_string(),
-            source: error.error,
-        })
+        .map_err(|error| BundleError::io(path, error.error))
 }
 
 fn remove(path: &Path) -> Result<(), BundleError> {
     match std::fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(BundleError::Io {
-            path: path.display().to_string(),
-            source,
-        }),
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(BundleError::io(path, source))
+        }
         _ => Ok(()),
     }
 }
@@ -185,10 +178,7 @@ fn is_abandoned(path: &Path) -> io::Result<bool> {
 
 fn flushed_beside(name: &Path) -> Result<Flushed, BundleError> {
     let partial = partial_beside(name)?;
-    Flushed::new(partial).map_err(|source| BundleError::Io {
-        path: name.display().to_string(),
-        source,
-    })
+    Flushed::new(partial).map_err(|source| BundleError::io(name, source))
 }
 
 /// A temporary file in the folder of a bundle, which goes when it is dropped. It is locked as long as

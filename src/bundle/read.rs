@@ -230,10 +230,7 @@ impl Bundle {
     fn explain(&self, digest: &Digest, source: io::Error) -> BundleError {
         match source.kind() {
             io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
-            _ => BundleError::Io {
-                path: self.path().display().to_string(),
-                source,
-            },
+            _ => BundleError::io(self.path(), source),
         }
     }
 }

@@ -43,10 +43,7 @@ pub fn sign(
         path: bundle.path().display().to_string(),
         reason,
     };
-    let io = |source| BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    };
+    let io = |source| BundleError::io(path, source);
     let mut texts = bundle.texts().clone();
     texts.sign(signer, &bundle.lock().name).map_err(failed)?;
 

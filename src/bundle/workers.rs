@@ -4,20 +4,19 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
 
 /// How many threads this machine runs at once.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What a thread ended with.
+/// What a thread ended with that was waited for.
 ///
 /// # Errors
 /// Its own, or that it panicked.
-pub fn ended<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+pub fn ended<T>(joined: std::thread::Result<io::Result<T>>) -> io::Result<T> {
     let failed = |_| Err(io::Error::other("a thread has failed"));
-    thread.join().unwrap_or_else(failed)
+    joined.unwrap_or_else(failed)
 }
 
 /// What `work` makes of each item, in the order in which it was done; on so many threads.

@@ -70,10 +70,7 @@ fn several(name: &str, found: &[Item<'_>]) -> Failure {
 /// Under a temporary name first: what has the final name is whole and right.
 fn write(bundle: &Bundle, item: &Item<'_>, folder: &Path) -> Result<PathBuf, Failure> {
     let path = folder.join(&*item.file_name());
-    let failed = |source| BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    };
+    let failed = |source| BundleError::io(&path, source);
     std::fs::create_dir_all(folder).map_err(failed)?;
     let mode = if item.is_program() { 0o755 } else { 0o644 };
     let mut partial = tempfile::Builder::new()

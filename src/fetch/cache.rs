@@ -188,10 +188,7 @@ impl Blobs for Cache {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         let path = self.path(digest);
         // Packing compares every digest itself; a second hash here would be work done twice.
-        let file = File::open(&path).map_err(|source| BundleError::Io {
-            path: path.display().to_string(),
-            source,
-        })?;
+        let file = File::open(&path).map_err(|source| BundleError::io(&path, source))?;
         Ok(Box::new(file))
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::{Content, Run};
@@ -29,7 +29,7 @@ pub fn folder(
     bundle: &Bundle,
     run: Run<'_>,
 ) -> Result<(), BundleError> {
-    let failed = |source| failed(path, source);
+    let failed = |source| BundleError::io(path, source);
     let taken = match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -56,7 +56,7 @@ pub fn folder(
         let flushing = scope.spawn(move || files.iter().try_for_each(|file| file.sync_all()));
         let blobs = blobs(root, path, content, bundle, run, &written);
         drop(written);
-        ended(flushing).map_err(failed).and(blobs)
+        ended(flushing.join()).map_err(failed).and(blobs)
     })?;
     let made = partial.keep();
     std::fs::rename(&made, path).map_err(|source| {
@@ -105,7 +105,7 @@ pub fn tar(
     bundle: &Bundle,
     run: Run<'_>,
 ) -> Result<(), BundleError> {
-    let failed = |source| failed(path, source);
+    let failed = |source| BundleError::io(path, source);
     let beside = parent(path);
     std::fs::create_dir_all(beside).map_err(failed)?;
     let partial = tempfile::Builder::new()
@@ -177,8 +177,8 @@ fn each_chunk(
         return Err(BundleError::Stopped);
     }
     match (read, unwritable) {
-        (_, Some(error)) => Err(failed(path, error)),
-        (Err(source), None) => Err(failed(bundle.path(), source)),
+        (_, Some(error)) => Err(BundleError::io(path, error)),
+        (Err(source), None) => Err(BundleError::io(bundle.path(), source)),
         (Ok(()), None) => {
             transfer.done();
             Ok(())
@@ -189,12 +189,4 @@ fn each_chunk(
 fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
-}
-
-fn failed(path: &Path, source: io::Error) -> BundleError {
-    let path: PathBuf = path.to_owned();
-    BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    }
 }

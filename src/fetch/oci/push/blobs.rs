@@ -17,7 +17,7 @@ use oci_client::errors::OciDistributionError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::io::ReaderStream;
 
-use super::{Pusher, STALLED, failed, in_time};
+use super::{Pusher, STALLED, in_time};
 use crate::bundle::{Blobs, Bundle, BundleError};
 use crate::event::Transfer;
 use crate::fetch::FetchError;
@@ -93,7 +93,7 @@ impl Pusher {
             .await;
         let read = reading.await.map_err(|error| {
             let error = io::Error::other(error);
-            FetchError::Bundle(failed(&self.spool, error))
+            FetchError::Bundle(BundleError::io(&self.spool, error))
         });
         // Where sending failed, reading was broken off, too: the first is the reason.
         sent?;
@@ -178,8 +178,8 @@ fn spool(
         })
     });
     match (read, unwritable) {
-        (_, Some(source)) => Err(failed(folder, source)),
-        (Err(source), None) => Err(failed(bundle.path(), source)),
+        (_, Some(source)) => Err(BundleError::io(folder, source)),
+        (Err(source), None) => Err(BundleError::io(bundle.path(), source)),
         (Ok(()), None) => Ok(()),
     }
 }

@@ -193,9 +193,9 @@ impl Pusher {
             }
             let mut file = tempfile::tempfile_in(&self.spool)
                 .and_then(|mut file| file.write_all(text).map(|()| file))
-                .map_err(|source| failed(&self.spool, source))?;
+                .map_err(|source| BundleError::io(&self.spool, source))?;
             file.rewind()
-                .map_err(|source| failed(&self.spool, source))?;
+                .map_err(|source| BundleError::io(&self.spool, source))?;
             let size = text.len() as u64;
             let label = "the bundle's index".to_owned();
             self.blob(Spooled {
@@ -234,7 +234,7 @@ impl Pusher {
         let reader = Arc::clone(bundle);
         let manifests = tokio::task::spawn_blocking(move || read_manifests(&reader));
         let manifests = manifests.await.map_err(|error| {
-            FetchError::Bundle(failed(bundle.path(), io::Error::other(error)))
+            FetchError::Bundle(BundleError::io(bundle.path(), io::Error::other(error)))
         })??;
         let mut taken: Vec<ImageManifest> = Vec::new();
         let mut refused = BTreeSet::new();
@@ -337,11 +337,4 @@ fn read_manifests(bundle: &Bundle) -> Result<Vec<(ImageManifest, Vec<u8>)>, Bund
         }
     }
     Ok(manifests)
-}
-
-fn failed(path: &Path, source: io::Error) -> BundleError {
-    BundleError::Io {
-        path: path.display().to_string(),
-        source,
-    }
 }

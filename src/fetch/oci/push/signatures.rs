@@ -7,7 +7,7 @@ use std::sync::Arc;
 use oci_client::Reference;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
-use super::{PushRefusal, Pusher, failed, in_time};
+use super::{PushRefusal, Pusher, in_time};
 use crate::bundle::layout::INDEX_TYPE;
 use crate::bundle::lock::Descriptor;
 use crate::bundle::{Bundle, BundleError, transport};
@@ -42,7 +42,7 @@ impl Pusher {
         let reader = Arc::clone(bundle);
         let signatures = tokio::task::spawn_blocking(move || read(&reader));
         let signatures = signatures.await.map_err(|error| {
-            FetchError::Bundle(failed(bundle.path(), io::Error::other(error)))
+            FetchError::Bundle(BundleError::io(bundle.path(), io::Error::other(error)))
         })??;
         let mut count = 0;
         for signature in signatures.values() {

@@ -1,16 +1,17 @@
 //! The bytes of one file on their way, over several connections where the server has ranges.
 //!
 //! A server that limits each connection gives a file in ranges sooner than in one piece. So the
-//! first request asks for a range at the front only; where the answer is one, up to [`STREAMS`]
+//! first request asks for a range at the front only; where the answer is one, several
 //! connections take range after range until nothing is missing. Where the answer is the whole file,
 //! that is taken. Whatever happened before (a broken line, a killed run), only what is missing is
 //! asked for.
+
+mod streams;
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use reqwest::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode};
 use tokio::sync::Notify;
@@ -22,14 +23,12 @@ use super::download::Job;
 use super::partial::Partial;
 use super::range_answer::{ContentRange, range_header, strong_tag};
 use super::record::Version;
-use super::retry::{Failure, Tries};
-use super::shares::{FIRST, RANGED, STREAMS, Shares};
+use super::retry::Failure;
+use super::shares::{FIRST, RANGED, Shares};
 use crate::event::Transfer;
 
 /// No file that a bundle could want is larger.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024 * 1024;
-/// How often one connection begins again before it leaves the rest to the others.
-const TRIES_OF_A_STREAM: u32 = 3;
 
 /// How a file is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,104 +187,6 @@ impl<'a> Course<'a> {
         *self.address() = response.url().clone();
         self.tell(Some(total));
         Ok(content.range)
-    }
-
-    /// Takes range after range over several connections until nothing is missing.
-    async fn streams(&self, first: Answer, range: Range<u64>) -> Result<(), Break> {
-        let others = self.shares.worth().min(STREAMS - 1);
-        let mut running = FuturesUnordered::new();
-        running.push(self.stream(Some((first, range))));
-        running.extend((0..others).map(|_| self.stream(None)));
-        let mut last = None;
-        loop {
-            tokio::select! {
-                // Somebody may wait before another try of what others have done meanwhile.
-                () = self.complete.notified() => if self.is_complete() {
-                    return Ok(());
-                },
-                ended = running.next() => match ended {
-                    Some(Ok(())) => {}
-                    Some(Err(Break::Failed(failure))) if failure.is_of_a_server() => last = Some(failure),
-                    Some(Err(other)) => return Err(other),
-                    None => break,
-                },
-            }
-        }
-        match last {
-            Some(failure) if !self.is_complete() => Err(failure.into()),
-            _ if self.is_complete() => Ok(()),
-            _ => Err(self.job.cut_off().into()),
-        }
-    }
-
-    /// One connection's work.
-    async fn stream(&self, first: Option<(Answer, Range<u64>)>) -> Result<(), Break> {
-        let mut tries = Tries::new(TRIES_OF_A_STREAM);
-        let mut next = first;
-        loop {
-            let (answer, range) = match next.take() {
-                Some(first) => (Ok(first.0), first.1),
-                None => match self.shares.take() {
-                    Some(range) => (self.ask_part(&range).await, range),
-                    None => return Ok(()),
-                },
-            };
-            let mut at = range.start;
-            let received = match answer {
-                Ok(answer) => self
-                    .receive(answer, &range, &mut at)
-                    .await
-                    .map_err(Break::from),
-                Err(failed) => Err(failed),
-            };
-            self.shares.give_back(at..range.end);
-            if at > range.start {
-                tries.start_over();
-            }
-            match received {
-                Ok(()) => {}
-                Err(Break::Failed(failure)) if failure.is_of_a_server() => {
-                    self.partial.record()?;
-                    tries.wait(failure).await?;
-                }
-                Err(other) => return Err(other),
-            }
-        }
-    }
-
-    /// Asks for one more range of a file that gave one before.
-    async fn ask_part(&self, range: &Range<u64>) -> Result<Answer, Break> {
-        let answer = match self.ask(Some(range.clone())).await {
-            // The address that it sent us to may have been for a short time only.
-            Err(Failure::Final(_)) if self.ask_the_first_address() => {
-                self.ask(Some(range.clone())).await?
-            }
-            answer => answer?,
-        };
-        let version = self.partial.version();
-        let headers = answer.response.headers();
-        let same = answer.response.status() == StatusCode::PARTIAL_CONTENT
-            && ContentRange::of(headers).is_some_and(|content| {
-                content.range.start == range.start
-                    && content.range.end <= range.end
-                    && Some(content.total) == version.total
-            })
-            && (self.job.expected.is_some() || strong_tag(headers) == version.tag);
-        if same {
-            *self.address() = answer.response.url().clone();
-            return Ok(answer);
-        }
-        if self.job.expected.is_some() && version.tag.is_some() {
-            // Servers behind one name may call the same bytes by different names: the digest
-            // decides in the end.
-            self.partial.set_version(Version {
-                tag: None,
-                ..version
-            })?;
-            return Err(self.job.cut_off().into());
-        }
-        self.partial.restart()?;
-        Err(Break::Otherwise(Way::Whole))
     }
 
     /// The whole file by one answer.

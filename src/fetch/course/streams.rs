@@ -1,0 +1,117 @@
+//! One file over several connections.
+
+use std::ops::Range;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use reqwest::StatusCode;
+
+use super::{Break, Course, Way};
+use crate::fetch::client::Answer;
+use crate::fetch::range_answer::{ContentRange, strong_tag};
+use crate::fetch::record::Version;
+use crate::fetch::retry::{Failure, Tries};
+use crate::fetch::shares::STREAMS;
+
+/// How often one connection begins again before it leaves the rest to the others.
+const TRIES_OF_A_STREAM: u32 = 3;
+
+impl Course<'_> {
+    /// Takes range after range over several connections until nothing is missing.
+    pub(super) async fn streams(&self, first: Answer, range: Range<u64>) -> Result<(), Break> {
+        let others = self.shares.worth().min(STREAMS - 1);
+        let mut running = FuturesUnordered::new();
+        running.push(self.stream(Some((first, range))));
+        running.extend((0..others).map(|_| self.stream(None)));
+        let mut last = None;
+        loop {
+            tokio::select! {
+                // Somebody may wait before another try of what others have done meanwhile.
+                () = self.complete.notified() => if self.is_complete() {
+                    return Ok(());
+                },
+                ended = running.next() => match ended {
+                    Some(Ok(())) => {}
+                    Some(Err(Break::Failed(failure))) if failure.is_of_a_server() => last = Some(failure),
+                    Some(Err(other)) => return Err(other),
+                    None => break,
+                },
+            }
+        }
+        match last {
+            Some(failure) if !self.is_complete() => Err(failure.into()),
+            _ if self.is_complete() => Ok(()),
+            _ => Err(self.job.cut_off().into()),
+        }
+    }
+
+    /// One connection's work.
+    async fn stream(&self, first: Option<(Answer, Range<u64>)>) -> Result<(), Break> {
+        let mut tries = Tries::new(TRIES_OF_A_STREAM);
+        let mut next = first;
+        loop {
+            let (answer, range) = match next.take() {
+                Some(first) => (Ok(first.0), first.1),
+                None => match self.shares.take() {
+                    Some(range) => (self.ask_part(&range).await, range),
+                    None => return Ok(()),
+                },
+            };
+            let mut at = range.start;
+            let received = match answer {
+                Ok(answer) => self
+                    .receive(answer, &range, &mut at)
+                    .await
+                    .map_err(Break::from),
+                Err(failed) => Err(failed),
+            };
+            self.shares.give_back(at..range.end);
+            if at > range.start {
+                tries.start_over();
+            }
+            match received {
+                Ok(()) => {}
+                Err(Break::Failed(failure)) if failure.is_of_a_server() => {
+                    self.partial.record()?;
+                    tries.wait(failure).await?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Asks for one more range of a file that gave one before.
+    async fn ask_part(&self, range: &Range<u64>) -> Result<Answer, Break> {
+        let answer = match self.ask(Some(range.clone())).await {
+            // The address that it sent us to may have been for a short time only.
+            Err(Failure::Final(_)) if self.ask_the_first_address() => {
+                self.ask(Some(range.clone())).await?
+            }
+            answer => answer?,
+        };
+        let version = self.partial.version();
+        let headers = answer.response.headers();
+        let same = answer.response.status() == StatusCode::PARTIAL_CONTENT
+            && ContentRange::of(headers).is_some_and(|content| {
+                content.range.start == range.start
+                    && content.range.end <= range.end
+                    && Some(content.total) == version.total
+            })
+            && (self.job.expected.is_some() || strong_tag(headers) == version.tag);
+        if same {
+            *self.address() = answer.response.url().clone();
+            return Ok(answer);
+        }
+        if self.job.expected.is_some() && version.tag.is_some() {
+            // Servers behind one name may call the same bytes by different names: the digest
+            // decides in the end.
+            self.partial.set_version(Version {
+                tag: None,
+                ..version
+            })?;
+            return Err(self.job.cut_off().into());
+        }
+        self.partial.restart()?;
+        Err(Break::Otherwise(Way::Whole))
+    }
+}
