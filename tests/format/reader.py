@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Reads kubexm's bundles, written from src/bundle/FORMAT.md alone. Needs the `zstd` program.
+
+usage: reader.py list BUNDLE              name, versions, and every blob with size and encoding
+       reader.py extract BUNDLE HEX OUT   one blob as its publisher made it (not decompressed gzip)
+       reader.py content BUNDLE HEX OUT   what is stored for a blob: the blob, or the content of a gzip blob
+       reader.py verify BUNDLE            reads everything that is stored and compares its digest
+       reader.py inventory FILE           the site, its bundles and its blobs
+
+HEX is the beginning of the hexadecimal digits of a digest.
+"""
+
+import hashlib
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+import elf_filter
+
+MIB = 1 << 20
+EMPTY = hashlib.sha256(b"{}").hexdigest()
+
+
+def require(condition, reason):
+    if not condition:
+        sys.exit(f"refused: {reason}")
+
+
+def sha256(content):
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def scalar(text):
+    if text[:1] == '"':
+        return json.loads(text)
+    if text[:1] == "'":
+        return text[1:-1].replace("''", "'")
+    if text in ("[]", "{}", "null", "~"):
+        return {"[]": [], "{}": {}}.get(text)
+    return int(text) if re.fullmatch("[0-9]+", text) else text
+
+
+class Yaml:
+    """The subset of YAML that a writer of locks and inventories writes (section 9)."""
+
+    def __init__(self, text):
+        lines = [line for line in text.splitlines() if line.strip()]
+        self.lines = [(len(line) - len(line.lstrip()), line.strip()) for line in lines]
+
+    def value(self, text, indent):
+        """What follows a key or a dash in a line of this indentation."""
+        following = self.lines[0] if self.lines else (-1, "")
+        if text in (">-", ">", "|-", "|"):
+            parts = []
+            while self.lines and self.lines[0][0] > indent:
+                parts.append(self.lines.pop(0)[1])
+            return (" " if text[0] == ">" else "\n").join(parts)
+        if text:
+            return scalar(text)
+        if following[0] > indent or following[0] == indent and following[1].startswith("- "):
+            return self.block(following[0])
+        return None
+
+    def block(self, indent):
+        is_list = self.lines[0][1].startswith("- ")
+        result = [] if is_list else {}
+        while self.lines and self.lines[0][0] == indent and self.lines[0][1].startswith("- ") == is_list:
+            _, text = self.lines.pop(0)
+            if is_list:
+                item = text[2:].lstrip()
+                if re.match(r"[A-Za-z]+:( |$)", item):
+                    self.lines.insert(0, (indent + len(text) - len(item), item))
+                    result.append(self.block(indent + len(text) - len(item)))
+                else:
+                    result.append(self.value(item, indent))
+            else:
+                key, _, rest = text.partition(":")
+                require(key not in result, f"'{key}' occurs twice")
+                result[key] = self.value(rest.strip(), indent)
+        return result
+
+
+def tar_header(name, size):
+    """Section 4."""
+    digits = b"%011o\0" % size if size < 1 << 33 else b"\x80\0\0\0" + struct.pack(">Q", size)
+    block = name.encode().ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + digits
+    block += b"00000000000\0" + b" " * 8 + b"0" + bytes(100) + b"ustar  \0"
+    block = block.ljust(512, b"\0")
+    return block[:148] + b"%07o\0" % sum(block) + block[156:]
+
+
+def unzstd(packed):
+    command = ["zstd", "-dcq", "--long=26"]
+    return subprocess.run(command, input=packed, stdout=subprocess.PIPE, check=True).stdout
+
+
+class Bundle:
+    def __init__(self, path):
+        path = pathlib.Path(path)
+        volumes = sorted(path.parent.glob(path.name + ".[0-9][0-9][0-9]*"), key=lambda v: int(v.suffix[1:]))
+        files = [path] if path.exists() else volumes
+        self.bytes = b"".join(file.read_bytes() for file in files)
+        self.read_table()
+        self.read_header()
+        self.read_placement()
+
+    def read_table(self):
+        """Section 3.2."""
+        data = self.bytes
+        require(len(data) >= 64 and data[:4] == b"\x28\xb5\x2f\xfd", "not a bundle")
+        count, descriptor, magic = struct.unpack("<IBI", data[-9:])
+        size = 17 + 8 * count
+        require(magic == 0x8F92EAB1 and descriptor == 0 and size <= min(16 * MIB, len(data)), "cut off")
+        table = data[-size:]
+        require(struct.unpack("<II", table[:8]) == (0x184D2A5E, size - 8), "bad seek table")
+        self.frames = list(struct.iter_unpack("<II", table[8:-9]))
+        require(sum(frame[0] for frame in self.frames) == len(data) - size, "the seek table does not fit")
+        require(len(self.frames) >= 2, "no frames")
+
+    def read_header(self):
+        """Section 5."""
+        packed, plain = self.frames[0]
+        require(plain <= 64 * MIB, "header too large")
+        rest, entries = unzstd(self.bytes[:packed]), {}
+        require(len(rest) == plain, "the header is not as large as the seek table says")
+        while rest:
+            name, size = rest[:100].rstrip(b"\0").decode(), int(rest[124:135], 8)
+            content = rest[512:512 + size]
+            require(rest[:512] == tar_header(name, size), f"tar header of {name}")
+            require(re.fullmatch(r"oci-layout|index\.json(\.minisig)?|kubexm\.storage\.json|blobs/sha256/[0-9a-f]{64}", name), name)
+            require(name not in entries and len(entries) < 7, f"too many entries: {name}")
+            require(not name.startswith("blobs/") or sha256(content)[7:] == name[13:], f"{name} is damaged")
+            entries[name] = content
+            rest = rest[512 + size + -size % 512:]
+        require(entries["oci-layout"] == b'{"imageLayoutVersion":"1.0.0"}', "oci-layout")
+
+        def blob(descriptor):
+            content = entries["blobs/sha256/" + descriptor["digest"][7:]]
+            require(len(content) == descriptor["size"], f"size of {descriptor['digest']}")
+            return content
+
+        index = json.loads(entries["index.json"])
+        artifact = "application/vnd.kubexm.bundle.v1"
+        manifest = json.loads(blob(next(m for m in index["manifests"] if m.get("artifactType") == artifact)))
+        lock = next(m for m in manifest["layers"] if m["mediaType"] == "application/vnd.kubexm.lock.v1+yaml")
+        self.lock_text = blob(lock)
+        self.lock = Yaml(self.lock_text.decode()).block(0)
+        require(self.lock["lockVersion"] == 1, f"lock of version {self.lock['lockVersion']}")
+        self.placement = json.loads(entries["kubexm.storage.json"])
+        self.signed = "index.json.minisig" in entries
+        self.read_blobs()
+        images = self.lock["images"]
+        tops = [i["manifest"] for i in images] + [i["signature"]["manifest"] for i in images if "signature" in i]
+        named = {(top["digest"], top["size"]) for top in tops}
+        others = [m for m in index["manifests"] if m.get("artifactType") != artifact]
+        require(all((m["digest"], m["size"]) in named for m in others), "the index names what the lock does not")
+
+    def read_blobs(self):
+        """Section 9.6: the sizes of all blobs, and what `kubexm bundle list` names."""
+        self.sizes, self.items, lock = {}, [], self.lock
+
+        def add(blob):
+            require(self.sizes.setdefault(blob["digest"], blob["size"]) == blob["size"], "two sizes")
+
+        for file in lock["files"]:
+            self.items.append(("file", file["digest"], f"{file['component']} {file['version']} {file['arch']}"))
+            signature = file.get("signature", {})
+            for blob in [file] + [signature[key] for key in ("signature", "certificate") if key in signature]:
+                add(blob)
+        for image in lock["images"]:
+            platforms, signature = image["platforms"], image.get("signature")
+            arches = ", ".join(platform["arch"] for platform in platforms)
+            self.items.append(("image", image["manifest"]["digest"], f"{image['name']} ({arches})"))
+            blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p["blobs"]]
+            if signature:
+                blobs += [signature["manifest"], *signature["blobs"]]
+                blobs += [signature["referrers"]] if "referrers" in signature else []
+            for blob in blobs:
+                add(blob)
+        for own in lock.get("own", []):
+            add(own)
+            self.items.append((own["kind"], own["digest"], " ".join([own["name"], own.get("version", "")]).strip()))
+        for group in lock["packages"]:
+            add(group["index"])
+            place = f"{group['distribution']} {group['release']} {group['arch']}"
+            for package in group["packages"]:
+                add(package)
+                self.items.append(("package", package["digest"], f"{package['name']} {package['version']} ({place})"))
+
+    def read_placement(self):
+        """Sections 6, 7 and 3.1: where the chunks of each blob are."""
+        placement, self.entries, self.groups = self.placement, {}, []
+        version = placement["storageVersion"]
+        require(version in (1, 2, 3), f"bundle of version {version}")
+        offset, frames = self.frames[0][0], self.frames[1:]
+        for group in placement["groups"]:
+            chunks, names = group.get("pieces", 1), []
+            require(1 <= chunks <= 1024 and group["entries"], "group")
+            require(chunks == 1 or len(group["entries"]) <= 128, "group")
+            for number in range(chunks):
+                for entry in group["entries"]:
+                    size = self.stored_size(entry)
+                    length = size * (number + 1) // chunks - size * number // chunks
+                    names.append((entry["blob"], self.chunk_name(entry, chunks, number), length))
+            plain = sum(512 + length + -length % 512 for _, _, length in names)
+            start = offset
+            while plain:
+                packed, size = frames.pop(0)
+                require(size == min(plain, 1 << 30), "frame sizes")
+                plain, offset = plain - size, offset + packed
+            for entry in group["entries"]:
+                require(entry["blob"] not in self.entries, f"{entry['blob']} has two places")
+                require(not entry.get("filtered") or version == 3, "filter of an earlier version")
+                self.entries[entry["blob"]] = (entry, len(self.groups))
+            self.groups.append((start, offset, names))
+        require(len(frames) == 1 and frames[0][1] == 1024, "end frame")
+        self.absent = set(placement.get("base", {}).get("blobs", []))
+        require(set(self.entries) | self.absent == set(self.sizes), "places and blobs differ")
+        require(not set(self.entries) & self.absent, "places and base overlap")
+
+    def stored_size(self, entry):
+        return entry["opened"]["size"] if "opened" in entry else self.sizes[entry["blob"]]
+
+    @staticmethod
+    def chunk_name(entry, chunks, number):
+        folder = "-".join(word for word in ("opened", "filtered") if entry.get(word))
+        if not folder and chunks == 1:
+            return "blobs/sha256/" + entry["blob"][7:]
+        return f"{folder or 'pieces'}/{entry['blob'][7:]}/{number:04}"
+
+    def read_group(self, number):
+        """The stored bytes of every entry of a group; filters are undone and digests compared."""
+        start, end, chunks = self.groups[number]
+        plain, at, stored = unzstd(self.bytes[start:end]), 0, {}
+        for digest, name, size in chunks:
+            require(plain[at:at + 512] == tar_header(name, size), f"tar header of {name}")
+            stored.setdefault(digest, bytearray()).extend(plain[at + 512:at + 512 + size])
+            padding = plain[at + 512 + size:at + 512 + size + -size % 512]
+            require(not any(padding) and len(padding) == -size % 512, f"padding of {name}")
+            at += 512 + size + len(padding)
+        require(at == len(plain), "something follows the group")
+        for digest in stored:
+            entry = self.entries[digest][0]
+            content = bytes(stored[digest])
+            content = elf_filter.undo(content) if entry.get("filtered") else content
+            expected = entry["opened"]["content"] if "opened" in entry else digest
+            require(sha256(content) == expected, f"{digest} is damaged")
+            stored[digest] = content
+        return stored
+
+    def find(self, digits):
+        found = [digest for digest in self.entries if digest[7:].startswith(digits)]
+        require(len(found) == 1, f"{len(found)} stored blobs begin with {digits}")
+        return found[0]
+
+    def encoding(self, digest):
+        if digest in self.absent:
+            return "absent"
+        entry = self.entries[digest][0]
+        name = f"gzip({entry['opened']['encoder']})" if "opened" in entry else "kept"
+        return name + ("+elf" if entry.get("filtered") else "")
+
+    def list(self):
+        versions = f"bundle {self.placement['storageVersion']}, lock {self.lock['lockVersion']}"
+        print(f"{self.lock['name']} ({versions}{', signed' if self.signed else ''}) {sha256(self.lock_text)}")
+        for digest, size in sorted(self.sizes.items()):
+            print(f"blob {digest[7:]} {size} {self.encoding(digest)}")
+        for kind, digest, name in self.items:
+            print(f"{kind} {digest[7:]} {name}")
+
+    def verify(self):
+        for number in range(len(self.groups)):
+            self.read_group(number)
+        require(unzstd(self.bytes[self.groups[-1][1] if self.groups else self.frames[0][0]:]) == bytes(1024), "end")
+        print(f"{len(self.entries)} of {len(self.sizes)} blobs are stored, and are right")
+
+    def extract(self, digits, out, blob):
+        digest = self.find(digits)
+        entry, group = self.entries[digest]
+        require(not blob or "opened" not in entry, f"{digest} is stored as its content: {self.encoding(digest)}")
+        pathlib.Path(out).write_bytes(self.read_group(group)[digest])
+
+
+def inventory(path):
+    """Section 13."""
+    document = Yaml(pathlib.Path(path).read_text()).block(0)
+    require(document["inventoryVersion"] == 1, "inventory of another version")
+    print(document["site"])
+    for bundle in document["bundles"]:
+        print(f"bundle {bundle['name']} {bundle['lock']}")
+    for blob in document["blobs"]:
+        print(f"blob {blob[7:]}")
+
+
+def main(arguments):
+    match arguments:
+        case ["list", path]:
+            Bundle(path).list()
+        case ["verify", path]:
+            Bundle(path).verify()
+        case ["extract" | "content" as what, path, digits, out]:
+            Bundle(path).extract(digits, out, what == "extract")
+        case ["inventory", path]:
+            inventory(path)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
