@@ -24,6 +24,7 @@ mod sbom;
 mod secrets;
 mod seeding;
 mod signatures;
+mod snapshots;
 mod steps;
 mod travel;
 mod units;
