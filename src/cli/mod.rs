@@ -25,6 +25,8 @@ mod reset;
 mod sbom;
 mod session;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod volume_size;
 mod vulnerabilities;
 
