@@ -1,49 +1,62 @@
 //! Patches for what kubeadm writes.
 
-use super::are_named;
+use super::faults;
 
 #[test]
 fn every_fault_is_named_with_its_place_and_a_hint() {
-    are_named([
+    let told = faults([
         (
             "v1.36.3}",
             "v1.36.3, kubeadm: {patches: [{target: kube-proxy, patch: {}}]}}",
-            vec![
-                "patches[0].target 'kube-proxy' is unknown",
-                "kubexm 0.1.0 takes: kube-apiserver",
-            ],
         ),
         (
             "v1.36.3}",
             "v1.36.3, kubeadm: {patches: [{target: etcd, type: json, patch: {maxPods: 1}}]}}",
-            vec!["patches[0].patch is fields", "type json wants a list"],
         ),
         (
             "v1.36.3}",
             "v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}, {target: kube-scheduler, patch: {}, hosts: [node2]}]}}",
-            vec![
-                "13:81 spec.kubernetes.kubeadm.patches[1] names node2, which will have no kube-scheduler",
-            ],
         ),
         (
             "v1.36.3}",
             "v1.36.3, kubeadm: {patches: [{target: corednsdeployment, patch: {}, hosts: [node1]}]}}",
-            vec!["CoreDNS is deployed once for the cluster"],
         ),
         (
             "v1.36.3}",
             "v1.30.4, kubeadm: {patches: [{target: corednsdeployment, patch: {}}]}}",
-            vec!["is for corednsdeployment, which kubeadm 1.30.4 does not patch"],
         ),
         (
             "v1.36.3}",
             "v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: kubexm}",
-            vec!["is for kubeadm's etcd, and etcd.type says that it runs none"],
         ),
         (
             "v1.36.3}",
             "v1.36.3, type: kubexm, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: kubexm}",
-            vec!["is for kubeadm, and kubernetes.type is kubexm"],
         ),
     ]);
+    insta::assert_snapshot!(told, @"
+    === v1.36.3, kubeadm: {patches: [{target: kube-proxy, patch: {}}]}}
+    cluster.yaml:13:63: spec.kubernetes.kubeadm.patches[0].target: 'kube-proxy' is unknown
+      hint: kubexm [version] takes: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kubeletconfiguration, corednsdeployment
+    === v1.36.3, kubeadm: {patches: [{target: etcd, type: json, patch: {maxPods: 1}}]}}
+    cluster.yaml:13:88: spec.kubernetes.kubeadm.patches[0].patch: is fields
+      hint: type json wants a list, as in [{op: add, path: /maxPods, value: 200}]
+    === v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}, {target: kube-scheduler, patch: {}, hosts: [node2]}]}}
+    cluster.yaml:13:81: spec.kubernetes.kubeadm.patches[1]: names node2, which will have no kube-scheduler
+      hint: leave it out, or give the host the role
+    === v1.36.3, kubeadm: {patches: [{target: corednsdeployment, patch: {}, hosts: [node1]}]}}
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: names hosts, and CoreDNS is deployed once for the cluster
+      hint: leave hosts out
+    === v1.30.4, kubeadm: {patches: [{target: corednsdeployment, patch: {}}]}}
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for corednsdeployment, which kubeadm 1.30.4 does not patch
+      hint: take Kubernetes 1.31 or newer, or say what spec.dns can say
+    === v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}
+      etcd: {type: kubexm}
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for kubeadm's etcd, and etcd.type says that it runs none
+      hint: use etcd.extraArgs with type kubexm; an external etcd is its owner's
+    === v1.36.3, type: kubexm, kubeadm: {patches: [{target: etcd, patch: {}}]}}
+      etcd: {type: kubexm}
+    cluster.yaml:13:68: spec.kubernetes.kubeadm.patches[0]: is for kubeadm, and kubernetes.type is kubexm
+      hint: use extraArgs and extraConfig of the program
+    ");
 }
