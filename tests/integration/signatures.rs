@@ -9,6 +9,7 @@ use kubexm::event::Events;
 use kubexm::spec::PublicKey;
 
 use crate::example::{example, kubexm, text, write_plain};
+use crate::snapshots::filters;
 
 /// A pair of keys made by the program: the secret key's file and the public one's.
 fn keys(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
@@ -48,14 +49,26 @@ fn open(path: &Path, trust: &[&PublicKey]) -> Result<Bundle, BundleError> {
     Bundle::open_with(path, &access)
 }
 
-fn assert_untrusted(opened: Result<Bundle, BundleError>, part: &str) {
+fn untrusted(opened: Result<Bundle, BundleError>) -> String {
     let error = opened.unwrap_err();
     assert!(matches!(error, BundleError::Untrusted { .. }), "{error}");
-    assert!(error.to_string().contains(part), "{error}");
+    error.to_string()
+}
+
+/// Keys are random, and with them what they sign.
+fn filtered() -> [insta::internals::SettingsBindDropGuard; 2] {
+    let outer = filters();
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"\bRW[\w+/]{54}", "[key]");
+    settings.add_filter(r"\b[0-9A-F]{16}\b", "[key ID]");
+    settings.add_filter(r"\b[0-9a-f]{64}\b", "[digest]");
+    settings.add_filter(r"\b[\d.]+ KiB\b", "[size]");
+    [settings.bind_to_scope(), outer]
 }
 
 #[test]
 fn only_what_a_trusted_key_signed_is_opened() {
+    let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let ((own, own_public), (_, other_public)) =
         (keys(folder.path(), "own"), keys(folder.path(), "o"));
@@ -63,16 +76,17 @@ fn only_what_a_trusted_key_signed_is_opened() {
     let path = folder.path().join("b.tar.zst");
     pack(&path, None);
     open(&path, &[]).unwrap();
-    assert_untrusted(open(&path, &[&own_public]), "is not signed");
+    insta::assert_snapshot!(untrusted(open(&path, &[&own_public])), @"[folder]/b.tar.zst: is not signed, and only signed bundles are trusted here; do not use it");
     pack(&path, Some(&signer(&own)));
     open(&path, &[]).unwrap();
     open(&path, &[&own_public]).unwrap();
     open(&path, &[&other_public, &own_public]).unwrap();
-    assert_untrusted(open(&path, &[&other_public]), "another key");
+    insta::assert_snapshot!(untrusted(open(&path, &[&other_public])), @"[folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it");
 }
 
 #[test]
 fn a_signature_stays_with_its_content() {
+    let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let (own, own_public) = keys(folder.path(), "own");
     let trusted = public(&own_public);
@@ -92,7 +106,7 @@ fn a_signature_stays_with_its_content() {
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
     open(&path, &[]).unwrap();
-    assert_untrusted(open(&path, &[&trusted]), "does not hold");
+    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"[folder]/b.tar.zst: its signature does not hold: index or signature were changed; do not use it");
     // Something that is no signature.
     texts.signature = Some(b"nonsense".to_vec());
     let options = PackOptions {
@@ -100,11 +114,12 @@ fn a_signature_stays_with_its_content() {
         ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
-    assert_untrusted(open(&path, &[&trusted]), "is none");
+    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"[folder]/b.tar.zst: has a signature that is none; do not use it");
 }
 
 #[test]
 fn a_bundle_is_signed_later_without_packing_it_again() {
+    let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let (own, own_public) = keys(folder.path(), "own");
     let (path, signed) = (
@@ -120,7 +135,13 @@ fn a_bundle_is_signed_later_without_packing_it_again() {
     let (code, words) = kubexm(&["bundle", "sign", &from, "--key", &key, "-o", &to]);
     assert_eq!(code, Some(0), "{words}");
     let trusted = public(&own_public);
-    assert!(words.contains(&trusted.to_string()), "{words}");
+    insta::assert_snapshot!(words.replace(&trusted.to_string(), "[own key]"), @"
+    [folder]/s.tar.zst
+      size     [size]
+      sha256   [digest]
+      trust    [own key]
+    copy [folder]/s.tar.zst: done, [size] in [time]
+    ");
     let bundle = open(&signed, &[&trusted]).unwrap();
     bundle.verify(1, &Events::silent()).unwrap();
     assert_eq!(
@@ -138,11 +159,12 @@ fn a_bundle_is_signed_later_without_packing_it_again() {
     ]);
     assert_eq!(code, Some(0), "{words}");
     open(&signed, &[&public(&second_public)]).unwrap();
-    assert_untrusted(open(&signed, &[&trusted]), "another key");
+    insta::assert_snapshot!(untrusted(open(&signed, &[&trusted])), @"[folder]/s.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it");
 }
 
 #[test]
 fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
+    let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let ((own, own_public), (_, other_public)) =
         (keys(folder.path(), "own"), keys(folder.path(), "o"));
@@ -160,10 +182,18 @@ fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
     }
     for command in ["inspect", "list", "verify"] {
         let (code, words) = kubexm(&["bundle", command, &bundle, "--trust", &other_file]);
-        assert!(code == Some(3) && words.contains("another key"), "{words}");
+        assert_eq!(code, Some(3));
+        insta::allow_duplicates!(
+            insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
+        );
     }
     let (code, words) = kubexm(&["bundle", "verify", &bundle, "--trust", "RWrong"]);
-    assert!(code == Some(2) && words.contains("public key"), "{words}");
+    assert_eq!(code, Some(2));
+    insta::assert_snapshot!(words, @"
+    error: invalid value 'RWrong' for '--trust <KEY>': neither a minisign public key nor a file with one: No such file or directory (os error 2)
+
+    For more information, try '--help'.
+    ");
     // The cluster file's word counts as much, for every command that takes one.
     let cluster = folder.path().join("cluster.yaml");
     let template = kubexm(&["config", "init"]).1;
@@ -175,9 +205,9 @@ fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
     for command in ["plan", "install"] {
         trusting(&public(&other_public));
         let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
-        assert!(
-            code == Some(3) && words.contains("another key"),
-            "{command}: {words}"
+        assert_eq!(code, Some(3));
+        insta::allow_duplicates!(
+            insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
         );
         std::fs::write(
             &cluster,
@@ -185,10 +215,11 @@ fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
         )
         .unwrap();
         let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
-        assert!(
-            code == Some(2) && words.contains("spec.bundle.trust"),
-            "{command}: {words}"
-        );
+        assert_eq!(code, Some(2));
+        insta::allow_duplicates!(insta::assert_snapshot!(words, @"
+        error: [folder]/cluster.yaml:7:20: spec.bundle.trust[0]: public key 'x': wants minisign's: 56 letters and digits that begin with RW
+          hint: `kubexm config schema cluster` describes every field
+        "));
     }
     trusting(&public(&own_public));
     let (_, words) = kubexm(&["plan", "--bundle", &bundle, "-f", &file]);
@@ -245,6 +276,8 @@ fn keys_are_kept_from_others_and_never_written_over() {
     let before = std::fs::read(&own).unwrap();
     let name = folder.path().join("own").display().to_string();
     let (code, words) = kubexm(&["bundle", "keygen", "--no-password", &name]);
-    assert!(code == Some(2) && words.contains("exists"), "{words}");
+    assert_eq!(code, Some(2));
+    let _filters = filtered();
+    insta::assert_snapshot!(words, @"error: [folder]/own.key: File exists (os error 17)");
     assert_eq!(std::fs::read(&own).unwrap(), before);
 }

@@ -14,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::example::{InMemory, example, write_plain};
+use crate::snapshots::filters;
 use kubexm::bundle::lock::{FileFormat, LockedFile};
 use kubexm::bundle::{Bundle, BundleError, Level, Lock, PackOptions, Storage, write_until};
 use kubexm::event::Events;
