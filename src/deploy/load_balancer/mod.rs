@@ -1,40 +1,20 @@
-//! What stands before the API servers. A load balancer is one file, named as cluster files name it, with
-//! its templates: in `local_proxies` what stands on every node, in `address_holders` what holds the
-//! endpoint's address on hosts of the role `loadbalancer`, in `control_plane_pods` what does so as a static
-//! pod. Nothing else need know of it.
+//! Load balancers for the API servers: proxies on every node ([`local`]), programs that hold the
+//! endpoint's address on hosts of the role `loadbalancer` ([`address_holder`]), and static pods of the
+//! control planes that do so ([`control_plane_pod`]).
 
 mod address;
+mod haproxy;
 mod keepalived;
+mod kube_vip;
 mod local;
+mod nginx;
 mod packages;
 mod proxy;
 mod static_pod;
 #[cfg(test)]
 mod tests;
 
-/// Proxies for every node.
-mod local_proxies {
-    use super::proxy::Proxy;
-    use crate::spec::cluster::LocalProxy;
-
-    include!(concat!(env!("OUT_DIR"), "/LocalProxy.rs"));
-}
-
-/// What holds the endpoint's address on hosts of the role `loadbalancer`.
-mod address_holders {
-    use super::Balancer;
-    use crate::spec::cluster::AddressHolder;
-
-    include!(concat!(env!("OUT_DIR"), "/AddressHolder.rs"));
-}
-
-/// What holds the endpoint's address as a static pod of control planes.
-mod control_plane_pods {
-    use super::Balancer;
-    use crate::spec::cluster::ControlPlanePod;
-
-    include!(concat!(env!("OUT_DIR"), "/ControlPlanePod.rs"));
-}
+use proxy::Proxy;
 
 use super::{DeployError, Inputs};
 use crate::bundle::lock::PackageFormat;
@@ -95,16 +75,33 @@ fn of(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => None,
         LoadBalancer::Local { kind, run } => Some(local(kind, run)),
-        LoadBalancer::Holder { kind, .. } => Some(address_holders::of(kind)),
-        LoadBalancer::Pods { kind } => Some(control_plane_pods::of(kind)),
+        LoadBalancer::Holder { kind, .. } => Some(address_holder(kind)),
+        LoadBalancer::Pods { kind } => Some(control_plane_pod(kind)),
     }
 }
 
 fn local(kind: LocalProxy, run: ProxyRun) -> Box<dyn Balancer> {
-    let proxy = local_proxies::of(kind);
+    let proxy: &'static dyn Proxy = match kind {
+        LocalProxy::Haproxy => &haproxy::Haproxy,
+        LocalProxy::Nginx => &nginx::Nginx,
+    };
     match run {
         ProxyRun::Systemd => Box::new(local::Local { proxy }),
         ProxyRun::StaticPod => Box::new(static_pod::StaticPod { proxy }),
+    }
+}
+
+fn address_holder(kind: AddressHolder) -> Box<dyn Balancer> {
+    let proxy: &'static dyn Proxy = match kind {
+        AddressHolder::KeepalivedHaproxy => &haproxy::Haproxy,
+        AddressHolder::KeepalivedNginx => &nginx::Nginx,
+    };
+    Box::new(keepalived::Keepalived { proxy })
+}
+
+fn control_plane_pod(kind: ControlPlanePod) -> Box<dyn Balancer> {
+    match kind {
+        ControlPlanePod::KubeVip => Box::new(kube_vip::KubeVip),
     }
 }
 
@@ -113,11 +110,8 @@ fn all() -> Vec<Box<dyn Balancer>> {
     let local = LocalProxy::ALL
         .iter()
         .map(|kind| local(*kind, ProxyRun::Systemd));
-    let holders = AddressHolder::ALL.iter().copied().map(address_holders::of);
-    let pods = ControlPlanePod::ALL
-        .iter()
-        .copied()
-        .map(control_plane_pods::of);
+    let holders = AddressHolder::ALL.iter().copied().map(address_holder);
+    let pods = ControlPlanePod::ALL.iter().copied().map(control_plane_pod);
     local.chain(holders).chain(pods).collect()
 }
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::local_proxies::{haproxy, nginx};
+use super::haproxy::Haproxy;
+use super::nginx::Nginx;
 use super::proxy::{Proxy, Setting};
 use super::{address, keepalived, local, of, packages};
 use crate::bundle::lock::PackageFormat;
@@ -105,7 +106,7 @@ fn judged(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> 
 #[test]
 fn the_proxies_take_their_configurations() {
     let unchanged = ("Written by kubexm", "Written by kubexm");
-    let (haproxy, nginx): (&dyn Proxy, &dyn Proxy) = (&haproxy::KIND, &nginx::KIND);
+    let (haproxy, nginx): (&dyn Proxy, &dyn Proxy) = (&Haproxy, &Nginx);
     for (proxy, kind, health) in [
         (haproxy, "kubexm-ah", true),
         (haproxy, "haproxy", false),
@@ -176,7 +177,7 @@ fn complaints_of_keepalived(command: &mut Command) -> String {
 fn a_group_of_keepaliveds_has_one_number() {
     let router_id = |given: Option<u8>, address: &str| {
         let balancer = LoadBalancer::Holder {
-            kind: AddressHolder::KubexmAn,
+            kind: AddressHolder::KeepalivedNginx,
             virtual_router_id: given.and_then(std::num::NonZeroU8::new),
         };
         keepalived::router_id(&balancer, address.parse().unwrap())

@@ -1,15 +1,10 @@
-//! What runs containers. A runtime is one file in `kinds`, named as cluster files name it, with its
-//! templates: nothing else need know of it.
+//! Container runtimes: one file each, with its templates, and one arm of [`of`].
 
+mod containerd;
 mod cri;
-
-/// The runtimes that there are.
-mod kinds {
-    use super::Runtime;
-    use crate::spec::cluster::RuntimeKind;
-
-    include!(concat!(env!("OUT_DIR"), "/RuntimeKind.rs"));
-}
+mod cri_o;
+mod docker;
+mod isulad;
 
 use std::collections::BTreeMap;
 
@@ -83,7 +78,12 @@ pub(super) enum Holds {
 
 /// The runtime of a kind.
 pub(super) fn of(kind: RuntimeKind) -> &'static dyn Runtime {
-    kinds::of(kind)
+    match kind {
+        RuntimeKind::Containerd => &containerd::Containerd,
+        RuntimeKind::CriO => &cri_o::CriO,
+        RuntimeKind::Docker => &docker::Docker,
+        RuntimeKind::Isulad => &isulad::Isulad,
+    }
 }
 
 /// What a cluster asks of its runtime that this cannot do, and what to do then.

@@ -1,4 +1,74 @@
-//! The kinds of container runtimes and load balancers: one for each file of the folders that `build.rs`
-//! names.
+//! Values of `type` fields that name a program: container runtimes and load balancers.
 
-include!(concat!(env!("OUT_DIR"), "/kinds.rs"));
+/// Declares an enum whose variants have a name in cluster files.
+macro_rules! named_kinds {
+    ($(#[$doc:meta])* $kind:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $kind {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $kind {
+            /// All of them, in the order of [`Self::NAMES`].
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Their names in cluster files.
+            pub const NAMES: &'static [&'static str] = &[$($name,)+];
+
+            /// Returns the kind that has this name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+
+            /// Returns its name in cluster files.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+named_kinds! {
+    /// Container runtimes: values of `spec.containerRuntime.type`.
+    RuntimeKind {
+        /// containerd, with its own CRI plugin.
+        Containerd = "containerd",
+        /// CRI-O.
+        CriO = "cri-o",
+        /// Docker Engine behind cri-dockerd.
+        Docker = "docker",
+        /// iSulad of openEuler.
+        Isulad = "isulad",
+    }
+}
+
+named_kinds! {
+    /// Proxies that run on every node and forward to all API servers.
+    LocalProxy {
+        /// HAProxy.
+        Haproxy = "haproxy",
+        /// nginx with its stream module.
+        Nginx = "nginx",
+    }
+}
+
+named_kinds! {
+    /// Programs that hold the endpoint's address on hosts of the role `loadbalancer`.
+    AddressHolder {
+        /// keepalived in front of HAProxy.
+        KeepalivedHaproxy = "kubexm-ah",
+        /// keepalived in front of nginx.
+        KeepalivedNginx = "kubexm-an",
+    }
+}
+
+named_kinds! {
+    /// Programs that hold the endpoint's address as a static pod of the control planes.
+    ControlPlanePod {
+        /// kube-vip.
+        KubeVip = "kube-vip",
+    }
+}

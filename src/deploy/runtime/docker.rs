@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use crate::deploy::runtime::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, id, members};
 use crate::plan::Task;
 use crate::render::{self, filters, merge};
@@ -38,8 +38,6 @@ const FOLDERS: [&str; 8] = [
 
 /// Docker Engine with cri-dockerd.
 pub(super) struct Docker;
-
-pub(super) const KIND: Docker = Docker;
 
 impl Runtime for Docker {
     fn components(&self) -> &'static [&'static str] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use crate::deploy::runtime::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
+use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{DeployError, Inputs, id};
 use crate::plan::Task;
 use crate::render::{self, filters, merge};
@@ -51,8 +51,6 @@ done
 
 /// iSulad.
 pub(super) struct Isulad;
-
-pub(super) const KIND: Isulad = Isulad;
 
 impl Runtime for Isulad {
     fn components(&self) -> &'static [&'static str] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use crate::deploy::runtime::{ImageScripts, Runtime, cri, setting};
+use super::{ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, binary, id, members};
 use crate::plan::Task;
 use crate::render::{self, filters, merge};
@@ -20,8 +20,6 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// containerd with runc.
 pub(super) struct Containerd;
-
-pub(super) const KIND: Containerd = Containerd;
 
 /// Ends with 0 where every image is there and pinned against the kubelet's garbage collection
 /// (<https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md>).

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use askama::Template;
 
+use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::bundle::lock::LockedFile;
-use crate::deploy::runtime::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::deploy::{BIN, DeployError, Inputs, id, images, members, registry};
 use crate::plan::Task;
 use crate::render::{self, filters, merge};
@@ -52,8 +52,6 @@ systemctl reset-failed 'crio-*.scope' 2>/dev/null || :
 
 /// CRI-O with crun.
 pub(super) struct CriO;
-
-pub(super) const KIND: CriO = CriO;
 
 impl Runtime for CriO {
     fn components(&self) -> &'static [&'static str] {

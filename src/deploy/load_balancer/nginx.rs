@@ -2,16 +2,14 @@
 
 use askama::Template;
 
+use super::proxy::{Proxy, Setting};
+use super::{Image, proxy};
 use crate::bundle::lock::PackageFormat;
-use crate::deploy::load_balancer::proxy::{Proxy, Setting};
-use crate::deploy::load_balancer::{Image, proxy};
 use crate::render::load_balancer::Server;
 use crate::render::{self, RenderError};
 use crate::spec::cluster::Cluster;
 
-pub(in crate::deploy::load_balancer) struct Nginx;
-
-pub(in crate::deploy::load_balancer) const KIND: Nginx = Nginx;
+pub(super) struct Nginx;
 
 impl Proxy for Nginx {
     fn name(&self) -> &'static str {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use askama::Template;
 
-use crate::deploy::load_balancer::static_pod::{MANIFESTS, SHOW, SOURCES};
-use crate::deploy::load_balancer::{Balancer, Image, address, proxy, required};
+use super::static_pod::{MANIFESTS, SHOW, SOURCES};
+use super::{Balancer, Image, address, proxy, required};
 use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
 use crate::plan::{StepError, Task, TaskId};
 use crate::render::{self, filters};
@@ -42,8 +42,6 @@ $KUBECTL get --raw /readyz --request-timeout=5s >/dev/null 2>&1 ||
 
 /// kube-vip, by ARP.
 pub(super) struct KubeVip;
-
-pub(super) const KIND: KubeVip = KubeVip;
 
 impl Balancer for KubeVip {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
