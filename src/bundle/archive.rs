@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 
 use super::lock::Member;
-use crate::spec::DigestReader;
+use kubexm_types::DigestReader;
 
 /// Regular files of a tar that `wanted` names, with sizes and digests, sorted by path.
 ///

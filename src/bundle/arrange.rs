@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lock::{FileFormat, Lock};
 use super::storage::{Entry, Group, MOST_BESIDE, Openings, Storage};
-use crate::spec::{Arch, Digest};
+use kubexm_types::{Arch, Digest};
 
 /// Blobs below this size are manifests, configurations and the like: they follow one another in one
 /// group at the start.
@@ -161,7 +161,7 @@ fn side_by_side(members: Vec<Soft>, openings: &Openings) -> Vec<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::lock::{Descriptor, LockedFile, LockedImage, PlatformManifest};
+    use crate::lock::{Descriptor, LockedFile, LockedImage, PlatformManifest};
 
     /// A blob that is told by its words.
     fn blob(words: &str) -> Descriptor {

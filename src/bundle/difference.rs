@@ -74,7 +74,7 @@ fn name_of(difference: &Difference) -> &str {
 /// several things; else a new version is a change.
 fn things(lock: &Lock) -> BTreeMap<String, String> {
     let mut things = BTreeMap::new();
-    let short = |digest: &crate::spec::Digest| digest.hex()[..12].to_owned();
+    let short = |digest: &kubexm_types::Digest| digest.hex()[..12].to_owned();
     for file in &lock.files {
         let versions = lock
             .files

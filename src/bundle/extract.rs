@@ -8,7 +8,7 @@ use super::archive::each_member;
 use super::lock::{FileFormat, LockedFile, LockedPackage, Member};
 use super::own::LockedOwn;
 use super::{Blobs, Bundle, BundleError};
-use crate::spec::{Arch, Digest, DigestWriter, Version};
+use kubexm_types::{Arch, Digest, DigestWriter, Version};
 
 /// A thing in a bundle that people can name.
 #[derive(Debug, Clone, Copy)]

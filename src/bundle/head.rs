@@ -6,7 +6,7 @@ use super::lock::Lock;
 use super::storage::Storage;
 use super::write::{TAR_BLOCK, entry_header};
 use super::{layout, signature};
-use crate::spec::{Digest, PublicKey};
+use kubexm_types::{Digest, PublicKey};
 
 /// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration
 /// and the storage document.

@@ -15,7 +15,7 @@ use super::read::Placed;
 use super::remade::Verified;
 use super::workers::{each, ended};
 use super::{Bundle, BundleError};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// Groups that are read at once at most: each takes a window of memory.
 const MOST_GROUPS: usize = 2;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::storage::Base;
 use super::{Bundle, plausible};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// An inventory's text is no longer than this.
 pub const LARGEST: u64 = 64 * 1024 * 1024;

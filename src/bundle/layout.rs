@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::lock::{Descriptor, FileFormat, Lock};
 use super::signature::Signer;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// `artifactType` of the manifest that lists everything but images.
 pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::own::LockedOwn;
 pub use super::signed::{FileSignature, LockedSignature};
-use crate::spec::{Arch, Digest, ImageRef, Version};
+use kubexm_types::{Arch, Digest, ImageRef, Version};
 
 /// Everything in a bundle. All lists are sorted, so that equal content is equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::BundleError;
-use crate::spec::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader};
 
 /// What is added to a bundle's name for the list of its volumes.
 const LIST: &str = "sha256";

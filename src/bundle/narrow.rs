@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::BundleError;
 use super::lock::Lock;
-use crate::spec::Arch;
+use kubexm_types::Arch;
 
 impl Lock {
     /// The lock without what only other architectures need: what a build for these would have locked.

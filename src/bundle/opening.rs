@@ -8,8 +8,8 @@ use super::arrange::SMALL;
 use super::storage::{Opened, Openings};
 use super::workers::each;
 use super::{Blobs, BundleError, Lock};
-use crate::event::{Events, Transfer};
-use crate::spec::{Digest, DigestReader, DigestWriter};
+use kubexm_types::event::{Events, Transfer};
+use kubexm_types::{Digest, DigestReader, DigestWriter};
 
 /// Where it is kept what became of a blob, so that the next build need not try again.
 pub trait Recipes: Sync {

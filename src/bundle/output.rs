@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::BundleError;
 use super::flushed::Flushed;
 use super::medium::{list_path, listed_volumes, volume_path};
-use crate::spec::{Digest, DigestWriter};
+use kubexm_types::{Digest, DigestWriter};
 
 /// How temporary files are called.
 const PREFIX: &str = ".kubexm-bundle-";

@@ -5,8 +5,8 @@ use url::Url;
 
 use super::lock::ChecksumSource;
 use super::plausible;
-use crate::spec::own::OwnKind;
-use crate::spec::{Digest, ImageRef};
+use kubexm_types::own::OwnKind;
+use kubexm_types::{Digest, ImageRef};
 
 /// A file, chart or manifest of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::layout::blob_path;
 use super::storage::{Group, Opened};
 use super::write::TAR_BLOCK;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// A group with the lengths that its blobs have in the file.
 #[derive(Debug, Clone)]
@@ -128,7 +128,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::storage::Entry;
+    use crate::storage::Entry;
 
     #[test]
     fn pieces_take_turns_and_add_up() {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lock::{Descriptor, Lock, LockedPackages};
-use crate::sigstore::Signer;
-use crate::sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
-use crate::spec::Digest;
+use kubexm_sigstore::Signer;
+use kubexm_sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
+use kubexm_types::Digest;
 
 /// Nothing in a lock has a longer name.
 const LONGEST: usize = 255;
@@ -172,8 +172,8 @@ fn sizes(lock: &Lock) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::lock::{LockedPackage, PackageFormat};
-    use crate::spec::Arch;
+    use crate::lock::{LockedPackage, PackageFormat};
+    use kubexm_types::Arch;
 
     fn set() -> LockedPackages {
         let package = |name: &str| LockedPackage {

@@ -6,11 +6,13 @@ use std::io::Read;
 
 use super::lock::{Descriptor, FileSignature, Lock, LockedFile, LockedImage, LockedSignature};
 use super::{Blobs, Bundle, BundleError, transport};
-use crate::sigstore::bundle::{self as sigstore_bundle, Image};
-use crate::sigstore::document::{self, Part};
-use crate::sigstore::{self, Signer, Trust, TrustedRoot, Unverified, file, referrer};
-use crate::spec::Digest;
-use crate::spec::signature_policy::Identity;
+use kubexm_sigstore::bundle as sigstore_bundle;
+use kubexm_sigstore::bundle::Image;
+use kubexm_sigstore::document;
+use kubexm_sigstore::document::Part;
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, Unverified, file, referrer};
+use kubexm_types::Digest;
+use kubexm_types::signature_policy::Identity;
 
 /// What became of the signatures in a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -177,7 +179,7 @@ impl Bundle {
             self.small(blob.ok_or("its lock does not name what is signed")?)
         };
         by_claimed(&signature.by, root, |trust| {
-            sigstore::verify(&manifest, &payload, &image.manifest.digest, trust)
+            kubexm_sigstore::verify(&manifest, &payload, &image.manifest.digest, trust)
         })
     }
 

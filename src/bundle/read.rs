@@ -18,7 +18,7 @@ use super::remade::{Remade, Verified};
 use super::storage::{Base, Opened, Storage};
 use super::write::{LARGEST_FRAME, TRAILER};
 use super::{Blobs, BundleError, Held, Take, layout, signature, stream};
-use crate::spec::{Digest, PublicKey};
+use kubexm_types::{Digest, PublicKey};
 
 /// The first frame holds index and lock; more than this is no bundle.
 const LARGEST_HEAD: u64 = 64 * 1024 * 1024;

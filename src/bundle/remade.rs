@@ -6,7 +6,7 @@ use gzip_exact::{GzipWriter, Recipe};
 
 use super::group::damaged;
 use super::workers::cores;
-use crate::spec::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader};
 
 /// Bytes of content that are compressed at a time.
 const STEP: usize = 1 << 17;

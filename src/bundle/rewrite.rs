@@ -6,7 +6,7 @@ use std::path::Path;
 use super::signature::Signer;
 use super::write::{Sink, Written, head_frame};
 use super::{Bundle, BundleError};
-use crate::event::{Events, Transfer};
+use kubexm_types::event::{Events, Transfer};
 
 /// Writes the same bytes as one file, or in volumes of `volume` bytes. Volumes that are read are held
 /// against their list on the way.

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use minisign::{KeyPair, SecretKey, SecretKeyBox};
 
-use crate::spec::public_key::BadSignature;
-use crate::spec::{Digest, PublicKey};
+use kubexm_types::public_key::BadSignature;
+use kubexm_types::{Digest, PublicKey};
 
 /// What a secret key without a password has in place of how its password is used.
 const NO_PASSWORD: [u8; 2] = [0, 0];

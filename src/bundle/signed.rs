@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::lock::{Descriptor, LockedFile, LockedImage};
-use crate::sigstore::{Part, Signer};
-use crate::spec::signature_policy::NamePrefix;
+use kubexm_sigstore::{Part, Signer};
+use kubexm_types::signature_policy::NamePrefix;
 
 /// A signature as its publisher's registry has it: under the tag [`LockedImage::signature_tag`], or as a
 /// referrer of the image.

@@ -9,8 +9,8 @@ use super::opening::Watched;
 use super::pieces::{Layout, Piece, Stored};
 use super::write::{TAR_BLOCK, entry_header};
 use super::{Blobs, BundleError};
-use crate::event::Transfer;
-use crate::spec::{Digest, DigestReader};
+use kubexm_types::event::Transfer;
+use kubexm_types::{Digest, DigestReader};
 
 /// Reads as the group's part of the tar. Each blob is held against its digest when its last piece
 /// was read; an error that says so is a [`BundleError`] inside.

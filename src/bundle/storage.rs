@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lock::Lock;
 use super::plausible;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// Pieces that a group's blobs may be cut in.
 pub const MOST_PIECES: u32 = 1024;

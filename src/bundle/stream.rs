@@ -16,7 +16,7 @@ use super::read::Placed;
 use super::remade::compare;
 use super::workers::cores;
 use super::{Bundle, Chunk, Take};
-use crate::spec::{Digest, DigestWriter};
+use kubexm_types::{Digest, DigestWriter};
 
 /// Bytes that pass between threads at a time.
 const STEP: usize = 1 << 18;

@@ -23,7 +23,7 @@ use super::layout::{
 use super::lock::{Descriptor, LockedImage};
 use super::storage::Storage;
 use super::{Blobs, Bundle, BundleError};
-use crate::spec::{Digest, PublicKey};
+use kubexm_types::{Digest, PublicKey};
 
 /// `artifactType` of the transport manifest.
 pub const TRANSPORT_TYPE: &str = "application/vnd.kubexm.transport.v1";

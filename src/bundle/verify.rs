@@ -11,8 +11,8 @@ use super::remade::compare;
 use super::workers::each;
 use super::write::TRAILER;
 use super::{Blobs, Bundle, BundleError};
-use crate::event::{Events, Transfer};
-use crate::spec::{Digest, DigestWriter};
+use kubexm_types::event::{Events, Transfer};
+use kubexm_types::{Digest, DigestWriter};
 
 /// Groups that are read at once at most: each takes a window of memory.
 const MOST_THREADS: usize = 3;

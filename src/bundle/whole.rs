@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::read::Access;
 use super::{Blobs, Bundle, BundleError, Held, Lock, Opened, Recipes, Take};
-use crate::event::Events;
-use crate::spec::Digest;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 /// Blobs that a message names at most.
 const NAMED: usize = 5;

@@ -14,8 +14,8 @@ use super::signature::Signer;
 use super::source::GroupSource;
 use super::storage::Storage;
 use super::{Blobs, BundleError, layout};
-use crate::event::Events;
-use crate::spec::{Digest, DigestWriter};
+use kubexm_types::event::Events;
+use kubexm_types::{Digest, DigestWriter};
 
 /// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;

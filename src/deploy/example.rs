@@ -4,11 +4,12 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::{Inputs, plan, rendered};
-use crate::bundle::lock::{
+use kubexm_bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, LockedFile, LockedImage, PlatformManifest,
 };
-use crate::bundle::{Blobs, BundleError, Lock};
-use crate::spec::{Arch, Cluster, Digest, ImageRef, Version, parse_cluster};
+use kubexm_bundle::{Blobs, BundleError, Lock};
+use kubexm_config::{Cluster, parse_cluster};
+use kubexm_types::{Arch, Digest, ImageRef, Version};
 
 const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1

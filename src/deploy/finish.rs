@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{DeployError, Inputs, KUBECTL, dns, kubernetes};
-use crate::plan::{Slot, Task, TaskId};
-use crate::spec::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
-use crate::steps::{Produce, RunScript, WaitFor};
+use kubexm_config::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
+use kubexm_engine::plan::{Slot, Task, TaskId};
+use kubexm_engine::steps::{Produce, RunScript, WaitFor};
 
 const READY: &str = r#"
 nodes=$($KUBECTL get nodes --no-headers 2>&1) || { echo "$nodes"; exit 1; }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::runtime::{self, Holds};
 use super::{BIN, DeployError, Inputs, dns, kubernetes, load_balancer, network, registry};
-use crate::plan::Task;
-use crate::spec::ImageRef;
-use crate::spec::cluster::HostSpec;
-use crate::steps::RunScript;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::RunScript;
+use kubexm_types::ImageRef;
 
 /// Pods live on when their runtime stops: they must end before their files go.
 pub(super) const STOP_PODS: &str = r#"

@@ -1,7 +1,7 @@
 //! Objects of the cluster that kubexm applies from a file on the first control plane.
 
 use super::KUBECTL;
-use crate::steps::RunScript;
+use kubexm_engine::steps::RunScript;
 
 /// Who the fields of these objects belong to, by server-side apply
 /// (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>): it stores no copy of a

@@ -2,11 +2,11 @@
 //! take addresses and routes from.
 
 use super::{DeployError, Inputs};
-use crate::plan::RenderedFile;
-use crate::render::{self, os};
-use crate::spec::HostPath;
-use crate::spec::cluster::HostSpec;
-use crate::steps::RunScript;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::RenderedFile;
+use kubexm_engine::steps::RunScript;
+use kubexm_render::os;
+use kubexm_types::HostPath;
 
 const PATH: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
 /// Interfaces that runtimes, kube-proxy and network plugins make.
@@ -46,7 +46,7 @@ pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScr
         return Ok(None);
     }
     let interfaces = INTERFACES.to_vec();
-    let content = render::text("NetworkManager", &os::NetworkManager { interfaces })?;
+    let content = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces })?;
     let title = "Keep NetworkManager from the interfaces of pods";
     let step = RunScript::new("NetworkManager", title, IS_TOLD, TELL)
         .arguments([PATH, content.trim_end()])

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{DeployError, ETC, Inputs, load_balancer, network_manager};
-use crate::bundle::lock::LockedPackages;
-use crate::plan::Task;
-use crate::render::{self, os};
-use crate::spec::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
-use crate::spec::{HostName, HostPath};
-use crate::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
+use kubexm_bundle::lock::LockedPackages;
+use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
+use kubexm_render::os;
+use kubexm_types::{HostName, HostPath};
 
 /// What containers and the pod network need of the kernel
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
@@ -110,7 +110,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
     let text = os::Modules {
         modules: modules.clone(),
     };
-    let text = render::text("modules", &text)?;
+    let text = kubexm_render::text("modules", &text)?;
     task = task
         .step(WriteFile::new(
             HostPath::parse("/etc/modules-load.d/kubexm.conf")?,
@@ -129,7 +129,7 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         .iter()
         .flat_map(|(key, value)| [key.clone(), value.clone()])
         .collect();
-    let text = render::text("sysctl", &os::Sysctl { settings })?;
+    let text = kubexm_render::text("sysctl", &os::Sysctl { settings })?;
     task = task
         .step(WriteFile::new(
             HostPath::parse("/etc/sysctl.d/90-kubexm.conf")?,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::kubernetes::kubeadm;
 use super::{DeployError, Inputs, plan, rendered};
-use crate::bundle::{Blobs, Lock};
-use crate::plan::RenderedFile;
-use crate::spec::cluster::{Etcd, KubernetesKind, PatchFile};
-use crate::spec::{self, Cluster, HostPath, ImageRef, Problems, Version};
+use kubexm_bundle::{Blobs, Lock};
+use kubexm_config::cluster::{Etcd, KubernetesKind, PatchFile};
+use kubexm_config::{Cluster, Problems};
+use kubexm_engine::plan::RenderedFile;
+use kubexm_types::{HostPath, ImageRef, Version};
 
 /// A text that kubeadm shall judge.
 pub struct KubeadmConfig {
@@ -105,7 +106,7 @@ fn findings(
 
 /// The default cluster in every way to run Kubernetes that a lock has programs of this version for.
 pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, Problems> {
-    let by_kubeadm = spec::default_cluster(version)?;
+    let by_kubeadm = kubexm_config::default_cluster(version)?;
     let mut arches = lock.architectures.iter();
     if arches.all(|arch| {
         lock.file_version("kube-apiserver", version, *arch)
@@ -189,7 +190,7 @@ fn belongs(host: &str, cluster: &Cluster) -> bool {
         "127.0.0.1",
         "localhost",
     ];
-    let of_host = |spec: &crate::spec::cluster::HostSpec| {
+    let of_host = |spec: &kubexm_config::cluster::HostSpec| {
         host == spec.name.as_str()
             || host == spec.address
             || host == spec.internal_address.to_string()
@@ -211,7 +212,8 @@ mod tests {
     use super::*;
 
     fn findings(content: &str) -> Vec<String> {
-        let cluster = crate::spec::parse_cluster("example", crate::spec::schema::TEMPLATE).unwrap();
+        let cluster =
+            kubexm_config::parse_cluster("example", kubexm_config::schema::TEMPLATE).unwrap();
         let lock = Lock {
             lock_version: Lock::VERSION,
             name: "empty".into(),

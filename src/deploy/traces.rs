@@ -1,7 +1,7 @@
 //! What pods leave on their host, such as interfaces and rules: no step made it, a reset takes it
 //! away.
 
-use crate::steps::RunScript;
+use kubexm_engine::steps::RunScript;
 
 /// Takes note, before any such pod runs, of the script that removes `what` once all have ended.
 pub(super) fn note(id: &str, what: &str, remove: &str) -> RunScript {

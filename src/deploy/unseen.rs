@@ -5,10 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::{Certificates, EtcdCertificates, Inputs, Machine};
-use crate::bundle::{Blobs, Lock};
-use crate::pki::kubernetes::ClusterPki;
-use crate::pki::{Leaf, Pair};
-use crate::spec::{Arch, Cluster};
+use kubexm_bundle::{Blobs, Lock};
+use kubexm_config::Cluster;
+use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::{Leaf, Pair};
+use kubexm_types::Arch;
 
 impl<'a> Inputs<'a> {
     /// Inputs for a look without hosts: nothing is made, certificates are words.

@@ -9,8 +9,8 @@ use fs4::fs_std::FileExt;
 
 use super::FetchError;
 use super::partial::Partial;
-use crate::bundle::{Blobs, BundleError};
-use crate::spec::Digest;
+use kubexm_bundle::{Blobs, BundleError};
+use kubexm_types::Digest;
 
 /// A folder with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
 /// `recipes/<digest>.json`.
@@ -57,7 +57,7 @@ impl Cache {
     }
 
     /// The folder of downloads that go on.
-    pub(crate) fn unfinished(&self) -> PathBuf {
+    pub fn unfinished(&self) -> PathBuf {
         self.root.join("partial")
     }
 

@@ -1,7 +1,7 @@
 //! Checksum files, in the forms that publishers write them: the digits alone, or lines of digits
 //! and a file name as `sha256sum` prints them.
 
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// The SHA-256 of `file_name` by a checksum file's text; `None` where the text does not say it:
 /// it is another page, speaks of other files only, or contradicts itself.

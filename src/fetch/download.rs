@@ -8,8 +8,8 @@ use super::course::{Break, Course, Way};
 use super::partial::Partial;
 use super::retry::{Failure, Tries};
 use super::{Cache, FetchError};
-use crate::event::Events;
-use crate::spec::Digest;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 /// A file to download.
 pub(super) struct Job {

@@ -5,9 +5,9 @@ use url::Url;
 
 use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
-use crate::bundle::lock::{Descriptor, FileSignature};
-use crate::sigstore::{self, file};
-use crate::spec::Digest;
+use kubexm_bundle::lock::{Descriptor, FileSignature};
+use kubexm_sigstore::file;
+use kubexm_types::Digest;
 
 /// Media types of what lies beside a file.
 const SIGNATURE_TYPE: &str = "application/vnd.dev.cosign.signature.v1";
@@ -69,7 +69,7 @@ impl Policies {
             .await
             .map_err(|error| FetchError::Resolve(error.to_string()))??;
         drop(reading);
-        let by: sigstore::Signer = verified.map_err(|reason| {
+        let by: kubexm_sigstore::Signer = verified.map_err(|reason| {
             let words = format!("and the one beside it is not taken: {reason}");
             refused(file.url, &wanted, &words)
         })?;

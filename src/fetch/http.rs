@@ -11,10 +11,10 @@ use super::client::{Access, Answer, Ask, Client, shown};
 use super::download::Job;
 use super::retry::{Failure, TRIES, Tries};
 use super::{Cache, FetchError, Nearby};
-use crate::bundle::Bundle;
-use crate::event::Events;
-use crate::spec::Digest;
-use crate::spec::mirrors::{Checksums, Mirrors};
+use kubexm_bundle::Bundle;
+use kubexm_config::mirrors::{Checksums, Mirrors};
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 /// How often an address is tried while there is another one to ask.
 const TRIES_OF_SEVERAL: u32 = 2;

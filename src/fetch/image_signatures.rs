@@ -4,13 +4,16 @@
 use super::oci::Puller;
 use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
-use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
-use crate::bundle::lock::{Descriptor, LockedImage, LockedSignature};
-use crate::sigstore::bundle::{self, Image};
-use crate::sigstore::document::{self, Part};
-use crate::sigstore::referrer::{self, Referrer};
-use crate::sigstore::{self, Unverified};
-use crate::spec::Digest;
+use kubexm_bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use kubexm_bundle::lock::{Descriptor, LockedImage, LockedSignature};
+use kubexm_sigstore::Unverified;
+use kubexm_sigstore::bundle;
+use kubexm_sigstore::bundle::Image;
+use kubexm_sigstore::document;
+use kubexm_sigstore::document::Part;
+use kubexm_sigstore::referrer;
+use kubexm_sigstore::referrer::Referrer;
+use kubexm_types::Digest;
 
 /// What there is of an image's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,20 +127,22 @@ impl Search<'_> {
         let cache = self.http.cache();
         let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
         let (image, trust) = (&self.image.manifest.digest, self.wanted.signers.trust());
-        Ok(match sigstore::verify(&manifest, &payload, image, trust) {
-            Err(reason) => refused(reason.to_string()),
-            Ok(by) => Look::Holds(Box::new(LockedSignature {
-                policy: self.wanted.prefix.clone(),
-                by,
-                blobs: manifest.parts.iter().map(Descriptor::from).collect(),
-                manifest: Descriptor {
-                    media_type: manifest.media_type,
-                    digest,
-                    size: bytes.len() as u64,
-                },
-                referrers: None,
-            })),
-        })
+        Ok(
+            match kubexm_sigstore::verify(&manifest, &payload, image, trust) {
+                Err(reason) => refused(reason.to_string()),
+                Ok(by) => Look::Holds(Box::new(LockedSignature {
+                    policy: self.wanted.prefix.clone(),
+                    by,
+                    blobs: manifest.parts.iter().map(Descriptor::from).collect(),
+                    manifest: Descriptor {
+                        media_type: manifest.media_type,
+                        digest,
+                        size: bytes.len() as u64,
+                    },
+                    referrers: None,
+                })),
+            },
+        )
     }
 
     /// What is attached to the image.
@@ -206,7 +211,7 @@ impl Search<'_> {
     /// What the lock says of a referrer.
     fn attached(
         &self,
-        by: sigstore::Signer,
+        by: kubexm_sigstore::Signer,
         referrer: &Referrer,
         digest: Digest,
         manifest: &[u8],

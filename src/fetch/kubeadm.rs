@@ -8,9 +8,10 @@ use tokio::process::Command;
 
 use super::FetchError;
 use super::cache::failed;
-use crate::bundle::lock::KubeadmFacts;
-use crate::spec::cluster::{self, PatchFile, PatchTarget};
-use crate::spec::{ImageRef, Version};
+use kubexm_bundle::lock::KubeadmFacts;
+use kubexm_config::cluster;
+use kubexm_config::cluster::{PatchFile, PatchTarget};
+use kubexm_types::{ImageRef, Version};
 
 /// A kubeadm that can run on this machine.
 pub struct Kubeadm {

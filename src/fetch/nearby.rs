@@ -7,9 +7,9 @@ use tokio::sync::Semaphore;
 
 use super::cache::{Cache, failed};
 use super::{FetchError, Http};
-use crate::bundle::{Blobs, Bundle, Recipes};
-use crate::event::Transfer;
-use crate::spec::Digest;
+use kubexm_bundle::{Blobs, Bundle, Recipes};
+use kubexm_types::Digest;
+use kubexm_types::event::Transfer;
 
 /// Blobs that are read at once: each may want a decoder's window, and its layer made again.
 const AT_ONCE: usize = 2;

@@ -4,9 +4,9 @@ use futures_util::stream::{self, StreamExt};
 
 use super::http::Wanted;
 use super::{FetchError, Http, apt, dnf};
-use crate::bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages, PackageFormat};
-use crate::spec::Arch;
-use crate::spec::manifest::{PackageSource, Repositories};
+use kubexm_bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages, PackageFormat};
+use kubexm_config::manifest::{PackageSource, Repositories};
+use kubexm_types::Arch;
 
 /// Packages on their way at once.
 const PARALLEL: usize = 6;

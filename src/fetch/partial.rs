@@ -18,7 +18,7 @@ use super::cache::failed;
 use super::ranges::Ranges;
 use super::record::{Record, Version};
 use super::{Cache, FetchError};
-use crate::spec::{Digest, DigestWriter};
+use kubexm_types::{Digest, DigestWriter};
 
 /// So much may be lost of what was received when the process is killed.
 const UNRECORDED: u64 = 512 * 1024;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
-use crate::bundle::Recipes;
-use crate::bundle::storage::Opened;
-use crate::spec::Digest;
+use kubexm_bundle::Recipes;
+use kubexm_bundle::storage::Opened;
+use kubexm_types::Digest;
 
 /// Counts up when more encoders are known, so that everything is tried again.
 const ENCODERS: u32 = 2;

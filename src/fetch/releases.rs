@@ -1,8 +1,8 @@
 //! Which releases of a component there are: by the text or the feed that its project publishes.
 
 use super::{FetchError, Http};
-use crate::catalog::Releases;
-use crate::spec::Version;
+use kubexm_catalog::Releases;
+use kubexm_types::Version;
 
 /// A feed or text larger than this is none.
 const LARGEST: usize = 4 * 1024 * 1024;

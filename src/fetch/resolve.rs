@@ -14,16 +14,16 @@ use super::kubeadm::Kubeadm;
 use super::own::Gatherer;
 use super::signatures::Policies;
 use super::{FetchError, Http, checksum, packages};
-use crate::bundle::Blobs;
-use crate::bundle::archive;
-use crate::bundle::lock::{
+use kubexm_bundle::Blobs;
+use kubexm_bundle::archive;
+use kubexm_bundle::lock::{
     ChecksumSource, FileFormat, KubeadmFacts, Lock, LockedFile, LockedPackages,
 };
-use crate::bundle::own::LockedOwn;
-use crate::catalog::{Catalog, CatalogError, Download};
-use crate::spec::cluster::KubernetesKind;
-use crate::spec::manifest::Manifest;
-use crate::spec::{Arch, Digest, Version};
+use kubexm_bundle::own::LockedOwn;
+use kubexm_catalog::{Catalog, CatalogError, Download};
+use kubexm_config::cluster::KubernetesKind;
+use kubexm_config::manifest::Manifest;
+use kubexm_types::{Arch, Digest, Version};
 
 /// Files and blobs on their way at once.
 const PARALLEL: usize = 16;
@@ -233,7 +233,7 @@ impl<'a> Resolver<'a> {
         &self,
         file: &Download,
         digest: &Digest,
-    ) -> Result<Vec<crate::bundle::lock::Member>, FetchError> {
+    ) -> Result<Vec<kubexm_bundle::lock::Member>, FetchError> {
         let (cache, digest) = (self.http.cache().clone(), *digest);
         let names = file.members.clone();
         let wrong = |reason: String| FetchError::Content {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use super::FetchError;
-use crate::catalog::Catalog;
-use crate::sigstore::{Trust, TrustedRoot};
-use crate::spec::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
-use crate::spec::{ImageRef, VerifyingKey};
+use kubexm_catalog::Catalog;
+use kubexm_sigstore::{Trust, TrustedRoot};
+use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
+use kubexm_types::{ImageRef, VerifyingKey};
 
 /// A key file or a trusted root is never larger, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;

@@ -11,7 +11,7 @@ use fs4::fs_std::FileExt;
 use super::cache::failed;
 use super::record::Record;
 use super::{Cache, FetchError};
-use crate::spec::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader};
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ipnet::Ipv4Net;
 
 use super::{Command, Host, HostError};
-use crate::spec::Arch;
+use kubexm_types::Arch;
 
 /// Prints `key=value` lines; a key may come several times.
 const SCRIPT: &str = include_str!("facts.sh");
@@ -213,7 +213,7 @@ mod tests {
     async fn the_script_runs_on_a_real_system() {
         let name = "here".parse().unwrap();
         let facts = Facts::gather(
-            &crate::host::local::LocalHost::new(name),
+            &crate::local::LocalHost::new(name),
             &["/".to_owned(), "/nothing/here".to_owned()],
         )
         .await

@@ -7,7 +7,7 @@ use russh::client::{Handle, Handler};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// How long a host may take to connect.
-pub(super) const LIMIT: Duration = Duration::from_secs(10);
+pub const LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection: bytes to and fro.
 pub trait Line: AsyncRead + AsyncWrite + Send + Unpin {}

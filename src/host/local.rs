@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
 use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
-use crate::spec::HostName;
+use kubexm_types::HostName;
 
 /// Runs commands here, as the current user, or as root of a folder that stands for a machine.
 pub struct LocalHost {

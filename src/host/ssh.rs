@@ -13,8 +13,8 @@ use super::channel::{receive, send};
 use super::dial::{self, Checker, Dialed, End, unreachable};
 use super::known_hosts::HostKeys;
 use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
-use crate::spec::HostName;
-use crate::spec::cluster::Secret;
+use kubexm_types::HostName;
+use kubexm_types::Secret;
 
 /// For a login, and for a sudo: PAM may wait seconds after a wrong password.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Files onto a host: whole, checked, and under their final name only then.
 
 use super::{Command, Host, HostError, Input, Output};
-use crate::spec::{Digest, HostPath};
+use kubexm_types::{Digest, HostPath};
 
 /// Writes to a temporary name beside the target, compares the digest, then renames.
 const SCRIPT: &str = r#"

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::{Ca, Leaf, Pair, PkiError, SigningKey, signing_key};
-use crate::spec::HostName;
-use crate::spec::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_types::HostName;
 
 /// Who administers the cluster: bound to `cluster-admin` by RBAC, so that it can be taken away.
 pub const ADMIN_GROUP: &str = "kubexm:cluster-admins";
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn cluster() -> Cluster {
-        crate::spec::parse_cluster("example", crate::spec::schema::TEMPLATE).unwrap()
+        kubexm_config::parse_cluster("example", kubexm_config::schema::TEMPLATE).unwrap()
     }
 
     #[test]

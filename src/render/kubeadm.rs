@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use askama::Template;
 
 use super::filters;
-use crate::spec::Version;
-use crate::spec::cluster::{self, Taint};
+use kubexm_config::cluster;
+use kubexm_config::cluster::Taint;
+use kubexm_types::Version;
 
 /// The API version of a kubeadm, and whether extra arguments are a list in it.
 pub fn api_of(version: &Version) -> (&'static str, bool) {

@@ -77,7 +77,7 @@ pub fn stack<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<&'a Find> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sbom::content::Found;
+    use crate::content::Found;
 
     fn layer(entries: &[&str]) -> Layer {
         let mut layer = Layer::default();

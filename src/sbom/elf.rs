@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use super::go;
 use super::rust::Crate;
-use crate::spec::{Digest, DigestReader};
+use kubexm_types::{Digest, DigestReader};
 
 /// Sections begin at multiples of it, and reads are cut there.
 const BLOCK: usize = 1 << 16;

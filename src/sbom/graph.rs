@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// More than this is no bundle that anybody could install.
 const MOST_COMPONENTS: usize = 1_000_000;

@@ -1,8 +1,8 @@
 //! Package addresses (<https://github.com/package-url/purl-spec>), always in their canonical form.
 
 use super::os::{Manager, Package, Release};
-use crate::bundle::lock::{LockedFile, LockedImage, PlatformManifest};
-use crate::spec::Arch;
+use kubexm_bundle::lock::{LockedFile, LockedImage, PlatformManifest};
+use kubexm_types::Arch;
 
 /// `pkg:type/namespace/name@version?qualifiers`.
 pub struct Purl<'a> {

@@ -8,7 +8,7 @@ use super::Inventory;
 use super::document::{Stamp, uuid};
 use super::graph::{Component, Kind, Relation};
 use super::licence::{self, Licence};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// What the format wants where nothing is known.
 const UNKNOWN: &str = "NOASSERTION";

@@ -8,9 +8,9 @@ use super::content::{self, Find, Found, Layer, Room};
 use super::elf::{self, Made, OldGo, Span};
 use super::os::{self, Package};
 use super::{go, rust};
-use crate::bundle::lock::FileFormat;
-use crate::bundle::{Bundle, BundleError, Lock};
-use crate::spec::Digest;
+use kubexm_bundle::lock::FileFormat;
+use kubexm_bundle::{Bundle, BundleError, Lock};
+use kubexm_types::Digest;
 
 /// Memory for databases that are read side by side.
 const ROOM: u64 = 48 << 20;

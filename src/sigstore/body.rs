@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha384, Sha512};
 
 use super::{at, certificate};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// What an entry must say.
 pub(super) struct Noted<'a> {

@@ -7,8 +7,8 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 
 use super::trusted_root::TrustedRoot;
 use super::{at, shown};
-use crate::spec::VerifyingKey;
-use crate::spec::signature_policy::Identity;
+use kubexm_types::VerifyingKey;
+use kubexm_types::signature_policy::Identity;
 
 /// Certificates that Fulcio issues are shorter, in bytes.
 const LONGEST: usize = 64 * 1024;

@@ -3,8 +3,8 @@
 use super::document::{self, Claim};
 use super::trusted_root::TrustedRoot;
 use super::{Signer, Trust, certificate, entry};
-use crate::spec::Digest;
-use crate::spec::signature_policy::Identity;
+use kubexm_types::Digest;
+use kubexm_types::signature_policy::Identity;
 
 /// Who signed the claim.
 ///

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::shown;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// Media type of what a claim signs.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::body::{Kind, Noted};
 use super::shown;
 use super::trusted_root::TrustedRoot;
-use crate::spec::{Digest, VerifyingKey};
+use kubexm_types::{Digest, VerifyingKey};
 
 /// Kinds of entries that cosign has made for signatures of images in this form.
 const KINDS: &[Kind] = &[Kind::HashedRekord, Kind::Rekord];

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::document::{LARGEST_MANIFEST, LARGEST_PART, Part};
 use super::shown;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// `artifactType` of a referrer that carries a bundle, in the version that is written today.
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";

@@ -5,7 +5,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimestamp};
 
 use super::trusted_root::Log;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// The extension with the promises, as DER has its name: 1.3.6.1.4.1.11129.2.4.2.
 const PROMISES: [u8; 12] = [6, 10, 43, 6, 1, 4, 1, 0xd6, 0x79, 2, 4, 2];

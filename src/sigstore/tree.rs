@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::trusted_root::Log;
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// A tree of 2⁶⁴ entries is no higher.
 const HIGHEST: usize = 64;

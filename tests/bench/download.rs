@@ -12,11 +12,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use kubexm::event::Events;
-use kubexm::fetch::http::Wanted;
-use kubexm::fetch::oci::Puller;
-use kubexm::fetch::{Cache, Http};
-use kubexm::spec::{Arch, ImageRef, Mirrors};
+use kubexm_config::Mirrors;
+use kubexm_fetch::http::Wanted;
+use kubexm_fetch::oci::Puller;
+use kubexm_fetch::{Cache, Http};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, ImageRef};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -57,7 +58,7 @@ async fn main() -> Outcome {
             let registries = hosts.map(|host| (host.to_owned(), there(host))).into();
             let mirrors = Mirrors {
                 registries,
-                checksums: kubexm::spec::mirrors::Checksums::Mirror,
+                checksums: kubexm_config::mirrors::Checksums::Mirror,
                 ..Mirrors::default()
             };
             images(http(option("--cache")?, mirrors)?).await

@@ -6,10 +6,10 @@ use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Recipe};
-use kubexm::bundle::{Blobs, Bundle, BundleError, Inventory, Lock, Level, PackOptions, Storage, write};
-use kubexm::event::Events;
-use kubexm::sigstore::referrer;
-use kubexm::spec::Digest;
+use kubexm_bundle::{Blobs, Bundle, BundleError, Inventory, Lock, Level, PackOptions, Storage, write};
+use kubexm_types::event::Events;
+use kubexm_sigstore::referrer;
+use kubexm_types::Digest;
 
 struct InMemory(BTreeMap<Digest, Vec<u8>>);
 

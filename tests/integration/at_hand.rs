@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use kubexm::bundle::lock::Descriptor;
-use kubexm::bundle::{Bundle, Level, PackOptions};
-use kubexm::event::Events;
-use kubexm::fetch::http::Wanted;
-use kubexm::fetch::oci::Puller;
-use kubexm::fetch::{Cache, Http};
-use kubexm::spec::{Digest, ImageRef, Mirrors};
+use kubexm_bundle::lock::Descriptor;
+use kubexm_bundle::{Bundle, Level, PackOptions};
+use kubexm_config::Mirrors;
+use kubexm_fetch::http::Wanted;
+use kubexm_fetch::oci::Puller;
+use kubexm_fetch::{Cache, Http};
+use kubexm_types::event::Events;
+use kubexm_types::{Digest, ImageRef};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 

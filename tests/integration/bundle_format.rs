@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::example::{example, write_plain};
-use kubexm::bundle::lock::LockedFile;
-use kubexm::bundle::{Blobs, Bundle, BundleError, Level, PackOptions};
-use kubexm::event::Events;
-use kubexm::spec::Digest;
+use kubexm_bundle::lock::LockedFile;
+use kubexm_bundle::{Blobs, Bundle, BundleError, Level, PackOptions};
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 fn pack(folder: &Path, contents: &[Vec<u8>], threads: u32) -> PathBuf {
     let (lock, blobs) = example(contents);

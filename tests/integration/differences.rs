@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kubexm::bundle::storage::Base;
-use kubexm::bundle::{Bundle, BundleError, Inventory, Level, PackOptions, Storage, Whole, write};
-use kubexm::event::Events;
-use kubexm::spec::Digest;
+use kubexm_bundle::storage::Base;
+use kubexm_bundle::{Bundle, BundleError, Inventory, Level, PackOptions, Storage, Whole, write};
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 use crate::example::{InMemory, assert_holds, example, kubexm, text, write_plain};
 

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kubexm::bundle::lock::{ChecksumSource, FileFormat, LockedFile};
-use kubexm::bundle::{Blobs, BundleError, Lock, PackOptions, Storage, Written, write};
-use kubexm::event::Events;
-use kubexm::spec::{Arch, Digest, Version};
+use kubexm_bundle::lock::{ChecksumSource, FileFormat, LockedFile};
+use kubexm_bundle::{Blobs, BundleError, Lock, PackOptions, Storage, Written, write};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest, Version};
 
 /// A bundle's blobs.
 #[derive(Default)]

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm::event::{Event, Events, Listener, StepState};
-use kubexm::host::{Command, Host, HostError, Output};
-use kubexm::plan::{AT_ONCE, Skip};
-use kubexm::plan::{Check, Outcome, Plan, Step, StepContext, StepError, Stop, Task, execute};
-use kubexm::spec::HostName;
+use kubexm_engine::plan::{AT_ONCE, Skip};
+use kubexm_engine::plan::{
+    Check, Outcome, Plan, Step, StepContext, StepError, Stop, Task, execute,
+};
+use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_types::HostName;
+use kubexm_types::event::{Event, Events, Listener, StepState};
 use serde_json::json;
 
 /// A stand-in for a host: every command succeeds and is counted.
@@ -123,7 +125,7 @@ impl Stage {
         });
         let ids = after
             .iter()
-            .map(|id| kubexm::plan::TaskId(format!("m/{id}")));
+            .map(|id| kubexm_engine::plan::TaskId(format!("m/{id}")));
         let mut task = Task::new("m", name, &host).after(ids);
         for (at, act) in acts.iter().enumerate() {
             task = task.step(Note {

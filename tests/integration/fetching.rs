@@ -1,13 +1,14 @@
 //! What happens when servers misbehave: each ends in one clear error, and nothing wrong is kept.
 
-use kubexm::bundle::lock::Descriptor;
-use kubexm::event::Events;
-use kubexm::fetch::http::Wanted;
-use kubexm::fetch::oci::Puller;
-use kubexm::fetch::record::Version;
-use kubexm::fetch::{Cache, FetchError, Http};
-use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::{Arch, Digest, ImageRef, Mirrors};
+use kubexm_bundle::lock::Descriptor;
+use kubexm_config::Mirrors;
+use kubexm_config::mirrors::Checksums;
+use kubexm_fetch::http::Wanted;
+use kubexm_fetch::oci::Puller;
+use kubexm_fetch::record::Version;
+use kubexm_fetch::{Cache, FetchError, Http};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest, ImageRef};
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -63,7 +64,7 @@ impl Site {
     async fn resolve(
         &self,
         digest: Option<Digest>,
-    ) -> Result<kubexm::bundle::lock::LockedImage, FetchError> {
+    ) -> Result<kubexm_bundle::lock::LockedImage, FetchError> {
         let puller = Puller::new(self.http.clone()).unwrap();
         puller.resolve(&image(), &[Arch::Amd64], digest).await
     }

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use crate::example::{example, write_plain};
 use crate::snapshots::filters;
-use kubexm::bundle::lock::Member;
-use kubexm::bundle::{Blobs, Bundle, Level, Lock, PackOptions};
-use kubexm::spec::Digest;
+use kubexm_bundle::lock::Member;
+use kubexm_bundle::{Blobs, Bundle, Level, Lock, PackOptions};
+use kubexm_types::Digest;
 
 const BLOCK: usize = 512;
 const PLACES: &str = "kubexm.storage.json";

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
-use kubexm::host::{Command, Host, HostError, Input, Output};
-use kubexm::plan::{Check, Receipt, Step, StepError, UndoLog};
-use kubexm::spec::HostName;
-use kubexm::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
+use kubexm_engine::plan::{Check, Receipt, Step, StepError, UndoLog};
+use kubexm_engine::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
+use kubexm_host::{Command, Host, HostError, Input, Output};
+use kubexm_types::HostName;
 use serde_json::json;
 
 const SECRET: &str = "token: abcdef.0123456789abcdef\n";

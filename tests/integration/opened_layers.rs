@@ -6,14 +6,14 @@ use std::io::Write;
 use std::path::Path;
 
 use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe, ZlibLevel};
-use kubexm::bundle::lock::FileFormat;
-use kubexm::bundle::storage::{Entry, Group, Opened, Openings};
-use kubexm::bundle::{
+use kubexm_bundle::lock::FileFormat;
+use kubexm_bundle::storage::{Entry, Group, Opened, Openings};
+use kubexm_bundle::{
     Blobs, Bundle, BundleError, Level, Lock, PackOptions, Recipes, Storage, arrange, openings,
     write,
 };
-use kubexm::event::Events;
-use kubexm::spec::Digest;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 
 use crate::example::{InMemory, all, assert_holds, example, text};
 
@@ -290,7 +290,7 @@ fn whoever_stops_taking_ends_the_stream() {
 #[test]
 fn what_is_known_of_a_blob_is_kept_and_a_spoilt_note_says_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = kubexm::fetch::Cache::open(folder.path()).unwrap();
+    let cache = kubexm_fetch::Cache::open(folder.path()).unwrap();
     let (blob, opened) = gzip(b"content", &recipe(Encoder::Go(GoLevel::DEFAULT)));
     let (blob, other) = (Digest::of(&blob), Digest::of(b"other"));
     assert_eq!(cache.recall(&blob), None);

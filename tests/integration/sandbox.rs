@@ -5,12 +5,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm::event::Events;
-use kubexm::host::Host;
-use kubexm::host::local::LocalHost;
-use kubexm::plan::{Check, Receipt, Step, StepContext, StepError, UndoLog};
-use kubexm::spec::{Digest, HostPath};
-use kubexm::steps::Undo;
+use kubexm_engine::plan::{Check, Receipt, Step, StepContext, StepError, UndoLog};
+use kubexm_engine::steps::Undo;
+use kubexm_host::Host;
+use kubexm_host::local::LocalHost;
+use kubexm_types::event::Events;
+use kubexm_types::{Digest, HostPath};
 
 /// A host in a temporary folder.
 pub struct Sandbox {

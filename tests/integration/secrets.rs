@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::sandbox::{Sandbox, path};
-use kubexm::event::{Event, Events, Listener};
-use kubexm::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
-use kubexm::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
+use kubexm_engine::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
+use kubexm_engine::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
+use kubexm_types::event::{Event, Events, Listener};
 
 /// Everything that was told.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Listener for Both {
 #[tokio::test]
 async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
     const SECRET: &str = "pw-0123456789abcdef-SECRET";
-    let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm::steps::LateInput);
+    let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm_engine::steps::LateInput);
     // What every process was started with is open to every user of a host.
     let leaks =
         "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi\n";
@@ -75,7 +75,7 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
     add("6", Box::new(script("cat >/nowhere/got")));
     add("7", Box::new(produce("cat")));
     add("8", Box::new(produce("cat >/dev/null; exit 1")));
-    let shown = kubexm::plan::show::show(&plan).unwrap();
+    let shown = kubexm_engine::plan::show::show(&plan).unwrap();
     let files = format!(
         "{:?}",
         plan.tasks

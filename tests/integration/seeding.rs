@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::example::InMemory;
 use crate::sandbox::{Sandbox, path};
-use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm::bundle::{Blobs, BundleError, Lock};
-use kubexm::seed::{self, Content};
-use kubexm::spec::{Arch, Digest, ImageRef, Version};
+use kubexm_bundle::lock::{Descriptor, LockedImage, PlatformManifest};
+use kubexm_bundle::{Blobs, BundleError, Lock};
+use kubexm_engine::seed;
+use kubexm_engine::seed::Content;
+use kubexm_types::{Arch, Digest, ImageRef, Version};
 use serde_json::json;
 
 const DATA: &str = "/srv/registry";

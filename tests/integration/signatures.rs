@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm::bundle::{Access, Bundle, BundleError, Level, PackOptions, Signed, Signer};
-use kubexm::event::Events;
-use kubexm::spec::PublicKey;
+use kubexm_bundle::{Access, Bundle, BundleError, Level, PackOptions, Signed, Signer};
+use kubexm_types::PublicKey;
+use kubexm_types::event::Events;
 
 use crate::example::{example, kubexm, text, write_plain};
 use crate::snapshots::filters;
@@ -96,7 +96,7 @@ fn a_signature_stays_with_its_content() {
     // Another lock under the same signature.
     let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
     let mut texts = opened.texts().clone();
-    let other = kubexm::bundle::layout::head(&lock).unwrap();
+    let other = kubexm_bundle::layout::head(&lock).unwrap();
     texts.index = other.index;
     texts.manifest = other.manifest;
     texts.lock = other.lock;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::combinations::{everything, files::unit as judge};
 use crate::example::InMemory;
-use kubexm::deploy::{self, Inputs};
-use kubexm::plan::Plan;
-use kubexm::spec::{self, Cluster, HostName, Version};
+use kubexm_config::Cluster;
+use kubexm_deploy::Inputs;
+use kubexm_engine::plan::Plan;
+use kubexm_types::{HostName, Version};
 
 const MINORS: [u64; 9] = [28, 29, 30, 31, 32, 33, 34, 35, 36];
 
@@ -43,23 +44,26 @@ spec:
       certFile: {folder}/client.crt, keyFile: {folder}/client.key}}
 "
     );
-    spec::parse_cluster("example", &text).unwrap()
+    kubexm_config::parse_cluster("example", &text).unwrap()
 }
 
 fn plan(cluster: &Cluster) -> Plan {
     let lock = everything::lock(std::slice::from_ref(&cluster.kubernetes.version));
     let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
-    deploy::plan(&inputs).unwrap().plan
+    kubexm_deploy::plan(&inputs).unwrap().plan
 }
 
 /// Text of each file by its path, for each host.
 fn files(plan: &Plan) -> BTreeMap<String, BTreeMap<String, String>> {
-    let text = |host: (HostName, Vec<kubexm::plan::RenderedFile>)| {
+    let text = |host: (HostName, Vec<kubexm_engine::plan::RenderedFile>)| {
         let files = host.1.into_iter();
         let files = files.map(|file| (file.path.to_string(), file.content));
         (host.0.to_string(), files.collect())
     };
-    deploy::rendered(plan).into_iter().map(text).collect()
+    kubexm_deploy::rendered(plan)
+        .into_iter()
+        .map(text)
+        .collect()
 }
 
 /// The flags of a unit's command.

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm::bundle::medium::{list_path, volume_path};
-use kubexm::bundle::{Access, Bundle, Level, PackOptions};
-use kubexm::event::Events;
+use kubexm_bundle::medium::{list_path, volume_path};
+use kubexm_bundle::{Access, Bundle, Level, PackOptions};
+use kubexm_types::event::Events;
 
 use crate::example::{InMemory, assert_holds, example, kubexm, text, write_plain};
 
@@ -71,7 +71,7 @@ proptest::proptest! {
         let again = folder.path().join("again").join("p.tar.zst");
         let resplit = |from: &Path, to: &Path, volume| {
             let from = Bundle::open(from).unwrap();
-            kubexm::bundle::rewrite::resplit(&from, to, volume, &Events::silent(), &|| false)
+            kubexm_bundle::rewrite::resplit(&from, to, volume, &Events::silent(), &|| false)
         };
         resplit(&parts, &again, Some(other.max(volume / 2))).unwrap();
         assert_holds(&Bundle::open(&again).unwrap(), &blobs);

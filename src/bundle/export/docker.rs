@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::layout::CONTAINERD_NAME;
 use super::{Content, Run, platform, write};
-use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
-use crate::bundle::lock::{LockedImage, PlatformManifest};
-use crate::bundle::{Bundle, BundleError};
-use crate::spec::{Arch, Digest};
+use crate::layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
+use crate::lock::{LockedImage, PlatformManifest};
+use crate::{Bundle, BundleError};
+use kubexm_types::{Arch, Digest};
 
 /// Writes images for one architecture as a tar for `docker load`.
 ///

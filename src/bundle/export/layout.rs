@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Content, Run, write};
-use crate::bundle::layout::{INDEX_TYPE, LAYOUT, REF_NAME};
-use crate::bundle::lock::{Descriptor, LockedImage};
-use crate::bundle::{Bundle, BundleError};
-use crate::spec::Digest;
+use crate::layout::{INDEX_TYPE, LAYOUT, REF_NAME};
+use crate::lock::{Descriptor, LockedImage};
+use crate::{Bundle, BundleError};
+use kubexm_types::Digest;
 
 /// The name by which containerd and what is built on it import an image.
 pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";

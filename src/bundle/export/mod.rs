@@ -13,8 +13,8 @@ pub use layout::oci_layout;
 
 use super::lock::{Lock, LockedImage, PlatformManifest};
 use super::{Bundle, BundleError};
-use crate::event::Events;
-use crate::spec::{Arch, Digest, ImageRef};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest, ImageRef};
 
 /// What goes into an export.
 struct Content {

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::{Content, Run};
-use crate::bundle::layout::blob_path;
-use crate::bundle::workers::ended;
-use crate::bundle::write::{TAR_BLOCK, TRAILER, entry_header};
-use crate::bundle::{Blobs, Bundle, BundleError, Take};
-use crate::spec::Digest;
+use crate::layout::blob_path;
+use crate::workers::ended;
+use crate::write::{TAR_BLOCK, TRAILER, entry_header};
+use crate::{Blobs, Bundle, BundleError, Take};
+use kubexm_types::Digest;
 
 /// Files that may wait for the disk.
 const UNFLUSHED: usize = 16;

@@ -2,12 +2,12 @@
 //! there is no kubeadm.
 
 use super::corefile;
-use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, kubernetes, manifest};
-use crate::plan::Task;
-use crate::render::{self, dns};
-use crate::spec::cluster::{HostSpec, KubernetesKind};
-use crate::spec::{HostPath, ImageRef};
-use crate::steps::{RunScript, WriteFile};
+use crate::{DeployError, ETC, Inputs, KUBECTL, kubernetes, manifest};
+use kubexm_config::cluster::{HostSpec, KubernetesKind};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunScript, WriteFile};
+use kubexm_render::dns;
+use kubexm_types::{HostPath, ImageRef};
 
 /// As many as kubeadm has.
 const REPLICAS: u32 = 2;
@@ -42,7 +42,7 @@ fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, Dep
         let what = format!("a CoreDNS image in the list of kubeadm {version}");
         DeployError::Incomplete(vec![what])
     })?;
-    let text = render::text(
+    let text = kubexm_render::text(
         "CoreDNS",
         &dns::CoreDns {
             corefile: corefile::of_coredns(inputs)?,
@@ -69,7 +69,7 @@ fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
         step.check = format!("KUBECTL='{KUBECTL}'\n{IS_NOT_OURS}{}", step.check);
     }
     let mut task = task
-        .step(WriteFile::new(path, render::text("Corefile", &map)?))
+        .step(WriteFile::new(path, kubexm_render::text("Corefile", &map)?))
         .step(step);
     if let Some(replicas) = inputs.cluster.dns.replicas {
         task = task.step(scale(replicas));

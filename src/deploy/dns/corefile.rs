@@ -1,10 +1,10 @@
 //! What CoreDNS and the caches are configured with.
 
 use super::node_local;
-use crate::deploy::Inputs;
-use crate::render::{self, RenderError, dns};
-use crate::spec::NameServer;
-use crate::spec::cluster::{NodeLocal, Zone};
+use crate::Inputs;
+use kubexm_config::cluster::{NodeLocal, Zone};
+use kubexm_render::{RenderError, dns};
+use kubexm_types::NameServer;
 
 /// Where CoreDNS' pods find the servers of their node.
 const NODES_SERVERS: &str = "/etc/resolv.conf";
@@ -22,7 +22,7 @@ pub(super) fn of_coredns(inputs: &Inputs<'_>) -> Result<String, RenderError> {
         forward: forward(inputs),
         zones: zones(inputs),
     };
-    render::text("Corefile", &template)
+    kubexm_render::text("Corefile", &template)
 }
 
 /// Who is asked for names outside. CoreDNS ends with "no nameservers found" where its node's
@@ -71,5 +71,5 @@ pub(super) fn of_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String,
         forward,
         zones: zones(inputs),
     };
-    render::text("Corefile", &template)
+    kubexm_render::text("Corefile", &template)
 }

@@ -7,10 +7,10 @@ mod node_local;
 mod tests;
 
 use super::{DeployError, Inputs, id};
-use crate::plan::{Task, TaskId};
-use crate::spec::cluster::HostSpec;
-use crate::spec::{HostName, ImageRef};
-use crate::steps::WaitFor;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::WaitFor;
+use kubexm_types::{HostName, ImageRef};
 
 /// Images that names are resolved with, CoreDNS' own aside: that is one of Kubernetes' own.
 pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {

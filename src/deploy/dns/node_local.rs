@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::corefile;
-use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, manifest, traces};
-use crate::plan::Task;
-use crate::render::{self, dns};
-use crate::spec::cluster::{CacheInterface, NodeLocal};
-use crate::spec::{HostPath, ImageRef};
-use crate::steps::{ManageUnit, WaitFor, WriteFile};
+use crate::{DeployError, ETC, Inputs, KUBECTL, manifest, traces};
+use kubexm_config::cluster::{CacheInterface, NodeLocal};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
+use kubexm_render::dns;
+use kubexm_types::{HostPath, ImageRef};
 
 const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
 
@@ -45,7 +45,7 @@ pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError
         address: format!("{}/{bits}", cache.address),
     };
     let path = HostPath::parse(&format!("/etc/systemd/system/{ADDRESS_UNIT}"))?;
-    let text = render::text("DNS cache address unit", &unit)?;
+    let text = kubexm_render::text("DNS cache address unit", &unit)?;
     Ok(task
         .step(WriteFile::new(path.clone(), text))
         .step(ManageUnit {
@@ -62,7 +62,7 @@ pub(super) fn deploy(
     task: Task,
 ) -> Result<Task, DeployError> {
     let image = image(inputs).ok_or_else(|| DeployError::Incomplete(super::lacking(inputs)))?;
-    let text = render::text(
+    let text = kubexm_render::text(
         "NodeLocal DNSCache",
         &dns::NodeLocal {
             corefile: corefile::of_cache(inputs, cache)?,

@@ -1,8 +1,8 @@
 //! What CoreDNS and the caches are told, by what the spec says.
 
 use super::*;
-use crate::deploy::example::{cluster, file_of, with_inputs};
-use crate::spec::parse_cluster;
+use crate::example::{cluster, file_of, with_inputs};
+use kubexm_config::parse_cluster;
 
 const FLANNEL: [&str; 2] = [
     "ghcr.io/flannel-io/flannel:v0.28.4",
@@ -68,7 +68,7 @@ fn wrong_name_servers_zones_and_addresses_are_told() {
         ("nodeLocal: {address: 192.0.2.11}", "host node1's own"),
         ("nodeLocal: {address: 'fd00::10'}", "another family"),
     ] {
-        let text = crate::deploy::example::text("", &format!("dns: {{{dns}}}"));
+        let text = crate::example::text("", &format!("dns: {{{dns}}}"));
         let problems = parse_cluster("example", &text).unwrap_err().to_string();
         assert!(problems.contains(wanted), "{dns}: {problems}");
     }
@@ -77,7 +77,7 @@ fn wrong_name_servers_zones_and_addresses_are_told() {
 #[test]
 fn without_kubeadm_all_of_coredns_is_deployed() {
     let mut cluster = cluster("", "dns: {replicas: 3}");
-    cluster.kubernetes.kind = crate::spec::cluster::KubernetesKind::Binaries;
+    cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Binaries;
     let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {
         let tasks = tasks(inputs).unwrap();
         tasks[0]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::pki::{Leaf, Pair, Usage};
-use crate::spec::HostName;
-use crate::spec::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_pki::{Leaf, Pair, Usage};
+use kubexm_types::HostName;
 
 /// Certificates of an etcd that kubexm runs, all of a CA that signs nothing else.
 #[derive(Clone)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::CLIENT_FILES;
-use crate::deploy::DeployError;
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, Etcd};
-use crate::steps::WriteFile;
+use crate::DeployError;
+use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_engine::steps::WriteFile;
+use kubexm_types::HostPath;
 
 /// The client's files, from this machine to a control plane.
 pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployError> {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{release, settings};
-use crate::bundle::lock::LockedFile;
-use crate::deploy::{BIN, DeployError, Inputs, id, members};
-use crate::plan::Task;
-use crate::render::{self, etcd};
-use crate::spec::cluster::{Cluster, Etcd, HostSpec};
-use crate::spec::{HostPath, InvalidValue};
-use crate::steps::{InstallFiles, OwnFolders, Payload, RunScript, WriteFile};
+use crate::{BIN, DeployError, Inputs, id, members};
+use kubexm_bundle::lock::LockedFile;
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, OwnFolders, Payload, RunScript, WriteFile};
+use kubexm_render::etcd;
+use kubexm_types::{HostPath, InvalidValue};
 
 /// etcd's unit.
 pub(super) const UNIT: &str = "etcd.service";
@@ -178,13 +178,13 @@ fn files(
     for (path, text) in [
         (
             file("etcd.env"),
-            render::text("etcd settings", &environment)?,
+            kubexm_render::text("etcd settings", &environment)?,
         ),
         (
             file("etcdctl.env"),
-            render::text("etcdctl settings", &client)?,
+            kubexm_render::text("etcdctl settings", &client)?,
         ),
-        (unit, render::text("etcd unit", &service)?),
+        (unit, kubexm_render::text("etcd unit", &service)?),
     ] {
         files.push(WriteFile::new(HostPath::parse(&path)?, text));
     }
@@ -192,7 +192,7 @@ fn files(
         mode: 0o755,
         ..WriteFile::new(
             HostPath::parse(&format!("{BIN}/etcdctl"))?,
-            render::text("etcdctl", &script)?,
+            kubexm_render::text("etcdctl", &script)?,
         )
     });
     Ok(files)

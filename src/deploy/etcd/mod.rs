@@ -10,11 +10,11 @@ mod start;
 use std::collections::BTreeSet;
 
 use super::{DeployError, Inputs, id};
-use crate::plan::{Task, TaskId};
-use crate::spec::cluster::{Cluster, Etcd};
-use crate::spec::{Arch, HostName, HostPath};
-use crate::steps::WriteFile;
 pub use certificates::{EtcdCertificates, MemberCertificates};
+use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::WriteFile;
+use kubexm_types::{Arch, HostName, HostPath};
 
 /// etcd's ports for clients and for other members, and the one for metrics on loopback.
 const CLIENT_PORT: u16 = 2379;

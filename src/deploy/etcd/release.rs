@@ -1,9 +1,9 @@
 //! Which of a bundle's etcds a cluster gets.
 
-use crate::bundle::Lock;
-use crate::bundle::lock::{KubeadmFacts, LockedFile};
-use crate::deploy::Inputs;
-use crate::spec::{Arch, Version};
+use crate::Inputs;
+use kubexm_bundle::Lock;
+use kubexm_bundle::lock::{KubeadmFacts, LockedFile};
+use kubexm_types::{Arch, Version};
 
 /// Of those that the cluster's kubeadm takes: the newest of the minor that its own list of images
 /// names, with which that Kubernetes was tested; else the newest.

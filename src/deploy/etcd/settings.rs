@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use super::member::{Place, file};
 use super::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
-use crate::spec::Version;
-use crate::spec::cluster::{Cluster, HostSpec};
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_types::Version;
 
 /// What etcd's own documents call the largest that is sensible
 /// (<https://etcd.io/docs/latest/dev-guide/limit/#storage-size-limit>); 2 GiB, where nothing is
@@ -114,10 +114,10 @@ mod tests {
     use super::*;
 
     fn of_version(version: Version, etcd: &str) -> BTreeMap<String, String> {
-        let template = crate::spec::schema::TEMPLATE;
+        let template = kubexm_config::schema::TEMPLATE;
         let text = template.replace("etcd:\n    type: kubeadm", &format!("etcd: {{{etcd}}}"));
         assert_ne!(text, template);
-        let cluster = crate::spec::parse_cluster("example", &text).unwrap();
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
         let place = Place::of(&cluster).unwrap();
         environment(of_member(&cluster, &cluster.hosts[0], &place, &version))
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::member::{CTL, INITIAL, Place, UNIT, file, read_at_start};
 use super::{CLIENT_PORT, PEER_PORT, settings};
-use crate::deploy::DeployError;
-use crate::plan::Task;
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::steps::{ManageUnit, RunScript, WaitFor};
+use crate::DeployError;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 
 /// Arguments of all scripts: name, peer address, data folder, the other members' client addresses
 /// with commas between them, all members as etcd wants them for the first start.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::deploy::runtime;
-use crate::render::kubeadm::{self as template, OwnKubeProxy, OwnKubelet};
-use crate::render::{self, RenderError, merge};
-use crate::spec::cluster::{Cluster, Component};
+use crate::runtime;
+use kubexm_config::cluster::{Cluster, Component};
+use kubexm_render::kubeadm as template;
+use kubexm_render::kubeadm::{OwnKubeProxy, OwnKubelet};
+use kubexm_render::{RenderError, merge};
 
 /// A program's flags, feature gates among them.
 pub(super) fn flags(component: &Component) -> BTreeMap<String, String> {
@@ -25,7 +26,7 @@ pub(super) fn kubelet_config(
 ) -> Result<String, RenderError> {
     let what = "kubelet configuration";
     let kubelet = &cluster.kubernetes.kubelet;
-    let text = render::text(
+    let text = kubexm_render::text(
         what,
         &template::Kubelet {
             dns_address: cluster.kubelet_dns_address().to_string(),
@@ -44,7 +45,7 @@ pub(super) fn kube_proxy_config(
 ) -> Result<String, RenderError> {
     let what = "kube-proxy configuration";
     let kube_proxy = &cluster.kubernetes.kube_proxy;
-    let text = render::text(
+    let text = kubexm_render::text(
         what,
         &template::KubeProxy {
             mode: cluster.kubernetes.proxy_mode.name().to_owned(),

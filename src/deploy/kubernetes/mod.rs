@@ -6,9 +6,9 @@ pub(super) mod kubeadm;
 mod undo;
 
 use super::{DeployError, Inputs, id};
-use crate::plan::{Task, TaskId};
-use crate::spec::ImageRef;
-use crate::spec::cluster::{Etcd, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Etcd, HostSpec, KubernetesKind};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_types::ImageRef;
 
 /// The API server's port on control planes: kubeadm's default.
 pub(super) const BIND_PORT: u16 = 6443;

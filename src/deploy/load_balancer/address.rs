@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::plan::Slot;
-use crate::spec::cluster::HostSpec;
-use crate::steps::{Produce, RunScript};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Slot;
+use kubexm_engine::steps::{Produce, RunScript};
 
 /// Takes an address away from whatever interface has it, where the program that held it died.
 const REMOVE: &str = r#"

@@ -4,10 +4,10 @@ use askama::Template;
 
 use super::proxy::{Proxy, Setting};
 use super::{Image, proxy};
-use crate::bundle::lock::PackageFormat;
-use crate::render::load_balancer::Server;
-use crate::render::{self, RenderError};
-use crate::spec::cluster::Cluster;
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::Cluster;
+use kubexm_render::RenderError;
+use kubexm_render::load_balancer::Server;
 
 pub(super) struct Haproxy;
 
@@ -42,7 +42,7 @@ impl Proxy for Haproxy {
             servers: proxy::servers(cluster),
             health: setting.health(),
         };
-        render::text("haproxy configuration", &config)
+        kubexm_render::text("haproxy configuration", &config)
     }
 
     fn reload_signal(&self) -> &'static str {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::proxy::{self, Proxy};
 use super::{Balancer, address};
-use crate::bundle::lock::PackageFormat;
-use crate::deploy::{DeployError, ETC, Inputs, id};
-use crate::plan::{StepError, Task, TaskId};
-use crate::render::{self, load_balancer as template};
-use crate::spec::cluster::{Cluster, HostSpec, LoadBalancer};
-use crate::spec::{HostName, HostPath};
-use crate::steps::{Content, ManageUnit, WriteFile};
+use crate::{DeployError, ETC, Inputs, id};
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer};
+use kubexm_engine::plan::{StepError, Task, TaskId};
+use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
+use kubexm_render::load_balancer as template;
+use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-keepalived.service";
 const BINARY: &str = "/usr/sbin/keepalived";
@@ -86,7 +86,7 @@ impl Keepalived {
         };
         let mut check_file = WriteFile::new(
             check.clone(),
-            render::text("keepalived's check", &check_text)?,
+            kubexm_render::text("keepalived's check", &check_text)?,
         );
         check_file.mode = 0o755;
         let service = template::KeepalivedService {
@@ -111,7 +111,7 @@ impl Keepalived {
                     address: format!("{address}/{}", address::bits(address)),
                     check: check.clone(),
                 };
-                render::text("keepalived configuration", &config)
+                kubexm_render::text("keepalived configuration", &config)
             }
         };
         let mut config_file = WriteFile::new(config.clone(), String::new());
@@ -129,7 +129,7 @@ impl Keepalived {
             .step(config_file)
             .step(WriteFile::new(
                 unit.clone(),
-                render::text("keepalived unit", &service)?,
+                kubexm_render::text("keepalived unit", &service)?,
             ))
             .step(ManageUnit {
                 name: UNIT.to_owned(),

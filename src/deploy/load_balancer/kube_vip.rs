@@ -14,12 +14,12 @@ use askama::Template;
 
 use super::static_pod::{MANIFESTS, SHOW, SOURCES};
 use super::{Balancer, Image, address, proxy, required};
-use crate::deploy::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
-use crate::plan::{StepError, Task, TaskId};
-use crate::render::{self, filters};
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::spec::{HostName, HostPath, Version};
-use crate::steps::{Content, Produce, WaitFor, WriteFile};
+use crate::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{StepError, Task, TaskId};
+use kubexm_engine::steps::{Content, Produce, WaitFor, WriteFile};
+use kubexm_render::filters;
+use kubexm_types::{HostName, HostPath, Version};
 
 const IMAGE: Image = Image {
     component: "kube-vip",
@@ -127,7 +127,7 @@ fn pod(
             kubeconfig: kubeconfig.to_owned(),
             hosts: hosts.clone(),
         };
-        render::text("kube-vip pod", &pod)
+        kubexm_render::text("kube-vip pod", &pod)
     };
     let path = HostPath::parse(&format!("{folder}/kube-vip.yaml"))?;
     let mut file = WriteFile::new(path, String::new());

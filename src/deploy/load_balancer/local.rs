@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Balancer;
 use super::proxy::{self, Proxy};
-use crate::bundle::lock::PackageFormat;
-use crate::deploy::{DeployError, Inputs, id};
-use crate::plan::{Task, TaskId};
-use crate::spec::HostName;
-use crate::spec::cluster::{Cluster, HostSpec};
+use crate::{DeployError, Inputs, id};
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_types::HostName;
 
 /// A proxy that only its own node uses.
 pub(super) struct Local {

@@ -17,12 +17,12 @@ mod tests;
 use proxy::Proxy;
 
 use super::{DeployError, Inputs};
-use crate::bundle::lock::PackageFormat;
-use crate::plan::{Task, TaskId};
-use crate::spec::cluster::{
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::{
     AddressHolder, Cluster, ControlPlanePod, HostSpec, LoadBalancer, LocalProxy, ProxyRun,
 };
-use crate::spec::{HostName, ImageRef};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_types::{HostName, ImageRef};
 
 pub(super) use packages::{is_balancers, lacking, without_services};
 

@@ -2,11 +2,11 @@
 //! come with them ever starts.
 
 use super::{Balancer, all, lacking_image, of};
-use crate::bundle::lock::{LockedPackages, PackageFormat};
-use crate::deploy::{Inputs, os};
-use crate::spec::HostName;
-use crate::spec::cluster::HostSpec;
-use crate::steps::RunScript;
+use crate::{Inputs, os};
+use kubexm_bundle::lock::{LockedPackages, PackageFormat};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::steps::RunScript;
+use kubexm_types::HostName;
 
 /// Ends with 0 where no package that is still to come could start one of these units.
 const IS_QUIET: &str = r#"
@@ -40,7 +40,7 @@ rmdir /var/www/html /var/www 2>/dev/null || :
 "#;
 
 /// Whether a package belongs to load balancers.
-pub(in crate::deploy) fn is_balancers(package: &str) -> bool {
+pub(crate) fn is_balancers(package: &str) -> bool {
     let formats = [PackageFormat::Deb, PackageFormat::Rpm];
     all().iter().any(|balancer| {
         let mut asked = formats.iter().flat_map(|format| balancer.packages(*format));
@@ -49,10 +49,7 @@ pub(in crate::deploy) fn is_balancers(package: &str) -> bool {
 }
 
 /// Keeps the services that come with a host's packages from starting, now and at the next boot.
-pub(in crate::deploy) fn without_services(
-    inputs: &Inputs<'_>,
-    host: &HostSpec,
-) -> Option<RunScript> {
+pub(crate) fn without_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<RunScript> {
     let balancer = of(inputs.cluster)?;
     if !balancer.runs_on(inputs.cluster, &host.name) {
         return None;
@@ -68,7 +65,7 @@ pub(in crate::deploy) fn without_services(
 }
 
 /// What the load balancer needs and the bundle has not.
-pub(in crate::deploy) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
+pub(crate) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
     let Some(balancer) = of(inputs.cluster) else {
         return Vec::new();
     };

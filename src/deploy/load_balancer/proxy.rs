@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Image;
-use crate::bundle::lock::PackageFormat;
-use crate::deploy::{DeployError, ETC, Inputs, id, kubernetes};
-use crate::plan::{Slot, StepError, Task, TaskId};
-use crate::render::load_balancer::{self as template, Server};
-use crate::render::{self, RenderError};
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::spec::{HostName, HostPath};
-use crate::steps::{Content, ManageUnit, Produce, RunScript, Undo, WaitFor, WriteFile};
+use crate::{DeployError, ETC, Inputs, id, kubernetes};
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{Slot, StepError, Task, TaskId};
+use kubexm_engine::steps::{Content, ManageUnit, Produce, RunScript, Undo, WaitFor, WriteFile};
+use kubexm_render::RenderError;
+use kubexm_render::load_balancer as template;
+use kubexm_render::load_balancer::Server;
+use kubexm_types::{HostName, HostPath};
 
 /// Port on loopback at which a proxy tells keepalived how it is.
 pub(super) const HEALTH_PORT: u16 = 7444;
@@ -149,7 +150,7 @@ pub(super) fn serve(
         ))
         .step(WriteFile::new(
             unit.clone(),
-            render::text("proxy unit", &service)?,
+            kubexm_render::text("proxy unit", &service)?,
         ));
     if proxy.asks_servers() {
         task = task.step(first_ca(inputs, proxy)?);

@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::local::listen;
 use super::proxy::{self, Proxy};
 use super::{Balancer, Image, required};
-use crate::deploy::{DeployError, Inputs, id, kubernetes};
-use crate::plan::{Task, TaskId};
-use crate::render::{self, load_balancer as template};
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::spec::{Digest, HostName, HostPath};
-use crate::steps::{RunScript, WaitFor, WriteFile};
+use crate::{DeployError, Inputs, id, kubernetes};
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
+use kubexm_render::load_balancer as template;
+use kubexm_types::{Digest, HostName, HostPath};
 
 /// Where kubexm keeps static pods until the kubelet may see them.
 pub(super) const SOURCES: &str = "/etc/kubexm/static-pods";
@@ -177,6 +177,6 @@ impl StaticPod {
             listen: listen.ip().to_string(),
             port: listen.port(),
         };
-        Ok(render::text("proxy pod", &pod)?)
+        Ok(kubexm_render::text("proxy pod", &pod)?)
     }
 }

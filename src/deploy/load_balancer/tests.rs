@@ -8,10 +8,9 @@ use super::haproxy::Haproxy;
 use super::nginx::Nginx;
 use super::proxy::{Proxy, Setting};
 use super::{address, keepalived, local, of, packages};
-use crate::bundle::lock::PackageFormat;
-use crate::render::load_balancer as template;
-use crate::spec::cluster::{AddressHolder, Cluster, LoadBalancer};
-use crate::{pki, render, spec};
+use kubexm_bundle::lock::PackageFormat;
+use kubexm_config::cluster::{AddressHolder, Cluster, LoadBalancer};
+use kubexm_render::load_balancer as template;
 
 const CLUSTER: &str = "\
 apiVersion: kubexm.io/v1alpha1
@@ -35,7 +34,7 @@ fn cluster(kind: &str) -> Cluster {
         "haproxy" | "nginx" => text = text.replace("    loadbalancer: [node3]\n", ""),
         _ => text += "  controlPlaneEndpoint: 192.0.2.10:8443\n",
     }
-    spec::parse_cluster("cluster.yaml", &text).unwrap()
+    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
 }
 
 /// A program, with the libraries that came with it.
@@ -68,7 +67,7 @@ fn complaints(mut command: Command) -> String {
 }
 
 fn setting(folder: &Path, bind: String, health: bool) -> Setting {
-    let ca = pki::Ca::load_or_create(folder, "a CA").unwrap();
+    let ca = kubexm_pki::Ca::load_or_create(folder, "a CA").unwrap();
     std::fs::write(folder.join("ca.crt"), ca.certificate()).unwrap();
     Setting {
         bind,
@@ -145,7 +144,7 @@ fn keepalived_takes_its_configuration() {
         // It must be there, and nobody but root may be able to change it.
         check: "/usr/bin/true".to_owned(),
     };
-    let text = render::text("keepalived", &config).unwrap();
+    let text = kubexm_render::text("keepalived", &config).unwrap();
     for (text, wanted) in [
         (text.clone(), ""),
         (text.replace("advert_int", "advert_often"), "advert_often"),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use self::subnets::Subnets;
 use super::Plugin;
-use crate::deploy::{DeployError, Inputs, id, kubernetes, traces};
-use crate::plan::{Slot, StepError, Task};
-use crate::render::network::{Bridge as Conflist, PodRoutes, PodRoutesService, Route};
-use crate::render::{self, RenderError};
-use crate::spec::cluster::HostSpec;
-use crate::spec::{HostName, HostPath, ImageRef};
-use crate::steps::{Content, ManageUnit, WriteFile};
+use crate::{DeployError, Inputs, id, kubernetes, traces};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::{Slot, StepError, Task};
+use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
+use kubexm_render::RenderError;
+use kubexm_render::network::{Bridge as Conflist, PodRoutes, PodRoutesService, Route};
+use kubexm_types::{HostName, HostPath, ImageRef};
 
 /// The bridge plugin.
 pub(super) struct Bridge;
@@ -67,7 +67,7 @@ fn on_node(
 ) -> Result<Task, DeployError> {
     let unit_path = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
     let script_path = HostPath::parse(SCRIPT)?;
-    let unit = render::text("pod routes unit", &PodRoutesService { script: SCRIPT })?;
+    let unit = kubexm_render::text("pod routes unit", &PodRoutesService { script: SCRIPT })?;
     let pod_cidr = inputs.cluster.network.pod_cidr.clone();
     let all: Vec<HostName> = inputs
         .cluster
@@ -121,7 +121,7 @@ fn from_subnets(
 
 fn conflist(subnets: &Subnets, host: &HostName) -> Result<String, RenderError> {
     let subnet = subnets.of(host);
-    render::text("bridge", &Conflist { subnet })
+    kubexm_render::text("bridge", &Conflist { subnet })
 }
 
 fn pod_routes(subnets: &Subnets, host: &HostName, pod_cidr: &str) -> Result<String, RenderError> {
@@ -140,5 +140,5 @@ fn pod_routes(subnets: &Subnets, host: &HostName, pod_cidr: &str) -> Result<Stri
         pod_cidr: pod_cidr.to_owned(),
         routes: of_others.collect(),
     };
-    render::text("pod routes", &script)
+    kubexm_render::text("pod routes", &script)
 }

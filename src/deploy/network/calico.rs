@@ -1,13 +1,13 @@
 //! Calico: the project's own manifest, which the bundle carries, fitted to the cluster.
 
 use super::Plugin;
-use crate::deploy::{DeployError, Inputs, traces};
-use crate::plan::Task;
-use crate::render::RenderError;
-use crate::render::objects::{Objects, set_variable};
-use crate::spec::ImageRef;
-use crate::spec::cluster::{Calico, Encapsulation, HostSpec, ProxyMode};
-use crate::steps::OwnFolders;
+use crate::{DeployError, Inputs, traces};
+use kubexm_config::cluster::{Calico, Encapsulation, HostSpec, ProxyMode};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::OwnFolders;
+use kubexm_render::RenderError;
+use kubexm_render::objects::{Objects, set_variable};
+use kubexm_types::ImageRef;
 
 /// The manifest's name in the catalog.
 const COMPONENT: &str = "calico";
@@ -88,70 +88,66 @@ impl Plugin for Calico {
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let file = inputs.file(COMPONENT, &first.name)?;
         let upstream = super::of_bundle(inputs, "calico", &file.digest)?;
-        let text = self.fitted(&upstream, inputs)?;
+        let text = fitted(self, &upstream, inputs)?;
         Ok(vec![super::manifest("calico", first, text)?])
     }
 }
 
-impl Calico {
-    /// The manifest with the cluster's pod network
-    /// (<https://docs.tigera.io/calico/latest/reference/configure-calico-node>).
-    fn fitted(&self, manifest: &str, inputs: &Inputs<'_>) -> Result<String, RenderError> {
-        let mut objects = Objects::parse("calico", manifest)?;
-        objects.drop_descriptions();
-        let data = &mut objects.object("ConfigMap", "calico-config")?["data"];
-        data["calico_backend"] = self.backend().into();
-        if let Some(mtu) = self.mtu {
-            data["veth_mtu"] = mtu.to_string().into();
-        }
-        let node = objects.container("DaemonSet", "calico-node", "calico-node")?;
-        let [ipip, vxlan] = match self.encapsulation {
-            Encapsulation::Vxlan => ["Never", "Always"],
-            Encapsulation::Ipip => ["Always", "Never"],
-            Encapsulation::None => ["Never", "Never"],
-        };
-        let mut variables = vec![
-            (
-                "CALICO_IPV4POOL_CIDR",
-                inputs.cluster.network.pod_cidr.as_str(),
-            ),
-            ("CALICO_IPV4POOL_IPIP", ipip),
-            ("CALICO_IPV4POOL_VXLAN", vxlan),
-            // Hosts have other networks, too: the cluster's is the one that nodes were told.
-            ("IP_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
-        ];
-        if inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables {
-            variables.push(("FELIX_NFTABLESMODE", "Enabled"));
-        }
-        for (name, value) in variables {
-            set_variable(node, name, value);
-        }
-        if self.backend() != "bird" {
-            for probe in ["livenessProbe", "readinessProbe"] {
-                let command = node[probe]["exec"]["command"].as_array_mut();
-                let without = |words: &mut Vec<serde_json::Value>| {
-                    words.retain(|word| {
-                        !word.as_str().is_some_and(|word| word.starts_with("-bird-"))
-                    });
-                };
-                command.map(without);
-            }
-        }
-        objects.text()
+/// The manifest with the cluster's pod network
+/// (<https://docs.tigera.io/calico/latest/reference/configure-calico-node>).
+fn fitted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String, RenderError> {
+    let mut objects = Objects::parse("calico", manifest)?;
+    objects.drop_descriptions();
+    let data = &mut objects.object("ConfigMap", "calico-config")?["data"];
+    data["calico_backend"] = backend(calico).into();
+    if let Some(mtu) = calico.mtu {
+        data["veth_mtu"] = mtu.to_string().into();
     }
-
-    /// Who tells nodes of each other's pods: BGP where packets or their routes want it.
-    fn backend(&self) -> &'static str {
-        match self.encapsulation {
-            Encapsulation::Vxlan => "vxlan",
-            Encapsulation::Ipip | Encapsulation::None => "bird",
+    let node = objects.container("DaemonSet", "calico-node", "calico-node")?;
+    let [ipip, vxlan] = match calico.encapsulation {
+        Encapsulation::Vxlan => ["Never", "Always"],
+        Encapsulation::Ipip => ["Always", "Never"],
+        Encapsulation::None => ["Never", "Never"],
+    };
+    let mut variables = vec![
+        (
+            "CALICO_IPV4POOL_CIDR",
+            inputs.cluster.network.pod_cidr.as_str(),
+        ),
+        ("CALICO_IPV4POOL_IPIP", ipip),
+        ("CALICO_IPV4POOL_VXLAN", vxlan),
+        // Hosts have other networks, too: the cluster's is the one that nodes were told.
+        ("IP_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
+    ];
+    if inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables {
+        variables.push(("FELIX_NFTABLESMODE", "Enabled"));
+    }
+    for (name, value) in variables {
+        set_variable(node, name, value);
+    }
+    if backend(calico) != "bird" {
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let command = node[probe]["exec"]["command"].as_array_mut();
+            let without = |words: &mut Vec<serde_json::Value>| {
+                words.retain(|word| !word.as_str().is_some_and(|word| word.starts_with("-bird-")));
+            };
+            command.map(without);
         }
+    }
+    objects.text()
+}
+
+/// Who tells nodes of each other's pods: BGP where packets or their routes want it.
+fn backend(calico: &Calico) -> &'static str {
+    match calico.encapsulation {
+        Encapsulation::Vxlan => "vxlan",
+        Encapsulation::Ipip | Encapsulation::None => "bird",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::deploy::example::{cluster, file_of, with_inputs};
+    use crate::example::{cluster, file_of, with_inputs};
 
     /// As Calico's own, in what kubexm changes and relies on.
     const UPSTREAM: &str = r#"

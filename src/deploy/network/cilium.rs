@@ -5,14 +5,14 @@
 use serde_json::Value;
 
 use super::Plugin;
-use crate::deploy::{DeployError, Inputs, traces};
-use crate::plan::Task;
-use crate::render::RenderError;
-use crate::render::objects::Objects;
-use crate::spec::ImageRef;
-use crate::spec::cluster::{Cilium, CiliumRouting, HostSpec};
-use crate::spec::own::OwnKind;
-use crate::steps::OwnFolders;
+use crate::{DeployError, Inputs, traces};
+use kubexm_config::cluster::{Cilium, CiliumRouting, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::OwnFolders;
+use kubexm_render::RenderError;
+use kubexm_render::objects::Objects;
+use kubexm_types::ImageRef;
+use kubexm_types::own::OwnKind;
 
 /// The manifest's name in `spec.manifests` of the bundle's.
 const FILE: &str = "cilium.yaml";
@@ -84,45 +84,43 @@ impl Plugin for Cilium {
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.lacking(inputs)))?;
         let upstream = super::of_bundle(inputs, "cilium", &own.digest)?;
-        let text = self.fitted(&upstream, &inputs.cluster.network.pod_cidr)?;
+        let text = fitted(self, &upstream, &inputs.cluster.network.pod_cidr)?;
         Ok(vec![super::manifest("cilium", first, text)?])
     }
 }
 
 /// The user's manifest of this name.
-fn manifest<'a>(inputs: &'a Inputs<'_>) -> Option<&'a crate::bundle::own::LockedOwn> {
+fn manifest<'a>(inputs: &'a Inputs<'_>) -> Option<&'a kubexm_bundle::own::LockedOwn> {
     let mut own = inputs.lock.own.iter();
     own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
 }
 
-impl Cilium {
-    /// The manifest with the cluster's pod network
-    /// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>). Nodes' pods have the
-    /// addresses that the controller manager gives them, and services are kube-proxy's.
-    fn fitted(&self, manifest: &str, pod_cidr: &str) -> Result<String, RenderError> {
-        let mut objects = Objects::parse("cilium", manifest)?;
-        objects.drop_descriptions();
-        let data = &mut objects.object("ConfigMap", "cilium-config")?["data"];
-        let mut set = |name: &str, value: &str| data[name] = Value::from(value);
-        set("ipam", "kubernetes");
-        set("k8s-require-ipv4-pod-cidr", "true");
-        set("kube-proxy-replacement", "false");
-        match self.routing {
-            CiliumRouting::Vxlan | CiliumRouting::Geneve => {
-                set("routing-mode", "tunnel");
-                set("tunnel-protocol", self.routing.name());
-            }
-            CiliumRouting::Native => {
-                set("routing-mode", "native");
-                set("auto-direct-node-routes", "true");
-                set("ipv4-native-routing-cidr", pod_cidr);
-            }
+/// The manifest with the cluster's pod network
+/// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>). Nodes' pods have the
+/// addresses that the controller manager gives them, and services are kube-proxy's.
+fn fitted(cilium: &Cilium, manifest: &str, pod_cidr: &str) -> Result<String, RenderError> {
+    let mut objects = Objects::parse("cilium", manifest)?;
+    objects.drop_descriptions();
+    let data = &mut objects.object("ConfigMap", "cilium-config")?["data"];
+    let mut set = |name: &str, value: &str| data[name] = Value::from(value);
+    set("ipam", "kubernetes");
+    set("k8s-require-ipv4-pod-cidr", "true");
+    set("kube-proxy-replacement", "false");
+    match cilium.routing {
+        CiliumRouting::Vxlan | CiliumRouting::Geneve => {
+            set("routing-mode", "tunnel");
+            set("tunnel-protocol", cilium.routing.name());
         }
-        if let Some(mtu) = self.mtu {
-            set("mtu", &mtu.to_string());
+        CiliumRouting::Native => {
+            set("routing-mode", "native");
+            set("auto-direct-node-routes", "true");
+            set("ipv4-native-routing-cidr", pod_cidr);
         }
-        objects.text()
     }
+    if let Some(mtu) = cilium.mtu {
+        set("mtu", &mtu.to_string());
+    }
+    objects.text()
 }
 
 #[cfg(test)]
@@ -138,7 +136,7 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 
     fn data(routing: CiliumRouting, mtu: Option<u16>) -> Value {
         let cilium = Cilium { routing, mtu };
-        let text = cilium.fitted(UPSTREAM, "10.1.0.0/16").unwrap();
+        let text = fitted(&cilium, UPSTREAM, "10.1.0.0/16").unwrap();
         let object: Value = serde_saphyr::from_str(&text).unwrap();
         object["data"].clone()
     }
@@ -158,10 +156,10 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 
     #[test]
     fn a_bundle_without_the_manifest_is_told_how_to_make_it() {
-        use crate::deploy::example::{cluster, with_inputs};
+        use crate::example::{cluster, with_inputs};
         let cluster = cluster("", "network: {plugin: cilium}");
         let error = with_inputs(&cluster, &[], "", |inputs| {
-            crate::deploy::plan(inputs).err().unwrap().to_string()
+            crate::plan(inputs).err().unwrap().to_string()
         });
         assert!(error.contains("helm template cilium") && error.contains("spec.manifests"));
     }

@@ -1,11 +1,11 @@
 //! flannel.
 
 use super::Plugin;
-use crate::deploy::{DeployError, Inputs};
-use crate::plan::Task;
-use crate::render::{self, network};
-use crate::spec::ImageRef;
-use crate::spec::cluster::{FlannelBackend, HostSpec, ProxyMode};
+use crate::{DeployError, Inputs};
+use kubexm_config::cluster::{FlannelBackend, HostSpec, ProxyMode};
+use kubexm_engine::plan::Task;
+use kubexm_render::network;
+use kubexm_types::ImageRef;
 
 /// flannel, by one of its backends.
 pub(super) struct Flannel {
@@ -44,7 +44,7 @@ impl Plugin for Flannel {
             nftables: inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables,
             backend: self.backend.name().to_owned(),
         };
-        let text = render::text("flannel", &manifest)?;
+        let text = kubexm_render::text("flannel", &manifest)?;
         Ok(vec![super::manifest("flannel", first, text)?])
     }
 }

@@ -8,11 +8,11 @@ mod flannel;
 use std::io::Read;
 
 use super::{DeployError, Inputs, dns};
-use crate::plan::{Task, TaskId};
-use crate::render::RenderError;
-use crate::spec::cluster::{HostSpec, NetworkPlugin};
-use crate::spec::{Digest, HostPath, ImageRef};
-use crate::steps::WriteFile;
+use kubexm_config::cluster::{HostSpec, NetworkPlugin};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::WriteFile;
+use kubexm_render::RenderError;
+use kubexm_types::{Digest, HostPath, ImageRef};
 
 /// Calico's manifest has some 350 kB.
 const LARGEST_MANIFEST: u64 = 16 * 1024 * 1024;

@@ -9,11 +9,11 @@ use std::path::Path;
 use base64::Engine;
 
 use super::{DeployError, ETC, Inputs, id};
-use crate::plan::{Task, TaskId};
-use crate::seed;
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, ExternalRegistry};
-use crate::steps::WriteFile;
+use kubexm_config::cluster::{Cluster, ExternalRegistry};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::seed;
+use kubexm_engine::steps::WriteFile;
+use kubexm_types::HostPath;
 
 /// File of the CA that signed the registry's certificate, on every node.
 pub(super) fn ca_file() -> String {

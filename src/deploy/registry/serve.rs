@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::bundle::Blobs;
-use crate::deploy::{BIN, DeployError, ETC, Inputs, id, members};
-use crate::plan::{Check, Step, StepContext, StepError, Task};
-use crate::render::{self, registry};
-use crate::seed::{self, Content, SeedError};
-use crate::spec::{HostName, HostPath};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
+use crate::{BIN, DeployError, ETC, Inputs, id, members};
+use kubexm_bundle::Blobs;
+use kubexm_engine::plan::{Check, Step, StepContext, StepError, Task};
+use kubexm_engine::seed;
+use kubexm_engine::seed::Content;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
+use kubexm_render::registry;
+use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-registry.service";
 
@@ -29,7 +30,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     for payload in &mut payloads {
         payload.path = HostPath::parse(&binary)?;
     }
-    let config_text = render::text(
+    let config_text = kubexm_render::text(
         "registry configuration",
         &registry::Config {
             data_dir: data_dir.to_string(),
@@ -43,7 +44,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         config: config.to_string(),
         privileged_port: cluster.registry.port < 1024,
     };
-    let unit_text = render::text("registry unit", &service)?;
+    let unit_text = kubexm_render::text("registry unit", &service)?;
     let pair = &inputs.certificates.registry;
     let folders = OwnFolders::new(
         "registry-folder",
@@ -107,16 +108,6 @@ struct SeedImages {
     count: usize,
     data_dir: HostPath,
     blobs: Arc<dyn Blobs>,
-}
-
-impl From<SeedError> for StepError {
-    fn from(error: SeedError) -> Self {
-        match error {
-            SeedError::Host(error) => Self::Host(error),
-            SeedError::Bundle(error) => Self::Bundle(error),
-            other => Self::Other(other.to_string()),
-        }
-    }
 }
 
 #[async_trait]

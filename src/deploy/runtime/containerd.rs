@@ -5,12 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{ImageScripts, Runtime, cri, setting};
-use crate::deploy::{BIN, DeployError, Inputs, binary, id, members};
-use crate::plan::Task;
-use crate::render::{self, filters, merge};
-use crate::spec::HostPath;
-use crate::spec::cluster::{self, HostSpec};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use crate::{BIN, DeployError, Inputs, binary, id, members};
+use kubexm_config::cluster;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use kubexm_render::{filters, merge};
+use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/containerd/config.toml";
 const CERTS_D: &str = "/etc/containerd/certs.d";
@@ -104,7 +105,7 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .step(WriteFile::new(config, config_text(inputs, host)?))
         .step(WriteFile::new(
             unit,
-            render::text("containerd unit", &service)?,
+            kubexm_render::text("containerd unit", &service)?,
         ));
     Ok(cri::mirrors(task, inputs, CERTS_D)?
         .step(ManageUnit {
@@ -127,14 +128,14 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
             registry_config_dir,
             runc,
         };
-        render::text("containerd configuration", &config)?
+        kubexm_render::text("containerd configuration", &config)?
     } else {
         let config = ConfigV2 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
         };
-        render::text("containerd configuration", &config)?
+        kubexm_render::text("containerd configuration", &config)?
     };
     Ok(merge::toml(
         "containerd configuration",

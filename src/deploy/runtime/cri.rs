@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::CNI_BIN;
-use crate::deploy::{BIN, DeployError, Inputs, members, pause_image, registry};
-use crate::plan::Task;
-use crate::render::{self, cri};
-use crate::spec::cluster::HostSpec;
-use crate::spec::{HostPath, ImageRef};
-use crate::steps::{Payload, WaitFor, WriteFile};
+use crate::{BIN, DeployError, Inputs, members, pause_image, registry};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
+use kubexm_render::cri;
+use kubexm_types::{HostPath, ImageRef};
 
 /// What stands for the name of a registry in `hosts.toml` of all others.
 const OTHERS: &str = "registries that the bundle has no image of";
@@ -69,7 +69,7 @@ pub(super) fn crictl_config(socket: &str) -> Result<WriteFile, DeployError> {
     };
     Ok(WriteFile::new(
         HostPath::parse("/etc/crictl.yaml")?,
-        render::text("crictl", &config)?,
+        kubexm_render::text("crictl", &config)?,
     ))
 }
 
@@ -97,7 +97,7 @@ pub(super) fn mirrors(
             authorization: authorization.clone(),
         };
         let path = HostPath::parse(&format!("{certs_d}/{folder}/hosts.toml"))?;
-        let text = render::text("hosts.toml", &hosts)?;
+        let text = kubexm_render::text("hosts.toml", &hosts)?;
         task = task.step(match authorization {
             Some(_) => WriteFile::secret(path, text),
             None => WriteFile::new(path, text),

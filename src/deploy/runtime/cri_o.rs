@@ -5,13 +5,14 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
-use crate::bundle::lock::LockedFile;
-use crate::deploy::{BIN, DeployError, Inputs, id, images, members, registry};
-use crate::plan::Task;
-use crate::render::{self, filters, merge};
-use crate::spec::HostPath;
-use crate::spec::cluster::{self, HostSpec};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
+use crate::{BIN, DeployError, Inputs, id, images, members, registry};
+use kubexm_bundle::lock::LockedFile;
+use kubexm_config::cluster;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
+use kubexm_render::{filters, merge};
+use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
 const POLICY: &str = "/etc/crio/policy.json";
@@ -108,7 +109,10 @@ impl Runtime for CriO {
         let unit = cri::unit_file(UNIT)?;
         restart_for.push(unit.clone());
         Ok(task
-            .step(WriteFile::new(unit, render::text("crio unit", &service)?))
+            .step(WriteFile::new(
+                unit,
+                kubexm_render::text("crio unit", &service)?,
+            ))
             .step(ManageUnit {
                 name: UNIT.to_owned(),
                 files: restart_for,
@@ -140,7 +144,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
         return Ok(None);
     };
     let endpoints = registry::endpoints(inputs).into_iter();
-    let text = render::text(
+    let text = kubexm_render::text(
         "CRI-O logins",
         &Logins {
             registries: endpoints.collect(),
@@ -181,7 +185,7 @@ fn files(
         logins: has_logins.then(|| LOGINS.to_owned()),
     };
     let settings = &inputs.cluster.runtime.extra_config;
-    let config = merge::toml(what, render::text(what, &config)?, settings)?;
+    let config = merge::toml(what, kubexm_render::text(what, &config)?, settings)?;
     let mirrors = registry::mirrors(inputs).into_iter();
     let moved: Vec<Moved> = mirrors
         .filter_map(|mirror| {
@@ -199,8 +203,11 @@ fn files(
     let registries = Registries { registries: moved };
     Ok([
         (CONFIG, config),
-        (POLICY, render::text("CRI-O policy", &policy)?),
-        (REGISTRIES, render::text("CRI-O registries", &registries)?),
+        (POLICY, kubexm_render::text("CRI-O policy", &policy)?),
+        (
+            REGISTRIES,
+            kubexm_render::text("CRI-O registries", &registries)?,
+        ),
     ])
 }
 

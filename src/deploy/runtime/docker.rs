@@ -8,12 +8,13 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
-use crate::deploy::{BIN, DeployError, Inputs, id, members};
-use crate::plan::Task;
-use crate::render::{self, filters, merge};
-use crate::spec::cluster::{self, HostSpec};
-use crate::spec::{HostPath, Version};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use crate::{BIN, DeployError, Inputs, id, members};
+use kubexm_config::cluster;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use kubexm_render::{filters, merge};
+use kubexm_types::{HostPath, Version};
 
 const CONFIG: &str = "/etc/docker/daemon.json";
 /// Docker has no setting for this folder.
@@ -112,7 +113,7 @@ fn start_engine(
         data_root: data_dir.to_owned(),
     };
     let settings = &inputs.cluster.runtime.extra_config;
-    let config = merge::json(what, render::text(what, &daemon)?, settings)?;
+    let config = merge::json(what, kubexm_render::text(what, &daemon)?, settings)?;
     let service = Service {
         binary: format!("{BIN}/dockerd"),
         config: CONFIG.to_owned(),
@@ -121,7 +122,10 @@ fn start_engine(
     files.extend([path.clone(), unit.clone()]);
     Ok(task
         .step(WriteFile::new(path, config))
-        .step(WriteFile::new(unit, render::text("docker unit", &service)?))
+        .step(WriteFile::new(
+            unit,
+            kubexm_render::text("docker unit", &service)?,
+        ))
         .step(ManageUnit {
             name: UNIT.to_owned(),
             files,
@@ -147,7 +151,7 @@ fn start_cri(
     Ok(task
         .step(WriteFile::new(
             unit,
-            render::text("cri-dockerd unit", &service)?,
+            kubexm_render::text("cri-dockerd unit", &service)?,
         ))
         .step(ManageUnit {
             name: CRI_UNIT.to_owned(),

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
-use crate::deploy::{DeployError, Inputs, id};
-use crate::plan::Task;
-use crate::render::{self, filters, merge};
-use crate::spec::HostPath;
-use crate::spec::cluster::{self, Cluster, HostSpec};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
+use crate::{DeployError, Inputs, id};
+use kubexm_config::cluster;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
+use kubexm_render::{filters, merge};
+use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/isulad/daemon.json";
 /// iSulad has no setting for this folder.
@@ -88,7 +89,7 @@ impl Runtime for Isulad {
             cni_bin: CNI_BIN.to_owned(),
         };
         let settings = &inputs.cluster.runtime.extra_config;
-        let config = merge::json(what, render::text(what, &daemon)?, settings)?;
+        let config = merge::json(what, kubexm_render::text(what, &daemon)?, settings)?;
         let service = Service {
             reachable: cri::reachable(inputs),
         };
@@ -116,7 +117,7 @@ impl Runtime for Isulad {
             .step(WriteFile::new(path.clone(), config))
             .step(WriteFile::new(
                 unit.clone(),
-                render::text("isulad unit", &service)?,
+                kubexm_render::text("isulad unit", &service)?,
             ))
             .step(ManageUnit {
                 name: UNIT.to_owned(),

@@ -9,9 +9,10 @@ mod isulad;
 use std::collections::BTreeMap;
 
 use super::{DeployError, Inputs};
-use crate::plan::{Task, TaskId};
-use crate::spec::cluster::{self, Cluster, HostSpec, RuntimeKind};
-use crate::spec::{HostName, Version};
+use kubexm_config::cluster;
+use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_types::{HostName, Version};
 
 /// Folder of CNI plugins on hosts.
 pub(super) const CNI_BIN: &str = "/opt/cni/bin";

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::stanza::{Package, Relation};
-use crate::spec::debian_version::compare;
+use kubexm_types::debian_version::compare;
 
 /// The named packages and what they depend on, sorted by name, without what every host has.
 ///

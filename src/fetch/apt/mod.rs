@@ -14,9 +14,9 @@ use super::http::Wanted;
 use super::keyring::Keyring;
 use super::packages::{Chosen, fetch_all};
 use super::{FetchError, Http};
-use crate::bundle::lock::{LockedPackage, PackageFormat};
-use crate::spec::Arch;
-use crate::spec::manifest::{AptRepository, PackageSource};
+use kubexm_bundle::lock::{LockedPackage, PackageFormat};
+use kubexm_config::manifest::{AptRepository, PackageSource};
+use kubexm_types::Arch;
 
 use stanza::{List, Package};
 

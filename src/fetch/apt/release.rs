@@ -1,7 +1,7 @@
 //! `InRelease`: who signed it, and which lists it names.
 
-use crate::fetch::keyring::Keyring;
-use crate::spec::Digest;
+use crate::keyring::Keyring;
+use kubexm_types::Digest;
 
 /// The text of a clear-signed file, once one of the keyring's keys is found to have signed it.
 ///

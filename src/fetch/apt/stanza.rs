@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// A list that unpacks to more than this is an attack.
 const LARGEST_LIST: u64 = 512 * 1024 * 1024;

@@ -25,7 +25,7 @@ use super::range_answer::{ContentRange, range_header, strong_tag};
 use super::record::Version;
 use super::retry::Failure;
 use super::shares::{FIRST, RANGED, Shares};
-use crate::event::Transfer;
+use kubexm_types::event::Transfer;
 
 /// No file that a bundle could want is larger.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024 * 1024;

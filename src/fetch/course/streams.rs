@@ -7,11 +7,11 @@ use futures_util::stream::FuturesUnordered;
 use reqwest::StatusCode;
 
 use super::{Break, Course, Way};
-use crate::fetch::client::Answer;
-use crate::fetch::range_answer::{ContentRange, strong_tag};
-use crate::fetch::record::Version;
-use crate::fetch::retry::{Failure, Tries};
-use crate::fetch::shares::STREAMS;
+use crate::client::Answer;
+use crate::range_answer::{ContentRange, strong_tag};
+use crate::record::Version;
+use crate::retry::{Failure, Tries};
+use crate::shares::STREAMS;
 
 /// How often one connection begins again before it leaves the rest to the others.
 const TRIES_OF_A_STREAM: u32 = 3;

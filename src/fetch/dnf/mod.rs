@@ -32,9 +32,9 @@ use super::http::Wanted;
 use super::keyring::Keyring;
 use super::packages::{Chosen, fetch_all};
 use super::{FetchError, Http};
-use crate::bundle::lock::{LockedPackage, PackageFormat};
-use crate::spec::manifest::{DnfRepository, DnfSet, PackageSource};
-use crate::spec::{Arch, Digest};
+use kubexm_bundle::lock::{LockedPackage, PackageFormat};
+use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource};
+use kubexm_types::{Arch, Digest};
 
 use modules::Modules;
 use package::Package;

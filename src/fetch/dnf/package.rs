@@ -2,7 +2,7 @@
 
 use super::evr::Evr;
 use super::relation::{Capability, Relation};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// One package of a repository.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use super::package::Package;
 use super::relation::{Capability, Relation};
 use super::repomd::is_inside;
 use super::xml::{self, Piece, Tag};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// More packages than any repository has.
 const MOST_PACKAGES: usize = 500_000;

@@ -1,7 +1,7 @@
 //! `repomd.xml`: which metadata files a repository has.
 
 use super::xml::{self, Piece};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// A metadata file.
 #[derive(Debug, Clone, PartialEq, Eq)]

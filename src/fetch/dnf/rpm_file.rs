@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use base64::Engine;
 
 use super::package::Package;
-use crate::fetch::keyring::Keyring;
-use crate::spec::{Digest, DigestReader};
+use crate::keyring::Keyring;
+use kubexm_types::{Digest, DigestReader};
 
 const LEAD: usize = 96;
 const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::bundle::lock::{Descriptor, PlatformManifest};
-use crate::fetch::FetchError;
-use crate::spec::{Arch, Digest, ImageRef};
+use crate::FetchError;
+use kubexm_bundle::lock::{Descriptor, PlatformManifest};
+use kubexm_types::{Arch, Digest, ImageRef};
 
 /// Media types that kubexm understands, in OCI's and in Docker's words.
 pub(super) const INDEX_TYPES: [&str; 2] = [

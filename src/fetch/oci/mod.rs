@@ -27,9 +27,9 @@ use super::client::{Access, CONNECT, STALLED, pem};
 use super::credentials::Keyring;
 use super::http::Small;
 use super::{FetchError, Http};
-use crate::bundle::lock::{Descriptor, LockedImage};
-use crate::spec::mirrors::RegistryAddress;
-use crate::spec::{Arch, Digest, ImageRef};
+use kubexm_bundle::lock::{Descriptor, LockedImage};
+use kubexm_config::mirrors::RegistryAddress;
+use kubexm_types::{Arch, Digest, ImageRef};
 
 /// Where Docker Hub's registry really is.
 const DOCKER_HUB: &str = "https://registry-1.docker.io";

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt};
 
 use super::Puller;
-use crate::bundle::head::{BadHead, Head};
-use crate::bundle::lock::Descriptor;
-use crate::bundle::transport::{self, Document, LARGEST_DOCUMENT};
-use crate::fetch::FetchError;
-use crate::spec::{Digest, ImageRef, PublicKey};
+use crate::FetchError;
+use kubexm_bundle::head::{BadHead, Head};
+use kubexm_bundle::lock::Descriptor;
+use kubexm_bundle::transport;
+use kubexm_bundle::transport::{Document, LARGEST_DOCUMENT};
+use kubexm_types::{Digest, ImageRef, PublicKey};
 
 /// Blobs on their way at once.
 const PARALLEL: usize = 8;

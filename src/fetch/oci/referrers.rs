@@ -8,13 +8,13 @@ use url::Url;
 
 use super::manifest::{INDEX_TYPES, LARGEST_MANIFEST};
 use super::{Puller, origin};
-use crate::bundle::lock::{Descriptor, LockedImage};
-use crate::fetch::FetchError;
-use crate::fetch::http::Small;
-use crate::fetch::retry::TRIES;
-use crate::sigstore::Part;
-use crate::sigstore::referrer::{BUNDLE_TYPE, listed};
-use crate::spec::mirrors::RegistryAddress;
+use crate::FetchError;
+use crate::http::Small;
+use crate::retry::TRIES;
+use kubexm_bundle::lock::{Descriptor, LockedImage};
+use kubexm_config::mirrors::RegistryAddress;
+use kubexm_sigstore::Part;
+use kubexm_sigstore::referrer::{BUNDLE_TYPE, listed};
 
 /// A registry may give its list in pieces; no image has more.
 const MOST_PIECES: usize = 8;

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
-use crate::fetch::FetchError;
-use crate::fetch::client::{Client, read, root_cause};
-use crate::fetch::credentials::{Keyring, Login};
-use crate::fetch::retry::Failure;
+use crate::FetchError;
+use crate::client::{Client, read, root_cause};
+use crate::credentials::{Keyring, Login};
+use crate::retry::Failure;
 
 /// A token service's answer is never larger.
 const LARGEST_TOKEN: usize = 1024 * 1024;
@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Answers a challenge. `stale` is what was said and did not suffice.
-    pub(in crate::fetch) async fn renew(
+    pub(crate) async fn renew(
         &self,
         client: &Client,
         label: &str,

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 
 use serde::Deserialize;
 
-use crate::bundle::Blobs;
-use crate::bundle::archive::each_member;
-use crate::fetch::Cache;
-use crate::spec::Digest;
+use crate::Cache;
+use kubexm_bundle::Blobs;
+use kubexm_bundle::archive::each_member;
+use kubexm_types::Digest;
 
 /// A chart unpacked is never larger: Helm itself refuses 100 MiB.
 const LARGEST_CHART: u64 = 100 * 1024 * 1024;

@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use super::chart::Chart;
 use super::wrong;
-use crate::fetch::FetchError;
-use crate::spec::Version;
+use crate::FetchError;
+use kubexm_types::Version;
 
 /// A chart renders in seconds.
 const LONGEST: Duration = Duration::from_secs(120);

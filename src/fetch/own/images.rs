@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::spec::ImageRef;
+use kubexm_types::ImageRef;
 
 /// Lists of containers in a pod's specification
 /// (<https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>).

@@ -19,11 +19,11 @@ use url::Url;
 use super::http::Wanted;
 use super::oci::Puller;
 use super::{FetchError, Http};
-use crate::bundle::lock::{ChecksumSource, Descriptor, Lock};
-use crate::bundle::own::LockedOwn;
-use crate::spec::own::{OwnKind, OwnPlace, OwnSource};
-use crate::spec::{Digest, ImageRef, Version};
 use chart::Chart;
+use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
+use kubexm_bundle::own::LockedOwn;
+use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
+use kubexm_types::{Digest, ImageRef, Version};
 
 /// Manifests are read whole to find their images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;

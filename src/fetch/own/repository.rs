@@ -7,8 +7,8 @@ use serde::Deserialize;
 use url::Url;
 
 use super::wrong;
-use crate::fetch::{FetchError, Http};
-use crate::spec::Digest;
+use crate::{FetchError, Http};
+use kubexm_types::Digest;
 
 /// Indexes of public repositories have up to some 25 MB.
 const LARGEST_INDEX: usize = 64 * 1024 * 1024;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::stream::{self, StreamExt};
 
 use super::{PARALLEL, Resolver, partition};
-use crate::bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
-use crate::bundle::own::LockedOwn;
-use crate::fetch::FetchError;
-use crate::fetch::image_signatures::Found;
-use crate::fetch::oci::Puller;
-use crate::fetch::own::of_yaml;
-use crate::spec::manifest::Manifest;
-use crate::spec::{Arch, Digest, ImageRef};
+use crate::FetchError;
+use crate::image_signatures::Found;
+use crate::oci::Puller;
+use crate::own::of_yaml;
+use kubexm_bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
+use kubexm_bundle::own::LockedOwn;
+use kubexm_config::manifest::Manifest;
+use kubexm_types::{Arch, Digest, ImageRef};
 
 impl Resolver<'_> {
     /// The images that the pods of a file's objects run.

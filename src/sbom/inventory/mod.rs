@@ -11,11 +11,11 @@ use super::os::{Manager, Package, Release};
 use super::survey::{Content, Contents, is_layer, survey};
 use super::text::clean;
 use super::{SbomError, ecosystem, purl};
-use crate::bundle::Bundle;
-use crate::bundle::lock::{
+use kubexm_bundle::Bundle;
+use kubexm_bundle::lock::{
     LockedFile, LockedImage, LockedPackage, LockedPackages, PlatformManifest,
 };
-use crate::spec::Digest;
+use kubexm_types::Digest;
 use programs::Site;
 
 /// What is in a bundle.
@@ -79,7 +79,7 @@ impl Gathering<'_> {
         self.notes.insert(clean(&text));
     }
 
-    fn all(&mut self, lock: &crate::bundle::Lock) -> Result<(), String> {
+    fn all(&mut self, lock: &kubexm_bundle::Lock) -> Result<(), String> {
         let mut bundle = Component::new(self.root.clone(), Kind::Bundle, &lock.name);
         bundle.digest = None;
         self.graph.put(bundle)?;

@@ -1,11 +1,11 @@
 //! Programs, and the modules and crates that they were built from.
 
 use super::Gathering;
-use crate::sbom::elf::{Made, Program};
-use crate::sbom::go::BuildInfo;
-use crate::sbom::graph::{Component, Kind, Relation, Subject};
-use crate::sbom::text::clean;
-use crate::sbom::{purl, rust};
+use crate::elf::{Made, Program};
+use crate::go::BuildInfo;
+use crate::graph::{Component, Kind, Relation, Subject};
+use crate::text::clean;
+use crate::{purl, rust};
 
 /// Where a program was found.
 pub(super) struct Site<'a> {

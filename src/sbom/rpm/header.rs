@@ -2,8 +2,8 @@
 //! (<https://rpm-software-management.github.io/rpm/manual/format_header.html>).
 
 use super::big;
-use crate::sbom::os::{Manager, Package};
-use crate::sbom::text::clean;
+use crate::os::{Manager, Package};
+use crate::text::clean;
 
 const NAME: usize = 1000;
 const VERSION: usize = 1001;

@@ -2,12 +2,12 @@
 //! logs and timestamp authorities say.
 
 use super::document::Certified;
-use crate::sigstore::body::Noted;
-use crate::sigstore::certificate;
-use crate::sigstore::timestamp::Timestamp;
-use crate::sigstore::trusted_root::TrustedRoot;
-use crate::spec::VerifyingKey;
-use crate::spec::signature_policy::Identity;
+use crate::body::Noted;
+use crate::certificate;
+use crate::timestamp::Timestamp;
+use crate::trusted_root::TrustedRoot;
+use kubexm_types::VerifyingKey;
+use kubexm_types::signature_policy::Identity;
 
 /// What timestamps say.
 struct Stamped {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer};
 
 use super::entry::{Entry, EntryDocument};
 use super::envelope::Envelope;
-use crate::sigstore::shown;
-use crate::sigstore::tree::digest;
-use crate::spec::Digest;
+use crate::shown;
+use crate::tree::digest;
+use kubexm_types::Digest;
 
 /// A bundle is no larger, in bytes.
-const LARGEST: usize = crate::sigstore::document::LARGEST_PART as usize;
+const LARGEST: usize = crate::document::LARGEST_PART as usize;
 /// Signatures of all kinds of keys are shorter, in bytes.
 pub(super) const LONGEST_SIGNATURE: usize = 2048;
 /// Certificates that Fulcio issues are shorter, in bytes.
@@ -172,9 +172,7 @@ impl Document {
     }
 
     fn version(&self) -> Result<Version, String> {
-        let rest = self
-            .media_type
-            .strip_prefix(crate::sigstore::referrer::BUNDLES);
+        let rest = self.media_type.strip_prefix(crate::referrer::BUNDLES);
         match rest {
             Some("+json;version=0.1" | ".v0.1+json") => Ok(Version::V0_1),
             Some("+json;version=0.2" | ".v0.2+json") => Ok(Version::V0_2),

@@ -9,10 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::document::{Bytes, Number};
-use crate::sigstore::entry::Promised;
-use crate::sigstore::tree::{self, digest};
-use crate::sigstore::trusted_root::{Log, TrustedRoot};
-use crate::spec::Digest;
+use crate::entry::Promised;
+use crate::tree;
+use crate::tree::digest;
+use crate::trusted_root::{Log, TrustedRoot};
+use kubexm_types::Digest;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

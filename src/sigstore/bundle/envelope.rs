@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::document::{Bytes, signature};
-use crate::sigstore::shown;
-use crate::spec::Digest;
+use crate::shown;
+use kubexm_types::Digest;
 
 /// Media type of a statement.
 const STATEMENT: &str = "application/vnd.in-toto+json";

@@ -13,7 +13,7 @@ use envelope::Statement;
 
 use super::body::{Kind, Noted};
 use super::{Signer, Trust, Unverified};
-use crate::spec::Digest;
+use kubexm_types::Digest;
 
 /// An image that a signature is held against.
 #[derive(Debug, Clone, Copy)]

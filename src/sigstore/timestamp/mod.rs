@@ -12,9 +12,9 @@ use time::macros::format_description;
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 
-use crate::spec::VerifyingKey;
 use asn1::{Imprint, Info, Response, Signer};
 use attributes::Attributes;
+use kubexm_types::VerifyingKey;
 
 /// Authorities send less, even with all their certificates, in bytes.
 const LONGEST: usize = 16 * 1024;

@@ -5,7 +5,7 @@ use x509_parser::certificate::X509Certificate;
 
 use super::document::{AuthorityDocument, Link};
 use super::period::Period;
-use crate::spec::VerifyingKey;
+use kubexm_types::VerifyingKey;
 
 /// A chain of certificates, from the one that issues to the root. It is trusted as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

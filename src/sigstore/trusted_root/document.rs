@@ -7,7 +7,7 @@ use serde::Deserialize;
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
 
-use crate::sigstore::shown;
+use crate::shown;
 
 /// More than any Sigstore has had.
 const MOST: usize = 64;

@@ -2,11 +2,11 @@
 
 use super::document::{LogDocument, decode};
 use super::period::Period;
-use crate::spec::{Digest, VerifyingKey};
+use kubexm_types::{Digest, VerifyingKey};
 
 /// A log that is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::sigstore) struct Log {
+pub(crate) struct Log {
     /// What its entries call it by: SHA-256 of its key, and since Rekor's version 2 the key's id in
     /// checkpoints, which is another one where the key is none of ECDSA.
     pub id: Digest,

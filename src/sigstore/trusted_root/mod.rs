@@ -12,9 +12,9 @@ use x509_parser::certificate::X509Certificate;
 
 use super::timestamp::Timestamp;
 use super::{shown, transparency};
-use crate::spec::Digest;
 use authority::Authority;
 use document::{Document, LogDocument};
+use kubexm_types::Digest;
 use timestamp_authority::TimestampAuthority;
 
 pub(super) use log::Log;

@@ -4,11 +4,11 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::document::PeriodDocument;
-use crate::sigstore::shown;
+use crate::shown;
 
 /// Seconds since 1970, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sigstore) struct Period {
+pub(crate) struct Period {
     start: i64,
     end: i64,
 }

@@ -7,8 +7,8 @@ use x509_parser::extensions::ParsedExtension;
 use super::authority::{Authority, is_issued_by};
 use super::document::AuthorityDocument;
 use super::period::Period;
-use crate::sigstore::at;
-use crate::sigstore::timestamp::Timestamp;
+use crate::at;
+use crate::timestamp::Timestamp;
 
 /// An authority for timestamps that is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A published archive, gone through.
 #![no_main]
-use kubexm::bundle::archive::{each_member, list_members};
+use kubexm_bundle::archive::{each_member, list_members};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -3,8 +3,8 @@
 #![no_main]
 use std::io::Write;
 
-use kubexm::bundle::{Blobs, Bundle};
-use kubexm::event::Events;
+use kubexm_bundle::{Blobs, Bundle};
+use kubexm_types::event::Events;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 

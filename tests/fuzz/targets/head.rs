@@ -1,6 +1,6 @@
 //! The first frame of a bundle: tar headers, index, manifest, lock and list of places.
 #![no_main]
-use kubexm::bundle::head;
+use kubexm_bundle::head;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

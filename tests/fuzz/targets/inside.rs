@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use kubexm::bundle::{Blobs, Bundle, BundleError, Lock, Level, PackOptions, Storage, write};
-use kubexm::event::Events;
-use kubexm::sbom::{Inventory, Stamp, cyclonedx, spdx};
-use kubexm::spec::Digest;
+use kubexm_bundle::{Blobs, Bundle, BundleError, Lock, Level, PackOptions, Storage, write};
+use kubexm_types::event::Events;
+use kubexm_sbom::{Inventory, Stamp, cyclonedx, spdx};
+use kubexm_types::Digest;
 use libfuzzer_sys::fuzz_target;
 
 struct InMemory(BTreeMap<Digest, Vec<u8>>);
@@ -29,7 +29,7 @@ fuzz_target!(|data: (&[u8], &[u8])| {
         file.size = content.len() as u64;
         blobs.0.insert(file.digest, content.to_vec());
     }
-    lock.files[1].format = kubexm::bundle::lock::FileFormat::TarGz;
+    lock.files[1].format = kubexm_bundle::lock::FileFormat::TarGz;
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("b.tar.zst");
     let (storage, options) = (Storage::plain(&lock), PackOptions::new(Level::LEAST, 1));

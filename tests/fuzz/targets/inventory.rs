@@ -1,6 +1,6 @@
 //! What a site says that it has.
 #![no_main]
-use kubexm::bundle::Inventory;
+use kubexm_bundle::Inventory;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

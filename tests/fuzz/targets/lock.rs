@@ -1,6 +1,6 @@
 //! A lock's text. What is taken is written and read again the same.
 #![no_main]
-use kubexm::bundle::{Lock, Storage, layout};
+use kubexm_bundle::{Lock, Storage, layout};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

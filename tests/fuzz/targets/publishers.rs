@@ -2,10 +2,11 @@
 //! trusted roots; lists of referrers, referrers and bundles, with timestamps. Nothing that a fuzzer comes by is somebody's
 //! signature.
 #![no_main]
-use kubexm::sigstore::bundle::{self, Bundle, Image};
-use kubexm::sigstore::{SignatureManifest, Trust, TrustedRoot, Unverified, document, referrer, verify};
-use kubexm::spec::signature_policy::Identity;
-use kubexm::spec::{Digest, VerifyingKey};
+use kubexm_sigstore::bundle;
+use kubexm_sigstore::bundle::{Bundle, Image};
+use kubexm_sigstore::{SignatureManifest, Trust, TrustedRoot, Unverified, document, referrer, verify};
+use kubexm_types::signature_policy::Identity;
+use kubexm_types::{Digest, VerifyingKey};
 use libfuzzer_sys::fuzz_target;
 
 /// The key of the public log, which signs no images.

@@ -1,7 +1,7 @@
 //! A signature, and what it is asked about: nothing but the one right signature holds.
 #![no_main]
-use kubexm::bundle::signature::{check, key_id};
-use kubexm::spec::PublicKey;
+use kubexm_bundle::signature::{check, key_id};
+use kubexm_types::PublicKey;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (&str, &str, &[u8])| {

@@ -2,7 +2,7 @@
 #![no_main]
 use std::sync::LazyLock;
 
-use kubexm::bundle::{Lock, Storage};
+use kubexm_bundle::{Lock, Storage};
 use libfuzzer_sys::fuzz_target;
 
 static LOCK: LazyLock<Lock> =

@@ -1,6 +1,6 @@
 //! A list of volumes, with two volumes beside it.
 #![no_main]
-use kubexm::bundle::medium::{Medium, list_path, volume_path};
+use kubexm_bundle::medium::{Medium, list_path, volume_path};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (&[u8], &[u8], &[u8])| {

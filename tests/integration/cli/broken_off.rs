@@ -1,7 +1,7 @@
 //! Full disks and builds that are stopped.
 
 use super::*;
-use kubexm::fetch::record::Version;
+use kubexm_fetch::record::Version;
 
 /// A file system of some kilobytes, away again when dropped; `None`, with the reason in the test's
 /// output, where this machine does not let us mount one.

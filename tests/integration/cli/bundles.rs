@@ -49,7 +49,7 @@ fn extract_takes_out_what_is_named_and_nothing_else() {
             size: packed.len() as u64,
             digest: Digest::of(&packed),
             format: FileFormat::TarGz,
-            members: vec![kubexm::bundle::lock::Member {
+            members: vec![kubexm_bundle::lock::Member {
                 path: "bin/tool".to_owned(),
                 size: 7,
                 digest: match arch {

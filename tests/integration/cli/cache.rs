@@ -1,7 +1,7 @@
 //! What downloads are kept.
 
 use super::*;
-use kubexm::fetch::record::Version;
+use kubexm_fetch::record::Version;
 
 #[test]
 fn the_cache_is_listed_verified_and_cleared() {

@@ -15,17 +15,20 @@ use std::time::{Duration, Instant};
 
 use crate::example::{InMemory, example, write_plain};
 use crate::snapshots::filters;
-use kubexm::bundle::lock::{FileFormat, LockedFile};
-use kubexm::bundle::{Bundle, BundleError, Level, Lock, PackOptions, Storage, write_until};
-use kubexm::event::Events;
-use kubexm::fetch::{Cache, FetchError};
-use kubexm::spec::{Arch, Digest, Version};
+use kubexm_bundle::lock::{FileFormat, LockedFile};
+use kubexm_bundle::{Bundle, BundleError, Level, Lock, PackOptions, Storage, write_until};
+use kubexm_fetch::{Cache, FetchError};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest, Version};
 use wiremock::matchers::{method, path_regex};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 fn kubexm() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
-    command.env_remove("KUBEXM_CACHE").stdin(Stdio::null());
+    command
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env_remove("KUBEXM_CACHE")
+        .stdin(Stdio::null());
     command
 }
 

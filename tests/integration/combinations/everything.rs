@@ -1,12 +1,12 @@
 //! A lock that has everything: each component of the catalogue, for every minor that kubexm knows.
 
-use kubexm::bundle::Lock;
-use kubexm::bundle::lock::{
+use kubexm_bundle::Lock;
+use kubexm_bundle::lock::{
     ChecksumSource, Descriptor, FileFormat, KubeadmFacts, LockedFile, LockedImage, LockedPackage,
     LockedPackages, Member, PackageFormat, PlatformManifest,
 };
-use kubexm::catalog::Catalog;
-use kubexm::spec::{Arch, Digest, ImageRef, Version};
+use kubexm_catalog::Catalog;
+use kubexm_types::{Arch, Digest, ImageRef, Version};
 use serde::Deserialize;
 
 /// A component of the catalogue, as far as a lock is made of it.
@@ -54,7 +54,7 @@ pub fn lock(kubernetes: &[Version]) -> Lock {
 }
 
 fn components() -> Vec<Component> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/catalog");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/catalog");
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();

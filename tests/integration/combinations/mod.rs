@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use kubexm::bundle::{Blobs, Lock};
-use kubexm::deploy::{self, Inputs};
-use kubexm::plan::RenderedFile;
-use kubexm::spec::cluster::{AddressHolder, ControlPlanePod, LocalProxy, RuntimeKind};
-use kubexm::spec::{Cluster, Version, parse_cluster};
+use kubexm_bundle::{Blobs, Lock};
+use kubexm_config::cluster::{AddressHolder, ControlPlanePod, LocalProxy, RuntimeKind};
+use kubexm_config::{Cluster, parse_cluster};
+use kubexm_deploy::Inputs;
+use kubexm_engine::plan::RenderedFile;
+use kubexm_types::Version;
 
 use crate::example::InMemory;
 use programs::Programs;
@@ -209,7 +210,7 @@ fn the_real_programs_take_what_is_rendered() {
         let mut configurations = BTreeSet::new();
         let mut findings = BTreeSet::new();
         for cluster in accepted(folder.path(), &versions) {
-            let configs = deploy::proof::prove(&cluster, &lock, &blobs)
+            let configs = kubexm_deploy::proof::prove(&cluster, &lock, &blobs)
                 .unwrap()
                 .configs;
             configurations.extend(configs.into_iter().map(|config| config.text));
@@ -249,10 +250,11 @@ fn rendered(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Vec<Rende
     for machine in inputs.machines.values_mut() {
         machine.releases = vec![("debian".into(), "trixie".into())];
     }
-    let deployment = deploy::plan(&inputs).unwrap_or_else(|error| panic!("{cluster:?}: {error}"));
+    let deployment =
+        kubexm_deploy::plan(&inputs).unwrap_or_else(|error| panic!("{cluster:?}: {error}"));
     // Tasks that wait for each other, or for nobody, are told here.
-    kubexm::plan::show::show(&deployment.plan).unwrap();
-    deploy::rendered(&deployment.plan)
+    kubexm_engine::plan::show::show(&deployment.plan).unwrap();
+    kubexm_deploy::rendered(&deployment.plan)
         .into_values()
         .flatten()
         .collect()

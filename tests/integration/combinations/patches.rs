@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use kubexm::bundle::Blobs;
-use kubexm::deploy::proof::{KubeadmPatches, prove};
-use kubexm::fetch::kubeadm::Kubeadm;
-use kubexm::spec::{Cluster, Version, parse_cluster};
+use kubexm_bundle::Blobs;
+use kubexm_config::{Cluster, parse_cluster};
+use kubexm_deploy::proof::{KubeadmPatches, prove};
+use kubexm_fetch::kubeadm::Kubeadm;
+use kubexm_types::Version;
 
 use super::programs::Programs;
 use super::{everything, rendered};

@@ -5,14 +5,15 @@ mod program;
 
 use std::path::Path;
 
-use kubexm::bundle::lock::Descriptor;
-use kubexm::event::Events;
-use kubexm::fetch::http::Wanted;
-use kubexm::fetch::oci::Puller;
-use kubexm::fetch::record::Version;
-use kubexm::fetch::{Cache, FetchError, Http};
-use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::{Arch, Digest, Mirrors};
+use kubexm_bundle::lock::Descriptor;
+use kubexm_config::Mirrors;
+use kubexm_config::mirrors::Checksums;
+use kubexm_fetch::http::Wanted;
+use kubexm_fetch::oci::Puller;
+use kubexm_fetch::record::Version;
+use kubexm_fetch::{Cache, FetchError, Http};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest};
 
 use origin::{Origin, Rules, Seen};
 

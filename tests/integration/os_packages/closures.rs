@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use kubexm::fetch::packages::resolve;
-use kubexm::spec::manifest::{DnfRepository, DnfSet, PackageSource, Repositories, Verify};
-use kubexm::spec::{Arch, Digest};
+use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource, Repositories, Verify};
+use kubexm_fetch::packages::resolve;
+use kubexm_types::{Arch, Digest};
 
 use super::site::{MADE, Site};
 use super::versions::Dice;

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use kubexm::fetch::packages::resolve;
-use kubexm::spec::manifest::{AptRepository, PackageSource, Repositories};
-use kubexm::spec::{Arch, Digest};
+use kubexm_config::manifest::{AptRepository, PackageSource, Repositories};
+use kubexm_fetch::packages::resolve;
+use kubexm_types::{Arch, Digest};
 
 use super::site::{MADE, Site};
 

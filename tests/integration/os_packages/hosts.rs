@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use kubexm::host;
-use kubexm::plan::Check;
-use kubexm::steps::InstallPackages;
+use kubexm_engine::plan::Check;
+use kubexm_engine::steps::InstallPackages;
 
 use super::site::{MADE, NEEDED, Site, find, source};
 use super::{SIGNED, build};
@@ -14,7 +13,7 @@ use crate::sandbox::Sandbox;
 /// What rpm says that a host has.
 async fn installed(sandbox: &Sandbox) -> Vec<String> {
     let script = "rpm -qa --qf '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | sort";
-    let command = host::Command::script(script, [""; 0]);
+    let command = kubexm_host::Command::script(script, [""; 0]);
     let output = sandbox.host.run(command).await.unwrap();
     output.text().lines().map(str::to_owned).collect()
 }
@@ -24,7 +23,7 @@ async fn old_host() -> Sandbox {
     let sandbox = Sandbox::new();
     let old = std::fs::read(find(&MADE.path().join("base"), "lib-9.0.rpm")).unwrap();
     std::fs::write(sandbox.at("/tmp/old.rpm"), old).unwrap();
-    let command = host::Command::script("rpm -U --quiet /tmp/old.rpm", [""; 0]);
+    let command = kubexm_host::Command::script("rpm -U --quiet /tmp/old.rpm", [""; 0]);
     let output = sandbox.host.run(command).await.unwrap();
     assert!(output.success(), "{}", output.complaint());
     sandbox

@@ -10,12 +10,12 @@ mod versions;
 
 use std::process::Command;
 
-use kubexm::bundle::Lock;
-use kubexm::bundle::lock::LockedPackages;
-use kubexm::fetch::FetchError;
-use kubexm::fetch::packages::resolve;
-use kubexm::spec::manifest::{PackageSource, Repositories, Verify};
-use kubexm::spec::{Arch, Digest};
+use kubexm_bundle::Lock;
+use kubexm_bundle::lock::LockedPackages;
+use kubexm_config::manifest::{PackageSource, Repositories, Verify};
+use kubexm_fetch::FetchError;
+use kubexm_fetch::packages::resolve;
+use kubexm_types::{Arch, Digest};
 
 use crate::example::example;
 use site::{MADE, Site, find, source};

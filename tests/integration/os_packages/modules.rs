@@ -1,7 +1,7 @@
 //! Packages of modules: those of default streams count, as for dnf on a host that nobody set up.
 
-use kubexm::fetch::packages::resolve;
-use kubexm::spec::Arch;
+use kubexm_fetch::packages::resolve;
+use kubexm_types::Arch;
 
 use super::closures::{ask_dnf, package, source, write_repository};
 use super::site::Site;

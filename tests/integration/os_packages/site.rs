@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use kubexm::event::Events;
-use kubexm::fetch::{Cache, Http};
-use kubexm::spec::Mirrors;
-use kubexm::spec::manifest::{DnfRepository, DnfSet, PackageSource, Repositories, Verify};
+use kubexm_config::Mirrors;
+use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource, Repositories, Verify};
+use kubexm_fetch::{Cache, Http};
+use kubexm_types::event::Events;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 

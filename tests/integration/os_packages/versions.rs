@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kubexm::fetch::dnf::{Evr, Range, Sense, compare};
+use kubexm_fetch::dnf::{Evr, Range, Sense, compare};
 
 /// Reads lines of five words, answers with rpm's order of the first two, and whether a provided
 /// `=` the first overlaps with a wanted range of the second.

@@ -1,6 +1,6 @@
 //! What the real cosign attaches to images as referrers: taken, carried on, and found again by it.
 
-use kubexm::sigstore::Signer;
+use kubexm_sigstore::Signer;
 
 use super::site::{SIGNED, Site, ours};
 use crate::example::kubexm;

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm::spec::Digest;
+use kubexm_types::Digest;
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use kubexm::sigstore::bundle::{self, Image};
-use kubexm::sigstore::{Signer, Trust, TrustedRoot};
-use kubexm::spec::Digest;
+use kubexm_sigstore::bundle;
+use kubexm_sigstore::bundle::Image;
+use kubexm_sigstore::{Signer, Trust, TrustedRoot};
+use kubexm_types::Digest;
 use serde_json::{Value, json};
 
 use super::authority::{BEGIN, IDENTITY, ISSUER, Sigstore, Wish};

@@ -1,15 +1,15 @@
 //! The real cosign as counterpart: what it signs is taken, and what kubexm carries on it takes.
 
-use kubexm::bundle::Lock;
-use kubexm::catalog::Catalog;
-use kubexm::event::Events;
-use kubexm::fetch::file_signatures::Signed;
-use kubexm::fetch::signatures::Policies;
-use kubexm::fetch::{Cache, Http};
-use kubexm::sigstore::Signer;
-use kubexm::spec::Mirrors;
-use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::signature_policy::{Rule, SignaturePolicy, SignedBy};
+use kubexm_bundle::Lock;
+use kubexm_catalog::Catalog;
+use kubexm_config::Mirrors;
+use kubexm_config::mirrors::Checksums;
+use kubexm_fetch::file_signatures::Signed;
+use kubexm_fetch::signatures::Policies;
+use kubexm_fetch::{Cache, Http};
+use kubexm_sigstore::Signer;
+use kubexm_types::event::Events;
+use kubexm_types::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use wiremock::matchers::path as url_path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -165,7 +165,7 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
             images: anew,
             ..lock.clone()
         };
-        kubexm::bundle::difference::differences(
+        kubexm_bundle::difference::differences(
             &lock,
             &Lock {
                 images: images.clone(),

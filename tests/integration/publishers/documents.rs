@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm::sigstore::file::verify_file;
-use kubexm::sigstore::{Signer, Trust, TrustedRoot, document};
-use kubexm::spec::VerifyingKey;
+use kubexm_sigstore::file::verify_file;
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, document};
+use kubexm_types::VerifyingKey;
 use serde_json::json;
 
 use super::authority::{self, IDENTITY, ISSUER, Sigstore, Wish, manifest};

@@ -1,8 +1,8 @@
 //! Signatures of an identity: the one that is wanted, and all that look like it.
 
-use kubexm::sigstore::{Signer, Trust, TrustedRoot};
-use kubexm::spec::Digest;
-use kubexm::spec::signature_policy::Identity;
+use kubexm_sigstore::{Signer, Trust, TrustedRoot};
+use kubexm_types::Digest;
+use kubexm_types::signature_policy::Identity;
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 

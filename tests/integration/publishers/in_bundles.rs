@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kubexm::bundle::lock::{
+use kubexm_bundle::lock::{
     Descriptor, FileSignature, LockedImage, LockedSignature, PlatformManifest,
 };
-use kubexm::bundle::{Bundle, Inventory, Level, Lock, PackOptions, Storage, write};
-use kubexm::event::Events;
-use kubexm::sigstore::{Signer, document};
-use kubexm::spec::{Arch, Digest};
+use kubexm_bundle::{Bundle, Inventory, Level, Lock, PackOptions, Storage, write};
+use kubexm_sigstore::{Signer, document};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest};
 use serde_json::{Value, json};
 
 use super::authority::{IDENTITY, ISSUER, Sigstore, Wish, manifest};

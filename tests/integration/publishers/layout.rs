@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubexm::spec::Digest;
+use kubexm_types::Digest;
 use serde_json::{Value, json};
 
 const OCI: &str = "application/vnd.oci.image";

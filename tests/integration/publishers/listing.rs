@@ -1,13 +1,14 @@
 //! Registries that list referrers themselves, and those that know no such lists: stand-ins for the many
 //! that there are.
 
-use kubexm::bundle::lock::{Descriptor, LockedImage};
-use kubexm::event::Events;
-use kubexm::fetch::oci::Puller;
-use kubexm::fetch::{Cache, Http};
-use kubexm::sigstore::referrer;
-use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::{Digest, Mirrors};
+use kubexm_bundle::lock::{Descriptor, LockedImage};
+use kubexm_config::Mirrors;
+use kubexm_config::mirrors::Checksums;
+use kubexm_fetch::oci::Puller;
+use kubexm_fetch::{Cache, Http};
+use kubexm_sigstore::referrer;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
 use serde_json::{Value, json};
 use wiremock::matchers::{path, query_param, query_param_is_missing};
 use wiremock::{Mock, MockServer, ResponseTemplate};

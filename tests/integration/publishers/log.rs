@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm::spec::Digest;
+use kubexm_types::Digest;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData};
 use serde_json::{Value, json};
 

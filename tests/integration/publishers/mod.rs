@@ -22,10 +22,10 @@ mod transparency;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm::catalog::Catalog;
-use kubexm::sigstore::{Part, Signer, Trust, TrustedRoot, document};
-use kubexm::spec::Digest;
-use kubexm::spec::signature_policy::{Identity, Rule, SignedBy};
+use kubexm_catalog::Catalog;
+use kubexm_sigstore::{Part, Signer, Trust, TrustedRoot, document};
+use kubexm_types::Digest;
+use kubexm_types::signature_policy::{Identity, Rule, SignedBy};
 use serde_json::Value;
 
 use crate::example::InMemory;
@@ -54,7 +54,7 @@ fn root(sigstore: &Sigstore) -> TrustedRoot {
 fn verify(blobs: &InMemory, manifest: &[u8], trust: Trust<'_>) -> Result<Signer, String> {
     let payload = |part: &Part| blobs.0.get(&part.digest).cloned().ok_or("not there".into());
     let manifest = document::read(manifest)?;
-    kubexm::sigstore::verify(&manifest, &payload, &image(), trust).map_err(|e| e.to_string())
+    kubexm_sigstore::verify(&manifest, &payload, &image(), trust).map_err(|e| e.to_string())
 }
 
 fn by_identity(sigstore: &Sigstore, blobs: &InMemory, manifest: &Value) -> Result<Signer, String> {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use kubexm::bundle::lock::LockedSignature;
-use kubexm::bundle::{Bundle, Lock};
-use kubexm::sigstore::{Signer, referrer};
-use kubexm::spec::Digest;
+use kubexm_bundle::lock::LockedSignature;
+use kubexm_bundle::{Bundle, Lock};
+use kubexm_sigstore::{Signer, referrer};
+use kubexm_types::Digest;
 use serde_json::{Value, json};
 
 use super::authority::{IDENTITY, ISSUER, Sigstore, Wish};

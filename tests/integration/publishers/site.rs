@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use kubexm::bundle::lock::LockedImage;
-use kubexm::bundle::{Blobs, Level, Lock, PackOptions, Storage, write};
-use kubexm::catalog::Catalog;
-use kubexm::event::Events;
-use kubexm::fetch::resolve::Resolver;
-use kubexm::fetch::signatures::Policies;
-use kubexm::fetch::{Cache, FetchError, Http};
-use kubexm::seed::{self, Content};
-use kubexm::spec::mirrors::Checksums;
-use kubexm::spec::{Arch, ImageRef, Mirrors, load_manifest};
+use kubexm_bundle::lock::LockedImage;
+use kubexm_bundle::{Blobs, Level, Lock, PackOptions, Storage, write};
+use kubexm_catalog::Catalog;
+use kubexm_config::mirrors::Checksums;
+use kubexm_config::{Mirrors, load_manifest};
+use kubexm_engine::seed;
+use kubexm_engine::seed::Content;
+use kubexm_fetch::resolve::Resolver;
+use kubexm_fetch::signatures::Policies;
+use kubexm_fetch::{Cache, FetchError, Http};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, ImageRef};
 
 use super::layout;
 use crate::example::example;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use kubexm::spec::Digest;
+use kubexm_types::Digest;
 use rcgen::{
     CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair, KeyUsagePurpose,
 };

@@ -1,7 +1,7 @@
 //! Signatures in a log without a clock, with timestamps beside them: what is taken. What the real cosign
 //! says of each, kubexm says, too.
 
-use kubexm::sigstore::Signer;
+use kubexm_sigstore::Signer;
 use serde_json::json;
 use time::OffsetDateTime;
 

@@ -1,7 +1,7 @@
 //! Certificates that a log of certificates has seen, and those that none has.
 
-use kubexm::sigstore::file::verify_file;
-use kubexm::sigstore::{Trust, TrustedRoot};
+use kubexm_sigstore::file::verify_file;
+use kubexm_sigstore::{Trust, TrustedRoot};
 
 use super::authority::{BEGIN, Seen, Sigstore, Wish};
 use super::bundled::Bundled;

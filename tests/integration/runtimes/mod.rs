@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
 
-use kubexm::bundle::Lock;
-use kubexm::catalog::Catalog;
-use kubexm::deploy::{self, Inputs};
-use kubexm::spec::{self, Cluster, Version};
+use kubexm_bundle::Lock;
+use kubexm_catalog::Catalog;
+use kubexm_config::Cluster;
+use kubexm_deploy::Inputs;
+use kubexm_types::Version;
 use serde_json::Value;
 
 use crate::combinations::everything;
@@ -27,20 +28,20 @@ fn lock() -> Lock {
 }
 
 fn cluster(kind: &str, settings: &str) -> Cluster {
-    let text = spec::schema::TEMPLATE.replace(
+    let text = kubexm_config::schema::TEMPLATE.replace(
         "    type: containerd",
         &format!("    type: {kind}\n    extraConfig: {settings}"),
     );
-    spec::parse_cluster("cluster.yaml", &text).unwrap()
+    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
 }
 
 /// The plan in words, and every file of the first worker by its path.
 fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
     let lock = lock();
     let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
-    let deployment = deploy::plan(&inputs).unwrap();
-    let shown = kubexm::plan::show::show(&deployment.plan).unwrap();
-    let files = deploy::rendered(&deployment.plan);
+    let deployment = kubexm_deploy::plan(&inputs).unwrap();
+    let shown = kubexm_engine::plan::show::show(&deployment.plan).unwrap();
+    let files = kubexm_deploy::rendered(&deployment.plan);
     let host = cluster.hosts[1].name.clone();
     let files = files[&host].iter();
     let files = files.map(|file| (file.path.to_string(), file.content.clone()));
@@ -72,8 +73,8 @@ fn each_runtime_has_its_own_socket_everywhere() {
 fn nothing_leads_outside_and_the_sandbox_is_kubeadms() {
     for kind in KINDS {
         let cluster = cluster(kind, "{}");
-        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let findings = deploy::proof::prove(&cluster, &lock(), &blobs)
+        let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
+        let findings = kubexm_deploy::proof::prove(&cluster, &lock(), &blobs)
             .unwrap()
             .findings;
         assert!(findings.is_empty(), "{kind}: {findings:?}");
@@ -94,8 +95,8 @@ fn what_a_bundle_lacks_of_a_runtime_is_named() {
         .files
         .retain(|file| !["docker", "cri-o"].contains(&file.component.as_str()));
     for (kind, wanted) in [("docker", "docker for amd64"), ("cri-o", "cri-o for amd64")] {
-        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let proof = deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
+        let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
+        let proof = kubexm_deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
         let findings = proof.findings;
         assert!(findings.iter().any(|f| f.contains(wanted)), "{findings:?}");
     }
@@ -137,13 +138,13 @@ fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
         ("docker", "v1.35.1", "", None),
         ("containerd", "v1.36.3", "", None),
     ] {
-        let text = spec::schema::TEMPLATE
+        let text = kubexm_config::schema::TEMPLATE
             .replace("type: containerd", &format!("type: {kind}"))
             .replace(
                 "    version: v1.36.3\n",
                 &format!("    version: {version}\n{settings}"),
             );
-        let cluster = spec::parse_cluster("cluster.yaml", &text).unwrap();
+        let cluster = kubexm_config::parse_cluster("cluster.yaml", &text).unwrap();
         let mut lock = lock();
         for version in lock
             .kubernetes
@@ -159,8 +160,8 @@ fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
         {
             file.version = cluster.kubernetes.version.clone();
         }
-        let blobs: Arc<dyn kubexm::bundle::Blobs> = Arc::new(InMemory::default());
-        let configs = deploy::proof::prove(&cluster, &lock, &blobs)
+        let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
+        let configs = kubexm_deploy::proof::prove(&cluster, &lock, &blobs)
             .unwrap()
             .configs;
         let line = configs[0].text.lines().find(|line| line.contains(gate));
@@ -231,11 +232,11 @@ const ISULAD: &str = "hosts default-runtime group graph state log-level log-driv
 #[test]
 fn what_a_runtime_cannot_do_is_told_before_anything_is_planned() {
     let refused = |kind: &str, registry: &str| {
-        let text = spec::schema::TEMPLATE
+        let text = kubexm_config::schema::TEMPLATE
             .replace("    type: containerd", &format!("    type: {kind}"))
             .replace("    registry: [node1]\n", "")
             .replace("    port: 5000\n", registry);
-        deploy::admit(&spec::parse_cluster("cluster.yaml", &text).unwrap())
+        kubexm_deploy::admit(&kubexm_config::parse_cluster("cluster.yaml", &text).unwrap())
     };
     let external = "    {type: external, address: harbor.example}\n";
     let told = refused("isulad", external).unwrap_err().to_string();
@@ -326,7 +327,7 @@ fn settings_of_the_user_win_and_data_is_where_they_say() {
         let cluster = cluster(kind, settings);
         let (_, files) = render(&cluster);
         assert!(files[path].contains(wanted), "{}", files[path]);
-        let folder = deploy::runtime_data_dir(&cluster);
+        let folder = kubexm_deploy::runtime_data_dir(&cluster);
         assert!(
             folder.starts_with("/data/") && files[path].contains(folder),
             "{kind}"

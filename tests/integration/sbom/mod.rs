@@ -11,11 +11,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use kubexm::bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest};
-use kubexm::bundle::storage::{Opened, Openings};
-use kubexm::bundle::{Level, Lock, PackOptions, Recipes, Storage, arrange, openings, write};
-use kubexm::event::Events;
-use kubexm::spec::{Arch, Digest};
+use kubexm_bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest};
+use kubexm_bundle::storage::{Opened, Openings};
+use kubexm_bundle::{Level, Lock, PackOptions, Recipes, Storage, arrange, openings, write};
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest};
 use serde_json::Value;
 
 use crate::example::{InMemory, example};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The folder of the snapshot files of one kind.
 fn folder(kind: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/snapshots")
+        .join("../../tests/golden/snapshots")
         .join(kind)
 }
 

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use kubexm::bundle::own::LockedOwn;
-use kubexm::bundle::{Blobs, BundleError, Lock};
-use kubexm::deploy::{self, Inputs};
-use kubexm::spec::own::OwnKind;
-use kubexm::spec::{Digest, Version, parse_cluster};
+use kubexm_bundle::own::LockedOwn;
+use kubexm_bundle::{Blobs, BundleError, Lock};
+use kubexm_config::parse_cluster;
+use kubexm_deploy::Inputs;
+use kubexm_types::own::OwnKind;
+use kubexm_types::{Digest, Version};
 
 use super::assert_files;
 use crate::combinations::everything;
@@ -66,7 +67,7 @@ fn bundle(version: &Version) -> (Lock, Manifests) {
         url: None,
         size: 1,
         digest: cilium,
-        checksum: kubexm::bundle::lock::ChecksumSource::Pinned,
+        checksum: kubexm_bundle::lock::ChecksumSource::Pinned,
         images: Vec::new(),
     });
     // Kubernetes 1.28 to 1.30 go with containerd 1.7, too.
@@ -269,7 +270,7 @@ async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Ve
         machine.releases = vec![("debian".into(), "trixie".into())];
         machine.has_network_manager = true;
     }
-    let plan = deploy::plan(&inputs)
+    let plan = kubexm_deploy::plan(&inputs)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))
         .plan;
     let mut files = Vec::new();
@@ -341,7 +342,7 @@ async fn every_rendered_file() {
 fn assert_all_templates(snapshots: &BTreeMap<String, String>) {
     let squeezed = |text: &str| text.split_whitespace().collect::<String>();
     let texts: Vec<String> = snapshots.values().map(|text| squeezed(text)).collect();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates");
     let mut unseen = Vec::new();
     let mut count = 0;
     for group in std::fs::read_dir(&folder).unwrap() {

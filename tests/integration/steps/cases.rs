@@ -3,11 +3,11 @@
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use kubexm::plan::Step;
-use kubexm::spec::Digest;
-use kubexm::steps::{
+use kubexm_engine::plan::Step;
+use kubexm_engine::steps::{
     Content, InstallFiles, ManagedBlock, OwnFolders, Payload, RunScript, Source, WriteFile,
 };
+use kubexm_types::Digest;
 
 use crate::example::InMemory;
 use crate::sandbox::{Sandbox, path};

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
-use kubexm::event::{Event, Events, Listener};
-use kubexm::host::{Command, Host, HostError, Output};
-use kubexm::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
-use kubexm::spec::{Digest, HostName};
-use kubexm::steps::{Produce, ReadOnce, WaitFor, WriteFile};
+use kubexm_engine::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
+use kubexm_engine::steps::{Produce, ReadOnce, WaitFor, WriteFile};
+use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::{Digest, HostName};
 
 #[tokio::test]
 async fn every_step_comes_stays_and_goes() {

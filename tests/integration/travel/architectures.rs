@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kubexm::bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
-use kubexm::bundle::{Bundle, Storage};
-use kubexm::seed::Content;
+use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
+use kubexm_bundle::{Bundle, Storage};
+use kubexm_engine::seed::Content;
 
 use super::*;
 

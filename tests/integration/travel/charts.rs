@@ -1,10 +1,10 @@
 //! Where the user's own things are had from, and what manifests and locks may say of them.
 
-use kubexm::fetch::Http;
-use kubexm::fetch::own::Gatherer;
-use kubexm::spec::Mirrors;
-use kubexm::spec::own::{OwnKind, OwnPlace, OwnSource};
-use kubexm::spec::parse_manifest;
+use kubexm_config::Mirrors;
+use kubexm_config::parse_manifest;
+use kubexm_fetch::Http;
+use kubexm_fetch::own::Gatherer;
+use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -202,7 +202,7 @@ fn a_lock_cannot_name_what_would_leave_its_folder_or_stand_there_twice() {
         let text = text
             .replace("NAME", name)
             .replace("DIGEST", &Digest::of(b"x").to_string());
-        serde_saphyr::from_str::<kubexm::bundle::own::LockedOwn>(&text).unwrap()
+        serde_saphyr::from_str::<kubexm_bundle::own::LockedOwn>(&text).unwrap()
     };
     let read = |lock: &Lock| Lock::from_yaml(&serde_saphyr::to_string(lock).unwrap());
     lock.own = vec![own("fine"), own("also")];

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use kubexm::bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm::bundle::{Level, Lock, PackOptions, arrange, openings, write};
-use kubexm::event::Events;
-use kubexm::fetch::Cache;
-use kubexm::spec::{Arch, Digest};
+use kubexm_bundle::lock::{Descriptor, LockedImage, PlatformManifest};
+use kubexm_bundle::{Level, Lock, PackOptions, arrange, openings, write};
+use kubexm_fetch::Cache;
+use kubexm_types::event::Events;
+use kubexm_types::{Arch, Digest};
 use serde_json::{Value, json};
 
 use crate::example::{InMemory, example};

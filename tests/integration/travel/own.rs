@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use kubexm::bundle::{Blobs, Bundle};
-use kubexm::spec::ImageRef;
+use kubexm_bundle::{Blobs, Bundle};
+use kubexm_types::ImageRef;
 use wiremock::MockServer;
 
 use super::charts::{answer, chart};

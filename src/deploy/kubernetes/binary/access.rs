@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::files;
-use crate::deploy::{DeployError, ETC, Inputs, KUBECTL};
-use crate::pki::kubernetes::{ADMIN_GROUP, ClusterPki, KUBELET_CLIENT};
-use crate::plan::Task;
-use crate::render::{self, kubernetes::Access};
-use crate::spec::HostPath;
-use crate::spec::cluster::HostSpec;
-use crate::steps::{RunScript, WaitFor, WriteFile};
+use crate::{DeployError, ETC, Inputs, KUBECTL};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
+use kubexm_pki::kubernetes::{ADMIN_GROUP, ClusterPki, KUBELET_CLIENT};
+use kubexm_render::kubernetes::Access;
+use kubexm_types::HostPath;
 
 /// The administrator gets its right here, and so cannot be the one who gives it. Who does is root's
 /// alone, in memory, and only while this runs.
@@ -48,7 +48,7 @@ pub(super) fn steps(
     Ok(task
         .step(WriteFile::new(
             path,
-            render::text("bindings of roles", &access)?,
+            kubexm_render::text("bindings of roles", &access)?,
         ))
         .step(apply)
         .step(WaitFor {

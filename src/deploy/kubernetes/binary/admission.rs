@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::node::CONTROL_PLANE;
 use super::serving::{ApproveServing, Node};
-use crate::deploy::kubernetes::joined;
-use crate::deploy::{DeployError, Inputs, KUBECTL, id};
-use crate::pki::kubernetes::node_user;
-use crate::pki::request::Entitled;
-use crate::plan::Task;
-use crate::spec::cluster::HostSpec;
-use crate::steps::{RunScript, WaitFor};
+use crate::kubernetes::joined;
+use crate::{DeployError, Inputs, KUBECTL, id};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunScript, WaitFor};
+use kubexm_pki::kubernetes::node_user;
+use kubexm_pki::request::Entitled;
 
 const REGISTERED: &str = r#"
 nodes=$($KUBECTL --request-timeout=10s get nodes -o name 2>&1) || { echo "$nodes"; exit 1; }

@@ -7,15 +7,16 @@ use std::time::Duration;
 use super::files::{
     self, CA, CA_KEY, FOLDER, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
-use crate::deploy::kubernetes::{BIND_PORT, config};
-use crate::deploy::{BIN, DeployError, Inputs, etcd};
-use crate::pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
-use crate::plan::Task;
-use crate::render;
-use crate::render::kubernetes::{self as template, ControlPlaneService};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, Component, HostSpec};
-use crate::steps::{ManageUnit, WaitFor, WriteFile};
+use crate::kubernetes::{BIND_PORT, config};
+use crate::{BIN, DeployError, Inputs, etcd};
+use kubexm_engine::plan::Task;
+use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
+
+use kubexm_config::cluster::{Cluster, Component, HostSpec};
+use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
+use kubexm_render::kubernetes as template;
+use kubexm_render::kubernetes::ControlPlaneService;
+use kubexm_types::HostPath;
 
 const AUDIT_POLICY: &str = "/etc/kubernetes/audit-policy.yaml";
 const AUDIT_LOG: &str = "/var/log/kubernetes/audit.log";
@@ -80,7 +81,7 @@ fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     let mut reads = vec![path.clone(), HostPath::parse(&binary)?];
     reads.extend(program.files.paths());
     reads.extend(program.shares);
-    let text = render::text("unit of a control plane's program", &service)?;
+    let text = kubexm_render::text("unit of a control plane's program", &service)?;
     let files = program.files.into_steps().into_iter();
     let task = files.fold(task, Task::step);
     Ok(task.step(WriteFile::new(path, text)).step(ManageUnit {
@@ -104,7 +105,7 @@ fn api_server(
     files.pair("front-proxy-client", &own.front_proxy_client)?;
     files.open(SERVICE_ACCOUNT, &pki.service_account.public)?;
     files.secret(SERVICE_ACCOUNT_KEY, &pki.service_account.private)?;
-    let policy = render::text("audit policy", &template::AuditPolicy)?;
+    let policy = kubexm_render::text("audit policy", &template::AuditPolicy)?;
     files.open(AUDIT_POLICY, &policy)?;
     let etcd = etcd::client_files(inputs)?.into_iter();
     Ok(Program {
@@ -152,7 +153,7 @@ fn scheduler(
     let config = template::Scheduler {
         kubeconfig: SCHEDULER.to_owned(),
     };
-    let config = render::text("scheduler configuration", &config)?;
+    let config = kubexm_render::text("scheduler configuration", &config)?;
     files.open(SCHEDULER_CONFIG, &config)?;
     Ok(Program {
         name: "kube-scheduler",

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use crate::deploy::DeployError;
-use crate::deploy::kubernetes::BIND_PORT;
-use crate::pki::Pair;
-use crate::pki::kubernetes::ClusterPki;
-use crate::render::{self, kubernetes::Kubeconfig};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::steps::WriteFile;
+use crate::DeployError;
+use crate::kubernetes::BIND_PORT;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::steps::WriteFile;
+use kubexm_pki::Pair;
+use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_render::kubernetes::Kubeconfig;
+use kubexm_types::HostPath;
 
 pub(super) const FOLDER: &str = "/etc/kubernetes";
 pub(super) const CA: &str = "/etc/kubernetes/pki/ca.crt";
@@ -75,7 +75,7 @@ pub(super) fn kubeconfig(
         certificate: &pair.certificate,
         key: &pair.key,
     };
-    Ok(render::text("kubeconfig", &context)?)
+    Ok(kubexm_render::text("kubeconfig", &context)?)
 }
 
 /// Where all nodes find the API server.

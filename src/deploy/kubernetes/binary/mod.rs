@@ -10,10 +10,10 @@ mod programs;
 mod serving;
 
 use super::{first_control_plane, joined};
-use crate::deploy::{self, DeployError, Inputs, id};
-use crate::pki::kubernetes::ClusterPki;
-use crate::plan::{Task, TaskId};
-use crate::spec::cluster::HostSpec;
+use crate::{DeployError, Inputs, id};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_pki::kubernetes::ClusterPki;
 
 /// Programs on all nodes, control planes one after another, then workers.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -23,7 +23,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     };
     let mut tasks = Vec::new();
     // One after another: a change that restarts API servers leaves the others to answer.
-    let mut before = deploy::etcd::ready(inputs);
+    let mut before = crate::etcd::ready(inputs);
     for host in inputs.cluster.nodes() {
         tasks.push(programs::programs(inputs, pki, host)?);
         let task = join(inputs, pki, first, host)?;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::files::{self, CA, Files};
-use crate::deploy::kubernetes::config;
-use crate::deploy::{BIN, DeployError, Inputs, runtime};
-use crate::pki::kubernetes::{ClusterPki, NodePki, node_user};
-use crate::plan::Task;
-use crate::render::kubeadm::{OwnKubeProxy, OwnKubelet};
-use crate::render::kubernetes::{self as template, KubeProxyService};
-use crate::render::{self, kubelet};
-use crate::spec::HostPath;
-use crate::spec::cluster::{HostSpec, Taint};
-use crate::steps::{ManageUnit, RunScript};
+use crate::kubernetes::config;
+use crate::{BIN, DeployError, Inputs, runtime};
+use kubexm_config::cluster::{HostSpec, Taint};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{ManageUnit, RunScript};
+use kubexm_pki::kubernetes::{ClusterPki, NodePki, node_user};
+use kubexm_render::kubeadm::{OwnKubeProxy, OwnKubelet};
+use kubexm_render::kubelet;
+use kubexm_render::kubernetes as template;
+use kubexm_render::kubernetes::KubeProxyService;
+use kubexm_types::HostPath;
 
 const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
@@ -63,7 +64,7 @@ pub(super) fn steps(
     let mut task = task.step(surroundings);
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
     let runtime = runtime::of_cluster(inputs).unit().to_owned();
-    let unit = render::text("kubelet unit", &kubelet::Service { command, runtime })?;
+    let unit = kubexm_render::text("kubelet unit", &kubelet::Service { command, runtime })?;
     kubelet_files.open("/etc/systemd/system/kubelet.service", &unit)?;
     task = run(task, "kubelet", kubelet_files)?;
     run(task, "kube-proxy", proxy_files)
@@ -160,7 +161,7 @@ fn proxy_files(
     let mut flags = cluster.kubernetes.kube_proxy.extra_args.clone();
     flags.insert("config".to_owned(), KUBE_PROXY_CONFIG.to_owned());
     let command = template::command(&format!("{BIN}/kube-proxy"), &flags);
-    let unit = render::text("kube-proxy unit", &KubeProxyService { command })?;
+    let unit = kubexm_render::text("kube-proxy unit", &KubeProxyService { command })?;
     files.open("/etc/systemd/system/kube-proxy.service", &unit)?;
     Ok(files)
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::files::CA;
-use crate::deploy::kubernetes::undo::TRACES;
-use crate::deploy::{BIN, DeployError, Inputs, binary, etcd, id, images};
-use crate::pki::kubernetes::ClusterPki;
-use crate::plan::Task;
-use crate::spec::Digest;
-use crate::spec::cluster::HostSpec;
-use crate::steps::{InstallFiles, OwnFolders, RunScript, Undo};
+use crate::kubernetes::undo::TRACES;
+use crate::{BIN, DeployError, Inputs, binary, etcd, id, images};
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, OwnFolders, RunScript, Undo};
+use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_types::Digest;
 
 /// Where Kubernetes' programs and pods keep data.
 const FOLDERS: [&str; 8] = [

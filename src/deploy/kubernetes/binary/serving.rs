@@ -13,11 +13,12 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use crate::deploy::KUBECTL;
-use crate::host::Command;
-use crate::pki::request::{self, Entitled};
-use crate::plan::{Check, Step, StepContext, StepError};
-use crate::spec::HostName;
+use crate::KUBECTL;
+use kubexm_engine::plan::{Check, Step, StepContext, StepError};
+use kubexm_host::Command;
+use kubexm_pki::request;
+use kubexm_pki::request::Entitled;
+use kubexm_types::HostName;
 
 /// Approves what kubelets of the cluster ask for, until the API server reaches each of them.
 pub(super) struct ApproveServing {

@@ -1,8 +1,8 @@
 //! Where etcd is, for kubeadm's configuration.
 
-use crate::deploy::etcd;
-use crate::render::kubeadm::{EtcdSection, ExternalEtcd};
-use crate::spec::cluster::{Cluster, Etcd};
+use crate::etcd;
+use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_render::kubeadm::{EtcdSection, ExternalEtcd};
 
 /// An etcd that is not kubeadm's, with its files on hosts; `None` where it is.
 pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {

@@ -1,15 +1,17 @@
 //! `kubeadm init` on the first control plane.
 
 use super::{etcd, node, patches, read_once, ready_to_join, undo};
-use crate::deploy::kubernetes::BIND_PORT;
-use crate::deploy::kubernetes::config::{self, kube_proxy_config, kubelet_config};
-use crate::deploy::{self, BIN, DeployError, ETC, Inputs, load_balancer};
-use crate::plan::Task;
-use crate::render::kubeadm::{self as template, ComponentSection};
-use crate::render::{self, RenderError};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, Component, HostSpec};
-use crate::steps::{RunOnce, WriteFile};
+use crate::kubernetes::BIND_PORT;
+use crate::kubernetes::config;
+use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
+use crate::{BIN, DeployError, ETC, Inputs, load_balancer};
+use kubexm_config::cluster::{Cluster, Component, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunOnce, WriteFile};
+use kubexm_render::RenderError;
+use kubexm_render::kubeadm as template;
+use kubexm_render::kubeadm::ComponentSection;
+use kubexm_types::HostPath;
 
 /// The mark of what makes the first control plane.
 const INIT: &str = "kubeadm-init";
@@ -20,7 +22,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     let before_init = load_balancer::before_init(inputs.cluster);
     let task = Task::new("control-plane", "init", &first.name)
         .after(ready_to_join(first))
-        .after(deploy::etcd::ready(inputs))
+        .after(crate::etcd::ready(inputs))
         .after(load_balancer::ready(inputs, first))
         .step(read_once(
             INIT,
@@ -53,7 +55,7 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
             api_server.cert_sans.push(address);
         }
     }
-    render::text(
+    kubexm_render::text(
         "kubeadm init configuration",
         &template::Init {
             api,

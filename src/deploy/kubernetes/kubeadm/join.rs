@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
 use super::{node, patches, ready_to_join, undo};
-use crate::deploy::kubernetes::BIND_PORT;
-use crate::deploy::{BIN, DeployError, Inputs, load_balancer};
-use crate::plan::{Slot, StepError, Task};
-use crate::render::kubeadm::{self as template, JoinControlPlane};
-use crate::render::{self, RenderError};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, Etcd, HostSpec};
-use crate::steps::{InputFile, RunOnce};
+use crate::kubernetes::BIND_PORT;
+use crate::{BIN, DeployError, Inputs, load_balancer};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_engine::plan::{Slot, StepError, Task};
+use kubexm_engine::steps::{InputFile, RunOnce};
+use kubexm_render::RenderError;
+use kubexm_render::kubeadm as template;
+use kubexm_render::kubeadm::JoinControlPlane;
+use kubexm_types::HostPath;
 
 /// The mark of what makes the other nodes.
 const JOIN_MARK: &str = "kubeadm-join";
@@ -110,7 +111,7 @@ fn join_config(
         node: node(cluster, host),
         patches: patches::folder(cluster, host),
     };
-    render::text("kubeadm join configuration", &join)
+    kubexm_render::text("kubeadm join configuration", &join)
 }
 
 /// A join configuration with secrets of the right form but of no cluster: the bundled kubeadm judges

@@ -8,13 +8,13 @@ mod programs;
 mod secrets;
 mod undo;
 
-use crate::deploy::{DeployError, Inputs, id, runtime};
-use crate::plan::{Slot, Task, TaskId};
-use crate::render::kubeadm::Node;
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::steps::{ReadOnce, WriteFile};
+use crate::{DeployError, Inputs, id, runtime};
 pub(crate) use init::init_config;
 pub(crate) use join::join_preview;
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{Slot, Task, TaskId};
+use kubexm_engine::steps::{ReadOnce, WriteFile};
+use kubexm_render::kubeadm::Node;
 
 /// Programs on all nodes, init on the first control plane, joins on all others.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {

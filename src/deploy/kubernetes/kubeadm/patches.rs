@@ -1,11 +1,11 @@
 //! What the user changes in what kubeadm writes: files in a folder that `kubeadm init` and `join` read.
 
 use super::read_once;
-use crate::deploy::DeployError;
-use crate::plan::Task;
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
-use crate::steps::{RunScript, WriteFile};
+use crate::DeployError;
+use kubexm_config::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{RunScript, WriteFile};
+use kubexm_types::HostPath;
 
 /// Where kubeadm finds them on a host.
 pub(crate) const FOLDER: &str = "/etc/kubexm/patches";

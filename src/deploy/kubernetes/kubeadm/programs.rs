@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::deploy::runtime::Runtime;
-use crate::deploy::{BIN, DeployError, Inputs, binary, etcd, id, runtime};
-use crate::plan::Task;
-use crate::render::{self, kubelet};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Etcd, HostSpec};
-use crate::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use crate::runtime::Runtime;
+use crate::{BIN, DeployError, Inputs, binary, etcd, id, runtime};
+use kubexm_config::cluster::{Etcd, HostSpec};
+use kubexm_engine::plan::Task;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use kubexm_render::kubelet;
+use kubexm_types::HostPath;
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
@@ -67,8 +67,8 @@ fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
         command: binary(),
         runtime: runtime.unit().to_owned(),
     };
-    let unit = render::text("kubelet unit", &service)?;
-    let drop_in = render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
+    let unit = kubexm_render::text("kubelet unit", &service)?;
+    let drop_in = kubexm_render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
     let path = "/etc/systemd/system/kubelet.service";
     Ok([
         WriteFile::new(HostPath::parse(path)?, unit),

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::etcd;
-use crate::deploy::kubernetes::BIND_PORT;
-use crate::deploy::{BIN, DeployError, Inputs, id};
-use crate::pki;
-use crate::plan::{RenderedFile, Slot, Task};
-use crate::render::kubeadm as template;
-use crate::render::{self, RenderError};
-use crate::spec::HostPath;
-use crate::spec::cluster::{Cluster, HostSpec};
-use crate::steps::Produce;
+use crate::kubernetes::BIND_PORT;
+use crate::{BIN, DeployError, Inputs, id};
+
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{RenderedFile, Slot, Task};
+use kubexm_engine::steps::Produce;
+use kubexm_render::RenderError;
+use kubexm_render::kubeadm as template;
+use kubexm_types::HostPath;
 
 /// What a node needs to join. Secret.
 #[derive(Clone)]
@@ -78,7 +78,8 @@ pub(super) fn mint(
         script: format!("PATH={BIN}:$PATH config={CONFIG} control_planes={control_planes}\n{MINT}"),
         input: Some(Arc::new(move || Ok(config.clone().into_bytes()))),
         parse: Box::new(move |certificate| {
-            let ca_hash = pki::public_key_pin(certificate).map_err(|error| error.to_string())?;
+            let ca_hash =
+                kubexm_pki::public_key_pin(certificate).map_err(|error| error.to_string())?;
             Ok(JoinSecrets {
                 ca_hash,
                 ..secrets.clone()
@@ -100,7 +101,7 @@ fn config(
     secrets: &JoinSecrets,
 ) -> Result<String, RenderError> {
     let (api, _) = template::api_of(&cluster.kubernetes.version);
-    render::text(
+    kubexm_render::text(
         "join secrets",
         &template::Secrets {
             api,

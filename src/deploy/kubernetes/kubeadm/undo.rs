@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use crate::deploy::kubernetes::undo::TRACES;
-use crate::deploy::{BIN, Inputs, runtime};
-use crate::spec::cluster::{Etcd, HostSpec};
-use crate::steps::Undo;
+use crate::kubernetes::undo::TRACES;
+use crate::{BIN, Inputs, runtime};
+use kubexm_config::cluster::{Etcd, HostSpec};
+use kubexm_engine::steps::Undo;
 
 /// Takes back what kubeadm knows of; what it leaves comes after it. Its argument is the runtime's
 /// socket.

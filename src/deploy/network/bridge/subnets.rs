@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::deploy::KUBECTL;
-use crate::plan::Slot;
-use crate::spec::HostName;
-use crate::spec::cluster::HostSpec;
-use crate::steps::Produce;
+use crate::KUBECTL;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::plan::Slot;
+use kubexm_engine::steps::Produce;
+use kubexm_types::HostName;
 
 /// A node's address and its pods', in text that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,10 +18,10 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::io::ReaderStream;
 
 use super::{Pusher, STALLED, in_time};
-use crate::bundle::{Blobs, Bundle, BundleError};
-use crate::event::Transfer;
-use crate::fetch::FetchError;
-use crate::spec::Digest;
+use crate::FetchError;
+use kubexm_bundle::{Blobs, Bundle, BundleError};
+use kubexm_types::Digest;
+use kubexm_types::event::Transfer;
 
 /// Blobs on their way at once; more bring little, and some registries count.
 const PARALLEL: usize = 6;

@@ -6,10 +6,10 @@ use oci_client::Reference;
 use serde_json::Value;
 
 use super::{PushRefusal, Pusher};
-use crate::bundle::lock::LockedImage;
-use crate::bundle::{Bundle, BundleError, transport};
-use crate::fetch::FetchError;
-use crate::spec::Digest;
+use crate::FetchError;
+use kubexm_bundle::lock::LockedImage;
+use kubexm_bundle::{Bundle, BundleError, transport};
+use kubexm_types::Digest;
 
 /// A manifest to be put, with its media type.
 struct Document {
@@ -78,7 +78,7 @@ fn documents(
     bundle: &Bundle,
     image: &LockedImage,
 ) -> Result<(Vec<Document>, Document), BundleError> {
-    let read = |descriptor: &crate::bundle::lock::Descriptor| {
+    let read = |descriptor: &kubexm_bundle::lock::Descriptor| {
         Ok::<_, BundleError>(Document {
             media_type: descriptor.media_type.clone(),
             digest: descriptor.digest,

@@ -19,13 +19,14 @@ use reqwest::header::HeaderValue;
 
 use blobs::Spooled;
 
-use crate::bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
-use crate::bundle::transport::{self, ImageManifest, Transport};
-use crate::bundle::{Bundle, BundleError};
-use crate::event::Events;
-use crate::fetch::FetchError;
-use crate::fetch::credentials::{Keyring, Login};
-use crate::spec::{Digest, ImageRef};
+use crate::FetchError;
+use crate::credentials::{Keyring, Login};
+use kubexm_bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use kubexm_bundle::transport;
+use kubexm_bundle::transport::{ImageManifest, Transport};
+use kubexm_bundle::{Bundle, BundleError};
+use kubexm_types::event::Events;
+use kubexm_types::{Digest, ImageRef};
 use refusal::{PushRefusal, push_failure};
 
 /// How often a blob or a manifest is tried.

@@ -2,8 +2,8 @@
 
 use oci_client::errors::OciDistributionError;
 
-use crate::fetch::FetchError;
-use crate::spec::ImageRef;
+use crate::FetchError;
+use kubexm_types::ImageRef;
 
 /// Why a registry did not take something.
 #[derive(Debug)]

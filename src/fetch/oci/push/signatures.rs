@@ -8,12 +8,12 @@ use oci_client::Reference;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
 use super::{PushRefusal, Pusher, in_time};
-use crate::bundle::layout::INDEX_TYPE;
-use crate::bundle::lock::Descriptor;
-use crate::bundle::{Bundle, BundleError, transport};
-use crate::fetch::FetchError;
-use crate::sigstore::referrer;
-use crate::spec::Digest;
+use crate::FetchError;
+use kubexm_bundle::layout::INDEX_TYPE;
+use kubexm_bundle::lock::Descriptor;
+use kubexm_bundle::{Bundle, BundleError, transport};
+use kubexm_sigstore::referrer;
+use kubexm_types::Digest;
 
 /// Media types of lists of referrers.
 const LISTS: [&str; 1] = [INDEX_TYPE];

@@ -1,7 +1,7 @@
 //! What is compressed.
 
 /// Text as people write it.
-pub const TEXT: &[u8] = include_bytes!("../../../../README.md");
+pub const TEXT: &[u8] = include_bytes!("../../lib.rs");
 
 /// Numbers that look random and are the same in every run.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {

@@ -87,7 +87,7 @@ fn gnu_gzip_and_zlib_are_made_again() {
 
 #[test]
 fn every_short_length_is_made_again() {
-    let text = include_bytes!("../../../../README.md");
+    let text = include_bytes!("../../lib.rs");
     for length in (0..300).chain([4095, 4096, 65_534]) {
         let content: Vec<u8> = text.iter().cycle().take(length).copied().collect();
         for level in [1, 6, 9] {
@@ -112,7 +112,7 @@ fn the_size_of_writes_does_not_matter() {
 
 #[test]
 fn what_cannot_be_made_again_is_said_to_be_so() {
-    let content = include_bytes!("../../../../README.md");
+    let content = include_bytes!("../../lib.rs");
     let packed = go_gzip(content, 6, 32 * 1024);
     let known = |bytes: &[u8]| recognise(bytes, std::io::sink()).unwrap() != Recognition::Unknown;
     assert!(known(&packed));

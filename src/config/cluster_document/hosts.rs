@@ -1,0 +1,212 @@
+//! `spec.hosts`, `spec.defaults` and `spec.roleGroups`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use crate::cluster::{HostSpec, Roles, Taint};
+use crate::host_range;
+use crate::reader::Fields;
+use kubexm_types::Secret;
+use kubexm_types::{Arch, HostName};
+
+pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
+    let reader = spec.reader();
+    let defaults = spec.section("defaults");
+    if let Some(defaults) = &defaults {
+        check_defaults(defaults);
+    }
+    let Some(node) = spec.required("hosts") else {
+        if let Some(defaults) = defaults {
+            defaults.finish();
+        }
+        return Vec::new();
+    };
+    let mut hosts: Vec<HostSpec> = Vec::new();
+    for (item, path) in reader.items(node, "spec.hosts") {
+        let fields = reader.fields(item, &path);
+        if let Some(host) = read_host(&fields, defaults.as_ref()) {
+            if hosts.iter().any(|other| other.name == host.name) {
+                reader.problem(
+                    item,
+                    &path,
+                    format!("the name '{}' is used twice", host.name),
+                    None,
+                );
+            }
+            if hosts
+                .iter()
+                .any(|other| (&other.address, other.port) == (&host.address, host.port))
+            {
+                let message = format!("the address '{}' is used twice", host.address);
+                reader.problem(item, &path, message, None);
+            }
+            hosts.push(host);
+        }
+        fields.finish();
+    }
+    if hosts.is_empty() && reader.is_clean() {
+        reader.problem(node, "spec.hosts", "has no host", None);
+    }
+    if let Some(defaults) = defaults {
+        defaults.finish();
+    }
+    hosts
+}
+
+/// Reads every default once: it is known, and its type is checked, where each host has its own too.
+fn check_defaults(defaults: &Fields<'_>) {
+    for name in ["user", "password", "privateKeyPath"] {
+        defaults.text(name);
+    }
+    defaults.number("port", 1, 65535);
+    defaults.value::<Arch>("arch");
+    defaults.text_map("labels");
+    read_taints(defaults);
+}
+
+pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Option<HostSpec> {
+    let reader = host.reader();
+    // A default is read even where every host has a value of its own: it is no unknown field.
+    let text = |name| {
+        let default = defaults.and_then(|d| d.text(name));
+        host.text(name).or(default)
+    };
+    let name = host
+        .required("name")
+        .and_then(|_| host.value::<HostName>("name"));
+    let address = host.required("address").and_then(|_| host.text("address"));
+    let internal = match host.value::<IpAddr>("internalAddress") {
+        Some(address) => Some(address),
+        None => match address.as_ref().map(|address| address.parse::<IpAddr>()) {
+            Some(Err(_)) if host.get("internalAddress").is_none() => {
+                let hint = "give internalAddress: the IP address that the cluster uses";
+                let message = "a host whose address is a name needs an internal address";
+                reader.problem(
+                    host.node(),
+                    &host.path("internalAddress"),
+                    message,
+                    Some(hint),
+                );
+                None
+            }
+            parsed => parsed.and_then(Result::ok),
+        },
+    };
+    let default_port = defaults.and_then(|d| d.number("port", 1, 65535));
+    let port = host.number("port", 1, 65535).or(default_port);
+    let user = text("user").unwrap_or_else(|| "root".to_owned());
+    let password = text("password").map(Secret);
+    let private_key_path = text("privateKeyPath").map(|path| expand_home(&path));
+    let default_arch = defaults.and_then(|d| d.value("arch"));
+    let arch = host.value("arch").or(default_arch);
+    let mut labels = defaults.map(|d| d.text_map("labels")).unwrap_or_default();
+    labels.extend(host.text_map("labels"));
+    let default_taints = defaults.and_then(read_taints);
+    let taints = read_taints(host).or(default_taints);
+    Some(HostSpec {
+        name: name?,
+        address: address?,
+        internal_address: internal?,
+        port: u16::try_from(port.unwrap_or(22)).ok()?,
+        user,
+        password,
+        private_key_path,
+        arch,
+        labels,
+        taints,
+    })
+}
+
+pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
+    let reader = fields.reader();
+    let node = fields.get("taints")?;
+    let mut taints = Vec::new();
+    for (item, path) in reader.items(node, &fields.path("taints")) {
+        let Some(text) = reader.text(item, &path) else {
+            continue;
+        };
+        let (rest, effect) = text.rsplit_once(':').unwrap_or((&text, ""));
+        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            let hint = "for example dedicated=database:NoSchedule";
+            reader.problem(item, &path, "wants key=value:effect", Some(hint));
+            continue;
+        }
+        taints.push(Taint {
+            key: key.into(),
+            value: value.into(),
+            effect: effect.into(),
+        });
+    }
+    Some(taints)
+}
+
+pub(super) fn expand_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
+    let reader = spec.reader();
+    let Some(groups_node) = spec.required("roleGroups") else {
+        return Roles::default();
+    };
+    let groups = reader.fields(groups_node, "spec.roleGroups");
+    let names = |group: &'static str| read_names(&groups, group, hosts);
+    let mut control_plane = names("control-plane");
+    control_plane.extend(names("master"));
+    let worker = names("worker");
+    let etcd = names("etcd");
+    let registry = names("registry");
+    let load_balancer = names("loadbalancer");
+    if control_plane.is_empty() {
+        reader.problem(
+            groups_node,
+            "spec.roleGroups.control-plane",
+            "names no host",
+            None,
+        );
+    }
+    groups.finish();
+    Roles {
+        control_plane,
+        worker,
+        registry,
+        etcd,
+        load_balancer,
+    }
+}
+
+/// A list of hosts by their names, ranges among them.
+pub(super) fn read_names(
+    fields: &Fields<'_>,
+    list: &'static str,
+    hosts: &[HostSpec],
+) -> Vec<HostName> {
+    let reader = fields.reader();
+    let Some(node) = fields.get(list) else {
+        return Vec::new();
+    };
+    let mut names: Vec<HostName> = Vec::new();
+    for (item, path) in reader.items(node, &fields.path(list)) {
+        let Some(text) = reader.text(item, &path) else {
+            continue;
+        };
+        match host_range::expand(&text) {
+            Err(error) => reader.problem(item, &path, error, Some("as in node[1:9]")),
+            Ok(expanded) => {
+                for name in expanded {
+                    if !hosts.iter().any(|host| host.name == name) {
+                        let message = format!("there is no host '{name}' in spec.hosts");
+                        reader.problem(item, &path, message, None);
+                    } else if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+            }
+        }
+    }
+    names
+}

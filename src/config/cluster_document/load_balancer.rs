@@ -1,0 +1,184 @@
+//! `spec.highAvailability` and `spec.controlPlaneEndpoint`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU8;
+
+use crate::cluster::{
+    AddressHolder, ControlPlanePod, Endpoint, HostSpec, LoadBalancer, LocalProxy, ProxyRun, Roles,
+};
+use crate::reader::Fields;
+use crate::yaml::Value;
+
+/// Every `highAvailability.type`.
+pub(crate) fn types() -> Vec<&'static str> {
+    let unmade = ["none", "external"];
+    [
+        &unmade,
+        AddressHolder::NAMES,
+        LocalProxy::NAMES,
+        ControlPlanePod::NAMES,
+    ]
+    .concat()
+}
+
+pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
+    let given = spec.get("controlPlaneEndpoint").is_some();
+    // An endpoint of the user's own is a load balancer that is there, even if it is not called so.
+    let unsaid = match given {
+        true => LoadBalancer::External,
+        false => LoadBalancer::None,
+    };
+    let Some(fields) = spec.section("highAvailability") else {
+        return Some(unsaid);
+    };
+    let kind = match fields.get("type") {
+        Some(_) => fields.choice("type", &types(), &[]),
+        None => Some("none"),
+    };
+    let run = read_run(&fields, kind);
+    let virtual_router_id = read_router_id(&fields, kind);
+    if kind == Some("external") && !given {
+        let path = "spec.controlPlaneEndpoint";
+        let hint = "give the address of your load balancer, as in api.example:6443";
+        let message = "is missing: highAvailability.type is external";
+        fields
+            .reader()
+            .problem(fields.node(), path, message, Some(hint));
+    }
+    fields.finish();
+    let kind = kind?;
+    if let Some(kind) = LocalProxy::named(kind) {
+        return Some(LoadBalancer::Local { kind, run });
+    }
+    if let Some(kind) = AddressHolder::named(kind) {
+        return Some(LoadBalancer::Holder {
+            kind,
+            virtual_router_id,
+        });
+    }
+    let pod = ControlPlanePod::named(kind);
+    Some(pod.map_or(unsaid, |kind| LoadBalancer::Pods { kind }))
+}
+
+fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
+    let Some(node) = fields.get("run") else {
+        return ProxyRun::Systemd;
+    };
+    if kind.is_some_and(|kind| !LocalProxy::NAMES.contains(&kind)) {
+        let message = format!(
+            "is taken only with type: {}",
+            LocalProxy::NAMES.join(" or ")
+        );
+        let hint = "leave it out: what runs how is settled for this type";
+        let path = fields.path("run");
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    match fields.choice("run", &["systemd", "static-pod"], &[]) {
+        Some("static-pod") => ProxyRun::StaticPod,
+        _ => ProxyRun::Systemd,
+    }
+}
+
+fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> {
+    let node = fields.get("virtualRouterID")?;
+    if kind.is_some_and(|kind| !AddressHolder::NAMES.contains(&kind)) {
+        let message = format!(
+            "is taken only with type: {}",
+            AddressHolder::NAMES.join(" or ")
+        );
+        let path = fields.path("virtualRouterID");
+        let hint = "leave it out: it is VRRP's, which those speak";
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    let number = fields.number("virtualRouterID", 1, 255)?;
+    NonZeroU8::new(u8::try_from(number).ok()?)
+}
+
+pub(super) fn read_endpoint(
+    spec: &Fields<'_>,
+    hosts: &[HostSpec],
+    roles: &Roles,
+    load_balancer: Option<&LoadBalancer>,
+) -> Option<Endpoint> {
+    let reader = spec.reader();
+    let first = roles
+        .control_plane
+        .first()
+        .and_then(|name| hosts.iter().find(|h| h.name == *name));
+    let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
+    let default_port = load_balancer.map_or(6443, LoadBalancer::default_port);
+    // By the hosts' own family: a host may have no other.
+    let loopback = first.map(|first| match first.internal_address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    });
+    let Some(node) = spec.get("controlPlaneEndpoint") else {
+        if local {
+            return Some(Endpoint {
+                host: loopback?.to_string(),
+                address: None,
+                port: default_port,
+            });
+        }
+        if roles.control_plane.len() > 1 {
+            let hint = "give the address of your load balancer, as in api.example:6443";
+            let message = "several control planes need one address for all of them";
+            reader.problem(
+                spec.node(),
+                "spec.controlPlaneEndpoint",
+                message,
+                Some(hint),
+            );
+        }
+        let address = first?.internal_address;
+        return Some(Endpoint {
+            host: address.to_string(),
+            address: None,
+            port: 6443,
+        });
+    };
+    let path = "spec.controlPlaneEndpoint";
+    if let Value::Text(text) = &node.value {
+        let unsaid = default_port.to_string();
+        let (host, port) = text.rsplit_once(':').unwrap_or((text, &unsaid));
+        return match port.parse::<u16>() {
+            Ok(port) if !host.is_empty() => {
+                let host = host.trim_matches(['[', ']']).to_owned();
+                let address = loopback.filter(|_| local && host.parse::<IpAddr>().is_err());
+                Some(Endpoint {
+                    host,
+                    address,
+                    port,
+                })
+            }
+            _ => {
+                reader.problem(node, path, "wants host:port", None);
+                None
+            }
+        };
+    }
+    let fields = reader.fields(node, path);
+    let (domain, host) = (fields.text("domain"), fields.text("host"));
+    if domain.is_some() && host.is_some() {
+        let hint = "both mean the same: give one";
+        reader.problem(node, path, "has a domain and a host", Some(hint));
+    }
+    let host = domain.or(host);
+    let mut address: Option<IpAddr> = fields.value("address");
+    let port = fields.number("port", 1, 65535);
+    let port = port.unwrap_or(i64::from(default_port));
+    fields.finish();
+    if local && address.is_none() {
+        // The name leads every host to the proxy of its own.
+        address = loopback.filter(|_| host.as_ref().is_some_and(|h| h.parse::<IpAddr>().is_err()));
+    }
+    let host = host.or_else(|| address.map(|address| address.to_string()));
+    if host.is_none() {
+        reader.problem(node, path, "wants a host or an address", None);
+    }
+    Some(Endpoint {
+        host: host?,
+        address,
+        port: u16::try_from(port).ok()?,
+    })
+}

@@ -1,0 +1,182 @@
+//! From `cluster.yaml` to a checked [`Cluster`].
+
+mod combinations;
+mod dns;
+mod etcd;
+mod hosts;
+mod kubernetes;
+mod load_balancer;
+mod network;
+mod patches;
+mod registry;
+mod runtime;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dns::read_dns;
+use etcd::read_etcd;
+use hosts::{read_hosts, read_roles};
+use kubernetes::read_kubernetes;
+pub(crate) use load_balancer::types as load_balancer_types;
+use load_balancer::{read_endpoint, read_load_balancer};
+use network::read_network;
+use registry::read_registry;
+use runtime::read_runtime;
+
+use super::cluster::{Cluster, System};
+use super::problem::Problems;
+use super::reader::{Fields, Reader};
+use super::yaml::{self, Node};
+use kubexm_types::{HostName, PublicKey, Version};
+
+const START: &str = "kubexm config init > cluster.yaml";
+
+/// Reads and checks a cluster file.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
+    parse_cluster(&path.display().to_string(), &super::read_text(path, START)?)
+}
+
+/// As [`load_cluster`], for a bundle with these Kubernetes versions.
+///
+/// # Errors
+/// As [`load_cluster`], a version that is not among them included.
+pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
+    let text = super::read_text(path, START)?;
+    parse_cluster_for(&path.display().to_string(), &text, offered)
+}
+
+/// The keys that a cluster file trusts bundles by: asked before any bundle is opened, and so before it
+/// is known what else the file may say.
+///
+/// # Errors
+/// The file cannot be read, or one of them is no key.
+pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
+    let file = path.display().to_string();
+    let root = yaml::parse(&file, &super::read_text(path, START)?)?;
+    let reader = Reader::new("cluster");
+    let trust = match &root.value {
+        yaml::Value::Map(_) => {
+            let top = reader.fields(&root, "");
+            top.section("spec").map(|spec| read_trust(&spec))
+        }
+        // What is wrong is told when all of it is read.
+        _ => None,
+    };
+    reader.finish(&file, Some(trust.unwrap_or_default()))
+}
+
+fn read_trust(spec: &Fields<'_>) -> Vec<PublicKey> {
+    let Some(fields) = spec.section("bundle") else {
+        return Vec::new();
+    };
+    let trust = fields.values("trust");
+    fields.finish();
+    trust
+}
+
+/// Reads and checks the text of a cluster file; `file` is its name in messages.
+pub fn parse_cluster(file: &str, text: &str) -> Result<Cluster, Problems> {
+    parse(file, text, None)
+}
+
+/// As [`parse_cluster`], for a bundle with these Kubernetes versions.
+///
+/// # Errors
+/// As [`parse_cluster`], a version that is not among them included.
+pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<Cluster, Problems> {
+    parse(file, text, Some(offered))
+}
+
+fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
+    let root = yaml::parse(file, text)?;
+    let reader = Reader::new("cluster");
+    let cluster = read_document(&reader, &root, offered);
+    reader.finish(file, cluster)
+}
+
+/// The shape that a bundle is proved for where no cluster is given: the example's.
+pub fn default_cluster(version: &Version) -> Result<Cluster, Problems> {
+    let text = super::schema::TEMPLATE.replace("version: v1.36.3", &format!("version: v{version}"));
+    parse_cluster("the default cluster", &text)
+}
+
+fn read_document(reader: &Reader, root: &Node, offered: Option<&[Version]>) -> Option<Cluster> {
+    let top = reader.fields(root, "");
+    super::check_kind(&top, "Cluster");
+    let metadata = top.section("metadata");
+    let name = metadata.as_ref().and_then(|m| m.value::<HostName>("name"));
+    if let Some(metadata) = metadata {
+        metadata.required("name");
+        metadata.finish();
+    } else {
+        top.required("metadata");
+    }
+    let spec_node = top.required("spec");
+    top.finish();
+    let spec = reader.fields(spec_node?, "spec");
+    let cluster = read_spec(&spec, name.map(|name| name.to_string()), offered);
+    spec.finish();
+    cluster
+}
+
+fn read_spec(
+    spec: &Fields<'_>,
+    name: Option<String>,
+    offered: Option<&[Version]>,
+) -> Option<Cluster> {
+    let hosts = read_hosts(spec);
+    let roles = read_roles(spec, &hosts);
+    let kubernetes = read_kubernetes(spec, &hosts, offered);
+    let etcd = read_etcd(spec);
+    let runtime = read_runtime(spec);
+    let load_balancer = read_load_balancer(spec);
+    let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref());
+    let network = read_network(spec, &hosts);
+    let domain = kubernetes.as_ref().map(|k| k.dns_domain.as_str());
+    let dns = read_dns(spec, network.as_ref(), &hosts, domain);
+    let registry = read_registry(spec);
+    let system = read_system(spec);
+    let trust = read_trust(spec);
+    let mut cluster = Cluster {
+        name: name?,
+        hosts,
+        roles,
+        kubernetes: kubernetes?,
+        etcd: etcd?,
+        runtime: runtime?,
+        load_balancer: load_balancer?,
+        control_plane_endpoint: endpoint?,
+        network: network?,
+        dns,
+        registry: registry?,
+        system,
+        trust,
+    };
+    combinations::check(spec, &mut cluster);
+    Some(cluster)
+}
+
+fn read_system(spec: &Fields<'_>) -> System {
+    let mut system = System {
+        disable_swap: true,
+        manage_hosts_file: true,
+        install_packages: true,
+        max_clock_skew_seconds: 5,
+        sysctl: BTreeMap::new(),
+    };
+    if let Some(fields) = spec.section("system") {
+        system.disable_swap = fields.flag("disableSwap", true);
+        system.manage_hosts_file = fields.flag("manageHostsFile", true);
+        system.install_packages = fields.flag("installPackages", true);
+        if let Some(seconds) = fields.number("maxClockSkewSeconds", 1, 3600) {
+            system.max_clock_skew_seconds = seconds.unsigned_abs();
+        }
+        system.sysctl = fields.text_map("sysctl");
+        fields.finish();
+    }
+    system
+}

@@ -1,0 +1,191 @@
+//! `spec.network`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+use crate::cluster::{
+    Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, Network, NetworkPlugin,
+};
+use crate::reader::{Fields, Reader};
+use crate::yaml::Node;
+
+pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Network> {
+    let reader = spec.reader();
+    let fields = spec.section("network");
+    let plugin = fields.as_ref().map_or(FLANNEL, read_plugin);
+    let cidr = |name: &'static str, default: &str| -> Option<IpNet> {
+        let node = fields.as_ref().and_then(|fields| fields.get(name));
+        let Some(node) = node else {
+            return default.parse().ok();
+        };
+        let path = format!("spec.network.{name}");
+        let text = reader.text(node, &path)?;
+        match text.parse::<IpNet>() {
+            Ok(net) if net.trunc() == net => Some(net),
+            Ok(net) => {
+                let hint = format!("write {}", net.trunc());
+                reader.problem(node, &path, "has bits beyond its prefix", Some(&hint));
+                None
+            }
+            Err(_) => {
+                let hint = "as in 10.244.0.0/16";
+                reader.problem(node, &path, format!("'{text}' is no network"), Some(hint));
+                None
+            }
+        }
+    };
+    let pods = cidr("podCIDR", "10.244.0.0/16");
+    let services = cidr("serviceCIDR", "10.96.0.0/12");
+    let at = fields.as_ref().map_or(spec.node(), Fields::node);
+    if let (Some(pods), Some(services)) = (pods, services) {
+        check_networks(reader, at, pods, services, hosts);
+    }
+    if let Some(fields) = fields {
+        if let Some(pods) = pods {
+            check_family(&fields, plugin, pods);
+        }
+        fields.finish();
+    }
+    let dns_address = tenth(services?)?;
+    Some(Network {
+        plugin,
+        pod_cidr: pods?.to_string(),
+        service_cidr: services?.to_string(),
+        dns_address,
+    })
+}
+
+/// The address that kubeadm gives to the DNS service: the network's own and ten
+/// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#GetDNSIP>).
+fn tenth(services: IpNet) -> Option<IpAddr> {
+    let address = match services.network() {
+        IpAddr::V4(first) => IpAddr::from(Ipv4Addr::from(u32::from(first).checked_add(10)?)),
+        IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(u128::from(first).checked_add(10)?)),
+    };
+    services.contains(&address).then_some(address)
+}
+
+const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
+
+/// The plugin with its settings. Those of other plugins may stand there, too.
+fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
+    let taken = ["flannel", "calico", "cilium", "bridge", "none"];
+    let backend = network
+        .section("flannel")
+        .map_or(FlannelBackend::Vxlan, read_flannel);
+    let calico = read_calico(network.section("calico"));
+    let cilium = read_cilium(network.section("cilium"));
+    match network.choice("plugin", &taken, &["kube-ovn"]) {
+        Some("cilium") => NetworkPlugin::Cilium(cilium),
+        Some("calico") => NetworkPlugin::Calico(calico),
+        Some("bridge") => NetworkPlugin::Bridge,
+        Some("none") => NetworkPlugin::None,
+        _ => NetworkPlugin::Flannel(backend),
+    }
+}
+
+fn read_flannel(fields: Fields<'_>) -> FlannelBackend {
+    let backend = fields.choice("backend", &["vxlan", "host-gw"], &["wireguard", "ipip"]);
+    fields.finish();
+    match backend {
+        Some("host-gw") => FlannelBackend::HostGw,
+        _ => FlannelBackend::Vxlan,
+    }
+}
+
+fn read_calico(fields: Option<Fields<'_>>) -> Calico {
+    let mut calico = Calico {
+        encapsulation: Encapsulation::Vxlan,
+        mtu: None,
+    };
+    if let Some(fields) = fields {
+        calico.encapsulation = match fields.choice("encapsulation", &["vxlan", "ipip", "none"], &[])
+        {
+            Some("ipip") => Encapsulation::Ipip,
+            Some("none") => Encapsulation::None,
+            _ => Encapsulation::Vxlan,
+        };
+        calico.mtu = read_mtu(&fields);
+        fields.finish();
+    }
+    calico
+}
+
+fn read_cilium(fields: Option<Fields<'_>>) -> Cilium {
+    let mut cilium = Cilium {
+        routing: CiliumRouting::Vxlan,
+        mtu: None,
+    };
+    if let Some(fields) = fields {
+        let given = fields.one_of("routing", &CiliumRouting::ALL, CiliumRouting::name);
+        cilium.routing = given.unwrap_or(CiliumRouting::Vxlan);
+        cilium.mtu = read_mtu(&fields);
+        fields.finish();
+    }
+    cilium
+}
+
+/// From the least that IPv6 allows to a jumbo frame.
+fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
+    let mtu = fields.number("mtu", 1280, 9216)?;
+    u16::try_from(mtu).ok()
+}
+
+/// What kubexm changes in the manifests of these plugins is IPv4's.
+fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpNet) {
+    let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
+    if let (true, IpNet::V6(_), Some(node)) = (by_project, pods, fields.get("plugin")) {
+        let hint = "take an IPv4 podCIDR, or another plugin";
+        let message = format!(
+            "is {}, which is installed for IPv4 only so far",
+            plugin.name()
+        );
+        fields
+            .reader()
+            .problem(node, "spec.network.plugin", message, Some(hint));
+    }
+}
+
+pub(super) fn check_networks(
+    reader: &Reader,
+    node: &Node,
+    pods: IpNet,
+    services: IpNet,
+    hosts: &[HostSpec],
+) {
+    let overlap = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
+    if overlap(&pods, &services) {
+        let message = format!("podCIDR {pods} and serviceCIDR {services} overlap");
+        reader.problem(
+            node,
+            "spec.network",
+            message,
+            Some("take two networks apart"),
+        );
+    }
+    if tenth(services).is_none() {
+        reader.problem(
+            node,
+            "spec.network.serviceCIDR",
+            "is too small for services",
+            None,
+        );
+    }
+    for host in hosts {
+        for (name, net) in [("podCIDR", &pods), ("serviceCIDR", &services)] {
+            if net.contains(&host.internal_address) {
+                let message = format!(
+                    "{name} {net} contains {} of host {}",
+                    host.internal_address, host.name
+                );
+                reader.problem(
+                    node,
+                    "spec.network",
+                    message,
+                    Some("take a network that is free"),
+                );
+            }
+        }
+    }
+}

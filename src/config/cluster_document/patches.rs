@@ -1,0 +1,50 @@
+//! `spec.kubernetes.kubeadm.patches`.
+
+use super::hosts::read_names;
+use crate::cluster::{HostSpec, Patch, PatchKind, PatchTarget};
+use crate::reader::Fields;
+use crate::yaml::Value;
+
+pub(super) fn read_patches(kubeadm: &Fields<'_>, hosts: &[HostSpec]) -> Vec<Patch> {
+    let Some(node) = kubeadm.get("patches") else {
+        return Vec::new();
+    };
+    let reader = kubeadm.reader();
+    let items = reader.items(node, &kubeadm.path("patches"));
+    let patch = |(item, path): (_, String)| {
+        let fields = reader.fields(item, &path);
+        let patch = read_patch(&fields, hosts);
+        fields.finish();
+        patch
+    };
+    items.into_iter().filter_map(patch).collect()
+}
+
+fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
+    let target = fields
+        .required("target")
+        .and_then(|_| fields.one_of("target", &PatchTarget::ALL, PatchTarget::name));
+    let kind = fields.one_of("type", &PatchKind::ALL, PatchKind::name);
+    let kind = kind.unwrap_or(PatchKind::Strategic);
+    let hosts = read_names(fields, "hosts", hosts);
+    let change = fields.required("patch")?;
+    let hint = match (kind, &change.value) {
+        (PatchKind::Json, Value::List(_))
+        | (PatchKind::Strategic | PatchKind::Merge, Value::Map(_)) => None,
+        (PatchKind::Json, _) => {
+            Some("type json wants a list, as in [{op: add, path: /maxPods, value: 200}]")
+        }
+        _ => Some("types strategic and merge want fields, as in {maxPods: 200}"),
+    };
+    if let Some(hint) = hint {
+        let message = format!("is {}", change.kind());
+        let path = fields.path("patch");
+        fields.reader().problem(change, &path, message, Some(hint));
+    }
+    Some(Patch {
+        target: target?,
+        kind,
+        change: change.to_json(),
+        hosts,
+    })
+}

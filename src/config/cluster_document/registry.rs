@@ -1,0 +1,101 @@
+//! `spec.registry`.
+
+use std::path::PathBuf;
+
+use super::hosts::expand_home;
+use crate::cluster::{ExternalRegistry, Registry, RegistryLogin};
+use crate::reader::Fields;
+use kubexm_types::{HostName, HostPath, ImageRef};
+
+/// Fields that say where an external registry is; and those of one that kubexm runs.
+const EXTERNAL: [&str; 5] = ["address", "project", "caFile", "username", "passwordFile"];
+const LOCAL: [&str; 3] = ["hostName", "port", "dataDir"];
+
+pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
+    let mut registry = Registry {
+        host_name: HostName::parse("registry.kubexm.internal").ok()?,
+        port: 5000,
+        data_dir: HostPath::parse("/var/lib/kubexm/registry").ok()?,
+        external: None,
+    };
+    let Some(fields) = spec.section("registry") else {
+        return Some(registry);
+    };
+    let kind = match fields.get("type") {
+        Some(_) => fields.choice("type", &["local", "external"], &["harbor"]),
+        None => Some("local"),
+    };
+    let external = read_external(&fields, kind == Some("external"));
+    if let Some(name) = fields.value("hostName") {
+        registry.host_name = name;
+    }
+    if let Some(port) = fields.number("port", 1, 65535) {
+        registry.port = u16::try_from(port).ok()?;
+    }
+    if let Some(folder) = fields.value("dataDir") {
+        registry.data_dir = folder;
+    }
+    let others: &[&'static str] = match kind {
+        Some("external") => &LOCAL,
+        _ => &EXTERNAL,
+    };
+    // Which fields are right cannot be told where the type is wrong.
+    for name in others.iter().filter(|_| kind.is_some()) {
+        if let Some(node) = fields.get(name) {
+            let message = format!("is not taken with type: {}", kind.unwrap_or_default());
+            let hint = "take it away, or correct the type";
+            let path = fields.path(name);
+            fields.reader().problem(node, &path, message, Some(hint));
+        }
+    }
+    fields.finish();
+    registry.external = external;
+    kind.map(|_| registry)
+}
+
+fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegistry> {
+    let reader = fields.reader();
+    let (address, project) = (fields.text("address"), fields.text("project"));
+    let (user, password) = (fields.text("username"), fields.text("passwordFile"));
+    let ca = fields.text("caFile");
+    if !is_external {
+        return None;
+    }
+    let file = |name: &'static str, text: Option<String>| -> Option<PathBuf> {
+        let path = expand_home(&text?);
+        if let Some(node) = fields.get(name).filter(|_| !path.is_file()) {
+            let message = format!("there is no file {}", path.display());
+            reader.problem(node, &fields.path(name), message, None);
+        }
+        Some(path)
+    };
+    let (ca_file, password_file) = (file("caFile", ca), file("passwordFile", password));
+    let node = fields.required("address")?;
+    let address = address?;
+    let project = project.unwrap_or_default();
+    let place = match project.as_str() {
+        "" => format!("oci://{address}/any:tag"),
+        project => format!("oci://{address}/{project}/any:tag"),
+    };
+    if let Err(error) = ImageRef::parse_place(&place, None) {
+        let hint = "as in address: harbor.example:443, project: mirror";
+        reader.problem(node, &fields.path("address"), error, Some(hint));
+    }
+    if user.is_some() != password_file.is_some() {
+        let hint = "give username and passwordFile, or none of them";
+        let path = fields.path("username");
+        reader.problem(node, &path, "is half of a login", Some(hint));
+    }
+    let login = user
+        .zip(password_file)
+        .map(|(user, password_file)| RegistryLogin {
+            user,
+            password_file,
+        });
+    Some(ExternalRegistry {
+        address,
+        project,
+        ca_file,
+        login,
+    })
+}

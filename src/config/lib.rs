@@ -1,0 +1,80 @@
+//! What users write, and the values it is made of.
+//!
+//! [`cluster`] and [`manifest`] are the two documents; the small modules beside them are the
+//! types that keep wrong values out of the rest of the program.
+
+pub mod cluster;
+pub mod cluster_document;
+pub mod host_range;
+pub mod manifest;
+pub mod manifest_document;
+pub mod mirrors;
+mod own_document;
+mod package_source;
+pub mod problem;
+mod reader;
+pub mod schema;
+mod signature_document;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+pub use cluster::Cluster;
+pub use cluster_document::{
+    default_cluster, load_cluster, load_cluster_for, load_trust, parse_cluster, parse_cluster_for,
+};
+pub use manifest_document::{load_manifest, parse_manifest};
+pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
+pub use problem::{Problem, Problems};
+
+/// The only API version of kubexm's documents.
+const API_VERSION: &str = "kubexm.io/v1alpha1";
+
+/// Checks `apiVersion` and `kind` of a document.
+fn check_kind(top: &reader::Fields<'_>, kind: &'static str) {
+    if top.required("apiVersion").is_some() {
+        top.choice("apiVersion", &[API_VERSION], &[]);
+    }
+    if top.required("kind").is_some() {
+        top.choice("kind", &[kind], &[]);
+    }
+}
+
+/// Reads a configuration file that must be text; `start` makes one to start from.
+fn read_text(path: &std::path::Path, start: &str) -> Result<String, Problems> {
+    use std::io::Read;
+    let file = path.display().to_string();
+    let fail = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("`{start}` makes one to start from"),
+            _ => "give the path of a YAML file that you may read".to_owned(),
+        };
+        let message = format!("cannot be read: {error}");
+        Problems::whole_file(&file, message, Some(hint))
+    };
+    let mut bytes = Vec::new();
+    // One byte more than is taken, so that the parser can say that the file is too large.
+    let limit = 16 * 1024 * 1024;
+    std::fs::File::open(path)
+        .map_err(fail)?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let last = good.rsplit(|byte| *byte == b'\n').next().unwrap_or(good);
+        let column = String::from_utf8_lossy(last).chars().count() as u64 + 1;
+        let problem = Problem {
+            line,
+            column,
+            path: String::new(),
+            message: "is no text in UTF-8 from here on".to_owned(),
+            hint: Some("is this the right file? Save it as UTF-8".to_owned()),
+        };
+        Problems {
+            file: file.clone(),
+            list: vec![problem],
+        }
+    })
+}

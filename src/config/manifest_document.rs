@@ -1,0 +1,150 @@
+//! From a bundle manifest's text to its checked type.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::manifest::Manifest;
+use super::own_document;
+use super::package_source;
+use super::problem::Problems;
+use super::reader::{Fields, Reader};
+use super::signature_document;
+use super::yaml::{self, Node, Value};
+use kubexm_types::own::OwnPlace;
+use kubexm_types::signature_policy::SignedBy;
+use kubexm_types::{Arch, HostName, Version};
+
+const START: &str = "kubexm config init bundle > bundle.yaml";
+
+/// Reads and checks a bundle manifest.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
+    let mut manifest =
+        parse_manifest(&path.display().to_string(), &super::read_text(path, START)?)?;
+    // Files are looked for beside the manifest that names them, wherever kubexm is called.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for own in &mut manifest.own {
+        if let OwnPlace::Path(file) = &mut own.place {
+            *file = folder.join(&*file);
+        }
+        for values in &mut own.values {
+            *values = folder.join(&*values);
+        }
+    }
+    for policy in &mut manifest.signatures {
+        match policy.rule.signed_by_mut() {
+            Some(SignedBy::Keys(keys)) => {
+                for key in keys {
+                    *key = folder.join(&*key);
+                }
+            }
+            Some(SignedBy::Identity { trusted_root, .. }) => {
+                *trusted_root = trusted_root.take().map(|root| folder.join(root));
+            }
+            None => {}
+        }
+    }
+    Ok(manifest)
+}
+
+/// Reads and checks the text of a manifest; `file` is its name in messages.
+pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
+    let root = yaml::parse(file, text)?;
+    let reader = Reader::new("bundle");
+    let top = reader.fields(&root, "");
+    super::check_kind(&top, "Bundle");
+    let name = top.section("metadata").and_then(|metadata| {
+        metadata.required("name");
+        let name = metadata.value::<HostName>("name");
+        metadata.finish();
+        name
+    });
+    let manifest = top.required("spec").and_then(|node| {
+        let spec = reader.fields(node, "spec");
+        let manifest = read_spec(&spec, name);
+        spec.finish();
+        manifest
+    });
+    top.required("metadata");
+    top.finish();
+    reader.finish(file, manifest)
+}
+
+fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
+    let reader = spec.reader();
+    let architectures: Vec<Arch> = spec.values("architectures");
+    if let (Some(node), true) = (spec.required("architectures"), architectures.is_empty()) {
+        not_empty(spec, node, "architectures", "as in [amd64]");
+    }
+    let mut kubernetes_kinds = Vec::new();
+    let kubernetes: Vec<Version> = spec.required("kubernetes").map_or_else(Vec::new, |node| {
+        let fields = reader.fields(node, "spec.kubernetes");
+        let versions = fields.values("versions");
+        if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {
+            not_empty(&fields, node, "versions", "as in [\"1.36.3\"]");
+        }
+        kubernetes_kinds = fields.values("types");
+        fields.finish();
+        versions
+    });
+    let mut components = BTreeMap::new();
+    if let Some(section) = spec.section("components") {
+        for (component, node) in section.entries() {
+            let items = reader.items(node, &section.path(component));
+            let versions: Vec<Version> = items
+                .iter()
+                .filter_map(|(item, path)| reader.value(item, path))
+                .collect();
+            components.insert(component.to_owned(), versions);
+        }
+    }
+    let network = read_versions(spec.section("network"));
+    let load_balancer = read_versions(spec.section("loadBalancer"));
+    let images = spec.values("images");
+    let mut packages = Vec::new();
+    if let Some(node) = spec.get("packages") {
+        for (item, path) in reader.items(node, "spec.packages") {
+            let fields = reader.fields(item, &path);
+            packages.extend(package_source::read(&fields));
+            fields.finish();
+        }
+    }
+    let own = own_document::read(spec);
+    let signatures = signature_document::read(spec);
+    Some(Manifest {
+        name: name?.to_string(),
+        architectures,
+        kubernetes,
+        kubernetes_kinds,
+        components,
+        network,
+        load_balancer,
+        images,
+        packages,
+        own,
+        signatures,
+    })
+}
+
+/// Catalog names with a version each.
+fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
+    let mut versions = BTreeMap::new();
+    if let Some(section) = section {
+        for (name, node) in section.entries() {
+            if let Some(version) = section.reader().value(node, &section.path(name)) {
+                versions.insert(name.to_owned(), version);
+            }
+        }
+    }
+    versions
+}
+
+/// A list that says nothing would make a bundle with nothing in it.
+pub(super) fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
+    let reader = fields.reader();
+    if matches!(&node.value, Value::List(items) if items.is_empty()) {
+        reader.problem(node, &fields.path(name), "is empty", Some(hint));
+    }
+}

@@ -1,0 +1,273 @@
+//! Where to look instead of the public addresses, and how servers are reached.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::problem::Problems;
+use super::reader::{Fields, Reader};
+use super::yaml::{self, Node, Value};
+use kubexm_types::ImageRef;
+
+/// More connections to one host than anybody's server likes.
+const MOST_CONNECTIONS: i64 = 256;
+
+/// A `Mirrors` document. The content of a mirror must be the publisher's: digests and signatures
+/// are held against what the publisher says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirrors {
+    /// Beginning of an address → what to ask instead, in order; the longest match wins.
+    pub downloads: BTreeMap<String, Vec<String>>,
+    /// Registry host, with or without the beginning of a repository → addresses
+    /// `http(s)://host[:port][/repository prefix]`, in order; the longest match wins.
+    pub registries: BTreeMap<String, Vec<String>>,
+    /// Who is believed about digests.
+    pub checksums: Checksums,
+    /// PEM files of authorities that are trusted besides the system's.
+    pub ca: Vec<PathBuf>,
+    /// Connections to one host at once, where it is not the default.
+    pub connections: Option<usize>,
+}
+
+/// Whose checksum files, and whose tags, say what bytes are right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// The publisher's own, wherever the bytes come from.
+    #[default]
+    Origin,
+    /// The mirror's: for mirrors of things that their publisher never saw.
+    Mirror,
+}
+
+/// A registry to ask for a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryAddress {
+    /// `http://` or `https://`, host and port.
+    pub base: String,
+    /// The repository there.
+    pub repository: String,
+}
+
+impl Mirrors {
+    /// These, and of `other` what these do not say.
+    #[must_use]
+    pub fn over(mut self, other: Self) -> Self {
+        for (from, to) in other.downloads {
+            self.downloads.entry(from).or_insert(to);
+        }
+        for (from, to) in other.registries {
+            self.registries.entry(from).or_insert(to);
+        }
+        if self.checksums == Checksums::Origin {
+            self.checksums = other.checksums;
+        }
+        self.ca.extend(other.ca);
+        self.connections = self.connections.or(other.connections);
+        self
+    }
+
+    /// What to ask instead of a public address, in order; `None` where it is not mirrored.
+    pub fn of_download(&self, address: &str) -> Option<Vec<String>> {
+        let (prefix, rest, mirrors) = longest(&self.downloads, address)?;
+        // A prefix may end in '/' where its mirror does not, and the other way round.
+        let rest = rest.trim_start_matches('/');
+        let slash = prefix.len() < address.len();
+        let join = |mirror: &String| match slash {
+            true => format!("{}/{rest}", mirror.trim_end_matches('/')),
+            false => mirror.clone(),
+        };
+        Some(mirrors.iter().map(join).collect())
+    }
+
+    /// The registries to ask for an image, in order; `None` where it is not mirrored.
+    pub fn of_image(&self, image: &ImageRef) -> Option<Vec<RegistryAddress>> {
+        let name = format!("{}/{}", image.registry(), image.repository());
+        let (_, rest, mirrors) = longest(&self.registries, &name)?;
+        let rest = rest.trim_start_matches('/');
+        let address = |mirror: &String| {
+            let after = mirror.find("://").map_or(0, |at| at + 3);
+            let path = mirror[after..]
+                .find('/')
+                .map_or(mirror.len(), |at| after + at);
+            let parts = [mirror[path..].trim_matches('/'), rest];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            RegistryAddress {
+                base: mirror[..path].to_owned(),
+                repository: parts.join("/"),
+            }
+        };
+        Some(mirrors.iter().map(address).collect())
+    }
+}
+
+/// The longest key that `text` begins with, up to a '/'; what follows it; and its value.
+fn longest<'a, 't, T>(
+    map: &'a BTreeMap<String, T>,
+    text: &'t str,
+) -> Option<(&'a str, &'t str, &'a T)> {
+    let matching = map.iter().filter_map(|(prefix, value)| {
+        let rest = text.strip_prefix(prefix.as_str())?;
+        let whole = rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/');
+        whole.then_some((prefix.as_str(), rest, value))
+    });
+    matching.max_by_key(|(prefix, ..)| prefix.len())
+}
+
+const START: &str = "kubexm config init mirrors > mirrors.yaml";
+
+/// Reads and checks a mirror file.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
+    let mut mirrors = parse_mirrors(&path.display().to_string(), &super::read_text(path, START)?)?;
+    // As everywhere: beside the file that names them.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    for ca in &mut mirrors.ca {
+        *ca = folder.join(&*ca);
+    }
+    Ok(mirrors)
+}
+
+/// Reads and checks the text of a mirror file; `file` is its name in messages.
+///
+/// # Errors
+/// Everything that is wrong in it, at once.
+pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
+    let root = yaml::parse(file, text)?;
+    let reader = Reader::new("mirrors");
+    let top = reader.fields(&root, "");
+    super::check_kind(&top, "Mirrors");
+    let connections = top.number("connectionsPerHost", 1, MOST_CONNECTIONS);
+    let mirrors = Mirrors {
+        downloads: addresses(&top, "downloads", true),
+        registries: addresses(&top, "registries", false),
+        checksums: match top.choice("checksums", &["origin", "mirror"], &[]) {
+            Some("mirror") => Checksums::Mirror,
+            _ => Checksums::Origin,
+        },
+        ca: top.values::<PathBuf>("ca"),
+        connections: connections.and_then(|number| usize::try_from(number).ok()),
+    };
+    top.finish();
+    reader.finish(file, Some(mirrors))
+}
+
+/// A mapping to one or more addresses each.
+fn addresses(
+    top: &Fields<'_>,
+    name: &'static str,
+    from_is_web: bool,
+) -> BTreeMap<String, Vec<String>> {
+    let Some(section) = top.section(name) else {
+        return BTreeMap::new();
+    };
+    let reader = section.reader();
+    let mut map = BTreeMap::new();
+    for (from, node) in section.entries() {
+        let path = section.path(from);
+        if from_is_web && !is_web(from) {
+            refuse(reader, node, &path);
+        }
+        let mut to = Vec::new();
+        for (item, path) in reader.items(node, &path) {
+            match &item.value {
+                Value::Text(text) if is_web(text) => to.push(text.clone()),
+                _ => refuse(reader, item, &path),
+            }
+        }
+        if to.is_empty() && matches!(&node.value, Value::List(_) | Value::Null) {
+            refuse(reader, node, &path);
+        }
+        map.insert(from.to_owned(), to);
+    }
+    map
+}
+
+fn is_web(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
+}
+
+fn refuse(reader: &Reader, node: &Node, path: &str) {
+    let hint = "as in https://mirror.example/path";
+    let message = "wants addresses with http:// or https://";
+    reader.problem(node, path, message, Some(hint));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mirrors(text: &str) -> Mirrors {
+        let head = "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\n";
+        parse_mirrors("m.yaml", &format!("{head}{text}")).unwrap()
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_ends_at_a_slash() {
+        let mirrors = mirrors(
+            "downloads:\n  https://dl.example: http://a\n  https://dl.example/x/: [http://b/y, https://dl.example/x]\nregistries:\n  r.example: https://m.example/r\n  r.example/coredns: http://n:5000/\n",
+        );
+        for (address, wanted) in [
+            ("https://dl.example/f", Some(vec!["http://a/f"])),
+            ("https://dl.example", Some(vec!["http://a"])),
+            ("https://dl.example.org/f", None),
+            (
+                "https://dl.example/x/f?q=1",
+                Some(vec!["http://b/y/f?q=1", "https://dl.example/x/f?q=1"]),
+            ),
+            ("https://dl.example/xy", Some(vec!["http://a/xy"])),
+        ] {
+            let wanted = wanted.map(|list| list.into_iter().map(str::to_owned).collect());
+            assert_eq!(mirrors.of_download(address), wanted, "{address}");
+        }
+        for (image, base, repository) in [
+            ("r.example/pause:1", "https://m.example", "r/pause"),
+            ("r.example/coredns/coredns:1", "http://n:5000", "coredns"),
+            (
+                "r.example/corednsx/a:1",
+                "https://m.example",
+                "r/corednsx/a",
+            ),
+        ] {
+            let found = mirrors.of_image(&image.parse().unwrap()).unwrap();
+            let wanted = RegistryAddress {
+                base: base.into(),
+                repository: repository.into(),
+            };
+            assert_eq!(found, [wanted], "{image}");
+        }
+        assert_eq!(
+            mirrors.of_image(&"r.example.org/a:1".parse().unwrap()),
+            None
+        );
+    }
+
+    #[test]
+    fn a_file_wins_over_a_named_set() {
+        let file = mirrors("downloads:\n  https://a: http://file\nconnectionsPerHost: 3\n");
+        let set = mirrors(
+            "downloads:\n  https://a: http://set\n  https://b: http://set\nchecksums: origin\nconnectionsPerHost: 9\n",
+        );
+        let both = file.over(set);
+        assert_eq!(both.of_download("https://a/f").unwrap(), ["http://file/f"]);
+        assert_eq!(both.of_download("https://b/f").unwrap(), ["http://set/f"]);
+        assert_eq!(both.connections, Some(3));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_where_it_stands() {
+        for text in [
+            "downloads: {dl.example: https://m}",
+            "downloads: {https://dl.example: m.example}",
+            "downloads: {https://dl.example: [https://m, ftp://n]}",
+            "downloads: {https://dl.example: []}",
+            "downloads: {https://dl.example: {a: b}}",
+            "registries: {r.example: m.example}",
+            "checksums: nobody",
+            "connectionsPerHost: 0",
+        ] {
+            let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\n{text}\n");
+            assert!(parse_mirrors("m.yaml", &text).is_err(), "{text}");
+        }
+    }
+}

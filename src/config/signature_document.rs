@@ -1,0 +1,92 @@
+//! `signatures` of a bundle manifest.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::manifest_document::not_empty;
+use super::reader::Fields;
+use kubexm_types::signature_policy::{Identity, Rule, SignaturePolicy, SignedBy};
+
+/// Longer than anybody's identity.
+const LONGEST: usize = 255;
+
+/// What a manifest's `spec` asks of images' signatures.
+pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
+    let reader = spec.reader();
+    let Some(node) = spec.get("signatures") else {
+        return Vec::new();
+    };
+    let mut policies: Vec<SignaturePolicy> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (item, path) in reader.items(node, &spec.path("signatures")) {
+        let fields = reader.fields(item, &path);
+        if let Some(policy) = policy(&fields) {
+            if !seen.insert(policy.prefix.clone()) {
+                let hint = "name all keys of a prefix in one list";
+                reader.problem(item, &path, "has the same prefix as another", Some(hint));
+            }
+            policies.push(policy);
+        }
+        fields.finish();
+    }
+    policies
+}
+
+fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
+    let prefix = fields
+        .required("prefix")
+        .and_then(|_| fields.value("prefix"));
+    let by = signed_by(fields);
+    let mode = fields.choice("mode", &["require", "ifPresent", "ignore"], &[]);
+    let rule = match (mode, by) {
+        (Some("ignore"), None) => Rule::Ignore,
+        (Some("ifPresent"), Some(by)) => Rule::IfPresent(by),
+        (None | Some("require"), Some(by)) => Rule::Require(by),
+        _ => {
+            let message = "does not say who must have signed, or says it where nothing is asked";
+            let hint = "give key, or identity with issuer; with `mode: ignore` neither";
+            let place = fields.path("");
+            let place = place.trim_end_matches('.');
+            fields
+                .reader()
+                .problem(fields.node(), place, message, Some(hint));
+            return None;
+        }
+    };
+    Some(SignaturePolicy {
+        prefix: prefix?,
+        rule,
+    })
+}
+
+/// Keys, or an identity; none where there is neither, or both.
+fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
+    let keys: Vec<PathBuf> = fields.values("key");
+    if let Some(node) = fields.get("key") {
+        not_empty(fields, node, "key", "a file with a public key in PEM");
+    }
+    let (identity, issuer) = (short(fields, "identity"), short(fields, "issuer"));
+    let trusted_root = fields.text("trustedRoot").map(PathBuf::from);
+    match (keys.is_empty(), identity, issuer, trusted_root) {
+        (false, None, None, None) => Some(SignedBy::Keys(keys)),
+        (true, Some(identity), Some(issuer), trusted_root) => Some(SignedBy::Identity {
+            identity: Identity { identity, issuer },
+            trusted_root,
+        }),
+        _ => None,
+    }
+}
+
+/// A text that is written into the lock, and on terminals.
+fn short(fields: &Fields<'_>, name: &'static str) -> Option<String> {
+    let text = fields.text(name)?;
+    if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
+        let node = fields.get(name)?;
+        let message = "must be one line of at most 255 letters";
+        fields
+            .reader()
+            .problem(node, &fields.path(name), message, None);
+        return None;
+    }
+    Some(text)
+}

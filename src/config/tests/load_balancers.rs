@@ -1,0 +1,186 @@
+//! What stands before the API servers.
+
+use super::{GOOD, faults};
+use crate::parse_cluster;
+
+#[test]
+fn every_fault_is_named_with_its_place_and_a_hint() {
+    let told = faults([
+        (
+            "kubernetes:",
+            "highAvailability: {type: external}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kube-vip}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.12:6443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: {address: \"fd00::9\", port: 8443}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: 10.0.0.9:6443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kubexm-an}\n  controlPlaneEndpoint: 10.0.0.9:5000\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: haproxy}\n  controlPlaneEndpoint: 127.0.0.1:6443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: nginx}\n  controlPlaneEndpoint: 10.0.0.9:7443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: nginx}\n  controlPlaneEndpoint: {domain: api.example, port: 443}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: nginx}\n  controlPlaneEndpoint: api.example\n  system: {manageHostsFile: false}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kubexm-ah, run: static-pod}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: haproxy, run: docker}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: haproxy, virtualRouterID: 7}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "highAvailability: {type: kubexm-ah, virtualRouterID: 256}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+        ),
+    ]);
+    insta::assert_snapshot!(told, @r#"
+    === highAvailability: {type: external}
+      kubernetes:
+    cluster.yaml:13:21: spec.controlPlaneEndpoint: is missing: highAvailability.type is external
+      hint: give the address of your load balancer, as in api.example:6443
+    === highAvailability: {type: kube-vip}
+      kubernetes:
+    cluster.yaml:5:3: spec.controlPlaneEndpoint: has no address that the load balancer could hold
+      hint: give a free address of the hosts' network, as in {domain: api.example, address: 192.0.2.10}
+    === highAvailability: {type: kube-vip}
+      controlPlaneEndpoint: 10.0.0.9:8443
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 8443, and kube-vip only moves the address
+      hint: set port: 6443, where the API servers themselves listen
+    === highAvailability: {type: kube-vip}
+      controlPlaneEndpoint: 10.0.0.12:6443
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address of host node2
+      hint: give one that no host has: the load balancer brings it up where it runs
+    === highAvailability: {type: kubexm-ah}
+      controlPlaneEndpoint: {address: "fd00::9", port: 8443}
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address fd00::9, of another family than 10.0.0.11 of host node1
+      hint: give a free address of the network that the hosts' internal addresses are in
+    === highAvailability: {type: kubexm-ah}
+      controlPlaneEndpoint: 10.0.0.9:6443
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server has on node1, where the proxy runs, too
+      hint: set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that are no control planes
+    === highAvailability: {type: kubexm-an}
+      controlPlaneEndpoint: 10.0.0.9:5000
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 5000, which the registry has on node1, where the proxy runs, too
+      hint: set another port, as in port: 7443
+    === highAvailability: {type: haproxy}
+      controlPlaneEndpoint: 127.0.0.1:6443
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server has on node1, where the proxy runs, too
+      hint: set another port, as in port: 7443
+    === highAvailability: {type: nginx}
+      controlPlaneEndpoint: 10.0.0.9:7443
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has an address, and every node has a proxy of its own, which listens on loopback only
+      hint: leave the address out, or the whole section
+    === highAvailability: {type: nginx}
+      controlPlaneEndpoint: {domain: api.example, port: 443}
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a port below 1024, which only root may open
+      hint: leave it out, or set one from 1024 on, as in port: 7443
+    === highAvailability: {type: nginx}
+      controlPlaneEndpoint: api.example
+      system: {manageHostsFile: false}
+      kubernetes:
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a name, which must lead every host to itself, and system.manageHostsFile is false
+      hint: leave the section out: 127.0.0.1 needs no name
+    === highAvailability: {type: kubexm-ah, run: static-pod}
+      controlPlaneEndpoint: 10.0.0.9:8443
+      kubernetes:
+    cluster.yaml:13:44: spec.highAvailability.run: is taken only with type: haproxy or nginx
+      hint: leave it out: what runs how is settled for this type
+    === highAvailability: {type: haproxy, run: docker}
+      kubernetes:
+    cluster.yaml:13:42: spec.highAvailability.run: 'docker' is unknown
+      hint: kubexm [version] takes: systemd, static-pod
+    === highAvailability: {type: haproxy, virtualRouterID: 7}
+      kubernetes:
+    cluster.yaml:13:54: spec.highAvailability.virtualRouterID: is taken only with type: kubexm-ah or kubexm-an
+      hint: leave it out: it is VRRP's, which those speak
+    === highAvailability: {type: kubexm-ah, virtualRouterID: 256}
+      controlPlaneEndpoint: 10.0.0.9:8443
+      kubernetes:
+    cluster.yaml:13:56: spec.highAvailability.virtualRouterID: wants a whole number from 1 to 255
+      hint: `kubexm config schema cluster` describes every field
+    "#);
+}
+
+#[test]
+fn load_balancers_lead_every_node_to_an_endpoint() {
+    let endpoint = |added: &str| {
+        let text = GOOD.replace("master: [node1]", "master: [node1, node2]");
+        let text = text.replace("  kubernetes:", &format!("  {added}\n  kubernetes:"));
+        let cluster = parse_cluster("cluster.yaml", &text).unwrap();
+        let endpoint = cluster.control_plane_endpoint;
+        let address = endpoint.address.map(|address| address.to_string());
+        (endpoint.to_string(), address.unwrap_or_default())
+    };
+    let here = |text: &str| (text.to_owned(), String::new());
+    assert_eq!(
+        endpoint("highAvailability: {type: haproxy}"),
+        here("127.0.0.1:7443")
+    );
+    let named =
+        "highAvailability: {type: nginx, run: static-pod}\n  controlPlaneEndpoint: api.example";
+    assert_eq!(
+        endpoint(named),
+        ("api.example:7443".to_owned(), "127.0.0.1".to_owned())
+    );
+    let mapped = "highAvailability: {type: nginx}\n  controlPlaneEndpoint: {domain: api.example, port: 9443}";
+    assert_eq!(
+        endpoint(mapped),
+        ("api.example:9443".to_owned(), "127.0.0.1".to_owned())
+    );
+    let vip = "highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.9";
+    assert_eq!(endpoint(vip), here("10.0.0.9:6443"));
+    // Hosts that are no control planes have 6443 free.
+    let text = GOOD
+        .replace(
+            "master: [node1]",
+            "master: [node1, node2]\n    loadbalancer: [node3]",
+        )
+        .replace(
+            "  kubernetes:",
+            "  highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: 10.0.0.9\n  kubernetes:",
+        );
+    let cluster = parse_cluster("cluster.yaml", &text).unwrap();
+    assert_eq!(cluster.roles.load_balancer.len(), 1);
+}

@@ -1,0 +1,332 @@
+//! The modules of a cluster: each turns spec, facts and bundle into tasks. None opens a connection.
+
+mod dns;
+mod etcd;
+#[cfg(test)]
+mod example;
+mod finish;
+mod images;
+mod kubernetes;
+mod load_balancer;
+mod manifest;
+mod network;
+mod network_manager;
+mod os;
+pub mod proof;
+mod registry;
+mod runtime;
+mod traces;
+mod unseen;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub use runtime::data_dir as runtime_data_dir;
+
+pub use etcd::{EtcdCertificates, MemberCertificates};
+use kubexm_bundle::lock::{KubeadmFacts, LockedFile};
+use kubexm_bundle::{Blobs, Lock};
+use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::plan::{Plan, RenderedFile, Slot, Task, TaskId};
+use kubexm_engine::steps::{Payload, Source};
+use kubexm_pki::Pair;
+use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_render::RenderError;
+use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
+
+/// What is known of a machine when planning.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Architecture.
+    pub arch: Arch,
+    /// Distribution and release, in all ways in which a bundle may name them.
+    pub releases: Vec<(String, String)>,
+    /// Whether its resolv.conf names a server.
+    pub has_name_server: bool,
+    /// Whether it is a node already.
+    pub is_node: bool,
+    /// Whether the etcd that kubexm runs on it was once whole.
+    pub etcd_formed: bool,
+    /// Whether NetworkManager runs on it.
+    pub has_network_manager: bool,
+}
+
+/// What kubexm's own CA made for the cluster.
+#[derive(Clone)]
+pub struct Certificates {
+    /// The CA, PEM.
+    pub ca: String,
+    /// The registry's server certificate.
+    pub registry: Pair,
+    /// Those of an etcd that kubexm runs; `None` where it runs none.
+    pub etcd: Option<EtcdCertificates>,
+    /// Kubernetes' own, where kubeadm does not make them.
+    pub kubernetes: Option<Arc<ClusterPki>>,
+}
+
+/// Everything a plan is made from.
+pub struct Inputs<'a> {
+    /// What the user wants.
+    pub cluster: &'a Cluster,
+    /// What the bundle has.
+    pub lock: &'a Lock,
+    /// The bundle.
+    pub blobs: Arc<dyn Blobs>,
+    /// What the machines are.
+    pub machines: BTreeMap<HostName, Machine>,
+    /// kubexm's certificates.
+    pub certificates: Certificates,
+}
+
+/// A plan and what it will have given when it is through.
+pub struct Deployment {
+    /// The plan.
+    pub plan: Plan,
+    /// The cluster administrator's kubeconfig. Secret.
+    pub kubeconfig: Slot<String>,
+}
+
+/// Why there can be no plan. All reasons are told at once.
+#[derive(Debug, thiserror::Error)]
+pub enum DeployError {
+    /// The bundle lacks what the cluster needs.
+    #[error("the bundle lacks what this cluster needs:\n  {}", .0.join("\n  "))]
+    Incomplete(Vec<String>),
+    /// Something that `cluster.yaml` may say and this version cannot install.
+    #[error("this version of kubexm cannot install {0} yet")]
+    Unsupported(&'static str),
+    /// What the cluster's runtime cannot do.
+    #[error("{0}")]
+    Refused(&'static str),
+    /// A template failed.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A path or name that kubexm makes is wrong.
+    #[error(transparent)]
+    Value(#[from] InvalidValue),
+    /// A file of this machine that shall go to the hosts cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// Folder of kubexm's own files on hosts.
+const ETC: &str = "/etc/kubexm";
+const BIN: &str = "/usr/local/bin";
+/// kubectl as the administrator; its cache goes with the other traces.
+const KUBECTL: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl";
+
+/// Whether what the cluster is made of works together, as far as the parts themselves know it.
+///
+/// # Errors
+/// What does not, and what to do then.
+pub fn admit(cluster: &Cluster) -> Result<(), DeployError> {
+    runtime::refusal(cluster).map_or(Ok(()), |refusal| Err(DeployError::Refused(refusal)))
+}
+
+/// Plans the whole installation.
+///
+/// # Errors
+/// The cluster is not [admitted](admit); or all that the bundle lacks, by name.
+pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
+    admit(inputs.cluster)?;
+    let lacking = lacking(inputs);
+    if !lacking.is_empty() {
+        return Err(DeployError::Incomplete(lacking));
+    }
+    let kubeconfig = Slot::new("control_plane.kubeconfig");
+    let mut plan = Plan::default();
+    for host in &inputs.cluster.hosts {
+        let task = network::prepare(inputs, host, os::prepare(inputs, host)?)?;
+        plan.tasks.push(dns::prepare(inputs, host, task)?);
+    }
+    plan.tasks.extend(registry::tasks(inputs)?);
+    plan.tasks.extend(etcd::tasks(inputs)?);
+    plan.tasks.extend(load_balancer::tasks(inputs)?);
+    let runtime = runtime::of_cluster(inputs);
+    for host in inputs.cluster.nodes() {
+        plan.tasks.push(runtime.install(inputs, host)?);
+        plan.tasks.push(images::pull(inputs, host)?);
+    }
+    plan.tasks.extend(kubernetes::tasks(inputs)?);
+    plan.tasks.extend(dns::tasks(inputs)?);
+    let network = network::tasks(inputs)?;
+    let networked = network::ready(&network);
+    plan.tasks.extend(network);
+    plan.tasks
+        .extend(finish::tasks(inputs, &kubeconfig, networked)?);
+    Ok(Deployment { plan, kubeconfig })
+}
+
+/// Every file that the plan would put on hosts.
+pub fn rendered(plan: &Plan) -> BTreeMap<HostName, Vec<RenderedFile>> {
+    let mut files: BTreeMap<HostName, Vec<RenderedFile>> = BTreeMap::new();
+    for task in &plan.tasks {
+        let of_task = task.steps.iter().flat_map(|step| step.files());
+        files.entry(task.host.clone()).or_default().extend(of_task);
+    }
+    files
+}
+
+/// What the cluster needs and the bundle has not, in words.
+fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
+    let lock = inputs.lock;
+    let version = &inputs.cluster.kubernetes.version;
+    let mut lacking = BTreeSet::new();
+    if !lock.kubernetes.contains(version) {
+        let has: Vec<String> = lock.kubernetes.iter().map(ToString::to_string).collect();
+        lacking.insert(format!("Kubernetes {version} (it has {})", has.join(", ")));
+        return lacking.into_iter().collect();
+    }
+    let arches = inputs.arches();
+    for arch in arches.iter().copied() {
+        for component in kubernetes::components(inputs) {
+            if lock.file_version(component, version, arch).is_none() {
+                lacking.insert(format!("{component} {version} for {arch}"));
+            }
+        }
+        for component in components(inputs) {
+            if lock.file(component, arch).is_none() {
+                lacking.insert(format!("{component} for {arch}"));
+            }
+        }
+        for image in images::of_cluster(inputs) {
+            let has = lock
+                .image(&image)
+                .is_some_and(|i| i.platforms.iter().any(|p| p.arch == arch));
+            if !has {
+                lacking.insert(format!("image {image} for {arch}"));
+            }
+        }
+    }
+    match lock.kubeadm(version) {
+        None => {
+            lacking.insert(format!("the image list of kubeadm {version}"));
+        }
+        Some(facts) if pause_image(facts).is_none() => {
+            lacking.insert(format!("a pause image in the list of kubeadm {version}"));
+        }
+        Some(_) => {}
+    }
+    lacking.extend(load_balancer::lacking(inputs));
+    lacking.extend(network::lacking(inputs));
+    lacking.extend(etcd::lacking(inputs, &arches));
+    lacking.extend(dns::lacking(inputs));
+    lacking.into_iter().collect()
+}
+
+/// What the cluster needs besides Kubernetes' own programs, by catalog name.
+fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
+    let cluster = inputs.cluster;
+    let mut components = runtime::of_cluster(inputs).components().to_vec();
+    components.extend(registry::components(cluster));
+    components
+}
+
+/// The sandbox image that kubeadm expects.
+fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
+    facts
+        .images
+        .iter()
+        .find(|image| image.repository().ends_with("pause"))
+}
+
+impl Inputs<'_> {
+    fn machine(&self, host: &HostName) -> Machine {
+        // Hosts that nobody has looked at are taken for the bundle's first architecture.
+        let arch = self
+            .lock
+            .architectures
+            .first()
+            .copied()
+            .unwrap_or(Arch::Amd64);
+        let machine = self.machines.get(host).cloned();
+        machine.unwrap_or_else(|| Machine::unseen(arch))
+    }
+
+    /// What the cluster's machines are.
+    fn arches(&self) -> BTreeSet<Arch> {
+        self.machines.values().map(|machine| machine.arch).collect()
+    }
+
+    fn file(&self, component: &str, host: &HostName) -> Result<&LockedFile, DeployError> {
+        let arch = self.machine(host).arch;
+        let file = self.lock.file(component, arch);
+        file.ok_or_else(|| DeployError::Incomplete(vec![format!("{component} for {arch}")]))
+    }
+
+    fn kubernetes_file(
+        &self,
+        component: &str,
+        host: &HostName,
+    ) -> Result<&LockedFile, DeployError> {
+        let (arch, version) = (self.machine(host).arch, &self.cluster.kubernetes.version);
+        let file = self.lock.file_version(component, version, arch);
+        file.ok_or_else(|| {
+            DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
+        })
+    }
+
+    /// The image of a repository, in whichever version the bundle has it.
+    fn image_of(&self, repository: &str) -> Option<ImageRef> {
+        let mut names = self.lock.images.iter().map(|image| &image.name);
+        names.find(|name| name.repository() == repository).cloned()
+    }
+
+    /// The first control plane: it runs `kubeadm init`, and kubectl.
+    fn first(&self) -> Option<&HostSpec> {
+        self.cluster
+            .roles
+            .control_plane
+            .first()
+            .and_then(|name| self.cluster.host(name))
+    }
+}
+
+/// A whole file of the bundle, as it shall be on a host.
+fn binary(file: &LockedFile, path: &str) -> Result<Payload, DeployError> {
+    let path = HostPath::parse(path)?;
+    Ok(Payload {
+        source: Source::Blob,
+        digest: file.digest,
+        size: file.size,
+        path,
+        mode: 0o755,
+    })
+}
+
+/// The files of an archive of the bundle, in one folder of a host.
+fn members(
+    file: &LockedFile,
+    folder: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Payload>, DeployError> {
+    let mut payloads = Vec::new();
+    for member in &file.members {
+        let name = member.path.rsplit('/').next().unwrap_or(&member.path);
+        if wanted(name) {
+            let source = Source::Member {
+                archive: file.digest,
+                path: member.path.clone(),
+            };
+            let path = HostPath::parse(&format!("{folder}/{name}"))?;
+            let (digest, size): (Digest, u64) = (member.digest, member.size);
+            payloads.push(Payload {
+                source,
+                digest,
+                size,
+                path,
+                mode: 0o755,
+            });
+        }
+    }
+    Ok(payloads)
+}
+
+fn id(module: &str, name: &str, host: &HostName) -> TaskId {
+    Task::new(module, name, host).id()
+}

@@ -1,0 +1,8 @@
+//! Plans and their execution: tasks in a graph ([`plan`]), the steps that change hosts ([`steps`]), and
+//! the upload of a bundle's images into registries ([`seed`]). Knows nothing of Kubernetes.
+
+pub mod plan;
+pub mod seed;
+pub mod steps;
+
+pub use kubexm_host::Command;

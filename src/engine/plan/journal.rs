@@ -1,0 +1,154 @@
+//! The controller's memory of a cluster: what was done when, and a lock against doing it twice at
+//! once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use fs4::fs_std::FileExt;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use kubexm_types::event::{Event, Listener};
+
+/// The folder of a cluster on this machine, held by one run at a time.
+pub struct Journal {
+    folder: PathBuf,
+    file: Mutex<File>,
+    // Held until the run ends.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the folder of a cluster and holds it.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or another run holds it.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let open = |name: &str| {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .open(folder.join(name))
+        };
+        let lock = open("lock")?;
+        if !FileExt::try_lock_exclusive(&lock)? {
+            let words = format!(
+                "another kubexm works on this cluster (it holds {})",
+                folder.join("lock").display()
+            );
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, words));
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            file: Mutex::new(open("journal.jsonl")?),
+            _lock: lock,
+        })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes a secret file beside the journal, whole or not at all.
+    pub fn save(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        let partial = self.folder.join(format!(".{name}.partial"));
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&partial, &path)?;
+        Ok(path)
+    }
+
+    /// Adds a line that says that a run began.
+    pub fn begin(&self, command: &str, bundle: &str) {
+        self.append(
+            &json!({"event": "run", "command": command, "bundle": bundle,
+            "kubexm": env!("CARGO_PKG_VERSION")}),
+        );
+    }
+
+    fn append(&self, line: &serde_json::Value) {
+        let mut line = line.clone();
+        if let Some(fields) = line.as_object_mut() {
+            let time = OffsetDateTime::now_utc()
+                .format(&Rfc3339)
+                .unwrap_or_default();
+            fields.insert("time".to_owned(), time.into());
+        }
+        if let Ok(mut file) = self.file.lock() {
+            // The journal is for people; an install must not fail for want of it.
+            let _ = writeln!(file, "{line}");
+        }
+    }
+}
+
+impl Listener for Journal {
+    fn on(&self, event: &Event) {
+        if matches!(event, Event::TransferAdvanced { .. }) {
+            return;
+        }
+        if let Ok(line) = serde_json::to_value(event) {
+            self.append(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_held_by_one_run_and_keeps_what_was_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("state/mine");
+        let journal = Journal::open(&folder).unwrap();
+        let Err(held) = Journal::open(&folder) else {
+            panic!("two runs at once")
+        };
+        assert!(held.to_string().contains("another kubexm"), "{held}");
+        journal.begin("install", "b.tar.zst");
+        journal.on(&Event::TransferAdvanced { id: 1, bytes: 5 });
+        journal.on(&Event::Note {
+            message: "not done: m/join@b: \"x\"\n".to_owned(),
+        });
+        journal.save("admin.conf", b"secret").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        for name in ["admin.conf", "journal.jsonl"] {
+            assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+        }
+        drop(journal);
+        // A second run goes on in the same file.
+        Journal::open(&folder).unwrap().begin("reset", "");
+        let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let tags: Vec<_> = lines
+            .iter()
+            .map(|line| line["event"].as_str().unwrap())
+            .collect();
+        assert_eq!(tags, ["run", "note", "run"]);
+        assert_eq!(lines[1]["message"], "not done: m/join@b: \"x\"\n");
+        assert!(lines.iter().all(|line| line["time"].is_string()));
+    }
+}

@@ -1,0 +1,76 @@
+//! Tasks and the plan they make.
+
+use std::fmt;
+
+use kubexm_types::HostName;
+
+use super::step::Step;
+
+/// Tells tasks of a plan apart: `module/task@host`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub String);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Steps that run one after another on one host.
+pub struct Task {
+    /// The module it belongs to.
+    pub module: String,
+    /// Its name within the module.
+    pub name: String,
+    /// Where it runs.
+    pub host: HostName,
+    /// Tasks that must have succeeded before.
+    pub after: Vec<TaskId>,
+    /// Names of the slots it reads.
+    pub needs: Vec<&'static str>,
+    /// Names of the slots it fills.
+    pub gives: Vec<&'static str>,
+    /// What it does.
+    pub steps: Vec<Box<dyn Step>>,
+}
+
+impl Task {
+    /// A task with no steps yet.
+    pub fn new(module: &str, name: &str, host: &HostName) -> Self {
+        Self {
+            module: module.to_owned(),
+            name: name.to_owned(),
+            host: host.clone(),
+            after: Vec::new(),
+            needs: Vec::new(),
+            gives: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// `module/name@host`.
+    pub fn id(&self) -> TaskId {
+        TaskId(format!("{}/{}@{}", self.module, self.name, self.host))
+    }
+
+    /// Adds a step.
+    #[must_use]
+    pub fn step(mut self, step: impl Step + 'static) -> Self {
+        self.steps.push(Box::new(step));
+        self
+    }
+
+    /// Waits for other tasks.
+    #[must_use]
+    pub fn after(mut self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
+        self.after.extend(tasks);
+        self
+    }
+}
+
+/// All tasks of a run, in the order in which they were planned.
+#[derive(Default)]
+pub struct Plan {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+}

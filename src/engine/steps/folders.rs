@@ -1,0 +1,77 @@
+//! Remember which folders are not there yet, so that a reset may remove them with all in them.
+
+use async_trait::async_trait;
+
+use super::{Undo, ask, look_for_mark, must};
+use crate::plan::{Check, Step, StepContext, StepError};
+use kubexm_host::Command;
+use kubexm_types::{HostPath, InvalidValue};
+
+/// Folders that programs of the cluster will make and fill. Those that a host has already are its
+/// own: a reset leaves them, and empties them only of what was recorded file by file.
+pub struct OwnFolders {
+    /// Name of its mark.
+    pub id: String,
+    /// Whose folders they are, in words.
+    pub title: String,
+    /// The folders, or single files.
+    pub paths: Vec<HostPath>,
+}
+
+impl OwnFolders {
+    /// Folders by their paths.
+    pub fn new(id: &str, title: &str, paths: &[&str]) -> Result<Self, InvalidValue> {
+        let paths = paths
+            .iter()
+            .map(|path| HostPath::parse(path))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            paths,
+        })
+    }
+}
+
+/// A link that leads nowhere is the host's own, too: its disk may just not be mounted.
+const MISSING: &str =
+    r#"for path in "$@"; do [ -e "$path" ] || [ -L "$path" ] || echo "$path"; done"#;
+const MARK: &str = r#"umask 077; mkdir -p /var/lib/kubexm/done; : >"/var/lib/kubexm/done/$1""#;
+
+#[async_trait]
+impl Step for OwnFolders {
+    fn id(&self) -> String {
+        format!("folders {}", self.id)
+    }
+
+    fn describe(&self) -> String {
+        format!("Take note of {}", self.title)
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        ask(context, self.describe(), look_for_mark(&self.id)).await
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let paths = self.paths.iter().map(ToString::to_string);
+        let missing = must(context, &self.describe(), Command::script(MISSING, paths))
+            .await?
+            .text();
+        for path in &self.paths {
+            if missing.lines().any(|line| line == path.as_str()) {
+                let undo = Undo::RemoveTree { path: path.clone() };
+                context
+                    .undo
+                    .record(&Step::id(self), undo.to_value()?)
+                    .await?;
+            }
+        }
+        must(
+            context,
+            &self.describe(),
+            Command::script(MARK, [self.id.clone()]),
+        )
+        .await
+        .map(|_| ())
+    }
+}

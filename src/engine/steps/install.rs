@@ -1,0 +1,233 @@
+//! Put binaries of the bundle onto a host.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::must;
+use crate::plan::{Check, Step, StepContext, StepError};
+use kubexm_bundle::{Blobs, archive};
+use kubexm_host::{Command, Input, tar_stream};
+use kubexm_types::event::Transfer;
+use kubexm_types::{Digest, HostPath};
+
+/// Where a file's bytes are in the bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A blob as it is.
+    Blob,
+    /// A file in a `.tar.gz` blob.
+    Member {
+        /// The archive.
+        archive: Digest,
+        /// Path in it.
+        path: String,
+    },
+}
+
+/// One file to put onto a host.
+#[derive(Debug, Clone)]
+pub struct Payload {
+    /// Where its bytes are.
+    pub source: Source,
+    /// What they must be.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+    /// Where it goes.
+    pub path: HostPath,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// Puts several files onto a host in one stream, each whole or not at all.
+pub struct InstallFiles {
+    /// What they are together, as in "containerd 2.3.7".
+    pub title: String,
+    /// The files.
+    pub payloads: Vec<Payload>,
+    /// The bundle.
+    pub blobs: Arc<dyn Blobs>,
+}
+
+/// Prints the number of each file that is not there as wanted; arguments are path, digest, mode.
+const LOOK: &str = r#"
+number=0
+while [ $# -gt 0 ]; do
+  if [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u' "$1")" = "$3 0" ] &&
+    [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
+  number=$((number + 1))
+  shift 3
+done
+"#;
+
+/// Unpacks numbered files into a staging folder, compares digests, then moves each into place.
+const RECEIVE: &str = r#"
+umask 077
+mkdir -p /var/lib/kubexm/staging
+# Its own folder: a killed run's receiver may still be cleaning up after itself.
+staging=$(mktemp -d /var/lib/kubexm/staging/XXXXXX)
+trap 'rm -rf "$staging"; rmdir /var/lib/kubexm/staging 2>/dev/null || :' EXIT
+tar -x --no-same-owner -C "$staging"
+while [ $# -gt 0 ]; do
+  number=$1 path=$2 digest=$3 mode=$4
+  shift 4
+  got=$(sha256sum <"$staging/$number" | cut -d' ' -f1)
+  if [ "$got" != "$digest" ]; then
+    echo "what arrived for $path has the digest $got, not $digest" >&2
+    exit 1
+  fi
+  (umask 022; mkdir -p "$(dirname "$path")")
+  # The staging folder may be on another file system: only the last rename is atomic.
+  new=$(dirname "$path")/.$(basename "$path").kubexm-new
+  cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
+  chmod "$mode" "$new"
+  mv -fT "$new" "$path"
+  if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
+done
+"#;
+
+impl InstallFiles {
+    async fn differing(&self, context: &StepContext<'_>) -> Result<Vec<usize>, StepError> {
+        let arguments = self
+            .payloads
+            .iter()
+            .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
+        let look = Command::script(LOOK, arguments);
+        let output = must(context, &format!("look for {}", self.title), look).await?;
+        Ok(output
+            .text()
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect())
+    }
+
+    /// Sends the files with their numbers in one stream.
+    async fn send(
+        &self,
+        context: &StepContext<'_>,
+        chosen: Vec<(usize, Payload)>,
+    ) -> Result<(), StepError> {
+        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
+        let label = format!("{} → {}", self.title, context.host.name());
+        let moved = Arc::new(context.events.transfer("push", label, Some(total)));
+        let arguments = chosen.iter().flat_map(|(number, payload)| {
+            [
+                number.to_string(),
+                payload.path.to_string(),
+                payload.digest.hex(),
+                format!("{:o}", payload.mode),
+            ]
+        });
+        let arguments: Vec<String> = arguments.collect();
+        let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
+        let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
+            .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
+        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
+        must(context, &self.describe(), command).await?;
+        if let Some(transfer) = Arc::into_inner(moved) {
+            transfer.done();
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Step for InstallFiles {
+    fn id(&self) -> String {
+        format!("install {}", self.title)
+    }
+
+    fn describe(&self) -> String {
+        format!("Install {}", self.title)
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let count = self.differing(context).await?.len();
+        Ok(match count {
+            0 => Check::Satisfied,
+            _ => Check::Needed(format!("{count} of {} files differ", self.payloads.len())),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let differing = self.differing(context).await?;
+        let chosen: Vec<(usize, Payload)> = differing
+            .iter()
+            .filter_map(|n| Some((*n, self.payloads.get(*n)?.clone())))
+            .collect();
+        for (_, payload) in &chosen {
+            let look = Command::script(super::write::PREPARE, [payload.path.to_string()]);
+            let printed = must(context, &format!("look at {}", payload.path), look)
+                .await?
+                .text();
+            let undo = super::write::undo_of(&payload.path, &printed)?;
+            context.undo.record(&self.id(), undo.to_value()?).await?;
+        }
+        self.send(context, chosen).await
+    }
+}
+
+/// Writes the chosen files under their numbers, each archive read once.
+fn pack(
+    tar: &mut tar_stream::Builder,
+    chosen: &[(usize, Payload)],
+    blobs: &dyn Blobs,
+    transfer: &Transfer,
+) -> io::Result<()> {
+    let mut archives: BTreeMap<Digest, BTreeMap<&str, (usize, &Payload)>> = BTreeMap::new();
+    for (number, payload) in chosen {
+        match &payload.source {
+            Source::Blob => {
+                let content = blobs.open(&payload.digest).map_err(io::Error::other)?;
+                let content = Moving {
+                    inner: content,
+                    transfer,
+                };
+                tar_stream::add(tar, &number.to_string(), payload.size, 0o600, content)?;
+            }
+            Source::Member { archive, path } => {
+                archives
+                    .entry(*archive)
+                    .or_default()
+                    .insert(path, (*number, payload));
+            }
+        }
+    }
+    for (digest, mut members) in archives {
+        let packed = blobs.open_inside(&digest).map_err(io::Error::other)?;
+        archive::each_member(packed, |path, content| {
+            let Some((number, payload)) = members.remove(path) else {
+                return Ok(());
+            };
+            let content = Moving {
+                inner: content,
+                transfer,
+            };
+            tar_stream::add(tar, &number.to_string(), payload.size, 0o600, content)
+        })?;
+        if let Some(path) = members.keys().next() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("the archive lacks {path}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tells a transfer what passes.
+struct Moving<'a, R> {
+    inner: R,
+    transfer: &'a Transfer,
+}
+
+impl<R: Read> Read for Moving<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.transfer.advance(count as u64);
+        Ok(count)
+    }
+}

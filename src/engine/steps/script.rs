@@ -1,0 +1,104 @@
+//! Run a script where a check says that it is needed.
+
+use async_trait::async_trait;
+
+use super::input::{LateInput, script_with_input};
+use super::{Undo, ask, must};
+use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
+use kubexm_host::Command;
+
+/// A change that is best said in shell.
+pub struct RunScript {
+    /// Stable name.
+    pub id: String,
+    /// What it does, in words.
+    pub title: String,
+    /// Ends with 0 where the host is already as wanted; prints why where it is not.
+    pub check: String,
+    /// Makes the host as wanted.
+    pub apply: String,
+    /// `$1`, `$2`… of both.
+    pub arguments: Vec<String>,
+    /// What `apply` reads.
+    pub input: Option<LateInput>,
+    /// How it is taken back.
+    pub undo: Vec<Undo>,
+    /// Files that it puts on the host, for `render`.
+    pub files: Vec<RenderedFile>,
+}
+
+impl RunScript {
+    /// A script without arguments, input and undo.
+    pub fn new(id: &str, title: impl Into<String>, check: &str, apply: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.into(),
+            check: check.to_owned(),
+            apply: apply.to_owned(),
+            arguments: Vec::new(),
+            input: None,
+            undo: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Sets the arguments.
+    #[must_use]
+    pub fn arguments<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.arguments = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds a way back.
+    #[must_use]
+    pub fn undo(mut self, undo: Undo) -> Self {
+        self.undo.push(undo);
+        self
+    }
+
+    /// Adds a way back that is a script with the same arguments.
+    #[must_use]
+    pub fn undo_script(self, title: &str, script: &str) -> Self {
+        let arguments = self.arguments.clone();
+        self.undo(Undo::Script {
+            title: title.to_owned(),
+            script: script.to_owned(),
+            arguments,
+        })
+    }
+
+    /// Feeds standard input.
+    #[must_use]
+    pub fn input(mut self, input: LateInput) -> Self {
+        self.input = Some(input);
+        self
+    }
+}
+
+#[async_trait]
+impl Step for RunScript {
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn describe(&self) -> String {
+        self.title.clone()
+    }
+
+    fn files(&self) -> Vec<RenderedFile> {
+        self.files.clone()
+    }
+
+    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+        let command = Command::script(&self.check, self.arguments.clone());
+        ask(context, format!("check: {}", self.title), command).await
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        for undo in &self.undo {
+            context.undo.record(&self.id, undo.to_value()?).await?;
+        }
+        let command = script_with_input(&self.apply, self.arguments.clone(), self.input.as_ref())?;
+        must(context, &self.title, command).await.map(|_| ())
+    }
+}

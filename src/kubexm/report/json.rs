@@ -1,0 +1,42 @@
+//! One JSON object a line.
+
+use std::io::{Stdout, Write};
+use std::sync::Mutex;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use kubexm_types::event::{Event, Listener};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// Writes to standard output, or to `W`.
+pub struct Json<W = Stdout>(Mutex<W>);
+
+impl<W: Write> Json<W> {
+    /// Lines into `out`.
+    pub fn to(out: W) -> Self {
+        Self(Mutex::new(out))
+    }
+}
+
+impl<W: Write + Send> Listener for Json<W> {
+    fn on(&self, event: &Event) {
+        let time = OffsetDateTime::now_utc()
+            .format(&Rfc3339)
+            .unwrap_or_default();
+        if let Ok(mut line) = serde_json::to_vec(&Line { time, event })
+            && let Ok(mut out) = self.0.lock()
+        {
+            line.push(b'\n');
+            // A reader that went away must not stop an install halfway.
+            let _ = out.write_all(&line).and_then(|()| out.flush());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Tells people and programs what happens: listens to events, decides nothing.
+
+mod json;
+mod plain;
+mod terminal;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use kubexm_types::event::{Event, Events, StepState};
+
+/// How to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// Bars on a terminal, plain lines elsewhere.
+    Auto,
+    /// One line for each thing that happened.
+    Plain,
+    /// One JSON object a line, on standard output.
+    Json,
+}
+
+/// A listener of the chosen kind.
+pub fn events(output: Output) -> Events {
+    match output {
+        Output::Json => Events::new(Arc::new(json::Json::to(std::io::stdout()))),
+        Output::Auto if draws() => Events::new(Arc::new(terminal::Terminal::new())),
+        Output::Auto | Output::Plain => Events::new(Arc::new(plain::Plain::to(std::io::stderr()))),
+    }
+}
+
+/// Whether bars can be drawn: a terminal, and one that can move its cursor.
+fn draws() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// A finished step's word; `None` for what deserves no line.
+fn word(state: &StepState) -> Option<&'static str> {
+    match state {
+        StepState::Started | StepState::Unchanged => None,
+        StepState::Changed => Some("done"),
+        StepState::Reverted => Some("undone"),
+        StepState::Failed(_) => Some("FAILED"),
+    }
+}
+
+/// A finding that stops nothing; the others are in the command's error.
+fn warning(event: &Event) -> Option<String> {
+    match event {
+        Event::Finding {
+            host,
+            fatal: false,
+            what,
+            hint,
+        } => Some(format!("warning: {host}: {what}\n  hint: {hint}")),
+        _ => None,
+    }
+}
+
+/// Bytes as people read them.
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}

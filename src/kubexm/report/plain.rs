@@ -1,0 +1,124 @@
+//! Lines for logs and pipes.
+
+use std::collections::BTreeMap;
+use std::io::{Stderr, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::text::printable;
+use super::{bytes, warning, word};
+use kubexm_types::event::{Event, Listener, StepState};
+
+/// A running transfer says something at most this often.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Writes to standard error, or to `W`.
+pub struct Plain<W = Stderr> {
+    out: Mutex<W>,
+    transfers: Mutex<BTreeMap<u64, Transfer>>,
+}
+
+struct Transfer {
+    kind: &'static str,
+    label: String,
+    total: Option<u64>,
+    moved: u64,
+    began: Instant,
+    said: Instant,
+}
+
+impl Transfer {
+    fn advance(&mut self, count: u64) -> Option<String> {
+        self.moved += count;
+        if self.said.elapsed() < EVERY {
+            return None;
+        }
+        self.said = Instant::now();
+        let of = self.total.map(|total| format!(" of {}", bytes(total)));
+        let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
+        Some(format!("{kind} {label}: {moved}{}", of.unwrap_or_default()))
+    }
+
+    fn end(&self, ok: bool) -> String {
+        let end = if ok { "done" } else { "stopped" };
+        let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
+        let seconds = self.began.elapsed().as_secs_f64();
+        format!("{kind} {label}: {end}, {moved} in {seconds:.1} s")
+    }
+}
+
+impl<W: Write> Plain<W> {
+    /// Lines into `out`.
+    pub fn to(out: W) -> Self {
+        Self {
+            out: Mutex::new(out),
+            transfers: Mutex::default(),
+        }
+    }
+
+    fn say(&self, line: &str) {
+        if let Ok(mut out) = self.out.lock() {
+            // A reader that went away must not stop an install halfway.
+            let _ = writeln!(out, "{}", printable(line));
+        }
+    }
+
+    /// Takes notice of a transfer; the line that it deserves now, if any.
+    fn transfer(&self, event: &Event) -> Option<String> {
+        let mut transfers = self.transfers.lock().ok()?;
+        match event {
+            Event::TransferStarted {
+                id,
+                kind,
+                label,
+                total,
+            } => {
+                let now = Instant::now();
+                let transfer = Transfer {
+                    kind,
+                    label: label.clone(),
+                    total: *total,
+                    moved: 0,
+                    began: now,
+                    said: now,
+                };
+                transfers.insert(*id, transfer);
+                None
+            }
+            Event::TransferAdvanced { id, bytes } => transfers.get_mut(id)?.advance(*bytes),
+            Event::TransferEnded { id, ok } => Some(transfers.remove(id)?.end(*ok)),
+            _ => None,
+        }
+    }
+}
+
+impl<W: Write + Send> Listener for Plain<W> {
+    fn on(&self, event: &Event) {
+        match event {
+            Event::Phase { name } => self.say(&format!("== {name}")),
+            Event::Warning { message } => self.say(&format!("warning: {message}")),
+            Event::Note { message } => self.say(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
+            Event::Step {
+                host,
+                step,
+                state,
+                elapsed,
+                ..
+            } => {
+                if let Some(word) = word(state) {
+                    let seconds = elapsed.as_secs_f64();
+                    self.say(&format!("{host}: {step}: {word} ({seconds:.1} s)"));
+                }
+                if let StepState::Failed(reason) = state {
+                    self.say(&format!("{host}: {reason}"));
+                }
+            }
+            _ => {
+                if let Some(line) = self.transfer(event) {
+                    self.say(&line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the network of pods and services needs of a host.
+
+use std::net::IpAddr;
+
+use crate::Checker;
+use kubexm_config::cluster::{
+    CacheInterface, CiliumRouting, FlannelBackend, IPVS_MODULES, KubernetesKind, NetworkPlugin,
+    ProxyMode,
+};
+
+/// kube-proxy's nftables mode needs Linux 5.13
+/// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-mode-nftables>).
+const NFTABLES_KERNEL: (u32, u32) = (5, 13);
+
+impl Checker<'_> {
+    pub(super) fn pods(&mut self) {
+        if !self.cluster.is_node(self.name) {
+            return;
+        }
+        self.plain_routes();
+        self.kube_proxy();
+        self.dns_cache();
+    }
+
+    /// Plain routes lead to gateways on a network of the host's own only.
+    fn plain_routes(&mut self) {
+        let plugin = self.cluster.network.plugin;
+        let by_routes = match plugin {
+            NetworkPlugin::Bridge | NetworkPlugin::Flannel(FlannelBackend::HostGw) => true,
+            NetworkPlugin::Cilium(cilium) => cilium.routing == CiliumRouting::Native,
+            // Routers that speak BGP may know the way.
+            NetworkPlugin::Calico(_) | NetworkPlugin::Flannel(_) | NetworkPlugin::None => false,
+        };
+        let own = self.facts.own_networks();
+        if !by_routes || own.is_empty() {
+            return;
+        }
+        for node in self.cluster.nodes() {
+            let IpAddr::V4(address) = node.internal_address else {
+                continue;
+            };
+            if node.name != *self.name && !own.iter().any(|net| net.contains(&address)) {
+                let what = format!(
+                    "is on no network with {} ({address}), and {} leads packets by plain routes",
+                    node.name,
+                    plugin.name()
+                );
+                let hint = "take a plugin that goes over any network, as flannel does with its backend \
+                            vxlan, or correct internalAddress";
+                self.error(what, hint);
+            }
+        }
+    }
+
+    fn kube_proxy(&mut self) {
+        match self.cluster.kubernetes.proxy_mode {
+            ProxyMode::Iptables => {}
+            ProxyMode::Nftables => self.nftables(),
+            ProxyMode::Ipvs => self.ipvs(),
+        }
+    }
+
+    fn nftables(&mut self) {
+        let kernel = self.facts.one("kernel").unwrap_or_default();
+        if version_of(kernel).is_some_and(|version| version < NFTABLES_KERNEL) {
+            let what = format!("has Linux {kernel}; kube-proxy's nftables mode needs 5.13");
+            self.error(what, "take kubeProxy.mode: iptables, or a newer kernel");
+        }
+        if self.facts.is("tool_nft") || self.gets_packages() {
+            return;
+        }
+        let hint = "install nftables, or add it to spec.packages of the manifest";
+        match self.cluster.kubernetes.kind {
+            // There it runs in an image that has nft.
+            KubernetesKind::Kubeadm => self.warning(
+                "lacks the program 'nft': a reset cannot remove kube-proxy's rules",
+                hint,
+            ),
+            KubernetesKind::Binaries => {
+                self.error("lacks the program 'nft', which kube-proxy runs", hint);
+            }
+        }
+    }
+
+    fn ipvs(&mut self) {
+        let missing: Vec<&str> = IPVS_MODULES
+            .into_iter()
+            .filter(|module| !self.facts.is(&format!("module_{module}")))
+            .collect();
+        if !missing.is_empty() {
+            let what = format!(
+                "its kernel has no {}, which kube-proxy's ipvs mode needs",
+                missing.join(", ")
+            );
+            let hint = "take kubeProxy.mode: nftables, or install the kernel's modules; ipvsadm \
+                        shows what ipvs does";
+            self.error(what, hint);
+        }
+        if !self.facts.is("tool_ipset") && !self.gets_packages() {
+            let hint = "install ipset, or add it to spec.packages of the manifest";
+            self.error("lacks ipset, which kube-proxy's ipvs mode needs", hint);
+        }
+        if self.cluster.roles.control_plane.first() == Some(self.name) {
+            self.warning(
+                "kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove",
+                "nftables is its successor: kubeProxy.mode: nftables",
+            );
+        }
+    }
+
+    fn dns_cache(&mut self) {
+        let cache = self.cluster.dns.node_local.as_ref();
+        let dummy = cache.is_some_and(|cache| cache.interface == CacheInterface::Dummy);
+        if dummy && !self.facts.is("module_dummy") {
+            self.error(
+                "its kernel has no dummy devices, on which the DNS cache listens",
+                "set dns.nodeLocal.interface: loopback",
+            );
+        }
+    }
+
+    /// Whether the bundle's packages are installed on it.
+    fn gets_packages(&self) -> bool {
+        let names = self.facts.releases();
+        self.cluster.system.install_packages
+            && names.iter().any(|name| self.offer.releases.contains(name))
+    }
+}
+
+/// Major and minor of a kernel's release, as in `6.1.0-28-amd64`.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::{Offer, check};
+    use kubexm_config::parse_cluster;
+    use kubexm_host::facts::Facts;
+
+    const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 198.51.100.12}]
+  roleGroups: {control-plane: [node1], worker: [node2]}
+";
+
+    /// What is found on node1 with these facts, for a cluster with these sections.
+    fn findings(sections: &str, facts: &str) -> String {
+        let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
+        let offer = Offer {
+            carried: BTreeMap::new(),
+            registry_kib: 0,
+            releases: Vec::new(),
+            runtime_dir: "/var/lib/containerd".to_owned(),
+        };
+        let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(facts))]);
+        let found = check(&cluster, &facts, &offer);
+        found.iter().map(|finding| format!("{finding}\n")).collect()
+    }
+
+    #[test]
+    fn plain_routes_want_one_network() {
+        let bridge = "  kubernetes: {version: 1.36.3}\n  network: {plugin: bridge}\n";
+        let apart = findings(bridge, "onlink=000200C0 00FFFFFF\n");
+        assert!(
+            apart.contains("is on no network with node2 (198.51.100.12)"),
+            "{apart}"
+        );
+        let together = findings(bridge, "onlink=006433C6 00FFFFFF\n");
+        assert!(!together.contains("on no network"), "{together}");
+    }
+
+    #[test]
+    fn the_kernel_must_have_what_kube_proxy_and_the_cache_use() {
+        let ipvs = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: ipvs}}\n";
+        let found = findings(ipvs, "module_ip_vs=yes\nmodule_ip_vs_rr=no\n");
+        assert!(
+            found.contains("has no ip_vs_rr, ip_vs_wrr, ip_vs_sh,"),
+            "{found}"
+        );
+        assert!(found.contains("deprecated in 1.35"), "{found}");
+        let nftables = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: nftables}}\n";
+        let found = findings(nftables, "kernel=5.10.0-8-amd64\n");
+        assert!(found.contains("needs 5.13") && found.contains("lacks the program 'nft'"));
+        let found = findings(nftables, "kernel=6.1.0-8-amd64\ntool_nft=yes\n");
+        assert!(!found.contains("nft"), "{found}");
+        let cache = "  kubernetes: {version: 1.36.3}\n  dns: {nodeLocal: {}}\n";
+        assert!(findings(cache, "module_dummy=no\n").contains("dns.nodeLocal.interface: loopback"));
+    }
+}

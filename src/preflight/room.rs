@@ -1,0 +1,179 @@
+//! Room on disks.
+
+use std::collections::BTreeMap;
+
+use crate::Checker;
+use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_types::{HostName, HostPath};
+
+/// Where files arrive before they are put into place.
+const STAGING: &str = "/var/lib/kubexm";
+const PROGRAMS: &str = "/usr/local";
+
+/// The paths of which [`crate::check`] wants to know whether they are there, and what room there is;
+/// `runtime` is the container runtime's data folder.
+pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
+    let registry = cluster.registry.data_dir.as_str();
+    let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
+        .map(str::to_owned)
+        .to_vec();
+    if let Etcd::Kubexm { data_dir, .. } = &cluster.etcd {
+        paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
+    }
+    paths
+}
+
+/// The folder of a host's member, where kubexm runs etcd and the host has one.
+pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a HostPath> {
+    match &cluster.etcd {
+        Etcd::Kubexm { data_dir, .. } if cluster.roles.etcd.contains(name) => Some(data_dir),
+        _ => None,
+    }
+}
+
+/// Where a member of etcd has its data, in its folder.
+pub(super) fn etcd_data(data_dir: &HostPath) -> String {
+    format!("{data_dir}/member")
+}
+
+/// The kubelet's own `imagefs.available`, the highest of its thresholds for a disk
+/// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
+const EVICTION_PERCENT: u64 = 15;
+/// KiB that a member of etcd needs to begin with: its log is laid out in pieces of 64 MiB ahead of
+/// time, and snapshots come on top.
+const ETCD_ROOM: u64 = 1024 * 1024;
+/// KiB below which a host that has its files deserves a word.
+const ALMOST_FULL: u64 = 256 * 1024;
+
+impl Checker<'_> {
+    /// Paths on one file system need their room together.
+    pub(super) fn room(&mut self) {
+        let (cluster, runtime) = (self.cluster, self.offer.runtime_dir.as_str());
+        let unpacked = if cluster.is_control_plane(self.name) {
+            2
+        } else {
+            1
+        };
+        let arch = self.facts.arch();
+        let carried = arch.and_then(|arch| self.offer.carried.get(&arch));
+        let carried = carried.copied().unwrap_or_default();
+        let mut needs = vec![
+            (STAGING, carried.files_kib),
+            (PROGRAMS, carried.files_kib),
+            (runtime, carried.images_kib * unpacked),
+        ];
+        if cluster.roles.registry.contains(self.name) {
+            needs.push((cluster.registry.data_dir.as_str(), self.offer.registry_kib));
+        }
+        if let Some(data_dir) = own_etcd(self.cluster, self.name) {
+            needs.push((data_dir.as_str(), ETCD_ROOM));
+        }
+        let facts = self.facts;
+        let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
+        for (path, need) in needs {
+            let Some((free, mount)) = facts.free(path) else {
+                continue;
+            };
+            let entry = mounts.entry(mount).or_insert((free, 0, Vec::new()));
+            entry.1 += need;
+            entry.2.push(path);
+        }
+        // What an earlier run brought is there already, and how much that is nobody has counted.
+        let again = facts.is("receipt");
+        for (mount, (free, need, paths)) in mounts {
+            let need = if again { ALMOST_FULL } else { need };
+            if free < need {
+                let what = format!(
+                    "{mount} has {} MiB free, {} MiB are needed for {}",
+                    free / 1024,
+                    need.div_ceil(1024),
+                    paths.join(", ")
+                );
+                self.add(!again, what, &format!("make room on {mount}"));
+            }
+        }
+    }
+
+    /// Below its eviction thresholds a kubelet is Ready and takes no pod.
+    pub(super) fn disk_pressure(&mut self) {
+        let runtime = self.offer.runtime_dir.as_str();
+        let size = self.facts.number(&format!("size_{runtime}"));
+        let Some(((free, mount), size)) = self.facts.free(runtime).zip(size) else {
+            return;
+        };
+        let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
+        if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
+            let percent = free.saturating_mul(100) / size.max(1);
+            self.warning(
+                format!("{mount} has {percent}% free: its node will refuse pods for DiskPressure"),
+                "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::room::*;
+    use crate::{Carried, Offer, check};
+    use kubexm_config::parse_cluster;
+    use kubexm_host::facts::Facts;
+    use kubexm_types::Arch;
+
+    /// What is found on a control plane of an architecture that has so much room, where the bundle
+    /// carries so many MiB of images for each of its own.
+    fn findings(bundle: &[(Arch, u64)], machine: &str, free_mib: u64) -> String {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}]
+  roleGroups: {control-plane: [node1], worker: [node1], registry: [node1]}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = parse_cluster("example", text).unwrap();
+        let carried = |mib: u64| Carried {
+            images_kib: mib * 1024,
+            files_kib: 0,
+        };
+        let offer = Offer {
+            carried: bundle
+                .iter()
+                .map(|(arch, mib)| (*arch, carried(*mib)))
+                .collect(),
+            registry_kib: 1000 * 1024,
+            releases: Vec::new(),
+            runtime_dir: "/var/lib/containerd".to_owned(),
+        };
+        let mut facts = format!("arch={machine}\n");
+        for path in paths(&cluster, &offer.runtime_dir) {
+            facts.push_str(&format!("free_{path}={} /\n", free_mib * 1024));
+        }
+        let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(&facts))]);
+        let found = check(&cluster, &facts, &offer);
+        found.iter().map(|finding| format!("{finding}\n")).collect()
+    }
+
+    const BOTH: [(Arch, u64); 2] = [(Arch::Amd64, 1000), (Arch::Arm64, 5000)];
+
+    #[test]
+    fn what_other_architectures_need_takes_no_room() {
+        // Unpacked they take twice their size, and they lie in the registry.
+        assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB are needed"));
+        let short = findings(&BOTH, "x86_64", 2999);
+        assert!(
+            short.contains("2999 MiB free, 3000 MiB are needed"),
+            "{short}"
+        );
+        let short = findings(&BOTH, "aarch64", 3000);
+        assert!(short.contains("11000 MiB are needed"), "{short}");
+    }
+
+    #[test]
+    fn an_architecture_that_the_bundle_lacks_is_said_with_those_that_it_has() {
+        let words = "node1: is arm64, and the bundle has nothing for arm64, only for amd64";
+        assert!(findings(&BOTH[..1], "aarch64", 9000).contains(words));
+        assert!(!findings(&BOTH, "aarch64", 19000).contains("nothing for"));
+    }
+}

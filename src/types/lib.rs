@@ -1,0 +1,77 @@
+//! Values that every other crate uses, each a type that refuses what is not valid: digests, versions,
+//! architectures, image references, host names, host paths, keys; and the [`event`]s that commands emit.
+
+pub mod arch;
+pub mod debian_version;
+pub mod digest;
+pub mod event;
+pub mod host_name;
+pub mod host_path;
+pub mod image;
+pub mod name_server;
+pub mod own;
+pub mod public_key;
+pub mod secret;
+pub mod signature_policy;
+pub mod verifying_key;
+pub mod version;
+
+pub use arch::Arch;
+pub use digest::{Digest, DigestReader, DigestWriter};
+pub use host_name::HostName;
+pub use host_path::HostPath;
+pub use image::ImageRef;
+pub use name_server::NameServer;
+pub use public_key::PublicKey;
+pub use secret::Secret;
+pub use verifying_key::VerifyingKey;
+pub use version::Version;
+
+/// A value that does not have the form its type wants; the text says which form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} '{value}': {reason}")]
+pub struct InvalidValue {
+    /// Kind of value, in the field's terms: "digest", "host name".
+    pub what: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What is wrong and what is wanted.
+    pub reason: String,
+}
+
+impl InvalidValue {
+    /// Creates an error that shows at most the first 120 characters of `value`.
+    pub fn new(what: &'static str, value: &str, reason: impl Into<String>) -> Self {
+        // Hostile input may be megabytes long; the message must not be.
+        let shown: String = value.chars().take(120).collect();
+        Self {
+            what,
+            value: shown,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Implements the conversions that make a string-backed value type usable with serde and `{}`.
+#[macro_export]
+macro_rules! string_value {
+    ($type:ty) => {
+        impl std::str::FromStr for $type {
+            type Err = $crate::InvalidValue;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::parse(text)
+            }
+        }
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
