@@ -96,9 +96,20 @@ fn every_way_to_name_a_split_bundle_opens_it() {
         assert_eq!(code, Some(0), "{words}");
     }
     let (code, words) = kubexm(&["bundle", "verify", &shown(&volume_path(&path, 99))]);
-    assert!(code == Some(3) && words.contains("no such file"), "{words}");
+    assert_eq!(code, Some(3));
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst.099: there is no such file; give the path of a bundle that `kubexm bundle build` wrote");
     let (_, words) = kubexm(&["bundle", "inspect", &shown(&path)]);
-    assert!(words.contains("volumes"), "{words}");
+    insta::assert_snapshot!(words, @"
+    example ([folder]/b.tar.zst)
+      size           97.11 KiB
+      volumes        13
+      lock           sha256:a912b15ad4c7433e40b7a754e4c2d9b54f04a01144362f37c5ae6bb312d591fd
+      kubernetes     1.36.3
+      architectures  amd64
+      files          5
+      images         0
+    ");
 }
 
 #[test]
@@ -156,13 +167,16 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
         .take_while(|n| volume_path(&path, *n).exists())
         .count();
     assert!(count > 3, "{count}");
+    let mut alone = String::new();
+    let mut all = String::new();
     for number in 1..=count {
         let volume = volume_path(&path, number);
         let content = std::fs::read(&volume).unwrap();
-        let refused = |what: &str| {
+        let mut refused = |what: &str| {
             let (code, words) = kubexm(&["bundle", "verify", &shown(&path)]);
             assert_eq!(code, Some(3), "{what} {number}: {words}");
             assert!(words.contains(&shown(&volume)), "{what} {number}: {words}");
+            all += &format!("=== {what} {number}\n{words}");
         };
         std::fs::remove_file(&volume).unwrap();
         refused("missing");
@@ -174,7 +188,8 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
         changed[content.len() / 2] ^= 1;
         std::fs::write(&volume, &changed).unwrap();
         let (code, words) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
-        assert!(code == Some(3) && words.contains("is damaged"), "{words}");
+        assert_eq!(code, Some(3));
+        alone += &words;
         // The first and the last hold what a bundle opens by, which says for itself what is wrong.
         if number > 1 && number < count {
             refused("damaged");
@@ -189,7 +204,42 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
     std::fs::remove_file(volume_path(&path, count)).unwrap();
     let (code, words) = kubexm(&["bundle", "verify", &shown(&path)]);
     assert_eq!(code, Some(3));
-    assert!(words.contains("copy the volumes that follow"), "{words}");
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is cut off after [folder]/b.tar.zst.003: copy the volumes that follow beside it, with their list");
+    insta::assert_snapshot!(all, @"
+    === missing 1
+    error: [folder]/b.tar.zst.001: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    === short 1
+    error: [folder]/b.tar.zst.001: this volume has 15000 bytes, others 30000; copy it again
+    === missing 2
+    error: [folder]/b.tar.zst.002: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    === short 2
+    error: [folder]/b.tar.zst.002: this volume has 15000 bytes, others 30000; copy it again
+    === damaged 2
+    verify [folder]/b.tar.zst: stopped, [size] in [time]
+    error: [folder]/b.tar.zst: 2 of 6 parts are damaged; copy the bundle again:
+      part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): Restored data doesn't match checksum
+      part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): damaged: expected sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d, got sha256:a05fb924d1f169e38aea128d7f7f8c65c511d3fb5d8be63f245a5af635fd323b
+      [folder]/b.tar.zst.002: this volume is damaged; copy it again
+    === missing 3
+    error: [folder]/b.tar.zst.003: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    === short 3
+    error: [folder]/b.tar.zst.003: this volume has 15000 bytes, others 30000; copy it again
+    === damaged 3
+    verify [folder]/b.tar.zst: stopped, [size] in [time]
+    error: [folder]/b.tar.zst: 2 of 6 parts are damaged; copy the bundle again:
+      part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): Restored data doesn't match checksum
+      part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): damaged: expected sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd, got sha256:bd3657f342affede1cd63d736fc33f14d6d966c1cbc1d6f60ef3f7559cc54038
+      [folder]/b.tar.zst.003: this volume is damaged; copy it again
+    === missing 4
+    error: [folder]/b.tar.zst.004: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    ");
+    insta::assert_snapshot!(alone, @"
+    error: [folder]/b.tar.zst.001: this volume is damaged; copy it again
+    error: [folder]/b.tar.zst.002: this volume is damaged; copy it again
+    error: [folder]/b.tar.zst.003: this volume is damaged; copy it again
+    error: [folder]/b.tar.zst.004: this volume is damaged; copy it again
+    ");
 }
 
 #[test]
@@ -230,7 +280,14 @@ fn the_command_line_splits_and_joins() {
     assert_eq!(code, Some(0), "{words}");
     assert!(path.exists(), "what is split stays");
     let first = volume_path(&out.join("b.tar.zst"), 1);
-    assert!(words.contains(&shown(&first)), "{words}");
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(words, @"
+    [folder]/stick/b.tar.zst.001 and on: 4 volumes
+      list     [folder]/stick/b.tar.zst.sha256
+      size     97.11 KiB
+      sha256   7a90a880f6d0013477b88c7dacd1df2d02bd79ab96f2ccfc0824948aeea50212
+    copy [folder]/stick/b.tar.zst: done, 97.11 KiB in [time]
+    ");
     let whole = folder.path().join("joined.tar.zst");
     let (code, words) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
     assert_eq!(code, Some(0), "{words}");
@@ -241,10 +298,11 @@ fn the_command_line_splits_and_joins() {
     std::fs::write(&second, content).unwrap();
     std::fs::remove_file(&whole).unwrap();
     let (code, words) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
-    assert!(
-        code == Some(3) && words.contains(&shown(&second)),
-        "{words}"
-    );
+    assert_eq!(code, Some(3));
+    insta::assert_snapshot!(words, @"
+    copy [folder]/joined.tar.zst: stopped, [size] in [time]
+    error: [folder]/stick/b.tar.zst.002: this volume is damaged; copy it again
+    ");
     assert!(!whole.exists());
     let (code, words) = kubexm(&[
         "bundle",
@@ -255,7 +313,12 @@ fn the_command_line_splits_and_joins() {
         "-o",
         &shown(&out),
     ]);
-    assert!(code == Some(2) && words.contains("as in 4GiB"), "{words}");
+    assert_eq!(code, Some(2));
+    insta::assert_snapshot!(words, @"
+    error: invalid value 'much' for '--size <SIZE>': wants a size, as in 4GiB or 650MB
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]

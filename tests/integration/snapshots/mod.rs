@@ -14,7 +14,7 @@ fn folder(kind: &str) -> PathBuf {
 }
 
 /// Replaces in all snapshots of the scope what differs from run to run: temporary folders, ports, durations,
-/// how far a failed transfer came, and the version of kubexm.
+/// how far a failed transfer came, reasons of the resolver, task numbers, and the version of kubexm.
 pub fn filters() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"(/[\w.-]+)*/\.tmp\w{6}\b", "[folder]");
@@ -22,6 +22,11 @@ pub fn filters() -> insta::internals::SettingsBindDropGuard {
     settings.add_filter(r"\bkubexm \d+\.\d+\.\d+", "kubexm [version]");
     settings.add_filter(r"\bin \d+\.\d s\b", "in [time]");
     settings.add_filter(r"\bstopped, [\d.]+ \w+ in", "stopped, [size] in");
+    settings.add_filter(
+        r"(failed to lookup address information): .*",
+        "$1: [reason]",
+    );
+    settings.add_filter(r"\btask \d+ panicked\b", "task [number] panicked");
     settings.bind_to_scope()
 }
 
