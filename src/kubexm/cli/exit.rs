@@ -9,10 +9,24 @@ use kubexm_fetch::FetchError;
 use kubexm_host::HostError;
 use kubexm_sbom::SbomError;
 
-/// What `--help` says of exit codes.
-pub const HELP: &str = "Exit codes: 0 all well, 1 interrupted or unexpected, 2 usage or configuration, \
-3 bundle (building, downloading or reading it), 4 a host cannot be reached, refuses the login or was \
-lost on the way, 5 a step failed on a host";
+/// Every exit code and its meaning.
+pub const CODES: [(u8, &str); 6] = [
+    (0, "all well"),
+    (1, "interrupted or unexpected"),
+    (2, "usage or configuration"),
+    (3, "bundle (building, downloading or reading it)"),
+    (
+        4,
+        "a host cannot be reached, refuses the login or was lost on the way",
+    ),
+    (5, "a step failed on a host"),
+];
+
+/// Returns the text about exit codes at the end of `--help`.
+pub fn help() -> String {
+    let codes = CODES.map(|(code, meaning)| format!("{code} {meaning}"));
+    format!("Exit codes: {}", codes.join(", "))
+}
 
 /// Why a command failed, in one message, and with which exit code.
 #[derive(Debug)]

@@ -17,6 +17,8 @@ mod out;
 mod outdated;
 mod pull;
 mod push;
+#[cfg(test)]
+mod reference;
 mod registry;
 mod remove;
 mod render;
@@ -41,7 +43,7 @@ pub use exit::Failure;
 
 /// Kubernetes clusters for places without internet.
 #[derive(Debug, Parser)]
-#[command(name = "kubexm", version, after_help = exit::HELP, max_term_width = 80)]
+#[command(name = "kubexm", version, after_help = exit::help(), max_term_width = 80)]
 struct Arguments {
     /// How to report what happens.
     #[arg(long, global = true, value_enum, default_value = "auto")]

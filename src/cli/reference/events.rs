@@ -1,0 +1,142 @@
+//! The page of the events of `--output json`: each with an example, serialised by the reporter's code.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::escaped;
+use crate::event::{Event, StepState};
+
+const INTRODUCTION: &str = "With `--output json` a command that works on bundles, hosts or registries prints one JSON object per line \
+on standard output. Each object has the fields `time` (RFC 3339, UTC) and `event`. The last line is always \
+`end`. Events of parallel work are interleaved; the field `id` or `host` relates them. Programs must ignore \
+events and fields that they do not know. No event contains a secret.";
+
+/// What an event means. A new kind of event does not compile until it has a line here; add an example
+/// of it below, too.
+fn meaning(event: &Event) -> &'static str {
+    match event {
+        Event::Phase { .. } => "A phase of the command began.",
+        Event::TransferStarted { .. } => {
+            "A transfer began. `kind` is `download`, `pack`, `push` or `seed` or another activity; `total` is \
+             the number of bytes, or `null` if it is unknown."
+        }
+        Event::TransferAdvanced { .. } => {
+            "`bytes` more bytes were transferred since the last event of this transfer."
+        }
+        Event::TransferEnded { .. } => {
+            "The transfer ended. `ok` is true if all bytes arrived and were correct."
+        }
+        Event::Step { .. } => {
+            "A step on a host changed its state: `started`, `unchanged`, `changed`, `reverted` or `failed`. A \
+             failed step has a `reason`. `elapsed` is in seconds."
+        }
+        Event::Planned { .. } => {
+            "A task of a plan that is only shown (`install --dry-run`), in an order in which it can run."
+        }
+        Event::Finding { .. } => {
+            "Preflight found a problem on a host. If `fatal` is true, the install does not start."
+        }
+        Event::Summary { .. } => {
+            "An install or a reset succeeded. `changed` counts steps that changed a host, or changes that a reset \
+             reverted. `kubeconfig` is the path of the administrator's kubeconfig, or `null`."
+        }
+        Event::Written { .. } => {
+            "A bundle was written under its final name. `size` and `sha256` are of the file, or of all volumes one \
+             after another. `volumes` is the number of volumes, or `null`."
+        }
+        Event::End { .. } => {
+            "The command ended. `exit-code` is the process's exit code; `message` is the error, or `null`."
+        }
+        Event::Warning { .. } => {
+            "Something that the user should know and that does not stop the command."
+        }
+        Event::Note { .. } => "Information for the user.",
+    }
+}
+
+/// One event of each kind, failed steps apart.
+fn examples() -> Vec<Event> {
+    let host = || "node1".parse().unwrap();
+    let step = |state| Event::Step {
+        host: host(),
+        module: "runtime".to_owned(),
+        task: "install".to_owned(),
+        step: "write /etc/containerd/config.toml".to_owned(),
+        state,
+        elapsed: Duration::from_millis(120),
+    };
+    vec![
+        Event::Phase {
+            name: "preflight".to_owned(),
+        },
+        Event::TransferStarted {
+            id: 7,
+            kind: "seed",
+            label: "registry.k8s.io/pause:3.10.1".to_owned(),
+            total: Some(320_448),
+        },
+        Event::TransferAdvanced {
+            id: 7,
+            bytes: 65_536,
+        },
+        Event::TransferEnded { id: 7, ok: true },
+        step(StepState::Changed),
+        step(StepState::Failed("exit status 1".to_owned())),
+        Event::Planned {
+            host: host(),
+            module: "runtime".to_owned(),
+            task: "install".to_owned(),
+            steps: vec!["write /etc/containerd/config.toml".to_owned()],
+        },
+        Event::Finding {
+            host: host(),
+            fatal: true,
+            what: "swap is on".to_owned(),
+            hint: "swapoff -a".to_owned(),
+        },
+        Event::Summary {
+            changed: 57,
+            unchanged: 0,
+            kubeconfig: Some(".kubexm/example/admin.conf".to_owned()),
+        },
+        Event::Written {
+            path: "kubernetes.tar.zst".to_owned(),
+            size: 199_229_440,
+            sha256: "0".repeat(64),
+            volumes: None,
+        },
+        Event::Warning {
+            message: "the clock of node1 is 3 s behind".to_owned(),
+        },
+        Event::Note {
+            message: "registry.k8s.io answered 429; waiting 2 s".to_owned(),
+        },
+        Event::End {
+            ok: true,
+            exit_code: 0,
+            message: None,
+        },
+    ]
+}
+
+/// A section for each kind of event.
+pub fn page() -> String {
+    let mut out =
+        format!("{INTRODUCTION}\n\nThe values in the examples are invented; `time` is left out.\n");
+    let mut before = String::new();
+    for event in examples() {
+        let json = serde_json::to_value(&event).unwrap();
+        let name = json["event"].as_str().unwrap().to_owned();
+        if name != before {
+            writeln!(out, "\n## {name}\n\n{}", escaped(meaning(&event))).unwrap();
+        }
+        writeln!(
+            out,
+            "\n```json\n{}\n```",
+            serde_json::to_string_pretty(&json).unwrap()
+        )
+        .unwrap();
+        before = name;
+    }
+    out
+}

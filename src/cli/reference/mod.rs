@@ -1,0 +1,111 @@
+//! Generates the reference pages of the book (`docs/src/reference`) and compares them with the files.
+//! `UPDATE_REFERENCE=1 cargo test reference_pages` writes them.
+
+mod commands;
+mod events;
+mod schemas;
+
+use std::path::{Path, PathBuf};
+
+use super::exit;
+use crate::spec::schema;
+
+/// The notice at the top of each page.
+const GENERATED: &str = "<!-- Generated from the code. Do not edit; run: UPDATE_REFERENCE=1 cargo test reference_pages -->";
+
+/// Every generated page: file name and content.
+fn pages() -> Vec<(&'static str, String)> {
+    let page = |title: &str, body: String| format!("{GENERATED}\n\n# {title}\n\n{body}");
+    vec![
+        ("cli.md", page("Commands", commands::page())),
+        ("exit-codes.md", page("Exit codes", exit_codes())),
+        ("events.md", page("Events", events::page())),
+        (
+            "cluster.md",
+            page(
+                "Cluster file",
+                schemas::page(&schemas::CLUSTER, &schema::cluster()),
+            ),
+        ),
+        (
+            "manifest.md",
+            page(
+                "Bundle manifest",
+                schemas::page(&schemas::MANIFEST, schema::BUNDLE),
+            ),
+        ),
+        (
+            "mirrors.md",
+            page(
+                "Mirror file",
+                schemas::page(&schemas::MIRRORS, schema::MIRRORS),
+            ),
+        ),
+    ]
+}
+
+fn exit_codes() -> String {
+    let rows = exit::CODES
+        .iter()
+        .map(|(code, meaning)| format!("| {code} | {} |\n", escaped(meaning)));
+    let table: String = rows.collect();
+    format!(
+        "Every command ends with one of these exit codes.\n\n| code | meaning |\n| --- | --- |\n{table}"
+    )
+}
+
+/// Text for a cell of a table: one line, without markup outside code spans.
+fn escaped(text: &str) -> String {
+    let mut is_code = false;
+    let mut out = String::new();
+    for character in text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+    {
+        is_code ^= character == '`';
+        match character {
+            '|' => out.push_str("\\|"),
+            '<' | '*' | '_' | '[' if !is_code => out.extend(['\\', character]),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// The directory of the generated pages, wherever in the workspace this crate is.
+fn folder() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here
+        .ancestors()
+        .find(|path| path.join("docs/book.toml").exists());
+    root.unwrap().join("docs/src/reference")
+}
+
+#[test]
+fn reference_pages_match_the_code() {
+    let update = std::env::var_os("UPDATE_REFERENCE").is_some();
+    let mut stale = Vec::new();
+    for (name, text) in pages() {
+        let path = folder().join(name);
+        if update {
+            std::fs::write(&path, &text).unwrap();
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            stale.push(path.display().to_string());
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "these pages differ from the code; run: UPDATE_REFERENCE=1 cargo test reference_pages\n{}",
+        stale.join("\n")
+    );
+}
+
+#[test]
+fn table_cells_contain_no_markup() {
+    assert_eq!(
+        escaped("<name>\n  a|b `<x>|y` *"),
+        "\\<name> a\\|b `<x>\\|y` \\*"
+    );
+}
