@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::escaped;
-use crate::event::{Event, StepState};
+use kubexm_types::event::{Event, StepState};
 
 const INTRODUCTION: &str = "With `--output json` a command that works on bundles, hosts or registries prints one JSON object per line \
 on standard output. Each object has the fields `time` (RFC 3339, UTC) and `event`. The last line is always \

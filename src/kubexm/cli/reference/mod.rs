@@ -1,5 +1,5 @@
 //! Generates the reference pages of the book (`docs/src/reference`) and compares them with the files.
-//! `UPDATE_REFERENCE=1 cargo test reference_pages` writes them.
+//! `UPDATE_REFERENCE=1 cargo test -p kubexm reference_pages` writes them.
 
 mod commands;
 mod events;
@@ -8,10 +8,10 @@ mod schemas;
 use std::path::{Path, PathBuf};
 
 use super::exit;
-use crate::spec::schema;
+use kubexm_config::schema;
 
 /// The notice at the top of each page.
-const GENERATED: &str = "<!-- Generated from the code. Do not edit; run: UPDATE_REFERENCE=1 cargo test reference_pages -->";
+const GENERATED: &str = "<!-- Generated from the code. Do not edit; run: UPDATE_REFERENCE=1 cargo test -p kubexm reference_pages -->";
 
 /// Every generated page: file name and content.
 fn pages() -> Vec<(&'static str, String)> {
@@ -97,7 +97,7 @@ fn reference_pages_match_the_code() {
     }
     assert!(
         stale.is_empty(),
-        "these pages differ from the code; run: UPDATE_REFERENCE=1 cargo test reference_pages\n{}",
+        "these pages differ from the code; run: UPDATE_REFERENCE=1 cargo test -p kubexm reference_pages\n{}",
         stale.join("\n")
     );
 }
