@@ -3,6 +3,7 @@
 
 mod commands;
 mod events;
+mod examples;
 mod schemas;
 
 use std::path::{Path, PathBuf};
