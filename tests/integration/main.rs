@@ -29,3 +29,4 @@ mod steps;
 mod travel;
 mod units;
 mod volumes;
+mod workspace;

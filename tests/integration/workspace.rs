@@ -1,0 +1,180 @@
+//! The crates of the workspace, their imports, and `src/README.md`, which lists both.
+//!
+//! `KUBEXM_UPDATE=1 cargo test -p kubexm --test integration workspace` rewrites the generated parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Every package of the dependency graph with the names of the packages that it links, without
+/// development dependencies.
+struct Graph {
+    /// Names of the workspace's packages by identifier.
+    members: BTreeMap<String, String>,
+    /// Names by identifier, dependencies included.
+    names: BTreeMap<String, String>,
+    /// Identifiers of direct dependencies by identifier.
+    uses: BTreeMap<String, Vec<String>>,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+impl Graph {
+    fn of_workspace() -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let list = |value: &Value| value.as_array().unwrap().clone();
+        let names: BTreeMap<String, String> = list(&metadata["packages"])
+            .iter()
+            .map(|package| (text(&package["id"]), text(&package["name"])))
+            .collect();
+        let is_linked = |dependency: &Value| {
+            let kinds = list(&dependency["dep_kinds"]);
+            kinds.iter().any(|kind| kind["kind"].is_null())
+        };
+        let uses = list(&metadata["resolve"]["nodes"])
+            .iter()
+            .map(|node| {
+                let linked = list(&node["deps"]).into_iter().filter(is_linked);
+                (
+                    text(&node["id"]),
+                    linked.map(|dep| text(&dep["pkg"])).collect(),
+                )
+            })
+            .collect();
+        let members = list(&metadata["workspace_members"])
+            .iter()
+            .map(|id| (text(id), names[&text(id)].clone()))
+            .collect();
+        Self {
+            members,
+            names,
+            uses,
+        }
+    }
+
+    /// The workspace's crates, as folders of `src`, with the crates that each imports.
+    fn crates(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let folder = |id: &String| {
+            let name = self.members.get(id)?;
+            Some(name.strip_prefix("kubexm-").unwrap_or(name).to_owned())
+        };
+        let members = self.members.keys();
+        members
+            .map(|id| {
+                let uses = self.uses[id].iter().filter_map(folder).collect();
+                (folder(id).unwrap(), uses)
+            })
+            .collect()
+    }
+
+    /// The names of all packages that a crate of the workspace links, directly or not.
+    fn linked(&self, name: &str) -> BTreeSet<String> {
+        let start = self.members.iter().find(|(_, member)| *member == name);
+        let mut open = vec![start.unwrap().0.clone()];
+        let mut seen = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if seen.insert(id.clone()) {
+                open.extend(self.uses[&id].iter().cloned());
+            }
+        }
+        seen.iter().map(|id| self.names[id].clone()).collect()
+    }
+}
+
+/// The crates by the length of the longest chain of imports below them, the longest first.
+fn floors(crates: &BTreeMap<String, BTreeSet<String>>) -> String {
+    fn height(name: &str, crates: &BTreeMap<String, BTreeSet<String>>) -> usize {
+        let below = crates[name].iter().map(|used| height(used, crates) + 1);
+        below.max().unwrap_or(0)
+    }
+    let mut floors: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for name in crates.keys() {
+        floors.entry(height(name, crates)).or_default().push(name);
+    }
+    let lines = floors.values().rev().map(|floor| floor.join("   "));
+    lines.collect::<Vec<_>>().join("\n   │\n") + "\n"
+}
+
+fn page() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../README.md")
+}
+
+/// The page with the third column of its table and its diagram filled in.
+fn generated(page: &str, crates: &BTreeMap<String, BTreeSet<String>>) -> String {
+    let mut listed = BTreeSet::new();
+    let mut lines = Vec::new();
+    let mut in_diagram = false;
+    for line in page.lines() {
+        let name = line
+            .strip_prefix("| `")
+            .and_then(|rest| rest.split('`').next());
+        if let Some(name) = name {
+            let uses = crates
+                .get(name)
+                .unwrap_or_else(|| panic!("no crate {name}"));
+            let uses: Vec<String> = uses.iter().map(|used| format!("`{used}`")).collect();
+            let purpose = line.split(" | ").nth(1).unwrap().trim_end_matches(" |");
+            let uses = match uses.is_empty() {
+                true => "nothing".to_owned(),
+                false => uses.join(", "),
+            };
+            lines.push(format!("| `{name}` | {purpose} | {uses} |"));
+            listed.insert(name.to_owned());
+        } else if line == "```text" {
+            in_diagram = true;
+            lines.push(format!("{line}\n{}```", floors(crates)));
+        } else if in_diagram {
+            in_diagram = line != "```";
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    let all: BTreeSet<String> = crates.keys().cloned().collect();
+    assert_eq!(listed, all, "src/README.md lists every crate once");
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn src_readme_lists_all_crates_and_their_imports() {
+    let crates = Graph::of_workspace().crates();
+    let page_text = std::fs::read_to_string(page()).unwrap();
+    let expected = generated(&page_text, &crates);
+    if std::env::var_os("KUBEXM_UPDATE").is_some() {
+        std::fs::write(page(), &expected).unwrap();
+        return;
+    }
+    assert!(
+        page_text == expected,
+        "src/README.md differs from `cargo metadata`; \
+         KUBEXM_UPDATE=1 cargo test -p kubexm --test integration workspace rewrites it"
+    );
+}
+
+#[test]
+fn crates_that_install_link_no_http_client() {
+    let graph = Graph::of_workspace();
+    for name in ["deploy", "engine", "host", "pki", "preflight", "render"] {
+        let linked = graph.linked(&format!("kubexm-{name}"));
+        for client in ["reqwest", "oci-client", "kubexm-fetch"] {
+            assert!(!linked.contains(client), "{name} links {client}");
+        }
+    }
+}
+
+#[test]
+fn fetch_knows_no_host() {
+    let linked = Graph::of_workspace().linked("kubexm-fetch");
+    for other in ["kubexm-host", "kubexm-engine", "kubexm-deploy", "russh"] {
+        assert!(!linked.contains(other), "fetch links {other}");
+    }
+}
