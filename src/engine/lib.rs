@@ -2,6 +2,7 @@
 //! the upload of a bundle's images into registries ([`seed`]). Knows nothing of Kubernetes.
 
 pub mod plan;
+pub mod reset;
 pub mod seed;
 pub mod steps;
 

@@ -4,9 +4,10 @@ use std::fmt;
 
 use kubexm_bundle::BundleError;
 use kubexm_catalog::CatalogError;
+use kubexm_commands::{CommandError, ErrorKind};
 use kubexm_config::Problems;
+use kubexm_deploy::DeployError;
 use kubexm_fetch::FetchError;
-use kubexm_host::HostError;
 use kubexm_sbom::SbomError;
 
 /// Every exit code and its meaning.
@@ -52,22 +53,6 @@ impl Failure {
         }
     }
 
-    /// A host that cannot be reached.
-    pub fn host(message: impl fmt::Display) -> Self {
-        Self {
-            code: 4,
-            message: message.to_string(),
-        }
-    }
-
-    /// A step that failed.
-    pub fn step(message: impl fmt::Display) -> Self {
-        Self {
-            code: 5,
-            message: message.to_string(),
-        }
-    }
-
     /// Stopped by the user.
     pub fn interrupted(message: impl fmt::Display) -> Self {
         Self {
@@ -85,6 +70,22 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Interrupted => 1,
+            ErrorKind::Configuration => 2,
+            ErrorKind::Bundle => 3,
+            ErrorKind::Host => 4,
+            ErrorKind::Step => 5,
+        };
+        Self {
+            code,
+            message: error.to_string(),
+        }
     }
 }
 
@@ -122,8 +123,8 @@ impl From<FetchError> for Failure {
         }
     }
 }
-impl From<HostError> for Failure {
-    fn from(error: HostError) -> Self {
-        Self::host(error)
+impl From<DeployError> for Failure {
+    fn from(error: DeployError) -> Self {
+        CommandError::from(error).into()
     }
 }

@@ -1,16 +1,9 @@
 //! Being told to stop: Ctrl-C, `kill`, a terminal that went away.
 
-use std::future::Future;
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Failure;
-use kubexm_engine::plan;
-use kubexm_engine::plan::Stop;
+use kubexm_commands::stop::{AGAIN, Stop};
 use kubexm_types::event::Events;
-
-/// What to do after a run that did not come through.
-pub const AGAIN: &str = "run the same command again to go on";
 
 /// What a run that was asked to stop says of what it still does.
 pub const STOPPING_STEPS: &str =
@@ -46,27 +39,6 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         std::process::exit(1);
     });
     stop
-}
-
-/// Runs what touches no host, or breaks off when the run is asked to stop.
-pub async fn unless_stopped<T>(
-    stop: &Stop,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    tokio::select! {
-        result = work => result,
-        () = stop.cancelled() => Err(Failure::interrupted(format!(
-            "stopped before any host was touched; {AGAIN}"
-        ))),
-    }
-}
-
-/// Runs what stops by itself when it is asked to; `None` where it does not in its time.
-pub async fn in_time<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        result = work => Some(result),
-        () = async { stop.cancelled().await; tokio::time::sleep(plan::GRACE).await } => None,
-    }
 }
 
 async fn any(signals: &mut [Signal]) {

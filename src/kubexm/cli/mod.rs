@@ -6,6 +6,7 @@ mod build;
 mod bundle;
 mod cache;
 mod config;
+mod connection;
 mod copies;
 mod downloads;
 mod exit;
@@ -15,6 +16,7 @@ mod install;
 mod interrupt;
 mod out;
 mod outdated;
+mod plan;
 mod pull;
 mod push;
 #[cfg(test)]
@@ -25,7 +27,6 @@ mod render;
 mod repack;
 mod reset;
 mod sbom;
-mod session;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -60,7 +61,7 @@ enum Command {
     /// Bring up the cluster on its hosts, or go on with an install that was stopped
     Install(install::Install),
     /// Print what a first install would do, task by task; needs no host
-    Plan(install::Plan),
+    Plan(plan::Plan),
     /// Write every file that would be put on every host into a folder; needs no host
     Render(render::Render),
     /// Take back everything that kubexm did on the cluster's hosts
@@ -103,7 +104,7 @@ pub fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
         Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),
-        Command::Plan(plan) => install::show(&plan),
+        Command::Plan(plan) => plan::run(&plan),
         Command::Render(render) => render::run(&render),
         Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
         Command::Registry(command) => runtime.block_on(registry::run(command, &events)),

@@ -1,14 +1,13 @@
 //! Which bundle is meant, and whose is taken.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 
 use super::Failure;
 use kubexm_bundle::{Access, Bundle, Whole};
 
-use kubexm_config::Cluster;
+use kubexm_commands::{BundleAccess, ClusterSource};
 use kubexm_types::PublicKey;
 
 /// How bundles are opened.
@@ -23,6 +22,14 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Returns the options for a command.
+    pub fn options(&self) -> BundleAccess {
+        BundleAccess {
+            trust: self.trust.clone(),
+            volumes: self.volumes.clone(),
+        }
+    }
+
     fn access(&self) -> Access {
         Access {
             folders: self.volumes.clone(),
@@ -91,14 +98,12 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Opens the bundle, by the keys that were named or that the cluster file trusts, and reads the
-    /// cluster.
-    pub fn open(&self) -> Result<(Arc<Whole>, Cluster), Failure> {
-        let mut access = self.opening.access();
-        access.trust.extend(kubexm_config::load_trust(&self.file)?);
-        let bundle = Whole::open(&self.bundle, &access)?;
-        let cluster = kubexm_config::load_cluster_for(&self.file, &bundle.lock().kubernetes)?;
-        kubexm_deploy::admit(&cluster)?;
-        Ok((Arc::new(bundle), cluster))
+    /// Returns the options for a command.
+    pub fn source(&self) -> ClusterSource {
+        ClusterSource {
+            bundles: self.bundle.clone(),
+            cluster: self.file.clone(),
+            access: self.opening.options(),
+        }
     }
 }

@@ -1,0 +1,61 @@
+//! Which bundles a command opens, and which keys it trusts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::CommandError;
+use kubexm_bundle::{Access, Whole};
+use kubexm_config::Cluster;
+use kubexm_types::PublicKey;
+
+/// How a command opens bundles.
+#[derive(Debug, Clone, Default)]
+pub struct BundleAccess {
+    /// The minisign keys of which one must have signed the bundle; empty if no signature is required.
+    pub trust: Vec<PublicKey>,
+    /// Folders, besides the bundle's own, that may contain volumes of the bundle.
+    pub volumes: Vec<PathBuf>,
+}
+
+impl BundleAccess {
+    fn access(&self) -> Access {
+        Access {
+            folders: self.volumes.clone(),
+            trust: self.trust.clone(),
+        }
+    }
+
+    /// Opens the last bundle together with its base bundles.
+    pub(crate) fn open_with_bases(&self, paths: &[PathBuf]) -> Result<Whole, CommandError> {
+        Ok(Whole::open(paths, &self.access())?)
+    }
+
+    /// Also accepts bundles that are signed by a key that the cluster file trusts.
+    pub(crate) fn trusting(&self, cluster: &Path) -> Result<Self, CommandError> {
+        let mut extended = self.clone();
+        extended.trust.extend(kubexm_config::load_trust(cluster)?);
+        Ok(extended)
+    }
+}
+
+/// A cluster file and the bundle to install it from.
+#[derive(Debug, Clone)]
+pub struct ClusterSource {
+    /// The bundle; an incremental bundle follows its base bundles.
+    pub bundles: Vec<PathBuf>,
+    /// The cluster file.
+    pub cluster: PathBuf,
+    /// How the bundles are opened.
+    pub access: BundleAccess,
+}
+
+impl ClusterSource {
+    /// Opens the bundle and reads the cluster file.
+    pub(crate) fn open(&self) -> Result<(Arc<Whole>, Cluster), CommandError> {
+        let access = self.access.trusting(&self.cluster)?;
+        let bundle = access.open_with_bases(&self.bundles)?;
+        let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
+        kubexm_deploy::admit(&cluster)?;
+        Ok((Arc::new(bundle), cluster))
+    }
+}

@@ -1,0 +1,269 @@
+//! `install`: brings a cluster up on its hosts, or continues an install that was interrupted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::plan::Planned;
+use crate::session::{self, Hosts};
+use crate::stop::{AGAIN, Stop, unless_stopped};
+use crate::{ClusterSource, CommandError, Connection, certificates, preflight, threads};
+use kubexm_bundle::Whole;
+use kubexm_config::Cluster;
+use kubexm_deploy::{Deployment, Inputs};
+use kubexm_engine::plan::{self, Journal, Outcome, Skip};
+use kubexm_host::{Facts, HostError};
+use kubexm_preflight::Finding;
+use kubexm_types::HostName;
+use kubexm_types::event::{Event, Events, Listener};
+
+/// What to install, and where.
+#[derive(Debug, Clone)]
+pub struct InstallOptions {
+    /// The cluster and its bundle.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+}
+
+/// What an install did.
+#[derive(Debug, Clone)]
+pub struct InstallReport {
+    /// The number of steps that changed a host.
+    pub changed: usize,
+    /// The number of steps that found their host in the desired state.
+    pub unchanged: usize,
+    /// The administrator's kubeconfig on this machine.
+    pub kubeconfig: PathBuf,
+    /// The duration of each phase, in order.
+    pub phases: Vec<(&'static str, Duration)>,
+    /// The duration of the whole command.
+    pub total: Duration,
+}
+
+/// What an install would do on the hosts as they are now.
+pub struct DryRun {
+    /// The plan.
+    pub planned: Planned,
+    findings: Vec<Finding>,
+}
+
+impl DryRun {
+    /// Emits the findings of preflight as events.
+    ///
+    /// # Errors
+    /// At least one finding prevents an install.
+    pub fn report_findings(&self, events: &Events) -> Result<(), CommandError> {
+        preflight::report(&self.findings, events)
+    }
+}
+
+/// Installs a cluster. An install that was interrupted continues where it stopped.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, hosts are not ready or cannot be reached, or a step failed.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn install(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<InstallReport, CommandError> {
+    let mut clock = Clock::start();
+    let (bundle, cluster) = options.source.open()?;
+    let state = options.connection.state_folder(&cluster);
+    // Held until the end: only one command may change the cluster.
+    let journal = Arc::new(session::journal(&state)?);
+    journal.begin("install", &bundle.bundle().lock_digest().to_string());
+    let events = with_journal(events.clone(), Arc::clone(&journal));
+    let preparing = prepare(&bundle, &cluster, options, &state, &events, &mut clock);
+    let (hosts, deployment) = unless_stopped(stop, preparing).await?;
+    events.phase("apply");
+    let outcome = plan::execute(deployment.plan, &hosts, &events, stop)
+        .await
+        .map_err(CommandError::configuration)?;
+    clock.lap("apply");
+    let unreachable = match outcome.failed.is_empty() {
+        true => Vec::new(),
+        false => session::unreachable(&hosts).await,
+    };
+    judge(&outcome, &unreachable)?;
+    let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
+    let kubeconfig = journal
+        .save("admin.conf", kubeconfig.as_bytes())
+        .map_err(|error| CommandError::file(&state, error))?;
+    events.tell(Event::Summary {
+        changed: outcome.changed,
+        unchanged: outcome.unchanged,
+        kubeconfig: Some(kubeconfig.display().to_string()),
+    });
+    Ok(InstallReport {
+        changed: outcome.changed,
+        unchanged: outcome.unchanged,
+        kubeconfig,
+        total: clock.began.elapsed(),
+        phases: clock.laps,
+    })
+}
+
+/// Connects to the hosts, checks them, and plans for them. Changes no host and no state.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, or hosts cannot be reached.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn dry_run(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<DryRun, CommandError> {
+    let (bundle, cluster) = options.source.open()?;
+    let looking = async {
+        let hosts = options.connection.connect(&cluster).await?;
+        let facts = session::gather(&cluster, &hosts).await?;
+        let findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
+        let mut inputs = Inputs::unseen(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
+        for (name, facts) in &facts {
+            if let Some(machine) = inputs.machines.get_mut(name) {
+                *machine = preflight::machine(facts.arch().unwrap_or(machine.arch), facts);
+            }
+        }
+        let planned = kubexm_deploy::plan(&inputs);
+        if planned.is_err() {
+            // A host of an unexpected kind explains more than what the bundle does not have for it.
+            preflight::report(&findings, events)?;
+        }
+        let planned = Planned {
+            plan: planned?.plan,
+        };
+        Ok(DryRun { planned, findings })
+    };
+    unless_stopped(stop, looking).await
+}
+
+/// Everything before the first change on a host.
+async fn prepare(
+    bundle: &Arc<Whole>,
+    cluster: &Cluster,
+    options: &InstallOptions,
+    state: &Path,
+    events: &Events,
+    clock: &mut Clock,
+) -> Result<(Hosts, Deployment), CommandError> {
+    events.phase("verify");
+    verify(bundle, events).await?;
+    clock.lap("verify");
+    events.phase("connect");
+    let hosts = options.connection.connect(cluster).await?;
+    let facts = session::gather(cluster, &hosts).await?;
+    clock.lap("connect");
+    events.phase("preflight");
+    let findings = preflight::check(cluster, &hosts, &facts, bundle).await;
+    preflight::report(&findings, events)?;
+    let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, state)?)?;
+    clock.lap("preflight and plan");
+    Ok((hosts, deployment))
+}
+
+/// Compares every byte of the bundle with its digests before any of it reaches a host.
+async fn verify(bundle: &Arc<Whole>, events: &Events) -> Result<(), CommandError> {
+    let (bundle, events) = (Arc::clone(bundle), events.clone());
+    let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));
+    Ok(verifying.await.map_err(CommandError::bundle)??)
+}
+
+/// Everything that the plan is computed from. Certificates that do not exist yet are issued.
+fn inputs<'a>(
+    cluster: &'a Cluster,
+    bundle: &'a Arc<Whole>,
+    facts: &BTreeMap<HostName, Facts>,
+    state: &Path,
+) -> Result<Inputs<'a>, CommandError> {
+    let machines = facts.iter().filter_map(|(name, facts)| {
+        let machine = preflight::machine(facts.arch()?, facts);
+        Some((name.clone(), machine))
+    });
+    Ok(Inputs {
+        cluster,
+        lock: bundle.lock(),
+        blobs: Arc::clone(bundle) as _,
+        machines: machines.collect(),
+        certificates: certificates::load_or_issue(cluster, state)?,
+    })
+}
+
+/// Returns the failure of a run in which a step failed or which the user stopped.
+fn judge(outcome: &Outcome, unreachable: &[HostError]) -> Result<(), CommandError> {
+    let left = left_over(outcome);
+    if !outcome.failed.is_empty() {
+        let failed = outcome.failed.iter();
+        let mut list: Vec<String> = failed
+            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
+            .collect();
+        let reported = list.join("\n");
+        let others = unreachable.iter().map(ToString::to_string);
+        list.extend(others.filter(|error| !reported.contains(error)));
+        let message = format!("{}{left}\n{AGAIN}", list.join("\n"));
+        let mut errors = outcome.failed.iter().map(|(_, _, error)| error);
+        let lost = !unreachable.is_empty() || errors.any(|error| error.is_loss_of_host());
+        return Err(match lost {
+            true => CommandError::Host(message),
+            false => CommandError::Step(message),
+        });
+    }
+    match outcome.interrupted {
+        true => Err(CommandError::Interrupted(format!("stopped{left}\n{AGAIN}"))),
+        false => Ok(()),
+    }
+}
+
+/// Describes the tasks that did not end, one line for each kind.
+fn left_over(outcome: &Outcome) -> String {
+    let skipped = outcome.skipped.iter();
+    let running = skipped.filter(|(_, why)| *why == Skip::LeftRunning).count();
+    let waiting = outcome.skipped.len() - running;
+    let mut left = String::new();
+    if running > 0 {
+        left += &format!(
+            "\n{running} tasks did not end in time: their commands may still run on the hosts, and \
+             the next run waits for them"
+        );
+    }
+    if waiting > 0 {
+        left += &format!("\n{waiting} tasks were not started");
+    }
+    left
+}
+
+/// Measures the phases of a command.
+struct Clock {
+    began: Instant,
+    last: Instant,
+    laps: Vec<(&'static str, Duration)>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            began: Instant::now(),
+            last: Instant::now(),
+            laps: Vec::new(),
+        }
+    }
+
+    fn lap(&mut self, phase: &'static str) {
+        self.laps.push((phase, self.last.elapsed()));
+        self.last = Instant::now();
+    }
+}
+
+/// Emits events to the caller and to the journal.
+fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
+    struct Both(Events, Arc<Journal>);
+    impl Listener for Both {
+        fn on(&self, event: &Event) {
+            self.0.tell(event.clone());
+            self.1.on(event);
+        }
+    }
+    Events::new(Arc::new(Both(events, journal)))
+}

@@ -1,0 +1,44 @@
+//! `plan`: what a first install would do, computed without hosts.
+
+use std::sync::Arc;
+
+use crate::{ClusterSource, CommandError};
+use kubexm_deploy::Inputs;
+use kubexm_engine::plan::{Plan, show};
+use kubexm_types::event::Events;
+
+/// A plan that no host has carried out.
+pub struct Planned {
+    pub(crate) plan: Plan,
+}
+
+impl Planned {
+    /// Returns the plan as text: each task with its predecessors and steps.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn text(&self) -> Result<String, CommandError> {
+        show::show(&self.plan).map_err(CommandError::configuration)
+    }
+
+    /// Emits one `planned` event for each task, in an order in which the tasks can run.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn emit(&self, events: &Events) -> Result<(), CommandError> {
+        show::tell(&self.plan, events).map_err(CommandError::configuration)
+    }
+}
+
+/// Plans a first install. Values that only a host knows are assumed, and secrets are placeholders.
+///
+/// # Errors
+/// The bundle or the cluster file cannot be read, or the bundle does not contain what the cluster needs.
+pub fn plan(source: &ClusterSource) -> Result<Planned, CommandError> {
+    let (bundle, cluster) = source.open()?;
+    let inputs = Inputs::unseen(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
+    let deployment = kubexm_deploy::plan(&inputs)?;
+    Ok(Planned {
+        plan: deployment.plan,
+    })
+}

@@ -1,0 +1,95 @@
+//! Runs all preflight checks, and turns facts into the machines that a plan knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::CommandError;
+use crate::session::Hosts;
+use kubexm_bundle::{Lock, Whole};
+use kubexm_config::Cluster;
+use kubexm_deploy::Machine;
+use kubexm_engine::seed;
+use kubexm_host::Facts;
+use kubexm_preflight::{Carried, Finding, Offer, outside, registry_client};
+use kubexm_types::event::{Event, Events};
+use kubexm_types::{Arch, HostName};
+
+/// Checks all hosts, and the services outside the cluster that it uses.
+pub(crate) async fn check(
+    cluster: &Cluster,
+    hosts: &Hosts,
+    facts: &BTreeMap<HostName, Facts>,
+    bundle: &Whole,
+) -> Vec<Finding> {
+    let lock = bundle.lock();
+    let mut findings = kubexm_preflight::check(cluster, facts, &offer(cluster, facts, lock));
+    let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
+    let minimum = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
+    findings.extend(outside::check(cluster, hosts, facts, minimum).await);
+    let images = lock.images.iter().map(|image| &image.name);
+    let images: Vec<_> = images
+        .map(|name| (name.clone(), seed::repository(name)))
+        .collect();
+    findings.extend(registry_client::check(cluster, hosts, &images).await);
+    findings
+}
+
+/// Reports all findings as events.
+///
+/// # Errors
+/// At least one finding prevents an install; the error lists them all.
+pub(crate) fn report(findings: &[Finding], events: &Events) -> Result<(), CommandError> {
+    for finding in findings {
+        events.tell(Event::Finding {
+            host: finding.host.clone(),
+            fatal: finding.fatal,
+            what: finding.what.clone(),
+            hint: finding.hint.clone(),
+        });
+    }
+    let fatal: Vec<Finding> = findings.iter().filter(|f| f.fatal).cloned().collect();
+    match fatal.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::NotReady(fatal)),
+    }
+}
+
+/// What the bundle contains, as far as preflight compares it with the hosts.
+fn offer(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Lock) -> Offer {
+    let of_arches = |arches: &BTreeSet<Arch>| carried(&lock.only(arches));
+    let present = facts.values().filter_map(Facts::arch).collect();
+    let arches = lock.architectures.iter();
+    Offer {
+        carried: arches
+            .map(|arch| (*arch, of_arches(&BTreeSet::from([*arch]))))
+            .collect(),
+        registry_kib: of_arches(&present).images_kib,
+        releases: lock
+            .packages
+            .iter()
+            .map(|set| (set.distribution.clone(), set.release.clone()))
+            .collect(),
+        runtime_dir: kubexm_deploy::runtime_data_dir(cluster).to_owned(),
+    }
+}
+
+/// The sizes of the files and images that a lock names.
+fn carried(lock: &Lock) -> Carried {
+    let files: u64 = lock.files.iter().map(|file| file.size).sum();
+    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    Carried {
+        images_kib: content.saturating_sub(files) / 1024,
+        files_kib: files / 1024,
+    }
+}
+
+/// Describes a machine to the planner by its facts.
+pub(crate) fn machine(arch: Arch, facts: &Facts) -> Machine {
+    Machine {
+        arch,
+        releases: facts.releases(),
+        has_name_server: facts.one("nameserver").is_some(),
+        is_node: facts.is("initialized") || facts.is("joined"),
+        etcd_formed: facts.is("etcd_formed"),
+        has_network_manager: facts.is("networkmanager"),
+    }
+}

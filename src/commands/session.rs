@@ -1,0 +1,144 @@
+//! The hosts of a cluster: connections, facts, and the state folder on this machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+
+use crate::CommandError;
+use kubexm_config::Cluster;
+use kubexm_engine::plan::Journal;
+use kubexm_host::known_hosts::HostKeys;
+use kubexm_host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use kubexm_types::HostName;
+
+/// The number of connections that are opened at the same time.
+const PARALLEL: usize = 20;
+/// How long a host may take to answer when kubexm looks for the cause of a failure.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Connections by host name.
+pub(crate) type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
+
+/// How kubexm connects to hosts, and where it keeps the state of the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// A file with SSH host keys, in addition to `~/.ssh/known_hosts`.
+    pub known_hosts: Option<PathBuf>,
+    /// Whether to accept and record the key of a host that is not known yet.
+    pub accept_new_host_keys: bool,
+    /// The folder of the journal, CA and kubeconfig; `None` for `.kubexm/<cluster>`.
+    pub state: Option<PathBuf>,
+}
+
+impl Connection {
+    /// Returns the state folder of a cluster.
+    pub(crate) fn state_folder(&self, cluster: &Cluster) -> PathBuf {
+        self.state
+            .clone()
+            .unwrap_or_else(|| Path::new(".kubexm").join(&cluster.name))
+    }
+
+    fn host_keys(&self, cluster: &Cluster) -> HostKeys {
+        let recorded = self.state_folder(cluster).join("known_hosts");
+        let home =
+            std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".ssh/known_hosts"));
+        let files = home
+            .into_iter()
+            .chain(self.known_hosts.clone())
+            .chain([recorded.clone()])
+            .collect();
+        HostKeys {
+            files,
+            accept_new: self.accept_new_host_keys.then_some(recorded),
+        }
+    }
+
+    /// Connects to all hosts of the cluster.
+    ///
+    /// # Errors
+    /// Lists every host that cannot be reached, with the cause.
+    pub(crate) async fn connect(&self, cluster: &Cluster) -> Result<Hosts, CommandError> {
+        if let Some(file) = &self.known_hosts
+            && !file.exists()
+        {
+            return Err(CommandError::Configuration(format!(
+                "--known-hosts: there is no file {}",
+                file.display()
+            )));
+        }
+        let host_keys = self.host_keys(cluster);
+        let options = cluster.hosts.iter().map(|host| SshOptions {
+            name: host.name.clone(),
+            address: host.address.clone(),
+            port: host.port,
+            user: host.user.clone(),
+            password: host.password.clone(),
+            private_key: host.private_key_path.clone(),
+            host_keys: host_keys.clone(),
+        });
+        let results: Vec<Result<SshHost, HostError>> = stream::iter(options)
+            .map(SshHost::connect)
+            .buffered(PARALLEL)
+            .collect()
+            .await;
+        let connected = all(results)?;
+        let named = connected.into_iter().map(|host| {
+            let name = host.name().clone();
+            (name, Arc::new(host) as Arc<dyn Host>)
+        });
+        Ok(named.collect())
+    }
+}
+
+/// Collects the facts of all hosts.
+pub(crate) async fn gather(
+    cluster: &Cluster,
+    hosts: &Hosts,
+) -> Result<BTreeMap<HostName, Facts>, CommandError> {
+    let paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
+    let gather = async |name: &HostName, host: &Arc<dyn Host>| {
+        let facts = Facts::gather(host.as_ref(), &paths).await?;
+        Ok::<_, HostError>((name.clone(), facts))
+    };
+    let results: Vec<_> = stream::iter(hosts)
+        .map(|(name, host)| gather(name, host))
+        .buffered(PARALLEL)
+        .collect()
+        .await;
+    Ok(all(results)?.into_iter().collect())
+}
+
+/// Returns all values, or an error with the causes of all hosts that failed.
+fn all<T>(results: Vec<Result<T, HostError>>) -> Result<Vec<T>, CommandError> {
+    let mut values = Vec::new();
+    let mut errors = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(values),
+        false => Err(CommandError::Host(errors.join("\n"))),
+    }
+}
+
+/// Opens the journal of a cluster and locks it for this run.
+pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
+    Journal::open(folder).map_err(|error| CommandError::file(folder, error))
+}
+
+/// Returns the error of every host that no longer answers. A task on another host may have failed because
+/// it waited for such a host.
+pub(crate) async fn unreachable(hosts: &Hosts) -> Vec<HostError> {
+    let probes = hosts.values().map(|host| {
+        let command = Command::new("true").timeout(ANSWER);
+        async move { host.run(command).await.err() }
+    });
+    let answers = futures_util::future::join_all(probes).await;
+    answers.into_iter().flatten().collect()
+}

@@ -1,0 +1,89 @@
+//! Reverts the changes that the receipt of a host records, the last change first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::plan::{Receipt, StepError, Stop};
+use crate::steps::Undo;
+use kubexm_host::{Command, Host};
+use kubexm_types::HostName;
+use kubexm_types::event::{Event, Events, StepState};
+
+/// Why the changes on a host cannot be reverted.
+#[derive(Debug, thiserror::Error)]
+pub enum ResetError {
+    /// Another version of kubexm wrote the record.
+    #[error("{0}: this kubexm cannot read a record of the receipt: {1}")]
+    Record(HostName, serde_json::Error),
+    /// A command failed on the host, or the host was lost.
+    #[error("{}", named(.0, .1))]
+    Step(HostName, StepError),
+}
+
+impl ResetError {
+    /// Returns whether the connection to the host failed.
+    pub fn is_loss_of_host(&self) -> bool {
+        matches!(self, Self::Step(_, StepError::Host(_)))
+    }
+}
+
+/// Reverts all changes on a host and then removes its receipt. Returns the number of reverted changes.
+///
+/// Stops between two changes when `stop` is cancelled; the receipt then remains for the next run.
+///
+/// # Errors
+/// The receipt cannot be read, or a change cannot be reverted.
+pub async fn reset_host(
+    host: &Arc<dyn Host>,
+    events: &Events,
+    stop: &Stop,
+) -> Result<usize, ResetError> {
+    let failed = |error: StepError| ResetError::Step(host.name().clone(), error);
+    let records = Receipt::read(host.as_ref()).await.map_err(failed)?;
+    let mut reverted = 0;
+    let mut seen = BTreeSet::new();
+    for record in records.iter().rev() {
+        if stop.is_cancelled() {
+            return Ok(reverted);
+        }
+        let undo: Undo = serde_json::from_value(record.undo.clone())
+            .map_err(|error| ResetError::Record(host.name().clone(), error))?;
+        if !seen.insert(record.undo.to_string()) {
+            continue;
+        }
+        revert(host, &undo, events).await.map_err(failed)?;
+        reverted += 1;
+    }
+    let reload = Command::new("systemctl").arg("daemon-reload");
+    let reloaded = host.run(reload).await;
+    reloaded.map_err(|error| failed(StepError::Host(error)))?;
+    Receipt::remove(host.as_ref()).await.map_err(failed)?;
+    Ok(reverted)
+}
+
+/// Reverts one change and reports it.
+async fn revert(host: &Arc<dyn Host>, undo: &Undo, events: &Events) -> Result<(), StepError> {
+    let began = Instant::now();
+    let result = undo.revert(host.as_ref()).await;
+    events.tell(Event::Step {
+        host: host.name().clone(),
+        module: "reset".to_owned(),
+        task: "undo".to_owned(),
+        step: undo.title(),
+        state: match &result {
+            Ok(()) => StepState::Reverted,
+            Err(error) => StepState::Failed(error.to_string()),
+        },
+        elapsed: began.elapsed(),
+    });
+    result
+}
+
+/// Errors of the connection already name the host.
+fn named(host: &HostName, error: &StepError) -> String {
+    match error {
+        StepError::Host(error) => error.to_string(),
+        other => format!("{host}: {other}"),
+    }
+}
