@@ -66,7 +66,7 @@ pub fn from_entries(
 ) -> Result<Head, BadHead> {
     let layout = entries.get("oci-layout").copied();
     if layout != Some(layout::LAYOUT.as_bytes()) {
-        return Err("is no kubexm bundle (no OCI image layout stands first)".into());
+        return Err("is not a kubexm bundle: it has no OCI image layout of version 1.0.0".into());
     }
     let index = *entries.get("index.json").ok_or("has no index.json")?;
     let signature = entries

@@ -25,6 +25,13 @@ pub struct Inventory {
     pub blobs: BTreeSet<Digest>,
 }
 
+/// The document's version, whatever else a later version has in it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    inventory_version: u32,
+}
+
 /// A bundle that a site has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -72,21 +79,28 @@ impl Inventory {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
             with_snippet: false,
         };
-        let inventory: Self = serde_saphyr::from_str_with_options(text, options)
-            .map_err(|error| format!("is no inventory: {error}"))?;
+        let unreadable = |error: serde_saphyr::Error| format!("is not an inventory: {error}");
+        let version: Versioned =
+            serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
+        let (got, own) = (version.inventory_version, Self::VERSION);
+        if got != own {
+            return Err(format!(
+                "has format {got}; this kubexm reads {own}: use a newer one"
+            ));
+        }
+        let inventory: Self =
+            serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
         let names = inventory.bundles.iter().map(|held| &held.name);
         for name in names.chain([&inventory.site]) {
             if !plausible::is_printable(name) {
-                return Err("is no inventory: it has a name that cannot be".to_owned());
+                return Err(
+                    "is not an inventory: it has a name that is empty, longer than 255 bytes or not \
+                     printable"
+                        .to_owned(),
+                );
             }
         }
-        match inventory.inventory_version {
-            Self::VERSION => Ok(inventory),
-            other => Err(format!(
-                "has format {other}; this kubexm reads {}: use a newer one",
-                Self::VERSION
-            )),
-        }
+        Ok(inventory)
     }
 
     /// What a bundle for this site need not carry, were its blobs `wanted`; `None` where that is

@@ -35,6 +35,13 @@ pub struct Lock {
     pub own: Vec<LockedOwn>,
 }
 
+/// The document's version, whatever else a later version has in it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    lock_version: u32,
+}
+
 /// One downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -250,14 +257,16 @@ impl Lock {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
             with_snippet: false,
         };
-        let lock: Self = serde_saphyr::from_str_with_options(text, options)
-            .map_err(|error| format!("its lock cannot be read: {error}"))?;
-        if lock.lock_version != Self::VERSION {
-            let (got, own) = (lock.lock_version, Self::VERSION);
+        let unreadable = |error: serde_saphyr::Error| format!("its lock cannot be read: {error}");
+        let version: Versioned =
+            serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
+        let (got, own) = (version.lock_version, Self::VERSION);
+        if got != own {
             return Err(format!(
                 "its lock has format {got}; this kubexm reads {own}: use a newer one"
             ));
         }
+        let lock: Self = serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
         super::plausible::check(&lock)?;
         Ok(lock)
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use gzip_exact::{Recognition, recognise};
 
 use super::arrange::SMALL;
-use super::storage::{Opened, Openings};
+use super::storage::{LONGEST_HEADER, Opened, Openings};
 use super::workers::each;
 use super::{Blobs, BundleError, Lock};
 use kubexm_types::event::{Events, Transfer};
@@ -86,6 +86,10 @@ fn open(
     let Recognition::Known { recipe, plain } = recognition else {
         return Ok(None);
     };
+    // A reader refuses a list of places with a longer header.
+    if recipe.header.len() > LONGEST_HEADER {
+        return Ok(None);
+    }
     let (got, _) = source.finish();
     if got != *digest {
         return Err(BundleError::Source {

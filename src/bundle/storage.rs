@@ -24,8 +24,8 @@ pub const MOST_PIECES: u32 = 1024;
 pub const MOST_BESIDE: usize = 128;
 /// DEFLATE makes nothing smaller than this many times.
 const DEFLATE_RATIO: u64 = 1032;
-/// A gzip header in hexadecimal digits has no more.
-const LONGEST_HEADER: usize = 4096;
+/// Bytes of the longest gzip header that the document may contain.
+pub const LONGEST_HEADER: usize = 2048;
 
 /// What became of gzip blobs that can be held opened up.
 pub type Openings = BTreeMap<Digest, Opened>;
@@ -44,13 +44,21 @@ pub struct Storage {
     pub base: Option<Base>,
 }
 
+/// The document's version, whatever else a later version has in it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    storage_version: u32,
+}
+
 /// What a bundle leans on that carries only a difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Base {
     /// What it is called: the bundle's name, or the site's.
     pub name: String,
-    /// SHA-256 of its lock or inventory.
+    /// Names the set of its blobs; nothing depends on it. SHA-256 of the hexadecimal digits of all its
+    /// blobs, in ascending order.
     pub digest: Digest,
     /// Blobs that are there and not here; never empty.
     pub blobs: BTreeSet<Digest>,
@@ -129,7 +137,7 @@ impl TryFrom<Text> for Opened {
 
     fn try_from(text: Text) -> Result<Self, String> {
         let header = Some(&text.header)
-            .filter(|header| header.len() <= LONGEST_HEADER)
+            .filter(|header| header.len() <= 2 * LONGEST_HEADER)
             .and_then(|header| hex::decode(header).ok())
             .ok_or("a gzip header that is none")?;
         let encoder: Encoder = text
@@ -196,14 +204,16 @@ impl Storage {
     /// # Errors
     /// What is wrong, as the rest of a sentence about the bundle.
     pub fn read(text: &[u8], lock: &Lock) -> Result<Self, String> {
-        let storage: Self = serde_json::from_slice(text)
-            .map_err(|error| format!("its list of places cannot be read: {error}"))?;
-        if !(1..=Self::VERSION).contains(&storage.storage_version) {
-            let (got, own) = (storage.storage_version, Self::VERSION);
+        let unreadable =
+            |error: serde_json::Error| format!("its list of places cannot be read: {error}");
+        let version: Versioned = serde_json::from_slice(text).map_err(unreadable)?;
+        let (got, own) = (version.storage_version, Self::VERSION);
+        if !(1..=own).contains(&got) {
             return Err(format!(
                 "its list of places has format {got}; this kubexm reads up to {own}: use a newer one"
             ));
         }
+        let storage: Self = serde_json::from_slice(text).map_err(unreadable)?;
         let mut entries = storage.groups.iter().flat_map(|group| &group.entries);
         if storage.storage_version < Self::VERSION && entries.any(|entry| entry.filtered) {
             return Err(

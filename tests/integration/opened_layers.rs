@@ -249,6 +249,23 @@ fn what_was_changed_in_the_store_is_named_and_not_packed() {
 }
 
 #[test]
+fn a_gzip_header_longer_than_a_reader_accepts_is_kept() {
+    for (extra, decompressed) in [(2000u16, true), (3000, false)] {
+        let mut header = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255];
+        header.extend(extra.to_le_bytes());
+        header.resize(header.len() + usize::from(extra), 7);
+        let encoder = Encoder::Go(GoLevel::DEFAULT);
+        let (blob, _) = gzip(&text(1, 400_000), &Recipe { header, encoder });
+        let (lock, blobs) = example(&[blob]);
+        let opened = openings(&lock, &blobs, &Forgetful, 1, &Events::silent(), &|| false).unwrap();
+        assert_eq!(opened.len(), usize::from(decompressed), "{extra}");
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
+        assert_gives(&bundle, &blobs);
+    }
+}
+
+#[test]
 fn a_recipe_that_makes_something_else_is_seen() {
     let (lock, blobs, packed) = kin();
     let mut opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
