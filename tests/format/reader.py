@@ -2,9 +2,10 @@
 """Reads kubexm's bundles, written from src/bundle/FORMAT.md alone. Needs the `zstd` program.
 
 usage: reader.py list BUNDLE              name, versions, and every blob with size and encoding
+       reader.py list LOCK.yaml           every blob of a lock with its size
        reader.py extract BUNDLE HEX OUT   one blob as its publisher made it (not decompressed gzip)
        reader.py content BUNDLE HEX OUT   what is stored for a blob: the blob, or the content of a gzip blob
-       reader.py verify BUNDLE            reads everything that is stored and compares its digest
+       reader.py verify BUNDLE [FOLDER]   the content of every blob, compared with its digest; written as FOLDER/HEX
        reader.py inventory FILE           the site, its bundles and its blobs
 
 HEX is the beginning of the hexadecimal digits of a digest.
@@ -18,10 +19,10 @@ import struct
 import subprocess
 import sys
 
+import block_yaml
 import elf_filter
 
 MIB = 1 << 20
-EMPTY = hashlib.sha256(b"{}").hexdigest()
 
 
 def require(condition, reason):
@@ -31,56 +32,6 @@ def require(condition, reason):
 
 def sha256(content):
     return "sha256:" + hashlib.sha256(content).hexdigest()
-
-
-def scalar(text):
-    if text[:1] == '"':
-        return json.loads(text)
-    if text[:1] == "'":
-        return text[1:-1].replace("''", "'")
-    if text in ("[]", "{}", "null", "~"):
-        return {"[]": [], "{}": {}}.get(text)
-    return int(text) if re.fullmatch("[0-9]+", text) else text
-
-
-class Yaml:
-    """The subset of YAML that a writer of locks and inventories writes (section 9)."""
-
-    def __init__(self, text):
-        lines = [line for line in text.splitlines() if line.strip()]
-        self.lines = [(len(line) - len(line.lstrip()), line.strip()) for line in lines]
-
-    def value(self, text, indent):
-        """What follows a key or a dash in a line of this indentation."""
-        following = self.lines[0] if self.lines else (-1, "")
-        if text in (">-", ">", "|-", "|"):
-            parts = []
-            while self.lines and self.lines[0][0] > indent:
-                parts.append(self.lines.pop(0)[1])
-            return (" " if text[0] == ">" else "\n").join(parts)
-        if text:
-            return scalar(text)
-        if following[0] > indent or following[0] == indent and following[1].startswith("- "):
-            return self.block(following[0])
-        return None
-
-    def block(self, indent):
-        is_list = self.lines[0][1].startswith("- ")
-        result = [] if is_list else {}
-        while self.lines and self.lines[0][0] == indent and self.lines[0][1].startswith("- ") == is_list:
-            _, text = self.lines.pop(0)
-            if is_list:
-                item = text[2:].lstrip()
-                if re.match(r"[A-Za-z]+:( |$)", item):
-                    self.lines.insert(0, (indent + len(text) - len(item), item))
-                    result.append(self.block(indent + len(text) - len(item)))
-                else:
-                    result.append(self.value(item, indent))
-            else:
-                key, _, rest = text.partition(":")
-                require(key not in result, f"'{key}' occurs twice")
-                result[key] = self.value(rest.strip(), indent)
-        return result
 
 
 def tar_header(name, size):
@@ -95,6 +46,49 @@ def tar_header(name, size):
 def unzstd(packed):
     command = ["zstd", "-dcq", "--long=26"]
     return subprocess.run(command, input=packed, stdout=subprocess.PIPE, check=True).stdout
+
+
+class Lock:
+    """Section 9.6: the sizes of all blobs, and what `kubexm bundle list` names."""
+
+    def __init__(self, text):
+        lock = self.document = block_yaml.parse(text.decode())
+        require(lock["lockVersion"] == 1, f"lock of version {lock['lockVersion']}")
+        self.sizes, self.items = {}, []
+
+        def add(blob):
+            require(self.sizes.setdefault(blob["digest"], blob["size"]) == blob["size"], "two sizes")
+
+        for file in lock["files"]:
+            self.items.append(("file", file["digest"], f"{file['component']} {file['version']} {file['arch']}"))
+            signature = file.get("signature", {})
+            for blob in [file] + [signature[key] for key in ("signature", "certificate") if key in signature]:
+                add(blob)
+        for image in lock["images"]:
+            platforms, signature = image["platforms"], image.get("signature")
+            arches = ", ".join(platform["arch"] for platform in platforms)
+            self.items.append(("image", image["manifest"]["digest"], f"{image['name']} ({arches})"))
+            blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p["blobs"]]
+            if signature:
+                blobs += [signature["manifest"], *signature["blobs"]]
+                blobs += [signature["referrers"]] if "referrers" in signature else []
+            for blob in blobs:
+                add(blob)
+        for own in lock.get("own", []):
+            add(own)
+            self.items.append((own["kind"], own["digest"], " ".join([own["name"], own.get("version", "")]).strip()))
+        for group in lock["packages"]:
+            add(group["index"])
+            place = f"{group['distribution']} {group['release']} {group['arch']}"
+            for package in group["packages"]:
+                add(package)
+                self.items.append(("package", package["digest"], f"{package['name']} {package['version']} ({place})"))
+
+    def list(self, encoding):
+        for digest, size in sorted(self.sizes.items()):
+            print(f"blob {digest[7:]} {size} {encoding(digest)}")
+        for kind, digest, name in self.items:
+            print(f"{kind} {digest[7:]} {name}")
 
 
 class Bundle:
@@ -147,48 +141,15 @@ class Bundle:
         manifest = json.loads(blob(next(m for m in index["manifests"] if m.get("artifactType") == artifact)))
         lock = next(m for m in manifest["layers"] if m["mediaType"] == "application/vnd.kubexm.lock.v1+yaml")
         self.lock_text = blob(lock)
-        self.lock = Yaml(self.lock_text.decode()).block(0)
-        require(self.lock["lockVersion"] == 1, f"lock of version {self.lock['lockVersion']}")
+        self.lock = Lock(self.lock_text)
+        self.sizes = self.lock.sizes
         self.placement = json.loads(entries["kubexm.storage.json"])
         self.signed = "index.json.minisig" in entries
-        self.read_blobs()
-        images = self.lock["images"]
+        images = self.lock.document["images"]
         tops = [i["manifest"] for i in images] + [i["signature"]["manifest"] for i in images if "signature" in i]
         named = {(top["digest"], top["size"]) for top in tops}
         others = [m for m in index["manifests"] if m.get("artifactType") != artifact]
         require(all((m["digest"], m["size"]) in named for m in others), "the index names what the lock does not")
-
-    def read_blobs(self):
-        """Section 9.6: the sizes of all blobs, and what `kubexm bundle list` names."""
-        self.sizes, self.items, lock = {}, [], self.lock
-
-        def add(blob):
-            require(self.sizes.setdefault(blob["digest"], blob["size"]) == blob["size"], "two sizes")
-
-        for file in lock["files"]:
-            self.items.append(("file", file["digest"], f"{file['component']} {file['version']} {file['arch']}"))
-            signature = file.get("signature", {})
-            for blob in [file] + [signature[key] for key in ("signature", "certificate") if key in signature]:
-                add(blob)
-        for image in lock["images"]:
-            platforms, signature = image["platforms"], image.get("signature")
-            arches = ", ".join(platform["arch"] for platform in platforms)
-            self.items.append(("image", image["manifest"]["digest"], f"{image['name']} ({arches})"))
-            blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p["blobs"]]
-            if signature:
-                blobs += [signature["manifest"], *signature["blobs"]]
-                blobs += [signature["referrers"]] if "referrers" in signature else []
-            for blob in blobs:
-                add(blob)
-        for own in lock.get("own", []):
-            add(own)
-            self.items.append((own["kind"], own["digest"], " ".join([own["name"], own.get("version", "")]).strip()))
-        for group in lock["packages"]:
-            add(group["index"])
-            place = f"{group['distribution']} {group['release']} {group['arch']}"
-            for package in group["packages"]:
-                add(package)
-                self.items.append(("package", package["digest"], f"{package['name']} {package['version']} ({place})"))
 
     def read_placement(self):
         """Sections 6, 7 and 3.1: where the chunks of each blob are."""
@@ -264,16 +225,16 @@ class Bundle:
         return name + ("+elf" if entry.get("filtered") else "")
 
     def list(self):
-        versions = f"bundle {self.placement['storageVersion']}, lock {self.lock['lockVersion']}"
-        print(f"{self.lock['name']} ({versions}{', signed' if self.signed else ''}) {sha256(self.lock_text)}")
-        for digest, size in sorted(self.sizes.items()):
-            print(f"blob {digest[7:]} {size} {self.encoding(digest)}")
-        for kind, digest, name in self.items:
-            print(f"{kind} {digest[7:]} {name}")
+        versions = f"bundle {self.placement['storageVersion']}, lock {self.lock.document['lockVersion']}"
+        signed = ", signed" if self.signed else ""
+        print(f"{self.lock.document['name']} ({versions}{signed}) {sha256(self.lock_text)}")
+        self.lock.list(self.encoding)
 
-    def verify(self):
+    def verify(self, folder=None):
         for number in range(len(self.groups)):
-            self.read_group(number)
+            for digest, content in self.read_group(number).items():
+                if folder:
+                    pathlib.Path(folder, digest[7:]).write_bytes(content)
         require(unzstd(self.bytes[self.groups[-1][1] if self.groups else self.frames[0][0]:]) == bytes(1024), "end")
         print(f"{len(self.entries)} of {len(self.sizes)} blobs are stored, and are right")
 
@@ -286,7 +247,7 @@ class Bundle:
 
 def inventory(path):
     """Section 13."""
-    document = Yaml(pathlib.Path(path).read_text()).block(0)
+    document = block_yaml.parse(pathlib.Path(path).read_text())
     require(document["inventoryVersion"] == 1, "inventory of another version")
     print(document["site"])
     for bundle in document["bundles"]:
@@ -297,10 +258,12 @@ def inventory(path):
 
 def main(arguments):
     match arguments:
+        case ["list", path] if path.endswith(".yaml"):
+            Lock(pathlib.Path(path).read_bytes()).list(lambda _: "")
         case ["list", path]:
             Bundle(path).list()
-        case ["verify", path]:
-            Bundle(path).verify()
+        case ["verify", path, *folder] if len(folder) < 2:
+            Bundle(path).verify(*folder)
         case ["extract" | "content" as what, path, digits, out]:
             Bundle(path).extract(digits, out, what == "extract")
         case ["inventory", path]:

@@ -13,6 +13,7 @@ mod downloads;
 mod example;
 mod executor;
 mod fetching;
+mod format;
 mod hostile_bundles;
 mod interrupted;
 mod opened_layers;

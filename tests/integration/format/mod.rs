@@ -1,0 +1,419 @@
+//! `src/bundle/FORMAT.md`: files of every version stay readable (`tests/golden/format`), and a reader that is
+//! written from the text alone (`tests/format/reader.py`) agrees with the program.
+
+mod sample;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kubexm_bundle::{Access, Blobs, Bundle, Inventory, Lock, Recipes, Signer};
+use kubexm_bundle::{Opened, Storage, Whole, arrange, openings, rewrite};
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
+
+use crate::example::{all, assert_holds, kubexm};
+use sample::{Layers, Sample};
+
+/// Golden bundles that carry all of their content, with the version of their format.
+const COMPLETE: [(&str, u32); 4] = [
+    ("bundle-v1.tar.zst", 1),
+    ("bundle-v2.tar.zst", 2),
+    ("bundle-v3.tar.zst", 3),
+    ("bundle-v3-kept.tar.zst", 3),
+];
+/// Golden bundles that do not carry the blobs of [`Sample::base`].
+const INCREMENTAL: [(&str, u32); 2] = [
+    ("bundle-v1-incremental.tar.zst", 1),
+    ("bundle-v3-incremental.tar.zst", 3),
+];
+
+/// The folder of all tests.
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests");
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(TESTS).join("golden/format").join(name)
+}
+
+fn golden_text(name: &str) -> String {
+    std::fs::read_to_string(golden(name)).unwrap()
+}
+
+/// Runs the program, which must succeed; its output.
+fn run(arguments: &[&str], path: &Path) -> String {
+    let path = path.to_str().unwrap();
+    let (code, output) = kubexm(&[arguments, &[path]].concat());
+    assert_eq!(code, Some(0), "{path}: {output}");
+    output
+}
+
+#[test]
+fn golden_bundles_of_every_version_are_read() {
+    let sample = Sample::new();
+    for (name, version) in COMPLETE {
+        let path = golden(name);
+        let bundle = Bundle::open(&path).unwrap();
+        assert_eq!(bundle.storage().storage_version, version, "{name}");
+        assert_eq!(*bundle.lock(), sample.lock, "{name}");
+        bundle.verify(1, &Events::silent()).unwrap();
+        bundle.verify_made(&Events::silent()).unwrap();
+        assert_holds(&bundle, &sample.blobs);
+
+        run(&["bundle", "verify"], &path);
+        let list = run(&["bundle", "list"], &path);
+        assert_eq!(list, run(&["bundle", "list"], &golden("bundle-v3.tar.zst")));
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let (code, output) = kubexm(&[
+            "bundle",
+            "extract",
+            path.to_str().unwrap(),
+            "kubeadm",
+            "-o",
+            out,
+        ]);
+        assert_eq!(code, Some(0), "{name}: {output}");
+        let kubeadm = std::fs::read(folder.path().join("kubeadm")).unwrap();
+        assert!(kubeadm == sample.blobs.0[&Digest::of(&kubeadm)], "{name}");
+    }
+}
+
+#[test]
+fn golden_incremental_bundles_are_read_with_their_base() {
+    let sample = Sample::new();
+    for (name, version) in INCREMENTAL {
+        let bundle = Bundle::open(&golden(name)).unwrap();
+        assert_eq!(bundle.storage().storage_version, version, "{name}");
+        assert_eq!(bundle.base().unwrap().blobs, sample.base().blobs, "{name}");
+        bundle.verify(1, &Events::silent()).unwrap();
+        let paths = [golden("bundle-v1.tar.zst"), golden(name)];
+        assert_holds(
+            &Whole::open(&paths, &Access::default()).unwrap(),
+            &sample.blobs,
+        );
+    }
+}
+
+#[test]
+fn programs_in_the_filter_of_version_2_are_refused() {
+    let path = golden("bundle-v2-filtered.tar.zst");
+    let (code, output) = kubexm(&["bundle", "verify", path.to_str().unwrap()]);
+    assert_eq!(code, Some(3), "{output}");
+    let error = Bundle::open(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("open it with the one that made it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_signature_of_a_golden_bundle_is_trusted() {
+    let access = Access {
+        trust: vec![golden_text("golden.pub").parse().unwrap()],
+        ..Access::default()
+    };
+    Bundle::open_with(&golden("bundle-v3.tar.zst"), &access).unwrap();
+    Bundle::open_with(&golden("bundle-v1.tar.zst"), &access).unwrap_err();
+}
+
+#[test]
+fn golden_locks_and_inventories_are_read() {
+    let first = Lock::from_yaml(&golden_text("lock-v1-first.lock.yaml")).unwrap();
+    assert_eq!(
+        (first.files.len(), first.images.len(), first.own.len()),
+        (2, 1, 0)
+    );
+    let full = Lock::from_yaml(&golden_text("lock-v1.lock.yaml")).unwrap();
+    assert_eq!(full.own.len(), 3);
+    assert!(full.files.iter().any(|file| file.signature.is_some()));
+    let signed = full
+        .images
+        .iter()
+        .filter_map(|image| image.signature.as_ref());
+    assert!(
+        signed
+            .clone()
+            .any(|signature| signature.referrers.is_some())
+    );
+    assert!(
+        signed
+            .clone()
+            .any(|signature| signature.referrers.is_none())
+    );
+    // What is read is what is written again.
+    assert_eq!(
+        serde_saphyr::to_string(&full).unwrap(),
+        golden_text("lock-v1.lock.yaml")
+    );
+
+    let sample = Sample::new();
+    let inventory = Inventory::from_yaml(&golden_text("inventory-v1.yaml")).unwrap();
+    let wanted: BTreeSet<Digest> = sample.lock.blobs().into_keys().collect();
+    assert_eq!(inventory.blobs, wanted);
+    assert_eq!(inventory.bundles[0].name, "golden");
+}
+
+/// A later version has members that this program does not know: what it says is the version.
+#[test]
+fn a_later_version_is_named_before_its_members() {
+    let lock = golden_text("lock-v1-first.lock.yaml");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 2\nattestations: []");
+    let error = Lock::from_yaml(&later).unwrap_err();
+    assert!(error.contains("has format 2"), "{error}");
+    let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
+    let error = Lock::from_yaml(&unknown).unwrap_err();
+    assert!(error.contains("attestations"), "{error}");
+    let later = "inventoryVersion: 2\nattestations: []";
+    let error = Inventory::from_yaml(later).unwrap_err();
+    assert!(error.contains("has format 2"), "{error}");
+    let later = br#"{"storageVersion": 4, "attestations": []}"#;
+    let error = Storage::read(later, &Sample::new().lock).unwrap_err();
+    assert!(error.contains("has format 4"), "{error}");
+}
+
+/// What the reader in Python prints.
+fn reader(arguments: &[&str]) -> Result<String, String> {
+    let program = Path::new(TESTS).join("format/reader.py");
+    let output = Command::new("python3")
+        .arg("-B")
+        .arg(program)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let [out, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    if output.status.success() {
+        Ok(out)
+    } else {
+        Err(errors)
+    }
+}
+
+/// Digest, or its beginning, and name of everything that a list names.
+fn items<'a>(list: &'a str, digest_at: usize) -> BTreeSet<(&'a str, &'a str, String)> {
+    let item = |line: &'a str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let known = ["file", "image", "chart", "manifest", "package"].contains(words.first()?);
+        known.then(|| {
+            (
+                words[0],
+                &words[digest_at][..12],
+                words[digest_at + 1..].join(" "),
+            )
+        })
+    };
+    list.lines().filter_map(item).collect()
+}
+
+/// Compares what the reader in Python and the program find in a bundle.
+fn assert_agrees(path: &Path, access: &Access) {
+    let bundle = Bundle::open_with(path, access).unwrap();
+    let name = path.to_str().unwrap();
+    let list = reader(&["list", name]).unwrap();
+    let first = format!(
+        "golden (bundle {}, lock 1",
+        bundle.storage().storage_version
+    );
+    assert!(list.starts_with(&first), "{list}");
+    assert!(
+        list.lines()
+            .next()
+            .unwrap()
+            .ends_with(&bundle.lock_digest().to_string()),
+        "{list}"
+    );
+    // `file   4.00 KiB 0123456789ab kubeadm 1.36.3 amd64`
+    let expected = run(&["bundle", "list"], path);
+    let expected = items(&expected, 3);
+    assert!(expected.len() > 8, "{expected:?}");
+    assert_eq!(items(&list, 1), expected, "{name}");
+
+    let blobs: BTreeMap<&str, (u64, &str)> = list
+        .lines()
+        .filter_map(|line| line.strip_prefix("blob "))
+        .map(|line| {
+            let [hex, size, encoding] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            (hex, (size.parse().unwrap(), encoding))
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    reader(&["verify", name, folder.path().to_str().unwrap()]).unwrap();
+    let all_blobs = bundle.lock().blobs();
+    assert_eq!(blobs.len(), all_blobs.len());
+    for (digest, (size, _)) in all_blobs {
+        let hex = digest.hex();
+        let (listed, encoding) = blobs[&*hex];
+        assert_eq!(listed, size, "{digest}");
+        let content = std::fs::read(folder.path().join(&hex));
+        let expected = match bundle.opened(&digest) {
+            _ if !bundle.carries(&digest) => {
+                assert_eq!(encoding, "absent");
+                assert!(content.is_err(), "{digest}");
+                continue;
+            }
+            Some(opened) => {
+                let gzip = format!("gzip({})", opened.recipe.encoder);
+                assert!(encoding.starts_with(&gzip), "{encoding}");
+                bundle.open_inside(&digest)
+            }
+            None => {
+                assert!(encoding.starts_with("kept"), "{encoding}");
+                bundle.open(&digest)
+            }
+        };
+        assert!(content.unwrap() == all(expected.unwrap()), "{digest}");
+    }
+}
+
+#[test]
+fn a_reader_in_python_extracts_a_blob_as_kubexm_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, theirs] = ["own", "theirs"].map(|name| folder.path().join(name));
+    for (name, _) in COMPLETE {
+        let path = golden(name);
+        let path = path.to_str().unwrap();
+        let (code, output) = kubexm(&[
+            "bundle",
+            "extract",
+            path,
+            "kubelet",
+            "-o",
+            own.to_str().unwrap(),
+        ]);
+        assert_eq!(code, Some(0), "{output}");
+        let kubelet = std::fs::read(own.join("kubelet")).unwrap();
+        let hex = Digest::of(&kubelet).hex();
+        reader(&["extract", path, &hex, theirs.to_str().unwrap()]).unwrap();
+        assert!(std::fs::read(&theirs).unwrap() == kubelet, "{name}");
+    }
+    // An archive in gzip: its content is there, and the reader has no encoder.
+    let path = golden("bundle-v3.tar.zst");
+    let (path, theirs) = (path.to_str().unwrap(), theirs.to_str().unwrap());
+    let runtime = Sample::new().lock.files[5].digest.hex();
+    let error = reader(&["extract", path, &runtime, theirs]).unwrap_err();
+    assert!(
+        error.contains("stored as its content: gzip(go:6)+elf"),
+        "{error}"
+    );
+    reader(&["content", path, &runtime, theirs]).unwrap();
+    let archive = std::fs::read(theirs).unwrap();
+    assert_eq!(archive.get(..12), Some(&b"bin/runtime\0"[..]));
+}
+
+#[test]
+fn a_reader_in_python_agrees_on_golden_files() {
+    for (name, _) in COMPLETE.iter().chain(&INCREMENTAL) {
+        assert_agrees(&golden(name), &Access::default());
+    }
+    let filtered = golden("bundle-v2-filtered.tar.zst");
+    let refused = reader(&["verify", filtered.to_str().unwrap()]).unwrap_err();
+    assert!(
+        refused.contains("filter of an earlier version"),
+        "{refused}"
+    );
+
+    for name in ["lock-v1-first.lock.yaml", "lock-v1.lock.yaml"] {
+        let lock = Lock::from_yaml(&golden_text(name)).unwrap();
+        let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();
+        let blobs = list.lines().filter_map(|line| line.strip_prefix("blob "));
+        let expected = lock.blobs().into_iter();
+        let expected = expected.map(|(digest, (size, _))| format!("{} {size}", digest.hex()));
+        assert!(blobs.map(str::trim).eq(expected), "{list}");
+    }
+
+    let path = golden("inventory-v1.yaml");
+    let inventory = Inventory::from_yaml(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let mut expected = format!("{}\n", inventory.site);
+    for held in &inventory.bundles {
+        expected += &format!("bundle {} {}\n", held.name, held.lock);
+    }
+    for blob in &inventory.blobs {
+        expected += &format!("blob {}\n", blob.hex());
+    }
+    assert_eq!(
+        reader(&["inventory", path.to_str().unwrap()]).unwrap(),
+        expected
+    );
+}
+
+/// Has no results of earlier builds.
+struct NoCache;
+
+impl Recipes for NoCache {
+    fn recall(&self, _: &Digest) -> Option<Option<Opened>> {
+        None
+    }
+    fn keep(&self, _: &Digest, _: Option<&Opened>) {}
+}
+
+#[test]
+fn a_reader_in_python_agrees_on_new_bundles() {
+    let sample = Sample::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.tar.zst");
+    for layers in [Layers::Keep, Layers::Decompress, Layers::Filter] {
+        sample.write(&path, &sample.storage(layers), None);
+        assert_agrees(&path, &Access::default());
+    }
+    // As `kubexm bundle build` arranges them.
+    let (lock, blobs) = (&sample.lock, &sample.blobs);
+    let opened = openings(lock, blobs, &NoCache, 1, &Events::silent(), &|| false).unwrap();
+    sample.write(&path, &arrange(lock, &opened), None);
+    assert_agrees(&path, &Access::default());
+
+    let split = folder.path().join("split.tar.zst");
+    let bundle = Bundle::open(&path).unwrap();
+    rewrite::resplit(&bundle, &split, Some(2000), &Events::silent(), &|| false).unwrap();
+    assert!(!split.exists());
+    assert_agrees(&split, &Access::default());
+}
+
+#[test]
+fn a_reader_in_python_refuses_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.tar.zst");
+    let whole = std::fs::read(golden("bundle-v3.tar.zst")).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 14) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&path, &bytes).unwrap();
+        let read = reader(&["verify", path.to_str().unwrap()]);
+        // zstd ignores a reserved bit; the content is right all the same.
+        let program = Bundle::open(&path).and_then(|b| b.verify(1, &Events::silent()));
+        assert_eq!(
+            read.is_ok(),
+            program.is_ok(),
+            "byte {at}: {read:?} {program:?}"
+        );
+    }
+}
+
+/// Writes the golden files of the current version; see `tests/golden/format/README.md`.
+#[test]
+#[ignore = "writes tests/golden/format; run it once when the version of the format is raised"]
+fn write_golden_files() {
+    let sample = Sample::new();
+    let version = format!("bundle-v{}", sample.storage(Layers::Keep).storage_version);
+    let keys = tempfile::tempdir().unwrap();
+    let base = keys.path().join("golden");
+    let (code, output) = kubexm(&["bundle", "keygen", "--no-password", base.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{output}");
+    let signer = Signer::load(&base.with_extension("key"), || Err(String::new())).unwrap();
+    std::fs::copy(base.with_extension("pub"), golden("golden.pub")).unwrap();
+    let storage = sample.storage(Layers::Filter);
+    let path = golden(&format!("{version}.tar.zst"));
+    sample.write(&path, &storage, Some(&signer));
+    let incremental = storage.without(sample.base());
+    sample.write(
+        &golden(&format!("{version}-incremental.tar.zst")),
+        &incremental,
+        None,
+    );
+    sample.write(
+        &golden(&format!("{version}-kept.tar.zst")),
+        &sample.storage(Layers::Keep),
+        None,
+    );
+    let inventory = Inventory::of("a site with a name", &[Bundle::open(&path).unwrap()]);
+    let text = serde_saphyr::to_string(&inventory).unwrap();
+    std::fs::write(golden("inventory-v1.yaml"), text).unwrap();
+}
