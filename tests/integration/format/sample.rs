@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Kind, Recipe, ZlibLevel};
 use kubexm_bundle::storage::{Base, Entry, Group, Opened};
-use kubexm_bundle::{Level, Lock, PackOptions, Signed, Signer, Storage, write};
+use kubexm_bundle::{Level, Lock, PackOptions, Storage, write};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 use serde_json::{Value, json};
@@ -277,19 +277,8 @@ impl Sample {
         }
     }
 
-    pub fn write(&self, path: &Path, storage: &Storage, signer: Option<&Signer>) {
-        let options = PackOptions {
-            signed: signer.map_or(Signed::No, Signed::By),
-            ..PackOptions::new(Level::DEFAULT, 1)
-        };
-        write(
-            path,
-            &self.lock,
-            storage,
-            &self.blobs,
-            options,
-            &Events::silent(),
-        )
-        .unwrap();
+    pub fn write(&self, path: &Path, storage: &Storage) {
+        let (options, events) = (PackOptions::new(Level::DEFAULT, 1), Events::silent());
+        write(path, &self.lock, storage, &self.blobs, options, &events).unwrap();
     }
 }
