@@ -34,6 +34,8 @@ pub struct InstallReport {
     pub changed: usize,
     /// The number of steps that found their host in the desired state.
     pub unchanged: usize,
+    /// The number of actions that ran.
+    pub ran: usize,
     /// The administrator's kubeconfig on this machine.
     pub kubeconfig: PathBuf,
     /// The duration of each phase, in order.
@@ -95,11 +97,13 @@ pub async fn install(
     events.tell(Event::Summary {
         changed: outcome.changed,
         unchanged: outcome.unchanged,
+        ran: outcome.ran,
         kubeconfig: Some(kubeconfig.display().to_string()),
     });
     Ok(InstallReport {
         changed: outcome.changed,
         unchanged: outcome.unchanged,
+        ran: outcome.ran,
         kubeconfig,
         total: clock.began.elapsed(),
         phases: clock.laps,

@@ -69,6 +69,7 @@ pub async fn reset(
     events.tell(Event::Summary {
         changed: reverted,
         unchanged: 0,
+        ran: 0,
         kubeconfig: None,
     });
     Ok(ResetReport {

@@ -142,9 +142,7 @@ pub(super) fn tasks(
         slot: kubeconfig.clone(),
         files: Vec::new(),
     };
-    let mut task = task.step(clean).step(fetch);
-    task.gives.push(kubeconfig.name());
-    Ok(vec![task])
+    Ok(vec![task.step(clean).step(fetch)])
 }
 
 #[cfg(test)]

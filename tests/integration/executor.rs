@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_engine::plan::{AT_ONCE, Skip};
 use kubexm_engine::plan::{
-    Check, Outcome, Plan, Step, StepContext, StepError, Stop, Task, execute,
+    Action, Check, Condition, Describe, Ensure, Outcome, Plan, Step, StepContext, StepError, Stop,
+    Task, Wait, execute,
 };
 use kubexm_host::{Command, Host, HostError, Output};
 use kubexm_types::HostName;
@@ -54,6 +55,10 @@ impl Listener for Book {
 
 #[derive(Clone, Copy)]
 enum Act {
+    /// An action.
+    Run,
+    /// A condition that holds at the second poll.
+    Meet,
     Change,
     Nothing,
     Fail,
@@ -69,8 +74,7 @@ struct Note {
     stop: Stop,
 }
 
-#[async_trait]
-impl Step for Note {
+impl Describe for Note {
     fn id(&self) -> String {
         self.name.clone()
     }
@@ -78,8 +82,50 @@ impl Step for Note {
     fn describe(&self) -> String {
         format!("Do {}", self.name)
     }
+}
 
-    async fn check(&self, _: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<Note> for Step {
+    fn from(note: Note) -> Self {
+        match note.act {
+            Act::Run => Self::Action(Box::new(note)),
+            Act::Meet => Self::Wait(Box::new(note)),
+            _ => Self::Ensure(Box::new(note)),
+        }
+    }
+}
+
+#[async_trait]
+impl Action for Note {
+    async fn run(&self, _: &dyn Host) -> Result<(), StepError> {
+        self.book.order.lock().unwrap().push(self.name.clone());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Wait for Note {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    async fn poll(&self, _: &dyn Host) -> Result<Condition, StepError> {
+        let mut order = self.book.order.lock().unwrap();
+        let again = order.contains(&self.name);
+        order.push(self.name.clone());
+        Ok(match again {
+            true => Condition::Met,
+            false => Condition::Unmet("it is the first poll".to_owned()),
+        })
+    }
+
+    async fn diagnose(&self, _: &dyn Host) -> Result<String, StepError> {
+        Ok(String::new())
+    }
+}
+
+#[async_trait]
+impl Ensure for Note {
+    async fn check(&self, _: &dyn Host) -> Result<Check, StepError> {
         Ok(match self.act {
             Act::Nothing => Check::Satisfied,
             _ => Check::Needed("it is a test".to_owned()),
@@ -100,7 +146,7 @@ impl Step for Note {
                 self.stop.cancel();
                 Ok(())
             }
-            Act::Change | Act::Nothing => Ok(()),
+            Act::Run | Act::Meet | Act::Change | Act::Nothing => Ok(()),
         }
     }
 }
@@ -152,6 +198,15 @@ impl Stage {
 
     fn order(&self) -> Vec<String> {
         self.book.order.lock().unwrap().clone()
+    }
+
+    fn states(&self) -> Vec<StepState> {
+        let events = self.book.events.lock().unwrap();
+        let states = events.iter().filter_map(|event| match event {
+            Event::Step { state, .. } => Some(state.clone()),
+            _ => None,
+        });
+        states.collect()
     }
 
     fn commands(&self, host: &str) -> usize {
@@ -320,14 +375,23 @@ async fn a_run_that_finds_all_as_wanted_writes_nothing() {
     let outcome = stage.run().await.unwrap();
     assert_eq!((outcome.changed, outcome.unchanged), (0, 2));
     assert_eq!(stage.commands("h"), 0, "not even the receipt is read");
-    let events = stage.book.events.lock().unwrap();
-    let states: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            Event::Step { state, .. } => Some(state.clone()),
-            _ => None,
-        })
-        .collect();
     let (started, same) = (StepState::Started, StepState::Unchanged);
-    assert_eq!(states, [started.clone(), same.clone(), started, same]);
+    assert_eq!(
+        stage.states(),
+        [started.clone(), same.clone(), started, same]
+    );
+}
+
+#[tokio::test]
+async fn each_kind_of_step_is_reported_as_what_it_did() {
+    let mut stage = Stage::default();
+    let acts = [Act::Run, Act::Change, Act::Nothing, Act::Meet];
+    stage.task("a", "h", &acts, &[]);
+    let outcome = stage.run().await.unwrap();
+    assert_eq!((outcome.changed, outcome.unchanged, outcome.ran), (1, 1, 1));
+    assert_eq!(stage.order(), ["a0", "a1", "a3", "a3"]);
+    let ends: Vec<StepState> = stage.states().into_iter().skip(1).step_by(2).collect();
+    let (ran, changed) = (StepState::Ran, StepState::Changed);
+    let (unchanged, met) = (StepState::Unchanged, StepState::Met);
+    assert_eq!(ends, [ran, changed, unchanged, met]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
-use kubexm_engine::plan::{Check, Receipt, Step, StepError, UndoLog};
+use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, UndoLog};
 use kubexm_engine::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
 use kubexm_host::{Command, Host, HostError, Input, Output};
 use kubexm_types::HostName;
@@ -168,7 +168,7 @@ async fn half_an_input_never_reaches_what_it_is_for() {
     let script = RunScript::new("s", "Read", "false", "cat >/root/input")
         .input(Arc::new(|| Ok(SECRET.into())));
     let file = WriteFile::secret(path("/root/input"), SECRET);
-    for step in [&once() as &dyn Step, &script, &file] {
+    for step in [&once() as &dyn Ensure, &script, &file] {
         let error = step
             .apply(&host.context(&way, &Forget))
             .await

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm_engine::plan::{Check, Receipt, Step, StepContext, StepError, UndoLog};
+use kubexm_engine::plan::{Check, Ensure, Receipt, StepContext, StepError, UndoLog};
 use kubexm_engine::steps::Undo;
 use kubexm_host::Host;
 use kubexm_host::local::LocalHost;
@@ -51,19 +51,16 @@ impl Sandbox {
         std::fs::set_permissions(self.at(path), PermissionsExt::from_mode(mode)).unwrap();
     }
 
-    pub async fn check(&self, step: &dyn Step) -> Check {
-        let receipt = Receipt::of(Arc::clone(&self.host));
-        step.check(&self.context(&self.host, &receipt))
-            .await
-            .unwrap()
+    pub async fn check(&self, step: &dyn Ensure) -> Check {
+        step.check(self.host.as_ref()).await.unwrap()
     }
 
-    pub async fn apply(&self, step: &dyn Step) -> Result<(), StepError> {
+    pub async fn apply(&self, step: &dyn Ensure) -> Result<(), StepError> {
         self.apply_on(&self.host, step).await
     }
 
     /// Applies through another way to the same host.
-    pub async fn apply_on(&self, host: &Arc<dyn Host>, step: &dyn Step) -> Result<(), StepError> {
+    pub async fn apply_on(&self, host: &Arc<dyn Host>, step: &dyn Ensure) -> Result<(), StepError> {
         let receipt = Receipt::of(Arc::clone(host));
         step.apply(&self.context(host, &receipt)).await
     }

@@ -56,25 +56,17 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
     let host = Sandbox::new();
     let name = host.host.name().clone();
     let mut plan = Plan::default();
-    let mut add = |task: &str, step: Box<dyn Step>| {
-        let mut task = Task::new("m", task, &name);
-        task.steps.push(step);
-        plan.tasks.push(task);
+    let mut add = |task: &str, step: Step| {
+        plan.tasks.push(Task::new("m", task, &name).step(step));
     };
-    add(
-        "1",
-        Box::new(WriteFile::secret(path("/etc/secret"), SECRET)),
-    );
-    add(
-        "2",
-        Box::new(WriteFile::secret(path("/proc/secret"), SECRET)),
-    );
-    add("3", Box::new(once("0")));
-    add("4", Box::new(once("7")));
-    add("5", Box::new(script("cat >/root/got")));
-    add("6", Box::new(script("cat >/nowhere/got")));
-    add("7", Box::new(produce("cat")));
-    add("8", Box::new(produce("cat >/dev/null; exit 1")));
+    add("1", WriteFile::secret(path("/etc/secret"), SECRET).into());
+    add("2", WriteFile::secret(path("/proc/secret"), SECRET).into());
+    add("3", once("0").into());
+    add("4", once("7").into());
+    add("5", script("cat >/root/got").into());
+    add("6", script("cat >/nowhere/got").into());
+    add("7", produce("cat").into());
+    add("8", produce("cat >/dev/null; exit 1").into());
     let shown = kubexm_engine::plan::show::show(&plan).unwrap();
     let files = format!(
         "{:?}",

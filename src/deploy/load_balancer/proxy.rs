@@ -229,10 +229,9 @@ pub(super) fn verify(
         slot: slot.clone(),
         files: Vec::new(),
     };
-    let mut asking = Task::new("load-balancer", "authority", &first.name)
+    let asking = Task::new("load-balancer", "authority", &first.name)
         .after([kubernetes::first_control_plane(first)])
         .step(ask);
-    asking.gives.push(slot.name());
     let mut tasks = vec![asking];
     for host in hosts {
         let path = HostPath::parse(&proxy.ca_file())?;

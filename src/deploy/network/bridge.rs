@@ -46,10 +46,9 @@ impl Plugin for Bridge {
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let slot: Slot<Subnets> = Slot::new("network.pod_subnets");
         let nodes = inputs.cluster.nodes();
-        let mut ask = Task::new("network", "subnets", &first.name)
+        let ask = Task::new("network", "subnets", &first.name)
             .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
             .step(subnets::ask(&nodes, &slot));
-        ask.gives.push(slot.name());
         let mut tasks = vec![ask];
         for host in nodes {
             tasks.push(on_node(inputs, first, host, &slot)?);

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 
 use crate::{BIN, DeployError, ETC, Inputs, id, members};
 use kubexm_bundle::Blobs;
-use kubexm_engine::plan::{Check, Step, StepContext, StepError, Task};
+use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
 use kubexm_engine::seed;
 use kubexm_engine::seed::Content;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
+use kubexm_host::Host;
 use kubexm_render::registry;
 use kubexm_types::{HostName, HostPath};
 
@@ -110,8 +111,7 @@ struct SeedImages {
     blobs: Arc<dyn Blobs>,
 }
 
-#[async_trait]
-impl Step for SeedImages {
+impl Describe for SeedImages {
     fn id(&self) -> String {
         "registry images".to_owned()
     }
@@ -119,9 +119,18 @@ impl Step for SeedImages {
     fn describe(&self) -> String {
         format!("Put {} images into the registry", self.count)
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let missing = seed::missing(context.host, &self.data_dir, &self.content).await?;
+impl From<SeedImages> for Step {
+    fn from(step: SeedImages) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for SeedImages {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        let missing = seed::missing(host, &self.data_dir, &self.content).await?;
         Ok(match missing.is_empty() {
             true => Check::Satisfied,
             false => Check::Needed(format!("{} blobs are missing", missing.blobs())),

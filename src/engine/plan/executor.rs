@@ -11,9 +11,10 @@ use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{BrokenPlan, Graph};
+use super::perform::{Done, perform};
 use super::progress::{End, Outcome, Progress, TaskResult};
 use super::receipt::Receipt;
-use super::step::{Check, Step, StepContext, StepError};
+use super::step::{Step, StepContext, StepError};
 use super::task::{Plan, Task};
 use kubexm_host::Host;
 use kubexm_types::HostName;
@@ -163,9 +164,15 @@ impl Run {
                 result.end = End::StoppedBefore(step.describe());
                 break;
             }
-            match perform(&task, step.as_ref(), &context).await {
-                Ok(true) => result.changed += 1,
-                Ok(false) => result.unchanged += 1,
+            match report(&task, step, &context, &self.stop).await {
+                Ok(Done::Changed) => result.changed += 1,
+                Ok(Done::Unchanged) => result.unchanged += 1,
+                Ok(Done::Ran) => result.ran += 1,
+                Ok(Done::Met) => {}
+                Ok(Done::Stopped) => {
+                    result.end = End::StoppedBefore(step.describe());
+                    break;
+                }
                 Err(error) => {
                     site.lost
                         .fetch_or(error.is_loss_of_host(), Ordering::Relaxed);
@@ -178,12 +185,13 @@ impl Run {
     }
 }
 
-/// Checks and, where needed, applies one step; says whether the host was changed.
-async fn perform(
+/// Runs one step, and reports its start and its end.
+async fn report(
     task: &Task,
-    step: &dyn Step,
+    step: &Step,
     context: &StepContext<'_>,
-) -> Result<bool, StepError> {
+    stop: &Stop,
+) -> Result<Done, StepError> {
     let began = Instant::now();
     let tell = |state: StepState| {
         context.events.tell(Event::Step {
@@ -196,18 +204,14 @@ async fn perform(
         });
     };
     tell(StepState::Started);
-    let changed = match step.check(context).await {
-        Ok(Check::Satisfied) => Ok(false),
-        Ok(Check::Needed(reason)) => {
-            tracing::debug!(host = %task.host, step = step.id(), reason, "apply");
-            step.apply(context).await.map(|()| true)
-        }
-        Err(error) => Err(error),
-    };
-    tell(match &changed {
-        Ok(true) => StepState::Changed,
-        Ok(false) => StepState::Unchanged,
-        Err(error) => StepState::Failed(error.to_string()),
-    });
-    changed
+    let done = perform(step, context, stop).await;
+    match &done {
+        Ok(Done::Changed) => tell(StepState::Changed),
+        Ok(Done::Unchanged) => tell(StepState::Unchanged),
+        Ok(Done::Ran) => tell(StepState::Ran),
+        Ok(Done::Met) => tell(StepState::Met),
+        Ok(Done::Stopped) => {}
+        Err(error) => tell(StepState::Failed(error.to_string())),
+    }
+    done
 }

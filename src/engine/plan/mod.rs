@@ -1,12 +1,17 @@
 //! Pipeline ► Module ► Task ► Step: the plan is made first and whole, then it runs.
 //!
-//! A [`Step`] is an atom on one host: it checks, applies, and records how to take itself back. A
-//! [`Task`] is a list of steps on one host; tasks form a graph by `after` and by the typed values
+//! A [`Step`] is the smallest unit of work on one host. There are three kinds:
+//! - [`Ensure`] checks a state, applies it where it is needed, and records how to revert it;
+//! - [`Action`] runs once in a plan, and its result goes into a [`Slot`] or into the cluster;
+//! - [`Wait`] polls until a condition holds or a limit is reached.
+//!
+//! A [`Task`] is a list of steps on one host. Tasks form a graph by `after` and by the typed values
 //! ([`Slot`]) that some give and others need. A module is a group of tasks with a name.
 
 pub mod executor;
 pub mod graph;
 pub mod journal;
+mod perform;
 mod progress;
 pub mod receipt;
 pub mod show;
@@ -17,8 +22,12 @@ pub mod task;
 pub use executor::{AT_ONCE, GRACE, Stop, execute};
 pub use graph::BrokenPlan;
 pub use journal::Journal;
+pub use perform::{Done, perform};
 pub use progress::{Outcome, Skip};
 pub use receipt::Receipt;
 pub use slot::Slot;
-pub use step::{Check, RenderedFile, Step, StepContext, StepError, UndoLog};
+pub use step::{
+    Action, Check, Condition, Describe, Ensure, Kind, RenderedFile, Step, StepContext, StepError,
+    UndoLog, Wait,
+};
 pub use task::{Plan, Task, TaskId};

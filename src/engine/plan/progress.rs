@@ -12,8 +12,10 @@ use super::task::{Plan, Task, TaskId};
 pub struct Outcome {
     /// Steps that changed a host.
     pub changed: usize,
-    /// Steps that found the host as wanted.
+    /// Steps that found the desired state.
     pub unchanged: usize,
+    /// Actions that ran.
+    pub ran: usize,
     /// Tasks that failed: task, step, why.
     pub failed: Vec<(TaskId, String, StepError)>,
     /// Tasks that were not begun, or not brought to their end, and why; in the plan's order.
@@ -29,7 +31,7 @@ pub enum Skip {
     Needs(TaskId),
     /// The user stopped the run before it began.
     Stopped,
-    /// The user stopped the run before this step of it.
+    /// The user stopped the run before this step, or while its condition did not hold.
     StoppedBefore(String),
     /// Its host no longer answers.
     WithoutHost,
@@ -54,6 +56,7 @@ impl fmt::Display for Skip {
 pub(super) struct TaskResult {
     pub(super) changed: usize,
     pub(super) unchanged: usize,
+    pub(super) ran: usize,
     pub(super) end: End,
 }
 
@@ -110,6 +113,7 @@ impl Progress {
     pub(super) fn ended(&mut self, place: usize, result: TaskResult) {
         self.outcome.changed += result.changed;
         self.outcome.unchanged += result.unchanged;
+        self.outcome.ran += result.ran;
         match result.end {
             End::Done => self.done[place] = true,
             End::Failed(step, error) => {

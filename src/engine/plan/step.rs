@@ -1,6 +1,9 @@
-//! The contract between the executor and the atoms of a deployment.
+//! The contract between the executor and the steps of a deployment.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
@@ -64,13 +67,22 @@ impl StepError {
     }
 }
 
-/// What a look at the host told.
+/// What a check of an [`Ensure`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// The host is as wanted; applying would change nothing.
+    /// The host is in the desired state.
     Satisfied,
-    /// The host must be changed; the text says why, for `plan` and for logs.
+    /// The host must be changed; the text says why, for `plan --diff` and for logs.
     Needed(String),
+}
+
+/// What one poll of a [`Wait`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// The condition holds.
+    Met,
+    /// The condition does not hold yet; the text says what is missing.
+    Unmet(String),
 }
 
 /// A file that a step puts on its host, for `kubexm render` and for the proofs at build time.
@@ -84,42 +96,156 @@ pub struct RenderedFile {
     pub content: String,
 }
 
-/// Where a step writes down, before it changes something, how to take that change back.
+/// The receipt of a host, as an [`Ensure`] sees it.
 #[async_trait]
 pub trait UndoLog: Send + Sync {
-    /// Appends an undo record to the host's receipt. Called before the change, so that a change
-    /// that was cut off halfway can be taken back too; records must therefore be harmless when
-    /// the change never happened.
+    /// Appends an undo record to the host's receipt. A step calls it before the change, so that an
+    /// interrupted change can be reverted too. A record must be harmless when the change never
+    /// happened.
     async fn record(&self, step: &str, undo: serde_json::Value) -> Result<(), StepError>;
 }
 
-/// What a step works with.
+/// What [`Ensure::apply`] works with.
 pub struct StepContext<'a> {
     /// The step's host.
     pub host: &'a dyn Host,
     /// The host's receipt.
     pub undo: &'a dyn UndoLog,
-    /// For bytes on their way.
+    /// Receives the progress of transfers.
     pub events: &'a Events,
 }
 
-/// An atom of a deployment on one host. Idempotent: after `apply`, `check` is satisfied.
-#[async_trait]
-pub trait Step: Send + Sync {
-    /// Stable name within the host, such as `file /etc/containerd/config.toml`.
+/// What steps of every kind say about themselves.
+pub trait Describe: Send + Sync {
+    /// Returns a stable name within the host, such as `file /etc/containerd/config.toml`.
     fn id(&self) -> String;
 
-    /// One line that a tired operator understands, such as "Write /etc/containerd/config.toml".
+    /// Returns one line for the operator, such as "Write /etc/containerd/config.toml".
     fn describe(&self) -> String;
 
-    /// The files it puts on the host, where their text is known before the run.
+    /// Returns the files that the step puts on the host.
     fn files(&self) -> Vec<RenderedFile> {
         Vec::new()
     }
+}
 
-    /// Looks at the host, changes nothing.
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError>;
+/// A state of the host. The executor checks it, and applies it only where it is needed.
+///
+/// After `apply`, `check` returns [`Check::Satisfied`].
+#[async_trait]
+pub trait Ensure: Describe {
+    /// Compares the host with the desired state. It must not change anything, since
+    /// `plan --diff` calls it on running hosts.
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError>;
 
-    /// Makes the host as wanted, after recording how to take it back.
+    /// Produces the desired state. It first records in `context.undo` how to revert the change.
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError>;
+}
+
+/// Work that runs once in every plan that contains it: it mints a token or fetches a file.
+///
+/// What an action makes is short-lived or belongs to the cluster, so there is no undo record.
+#[async_trait]
+pub trait Action: Describe {
+    /// Runs the action.
+    async fn run(&self, host: &dyn Host) -> Result<(), StepError>;
+
+    /// Returns the names of the [slots](super::Slot) that the action fills.
+    fn gives(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+/// A condition that the executor polls until it holds or the limit is reached.
+#[async_trait]
+pub trait Wait: Describe {
+    /// Returns how long the executor polls.
+    fn limit(&self) -> Duration;
+
+    /// Tests the condition once. It must not change anything.
+    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError>;
+
+    /// Collects what helps to find the cause when the limit is reached.
+    async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError>;
+}
+
+/// The kind of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// See [`Ensure`].
+    Ensure,
+    /// See [`Action`].
+    Action,
+    /// See [`Wait`].
+    Wait,
+}
+
+/// A step on one host. The executor treats each kind differently.
+///
+/// The type of a step decides its kind. A file is a state:
+///
+/// ```
+/// fn check_and_apply(_: &impl kubexm_engine::plan::Ensure) {}
+/// let host_path = kubexm_types::HostPath::parse("/etc/motd").unwrap();
+/// check_and_apply(&kubexm_engine::steps::WriteFile::new(host_path, "welcome"));
+/// ```
+///
+/// A script that makes a value is an action. It has no `check` that could run it by mistake:
+///
+/// ```compile_fail
+/// fn check_and_apply(_: &impl kubexm_engine::plan::Ensure) {}
+/// fn mint(token: &kubexm_engine::steps::Produce<String>) {
+///     check_and_apply(token);
+/// }
+/// ```
+pub enum Step {
+    /// See [`Ensure`].
+    Ensure(Box<dyn Ensure>),
+    /// See [`Action`].
+    Action(Box<dyn Action>),
+    /// See [`Wait`].
+    Wait(Box<dyn Wait>),
+}
+
+impl Step {
+    fn about(&self) -> &dyn Describe {
+        match self {
+            Self::Ensure(step) => step.as_ref(),
+            Self::Action(step) => step.as_ref(),
+            Self::Wait(step) => step.as_ref(),
+        }
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Ensure(_) => Kind::Ensure,
+            Self::Action(_) => Kind::Action,
+            Self::Wait(_) => Kind::Wait,
+        }
+    }
+
+    /// Returns a stable name within the host.
+    pub fn id(&self) -> String {
+        self.about().id()
+    }
+
+    /// Returns one line for the operator.
+    pub fn describe(&self) -> String {
+        self.about().describe()
+    }
+
+    /// Returns the files that the step puts on the host.
+    pub fn files(&self) -> Vec<RenderedFile> {
+        self.about().files()
+    }
+
+    /// Returns the names of the slots that the step fills.
+    pub fn gives(&self) -> Vec<&'static str> {
+        match self {
+            Self::Action(action) => action.gives(),
+            Self::Ensure(_) | Self::Wait(_) => Vec::new(),
+        }
+    }
 }

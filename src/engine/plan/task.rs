@@ -28,10 +28,10 @@ pub struct Task {
     pub after: Vec<TaskId>,
     /// Names of the slots it reads.
     pub needs: Vec<&'static str>,
-    /// Names of the slots it fills.
+    /// Names of the slots that its actions fill.
     pub gives: Vec<&'static str>,
     /// What it does.
-    pub steps: Vec<Box<dyn Step>>,
+    pub steps: Vec<Step>,
 }
 
 impl Task {
@@ -53,10 +53,12 @@ impl Task {
         TaskId(format!("{}/{}@{}", self.module, self.name, self.host))
     }
 
-    /// Adds a step.
+    /// Adds a step. The task fills the slots that the step fills.
     #[must_use]
-    pub fn step(mut self, step: impl Step + 'static) -> Self {
-        self.steps.push(Box::new(step));
+    pub fn step(mut self, step: impl Into<Step>) -> Self {
+        let step = step.into();
+        self.gives.extend(step.gives());
+        self.steps.push(step);
         self
     }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{Undo, must};
-use crate::plan::{Check, Step, StepContext, StepError};
-use kubexm_host::Command;
+use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_host::{Command, Host};
 use kubexm_types::HostPath;
 
 /// Keeps lines between two marks; what stands outside of them stays as it is.
@@ -63,8 +63,7 @@ impl ManagedBlock {
     }
 }
 
-#[async_trait]
-impl Step for ManagedBlock {
+impl Describe for ManagedBlock {
     fn id(&self) -> String {
         format!("block {}", self.path)
     }
@@ -72,10 +71,19 @@ impl Step for ManagedBlock {
     fn describe(&self) -> String {
         format!("Add {} names to {}", self.lines.len(), self.path)
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<ManagedBlock> for Step {
+    fn from(step: ManagedBlock) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for ManagedBlock {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let look = Command::script(LOOK, [self.path.to_string()]);
-        let found = must(context, &format!("look at {}", self.path), look)
+        let found = must(host, &format!("look at {}", self.path), look)
             .await?
             .text();
         Ok(match found {
@@ -87,7 +95,7 @@ impl Step for ManagedBlock {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let look = Command::script(STATE, [self.path.to_string()]);
-        let state = must(context, &format!("look at {}", self.path), look)
+        let state = must(context.host, &format!("look at {}", self.path), look)
             .await?
             .text();
         let undo = Undo::Script {
@@ -102,6 +110,8 @@ impl Step for ManagedBlock {
         context.undo.record(&self.id(), undo.to_value()?).await?;
         // As an argument the block is there whole or not at all, whatever becomes of the connection.
         let command = Command::script(EDIT, [self.path.as_str(), "put", &self.block()]);
-        must(context, &self.describe(), command).await.map(|_| ())
+        must(context.host, &self.describe(), command)
+            .await
+            .map(|_| ())
     }
 }

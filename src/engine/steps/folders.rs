@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{Undo, ask, look_for_mark, must};
-use crate::plan::{Check, Step, StepContext, StepError};
-use kubexm_host::Command;
+use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_host::{Command, Host};
 use kubexm_types::{HostPath, InvalidValue};
 
 /// Folders that programs of the cluster will make and fill. Those that a host has already are its
@@ -38,8 +38,7 @@ const MISSING: &str =
     r#"for path in "$@"; do [ -e "$path" ] || [ -L "$path" ] || echo "$path"; done"#;
 const MARK: &str = r#"umask 077; mkdir -p /var/lib/kubexm/done; : >"/var/lib/kubexm/done/$1""#;
 
-#[async_trait]
-impl Step for OwnFolders {
+impl Describe for OwnFolders {
     fn id(&self) -> String {
         format!("folders {}", self.id)
     }
@@ -47,27 +46,40 @@ impl Step for OwnFolders {
     fn describe(&self) -> String {
         format!("Take note of {}", self.title)
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        ask(context, self.describe(), look_for_mark(&self.id)).await
+impl From<OwnFolders> for Step {
+    fn from(step: OwnFolders) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for OwnFolders {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        ask(host, self.describe(), look_for_mark(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let paths = self.paths.iter().map(ToString::to_string);
-        let missing = must(context, &self.describe(), Command::script(MISSING, paths))
-            .await?
-            .text();
+        let missing = must(
+            context.host,
+            &self.describe(),
+            Command::script(MISSING, paths),
+        )
+        .await?
+        .text();
         for path in &self.paths {
             if missing.lines().any(|line| line == path.as_str()) {
                 let undo = Undo::RemoveTree { path: path.clone() };
                 context
                     .undo
-                    .record(&Step::id(self), undo.to_value()?)
+                    .record(&Describe::id(self), undo.to_value()?)
                     .await?;
             }
         }
         must(
-            context,
+            context.host,
             &self.describe(),
             Command::script(MARK, [self.id.clone()]),
         )

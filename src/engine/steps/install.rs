@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::must;
-use crate::plan::{Check, Step, StepContext, StepError};
+use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::{Blobs, archive};
-use kubexm_host::{Command, Input, tar_stream};
+use kubexm_host::{Command, Host, Input, tar_stream};
 use kubexm_types::event::Transfer;
 use kubexm_types::{Digest, HostPath};
 
@@ -90,13 +90,13 @@ done
 "#;
 
 impl InstallFiles {
-    async fn differing(&self, context: &StepContext<'_>) -> Result<Vec<usize>, StepError> {
+    async fn differing(&self, host: &dyn Host) -> Result<Vec<usize>, StepError> {
         let arguments = self
             .payloads
             .iter()
             .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
         let look = Command::script(LOOK, arguments);
-        let output = must(context, &format!("look for {}", self.title), look).await?;
+        let output = must(host, &format!("look for {}", self.title), look).await?;
         Ok(output
             .text()
             .lines()
@@ -126,7 +126,7 @@ impl InstallFiles {
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
         let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
-        must(context, &self.describe(), command).await?;
+        must(context.host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(moved) {
             transfer.done();
         }
@@ -134,8 +134,7 @@ impl InstallFiles {
     }
 }
 
-#[async_trait]
-impl Step for InstallFiles {
+impl Describe for InstallFiles {
     fn id(&self) -> String {
         format!("install {}", self.title)
     }
@@ -143,9 +142,18 @@ impl Step for InstallFiles {
     fn describe(&self) -> String {
         format!("Install {}", self.title)
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let count = self.differing(context).await?.len();
+impl From<InstallFiles> for Step {
+    fn from(step: InstallFiles) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for InstallFiles {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        let count = self.differing(host).await?.len();
         Ok(match count {
             0 => Check::Satisfied,
             _ => Check::Needed(format!("{count} of {} files differ", self.payloads.len())),
@@ -153,14 +161,14 @@ impl Step for InstallFiles {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let differing = self.differing(context).await?;
+        let differing = self.differing(context.host).await?;
         let chosen: Vec<(usize, Payload)> = differing
             .iter()
             .filter_map(|n| Some((*n, self.payloads.get(*n)?.clone())))
             .collect();
         for (_, payload) in &chosen {
             let look = Command::script(super::write::PREPARE, [payload.path.to_string()]);
-            let printed = must(context, &format!("look at {}", payload.path), look)
+            let printed = must(context.host, &format!("look at {}", payload.path), look)
                 .await?
                 .text();
             let undo = super::write::undo_of(&payload.path, &printed)?;

@@ -1,4 +1,7 @@
-//! The atoms of a deployment, one file a verb. They know nothing of Kubernetes.
+//! The steps of a deployment, one file for each. They know nothing of Kubernetes.
+//!
+//! Each type has one kind, which its `From` for [`Step`](crate::plan::Step) states: [`Produce`] is
+//! an action, [`WaitFor`] is a wait, and all others ensure a state.
 
 mod block;
 mod folders;
@@ -28,26 +31,18 @@ pub use unit::ManageUnit;
 pub use wait::WaitFor;
 pub use write::{Content, WriteFile};
 
-use crate::plan::{Check, StepContext, StepError};
-use kubexm_host::{Command, Output};
+use crate::plan::{Check, StepError};
+use kubexm_host::{Command, Host, Output};
 
 /// Runs a command that must succeed.
-async fn must(
-    context: &StepContext<'_>,
-    action: &str,
-    command: Command,
-) -> Result<Output, StepError> {
-    let output = context.host.run(command.describe(action)).await?;
+async fn must(host: &dyn Host, action: &str, command: Command) -> Result<Output, StepError> {
+    let output = host.run(command.describe(action)).await?;
     StepError::unless_done(action, output)
 }
 
-/// Runs a command that ends with 0 where the host is as wanted, and else prints why it is not.
-async fn ask(
-    context: &StepContext<'_>,
-    action: String,
-    command: Command,
-) -> Result<Check, StepError> {
-    let output = context.host.run(command.describe(action)).await?;
+/// Runs a command that exits with 0 if the host has the desired state, and else prints why not.
+async fn ask(host: &dyn Host, action: String, command: Command) -> Result<Check, StepError> {
+    let output = host.run(command.describe(action)).await?;
     Ok(match output.success() {
         true => Check::Satisfied,
         false => Check::Needed(output.text().trim().to_owned()),

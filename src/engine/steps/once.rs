@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, RECEIVE};
 use super::{Undo, ask, look_for_mark, must};
-use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
-use kubexm_host::{Command, Input};
+use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use kubexm_host::{Command, Host, Input};
 use kubexm_types::HostPath;
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
@@ -95,8 +95,7 @@ until flock -n "$lock" true && ! is_running; do
 done
 "#;
 
-#[async_trait]
-impl Step for RunOnce {
+impl Describe for RunOnce {
     fn id(&self) -> String {
         format!("once {}", self.id)
     }
@@ -118,10 +117,19 @@ impl Step for RunOnce {
             })
             .collect()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<RunOnce> for Step {
+    fn from(step: RunOnce) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for RunOnce {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let action = format!("check: {}", self.title);
-        ask(context, action, look_for_mark(&self.id)).await
+        ask(host, action, look_for_mark(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -134,7 +142,7 @@ impl Step for RunOnce {
         for undo in self.undo.iter().chain([&end]) {
             context
                 .undo
-                .record(&Step::id(self), undo.to_value()?)
+                .record(&Describe::id(self), undo.to_value()?)
                 .await?;
         }
         let (input, place) = match &self.input {
@@ -144,6 +152,6 @@ impl Step for RunOnce {
         let script = format!("size={}\n{RECEIVE}{GROUP}{IS_RUNNING}{GUARD}", input.len());
         let arguments = [&self.id, &self.command, &self.cleanup, &place].map(Clone::clone);
         let command = Command::script(script, arguments).input(Input::Bytes(input));
-        must(context, &self.title, command).await.map(|_| ())
+        must(context.host, &self.title, command).await.map(|_| ())
     }
 }

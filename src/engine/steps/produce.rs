@@ -1,33 +1,32 @@
-//! Ask a host for a value that other tasks need.
+//! Runs a script on a host for a value that other tasks need.
 
 use async_trait::async_trait;
 
 use super::input::{LateInput, script_with_input};
 use super::must;
-use crate::plan::{Check, RenderedFile, Slot, Step, StepContext, StepError};
+use crate::plan::{Action, Describe, RenderedFile, Slot, Step, StepError};
+use kubexm_host::Host;
 
 /// Turns what a script printed into a value.
 pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
 
-/// Runs a script in every run and gives what it printed, parsed, to a slot. It counts as no change:
-/// what it makes is short-lived.
+/// Runs a script once, parses what it printed, and puts the value into a slot.
 pub struct Produce<T> {
-    /// What it does, in words.
+    /// What the script does, for the operator.
     pub title: String,
     /// POSIX shell.
     pub script: String,
-    /// What it reads; may be secret.
+    /// The script's standard input; may be secret.
     pub input: Option<LateInput>,
-    /// Reads its output; the output itself is never shown.
+    /// Parses the script's standard output. No message contains the output itself.
     pub parse: Parse<T>,
-    /// Where the value goes.
+    /// Receives the value.
     pub slot: Slot<T>,
     /// Files that are on the host while the script runs, without secrets, for `render`.
     pub files: Vec<RenderedFile>,
 }
 
-#[async_trait]
-impl<T: Send + Sync + 'static> Step for Produce<T> {
+impl<T: Send + Sync + 'static> Describe for Produce<T> {
     fn id(&self) -> String {
         format!("produce {}", self.slot.name())
     }
@@ -39,17 +38,26 @@ impl<T: Send + Sync + 'static> Step for Produce<T> {
     fn files(&self) -> Vec<RenderedFile> {
         self.files.clone()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl<T: Send + Sync + 'static> From<Produce<T>> for Step {
+    fn from(step: Produce<T>) -> Self {
+        Self::Action(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl<T: Send + Sync + 'static> Action for Produce<T> {
+    fn gives(&self) -> Vec<&'static str> {
+        vec![self.slot.name()]
+    }
+
+    async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
         let command = script_with_input(&self.script, Vec::new(), self.input.as_ref())?;
-        let output = must(context, &self.title, command).await?;
+        let output = must(host, &self.title, command).await?;
         let value = (self.parse)(&output.text())
             .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;
         self.slot.give(value);
-        Ok(Check::Satisfied)
-    }
-
-    async fn apply(&self, _: &StepContext<'_>) -> Result<(), StepError> {
         Ok(())
     }
 }

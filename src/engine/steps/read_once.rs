@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::{WriteFile, ask, look_for_mark};
-use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
+use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use kubexm_host::Host;
 
 /// A file that a command reads which runs only once ([`RunOnce`](super::RunOnce)): written later, it
 /// changes nothing, and that is told.
@@ -16,8 +17,7 @@ pub struct ReadOnce {
     pub advice: String,
 }
 
-#[async_trait]
-impl Step for ReadOnce {
+impl Describe for ReadOnce {
     fn id(&self) -> String {
         self.file.id()
     }
@@ -29,14 +29,23 @@ impl Step for ReadOnce {
     fn files(&self) -> Vec<RenderedFile> {
         self.file.files()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        self.file.check(context).await
+impl From<ReadOnce> for Step {
+    fn from(step: ReadOnce) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for ReadOnce {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        self.file.check(host).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let action = format!("look whether {} was read", self.file.path);
-        let read = ask(context, action, look_for_mark(&self.by)).await?;
+        let read = ask(context.host, action, look_for_mark(&self.by)).await?;
         self.file.apply(context).await?;
         if read == Check::Satisfied {
             context.events.warn(format!(

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, script_with_input};
 use super::{Undo, ask, must};
-use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
-use kubexm_host::Command;
+use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use kubexm_host::{Command, Host};
 
 /// A change that is best said in shell.
 pub struct RunScript {
@@ -75,8 +75,7 @@ impl RunScript {
     }
 }
 
-#[async_trait]
-impl Step for RunScript {
+impl Describe for RunScript {
     fn id(&self) -> String {
         self.id.clone()
     }
@@ -88,10 +87,19 @@ impl Step for RunScript {
     fn files(&self) -> Vec<RenderedFile> {
         self.files.clone()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<RunScript> for Step {
+    fn from(step: RunScript) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for RunScript {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let command = Command::script(&self.check, self.arguments.clone());
-        ask(context, format!("check: {}", self.title), command).await
+        ask(host, format!("check: {}", self.title), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -99,6 +107,6 @@ impl Step for RunScript {
             context.undo.record(&self.id, undo.to_value()?).await?;
         }
         let command = script_with_input(&self.apply, self.arguments.clone(), self.input.as_ref())?;
-        must(context, &self.title, command).await.map(|_| ())
+        must(context.host, &self.title, command).await.map(|_| ())
     }
 }

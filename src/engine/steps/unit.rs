@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{Undo, ask, must};
-use crate::plan::{Check, Step, StepContext, StepError};
-use kubexm_host::Command;
+use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_host::{Command, Host};
 use kubexm_types::HostPath;
 
 /// A unit that shall be enabled and, unless `start` is false, run with what its files say now.
@@ -58,8 +58,7 @@ impl ManageUnit {
     }
 }
 
-#[async_trait]
-impl Step for ManageUnit {
+impl Describe for ManageUnit {
     fn id(&self) -> String {
         format!("unit {}", self.name)
     }
@@ -68,9 +67,18 @@ impl Step for ManageUnit {
         let verb = if self.start { "Start" } else { "Enable" };
         format!("{verb} {}", self.name)
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        ask(context, format!("check {}", self.name), self.command(CHECK)).await
+impl From<ManageUnit> for Step {
+    fn from(step: ManageUnit) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for ManageUnit {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        ask(host, format!("check {}", self.name), self.command(CHECK)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -80,7 +88,7 @@ impl Step for ManageUnit {
             arguments: vec![self.name.clone()],
         };
         context.undo.record(&self.id(), undo.to_value()?).await?;
-        must(context, &self.describe(), self.command(APPLY))
+        must(context.host, &self.describe(), self.command(APPLY))
             .await
             .map(|_| ())
     }

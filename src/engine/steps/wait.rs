@@ -1,30 +1,27 @@
-//! Wait until something is so.
+//! Waits for a condition on a host.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::plan::{Check, Step, StepContext, StepError};
-use kubexm_host::Command;
+use crate::plan::{Condition, Describe, Step, StepError, Wait};
+use kubexm_host::{Command, Host};
 
-/// Polls a script until it ends with 0; changes nothing.
+/// Polls a script until it exits with 0. The script must not change anything.
 pub struct WaitFor {
-    /// What is waited for, in words: "Wait until every node is Ready".
+    /// The condition, as in "Wait until every node is Ready".
     pub title: String,
-    /// Ends with 0 when it is so; prints what is still missing.
+    /// POSIX shell. It exits with 0 if the condition holds, and prints what is still missing.
     pub script: String,
     /// `$1`, `$2`…
     pub arguments: Vec<String>,
-    /// How long at most.
+    /// How long the executor polls.
     pub at_most: Duration,
-    /// Prints what helps to find out why it is not so.
+    /// POSIX shell that prints what helps to find the cause when the limit is reached.
     pub diagnosis: String,
 }
 
-const PAUSE: Duration = Duration::from_millis(400);
-
-#[async_trait]
-impl Step for WaitFor {
+impl Describe for WaitFor {
     fn id(&self) -> String {
         format!("wait {}", self.title)
     }
@@ -32,33 +29,34 @@ impl Step for WaitFor {
     fn describe(&self) -> String {
         self.title.clone()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let began = Instant::now();
-        loop {
-            let command = Command::script(&self.script, self.arguments.clone())
-                .describe(self.title.clone())
-                .timeout(Duration::from_secs(60));
-            let output = context.host.run(command).await?;
-            if output.success() {
-                return Ok(Check::Satisfied);
-            }
-            if began.elapsed() >= self.at_most {
-                let help = Command::script(&self.diagnosis, self.arguments.clone());
-                let help = context.host.run(help.describe("diagnosis")).await?;
-                return Err(StepError::Other(format!(
-                    "{}: not so after {} seconds: {}\n{}",
-                    self.title,
-                    self.at_most.as_secs(),
-                    output.text().trim(),
-                    help.text().trim()
-                )));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+impl From<WaitFor> for Step {
+    fn from(step: WaitFor) -> Self {
+        Self::Wait(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Wait for WaitFor {
+    fn limit(&self) -> Duration {
+        self.at_most
     }
 
-    async fn apply(&self, _: &StepContext<'_>) -> Result<(), StepError> {
-        Ok(())
+    async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
+        let command = Command::script(&self.script, self.arguments.clone())
+            .describe(self.title.clone())
+            .timeout(Duration::from_secs(60));
+        let output = host.run(command).await?;
+        Ok(match output.success() {
+            true => Condition::Met,
+            false => Condition::Unmet(output.text()),
+        })
+    }
+
+    async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
+        let command = Command::script(&self.diagnosis, self.arguments.clone());
+        let output = host.run(command.describe("diagnosis")).await?;
+        Ok(output.text())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Undo, must};
-use crate::plan::{Check, RenderedFile, Step, StepContext, StepError};
-use kubexm_host::{Command, Input};
+use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use kubexm_host::{Command, Host, Input};
 use kubexm_types::{Digest, HostPath};
 
 /// A file's text.
@@ -71,7 +71,7 @@ impl WriteFile {
     /// Writes down how the file is taken back.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let prepare = Command::script(PREPARE, [self.path.to_string()]);
-        let printed = must(context, &format!("look at {}", self.path), prepare)
+        let printed = must(context.host, &format!("look at {}", self.path), prepare)
             .await?
             .text();
         // The first record of a path tells its original state; a later one would tell ours.
@@ -133,8 +133,7 @@ pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Undo, StepError>
     })
 }
 
-#[async_trait]
-impl Step for WriteFile {
+impl Describe for WriteFile {
     fn id(&self) -> String {
         format!("file {}", self.path)
     }
@@ -155,15 +154,24 @@ impl Step for WriteFile {
             content,
         }]
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<WriteFile> for Step {
+    fn from(step: WriteFile) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for WriteFile {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let wanted = format!(
             "{} {:o} 0",
             Digest::of(self.text()?.as_bytes()).hex(),
             self.mode
         );
         let look = Command::script(LOOK, [self.path.to_string()]);
-        let output = must(context, &format!("look at {}", self.path), look).await?;
+        let output = must(host, &format!("look at {}", self.path), look).await?;
         let found = output.text();
         Ok(match found.trim() {
             found if found == wanted => Check::Satisfied,

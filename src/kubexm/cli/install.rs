@@ -46,16 +46,12 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
 }
 
 fn print(report: &InstallReport) {
+    let (unchanged, ran) = (report.unchanged, report.ran);
     match report.changed {
-        0 => say!(
-            "nothing to change: all {} steps found the hosts in the desired state",
-            report.unchanged
-        ),
-        changed => say!(
-            "{changed} steps changed something, {} did not need to",
-            report.unchanged
-        ),
+        0 => say!("nothing to change: all {unchanged} checks found the desired state"),
+        changed => say!("{changed} steps changed a host, {unchanged} found the desired state"),
     }
+    say!("{ran} actions ran");
     let total = ("all", report.total);
     for (phase, time) in report.phases.iter().chain([&total]) {
         say!("  {phase:20} {:>6.1} s", time.as_secs_f64());

@@ -41,8 +41,9 @@ fn draws() -> bool {
 /// A finished step's word; `None` for what deserves no line.
 fn word(state: &StepState) -> Option<&'static str> {
     match state {
-        StepState::Started | StepState::Unchanged => None,
+        StepState::Started | StepState::Unchanged | StepState::Met => None,
         StepState::Changed => Some("done"),
+        StepState::Ran => Some("ran"),
         StepState::Reverted => Some("undone"),
         StepState::Failed(_) => Some("FAILED"),
     }

@@ -105,6 +105,8 @@ fn every_event(text: &str) -> Vec<Event> {
         step("node1", text, StepState::Started),
         step("node1", text, StepState::Unchanged),
         step("node1", text, StepState::Changed),
+        step("node1", text, StepState::Ran),
+        step("node1", text, StepState::Met),
         step("node1", text, StepState::Reverted),
         step("node1", text, failed),
         Event::Warning {
@@ -126,6 +128,7 @@ fn every_event(text: &str) -> Vec<Event> {
         Event::Summary {
             changed: 1,
             unchanged: 2,
+            ran: 1,
             kubeconfig: None,
         },
         Event::End {

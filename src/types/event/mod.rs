@@ -91,8 +91,10 @@ pub enum Event {
     Summary {
         /// Steps that changed a host, or changes that were taken back.
         changed: usize,
-        /// Steps that found the host as wanted.
+        /// Steps that found the desired state on the host.
         unchanged: usize,
+        /// Actions that ran, such as fetching the kubeconfig.
+        ran: usize,
         /// Where the administrator's kubeconfig is.
         kubeconfig: Option<String>,
     },
@@ -134,10 +136,14 @@ pub enum Event {
 pub enum StepState {
     /// It runs.
     Started,
-    /// The host was already as wanted.
+    /// The host already had the desired state.
     Unchanged,
     /// The host was changed.
     Changed,
+    /// The action ran; an action has no state to compare.
+    Ran,
+    /// The condition that was waited for holds.
+    Met,
     /// It was taken back (`reset`).
     Reverted,
     /// It failed; the text is the error's.

@@ -11,6 +11,7 @@ use kubexm_bundle::own::LockedOwn;
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
+use kubexm_engine::plan::Step;
 use kubexm_types::own::OwnKind;
 use kubexm_types::{Digest, Version};
 
@@ -283,7 +284,10 @@ async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Ve
                         continue;
                     }
                     let sandbox = Sandbox::new();
-                    sandbox.apply(step.as_ref()).await.unwrap();
+                    let Step::Ensure(ensure) = step else {
+                        panic!("{path}: only a state has a secret file");
+                    };
+                    sandbox.apply(ensure.as_ref()).await.unwrap();
                     content = sandbox.read(&path);
                 }
                 files.push((

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use kubexm_engine::plan::Step;
+use kubexm_engine::plan::Ensure;
 use kubexm_engine::steps::{
     Content, InstallFiles, ManagedBlock, OwnFolders, Payload, RunScript, Source, WriteFile,
 };
@@ -82,7 +82,7 @@ pub fn binaries() -> InstallFiles {
 /// A step, what its host is like before, and what somebody does to its work.
 pub struct Case {
     pub name: &'static str,
-    pub step: Box<dyn Step>,
+    pub step: Box<dyn Ensure>,
     pub before: fn(&Sandbox),
     pub spoil: fn(&Sandbox),
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
-use kubexm_engine::plan::{Check, Receipt, Slot, Step, StepError, UndoLog};
+use kubexm_engine::plan::{Check, Done, Receipt, Slot, Step, StepError, Stop, UndoLog, perform};
 use kubexm_engine::steps::{Produce, ReadOnce, WaitFor, WriteFile};
 use kubexm_host::{Command, Host, HostError, Output};
 use kubexm_types::event::{Event, Events, Listener};
@@ -249,15 +249,18 @@ async fn a_value_is_produced_anew_in_every_run() {
         slot: slot.clone(),
         files: Vec::new(),
     };
-    assert_eq!(host.check(&step(&slot)).await, Check::Satisfied);
+    let receipt = Receipt::of(Arc::clone(&host.host));
+    let context = host.context(&host.host, &receipt);
+    let action = Step::from(step(&slot));
+    assert_eq!(action.gives(), ["token"]);
+    let done = perform(&action, &context, &Stop::new()).await;
+    assert_eq!(done.unwrap(), Done::Ran);
     assert_eq!(slot.get(), Some(&42));
     let broken = Produce {
         script: "echo SECRET-TOKEN".to_owned(),
         ..step(&Slot::new("token"))
     };
-    let receipt = Receipt::of(Arc::clone(&host.host));
-    let error = broken
-        .check(&host.context(&host.host, &receipt))
+    let error = perform(&broken.into(), &context, &Stop::new())
         .await
         .unwrap_err()
         .to_string();
@@ -276,7 +279,11 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
     };
     let receipt = Receipt::of(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);
-    let error = wait(1).check(&context).await.unwrap_err().to_string();
+    let stop = Stop::new();
+    let error = perform(&wait(1).into(), &context, &stop)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("/root/ready is missing") && error.contains("look at the log"),
         "{error}"
@@ -286,10 +293,15 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         host.write("/root/ready", "");
     };
-    let step = wait(30);
-    let (check, ()) = tokio::join!(step.check(&context), appear);
-    assert_eq!(check.unwrap(), Check::Satisfied);
+    let step = wait(30).into();
+    let (done, ()) = tokio::join!(perform(&step, &context, &stop), appear);
+    assert_eq!(done.unwrap(), Done::Met);
     assert!(began.elapsed() < Duration::from_secs(20));
+    // A user who stops the run does not wait for the limit.
+    std::fs::remove_file(host.at("/root/ready")).unwrap();
+    stop.cancel();
+    let done = perform(&wait(3600).into(), &context, &stop).await;
+    assert_eq!(done.unwrap(), Done::Stopped);
 }
 
 #[tokio::test]

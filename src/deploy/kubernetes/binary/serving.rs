@@ -14,8 +14,8 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 use crate::KUBECTL;
-use kubexm_engine::plan::{Check, Step, StepContext, StepError};
-use kubexm_host::Command;
+use kubexm_engine::plan::{Action, Describe, Step, StepError};
+use kubexm_host::{Command, Host};
 use kubexm_pki::request;
 use kubexm_pki::request::Entitled;
 use kubexm_types::HostName;
@@ -46,11 +46,6 @@ KUBECTL --request-timeout=10s get csr --field-selector spec.signerName=kubernete
 "#;
 const PAUSE: Duration = Duration::from_millis(500);
 const AT_MOST: Duration = Duration::from_secs(120);
-/// So long an API server may try a connection to a kubelet whose host has been off meanwhile: it asks
-/// after 30 seconds of silence and waits 15 for the answer
-/// (<https://pkg.go.dev/k8s.io/apimachinery/pkg/util/net>, `configureHTTP2Transport`).
-const STALE: Duration = Duration::from_secs(50);
-
 /// What the cluster says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
@@ -94,20 +89,12 @@ struct Status {
     conditions: Vec<serde_json::Value>,
 }
 
-impl Seen {
-    /// Whether nothing is wrong but that kubelets did not answer in time.
-    fn is_late(&self) -> bool {
-        let late = |missed: &String| missed.contains("imeout") || missed.contains("deadline");
-        self.belong.is_empty() && !self.missed.is_empty() && self.missed.iter().all(late)
-    }
-}
-
 impl ApproveServing {
-    async fn look(&self, context: &StepContext<'_>) -> Result<Seen, StepError> {
+    async fn look(&self, host: &dyn Host) -> Result<Seen, StepError> {
         let names = self.nodes.iter().map(|node| node.name.to_string());
         let command = Command::script(LOOK.replace("KUBECTL", KUBECTL), names);
         let action = "look at nodes' servers";
-        let output = context.host.run(command.describe(action)).await?;
+        let output = host.run(command.describe(action)).await?;
         let text = StepError::unless_done(action, output)?.text();
         self.read(&text)
             .map_err(|reason| StepError::Other(format!("{action}: {reason}")))
@@ -172,8 +159,7 @@ impl ApproveServing {
     }
 }
 
-#[async_trait]
-impl Step for ApproveServing {
+impl Describe for ApproveServing {
     fn id(&self) -> String {
         "kubelets' server certificates".to_owned()
     }
@@ -181,29 +167,20 @@ impl Step for ApproveServing {
     fn describe(&self) -> String {
         "Approve the kubelets' server certificates".to_owned()
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
-        let began = Instant::now();
-        let seen = loop {
-            match self.look(context).await {
-                Ok(seen) if seen.is_late() && began.elapsed() < STALE => {}
-                Ok(seen) => break seen,
-                Err(error) if error.is_loss_of_host() => return Err(error),
-                Err(error) => return Ok(Check::Needed(error.to_string())),
-            }
-            tokio::time::sleep(PAUSE).await;
-        };
-        Ok(match (seen.belong.len(), seen.missed.first()) {
-            (0, None) => Check::Satisfied,
-            (0, Some(missed)) => Check::Needed(missed.clone()),
-            (count, _) => Check::Needed(format!("{count} requests wait")),
-        })
+impl From<ApproveServing> for Step {
+    fn from(step: ApproveServing) -> Self {
+        Self::Action(Box::new(step))
     }
+}
 
-    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+#[async_trait]
+impl Action for ApproveServing {
+    async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
         let began = Instant::now();
         loop {
-            let seen = match self.look(context).await {
+            let seen = match self.look(host).await {
                 Ok(seen) => seen,
                 // An API server that comes back has not answered yet.
                 Err(error) if error.is_loss_of_host() || began.elapsed() >= AT_MOST => {
@@ -217,7 +194,7 @@ impl Step for ApproveServing {
             if !seen.belong.is_empty() {
                 let script = format!("{KUBECTL} certificate approve \"$@\" >/dev/null");
                 let command = Command::script(script, seen.belong);
-                let output = context.host.run(command.describe(self.describe())).await?;
+                let output = host.run(command.describe(self.describe())).await?;
                 StepError::unless_done(&self.describe(), output)?;
                 continue;
             }
@@ -307,21 +284,6 @@ mod tests {
         assert_eq!(seen.missed, ["node2: remote error: tls"]);
         assert_eq!(seen.strange.len(), 5, "{:?}", seen.strange);
         assert!(complaint(&seen).contains("for-another of system:node:node2"));
-    }
-
-    #[test]
-    fn who_is_only_late_is_not_short_of_a_certificate() {
-        let look = |missed: &str, requests: &[serde_json::Value]| {
-            let list = serde_json::json!({ "items": requests });
-            let text = format!("reached node1\nmissed node2 {missed}\nrequests\n{list}");
-            step().read(&text).unwrap()
-        };
-        let late = "Unable to connect to the server: context deadline exceeded";
-        assert!(look(late, &[]).is_late());
-        assert!(!look("remote error: tls: internal error", &[]).is_late());
-        let one = "system:node:node1";
-        let own = item("own", one, one, &["server auth"], false);
-        assert!(!look(late, &[own]).is_late());
     }
 
     #[test]

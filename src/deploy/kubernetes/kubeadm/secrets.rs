@@ -88,11 +88,9 @@ pub(super) fn mint(
         slot: slot.clone(),
         files: vec![preview],
     };
-    let mut task = Task::new("control-plane", "secrets", &first.name)
+    Ok(Task::new("control-plane", "secrets", &first.name)
         .after([id("control-plane", "init", &first.name)])
-        .step(produce);
-    task.gives.push(slot.name());
-    Ok(task)
+        .step(produce))
 }
 
 fn config(

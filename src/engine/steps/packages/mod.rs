@@ -13,10 +13,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Undo, ask, must};
-use crate::plan::{Check, Step, StepContext, StepError};
+use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
-use kubexm_host::{Command, Input, tar_stream};
+use kubexm_host::{Command, Host, Input, tar_stream};
 
 /// Installs the requested packages of a set.
 pub struct InstallPackages {
@@ -64,16 +64,13 @@ impl InstallPackages {
     }
 
     /// What would be installed, out of the set, and whether the host has it in no version yet.
-    async fn simulate(
-        &self,
-        context: &StepContext<'_>,
-    ) -> Result<Vec<(LockedPackage, bool)>, StepError> {
+    async fn simulate(&self, host: &dyn Host) -> Result<Vec<(LockedPackage, bool)>, StepError> {
         let index = self.blobs.open(&self.set.index.digest)?;
         let command = self
             .command(self.manager().simulate)
             .input(Input::Stream(index));
         let action = format!("ask {} what it would install", self.manager().name);
-        let printed = must(context, &action, command).await?.text();
+        let printed = must(host, &action, command).await?.text();
         let chosen: BTreeMap<(&str, &str), bool> = printed
             .lines()
             .filter_map(|line| {
@@ -88,8 +85,7 @@ impl InstallPackages {
     }
 }
 
-#[async_trait]
-impl Step for InstallPackages {
+impl Describe for InstallPackages {
     fn id(&self) -> String {
         "packages".to_owned()
     }
@@ -97,14 +93,23 @@ impl Step for InstallPackages {
     fn describe(&self) -> String {
         format!("Install packages {}", self.set.requested.join(", "))
     }
+}
 
-    async fn check(&self, context: &StepContext<'_>) -> Result<Check, StepError> {
+impl From<InstallPackages> for Step {
+    fn from(step: InstallPackages) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for InstallPackages {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let command = Command::script(self.manager().check, self.set.requested.clone());
-        ask(context, "look for packages".to_owned(), command).await
+        ask(host, "look for packages".to_owned(), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let packages = self.simulate(context).await?;
+        let packages = self.simulate(context.host).await?;
         // What is only renewed was the host's before, and stays.
         let names: Vec<String> = packages
             .iter()
@@ -138,7 +143,7 @@ impl Step for InstallPackages {
         let command = self
             .command(self.manager().install)
             .input(Input::Stream(stream));
-        must(context, &self.describe(), command).await?;
+        must(context.host, &self.describe(), command).await?;
         transfer.advance(total);
         transfer.done();
         Ok(())

@@ -1,0 +1,73 @@
+//! Runs one step, each kind in its way.
+
+use std::time::{Duration, Instant};
+
+use super::executor::Stop;
+use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
+use kubexm_host::Host;
+
+/// Time between two polls of a condition.
+const PAUSE: Duration = Duration::from_millis(400);
+
+/// What running a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// The host had the desired state.
+    Unchanged,
+    /// The host was changed.
+    Changed,
+    /// The action ran.
+    Ran,
+    /// The condition holds.
+    Met,
+    /// The user stopped the run while the condition did not hold.
+    Stopped,
+}
+
+/// Runs a step: an [`Ensure`](Step::Ensure) is applied only where its check says so, an
+/// [`Action`](Step::Action) always runs, a [`Wait`](Step::Wait) is polled.
+///
+/// # Errors
+/// The step failed, or its condition does not hold within the limit.
+pub async fn perform(
+    step: &Step,
+    context: &StepContext<'_>,
+    stop: &Stop,
+) -> Result<Done, StepError> {
+    match step {
+        Step::Ensure(ensure) => match ensure.check(context.host).await? {
+            Check::Satisfied => Ok(Done::Unchanged),
+            Check::Needed(reason) => {
+                tracing::debug!(host = %context.host.name(), step = step.id(), reason, "apply");
+                ensure.apply(context).await.map(|()| Done::Changed)
+            }
+        },
+        Step::Action(action) => action.run(context.host).await.map(|()| Done::Ran),
+        Step::Wait(wait) => poll(wait.as_ref(), context.host, stop).await,
+    }
+}
+
+/// Polls until the condition holds, the limit is reached, or the user stops the run.
+async fn poll(wait: &dyn Wait, host: &dyn Host, stop: &Stop) -> Result<Done, StepError> {
+    let began = Instant::now();
+    loop {
+        let missing = match wait.poll(host).await? {
+            Condition::Met => return Ok(Done::Met),
+            Condition::Unmet(missing) => missing,
+        };
+        if began.elapsed() >= wait.limit() {
+            let diagnosis = wait.diagnose(host).await?;
+            return Err(StepError::Other(format!(
+                "{}: the condition does not hold after {} seconds: {}\n{}",
+                wait.describe(),
+                wait.limit().as_secs(),
+                missing.trim(),
+                diagnosis.trim()
+            )));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = stop.cancelled() => return Ok(Done::Stopped),
+        }
+    }
+}
