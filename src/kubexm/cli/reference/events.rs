@@ -27,8 +27,9 @@ fn meaning(event: &Event) -> &'static str {
             "The transfer ended. `ok` is true if all bytes arrived and were correct."
         }
         Event::Step { .. } => {
-            "A step on a host changed its state: `started`, `unchanged`, `changed`, `reverted` or `failed`. A \
-             failed step has a `reason`. `elapsed` is in seconds."
+            "A step on a host changed its state: `started`, `unchanged`, `changed`, `ran`, `met`, `reverted` or \
+             `failed`. A step that ensures a state ends as `unchanged` or `changed`, an action as `ran`, a wait \
+             as `met`. A failed step has a `reason`. `elapsed` is in seconds."
         }
         Event::Planned { .. } => {
             "A task of a plan that is only shown (`install --dry-run`), in an order in which it can run."
@@ -38,7 +39,7 @@ fn meaning(event: &Event) -> &'static str {
         }
         Event::Summary { .. } => {
             "An install or a reset succeeded. `changed` counts steps that changed a host, or changes that a reset \
-             reverted. `kubeconfig` is the path of the administrator's kubeconfig, or `null`."
+             reverted. `unchanged` counts steps that found the desired state, `ran` counts actions. `kubeconfig` is the path of the administrator's kubeconfig, or `null`."
         }
         Event::Written { .. } => {
             "A bundle was written under its final name. `size` and `sha256` are of the file, or of all volumes one \
@@ -97,6 +98,7 @@ fn examples() -> Vec<Event> {
         Event::Summary {
             changed: 57,
             unchanged: 0,
+            ran: 2,
             kubeconfig: Some(".kubexm/example/admin.conf".to_owned()),
         },
         Event::Written {
