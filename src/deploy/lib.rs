@@ -27,7 +27,7 @@ pub use etcd::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::lock::{KubeadmFacts, LockedFile};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Plan, RenderedFile, Slot, Task, TaskId};
+use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Slot, Task, TaskId};
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -162,12 +162,13 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     Ok(Deployment { plan, kubeconfig })
 }
 
-/// Every file that the plan would put on hosts.
+/// Returns the text of every file that the plan puts on hosts, as `kubexm render` writes it.
 pub fn rendered(plan: &Plan) -> BTreeMap<HostName, Vec<RenderedFile>> {
     let mut files: BTreeMap<HostName, Vec<RenderedFile>> = BTreeMap::new();
     for task in &plan.tasks {
         let of_task = task.steps.iter().flat_map(|step| step.files());
-        files.entry(task.host.clone()).or_default().extend(of_task);
+        let texts = of_task.filter_map(PlannedFile::rendered);
+        files.entry(task.host.clone()).or_default().extend(texts);
     }
     files
 }

@@ -3,7 +3,7 @@
 
 use super::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::RenderedFile;
+use kubexm_engine::plan::{FileContent, PlannedFile};
 use kubexm_engine::steps::RunScript;
 use kubexm_render::os;
 use kubexm_types::HostPath;
@@ -51,10 +51,10 @@ pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScr
     let step = RunScript::new("NetworkManager", title, IS_TOLD, TELL)
         .arguments([PATH, content.trim_end()])
         .undo_script("Give NetworkManager all interfaces again", FORGET);
-    let file = RenderedFile {
+    let file = PlannedFile {
         path: HostPath::parse(PATH)?,
         mode: 0o644,
-        content,
+        content: FileContent::Text(content),
     };
     Ok(Some(RunScript {
         files: vec![file],

@@ -18,6 +18,7 @@ mod hostile_bundles;
 mod interrupted;
 mod opened_layers;
 mod os_packages;
+mod plans;
 mod publishers;
 mod runtimes;
 mod sandbox;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::example::{cluster, file_of, with_inputs};
 use kubexm_config::parse_cluster;
+use kubexm_engine::plan::PlannedFile;
 
 const FLANNEL: [&str; 2] = [
     "ghcr.io/flannel-io/flannel:v0.28.4",
@@ -84,6 +85,7 @@ fn without_kubeadm_all_of_coredns_is_deployed() {
             .steps
             .iter()
             .flat_map(|step| step.files())
+            .filter_map(PlannedFile::rendered)
             .collect()
     });
     let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&files[0].content).unwrap();

@@ -8,7 +8,9 @@
 //! A [`Task`] is a list of steps on one host. Tasks form a graph by `after` and by the typed values
 //! ([`Slot`]) that some give and others need. A module is a group of tasks with a name.
 
+pub mod document;
 pub mod executor;
+mod file;
 pub mod graph;
 pub mod journal;
 mod perform;
@@ -20,6 +22,7 @@ pub mod step;
 pub mod task;
 
 pub use executor::{AT_ONCE, GRACE, Stop, execute};
+pub use file::{FileContent, PlannedFile, RenderedFile};
 pub use graph::BrokenPlan;
 pub use journal::Journal;
 pub use perform::{Done, perform};
@@ -27,7 +30,6 @@ pub use progress::{Outcome, Skip};
 pub use receipt::Receipt;
 pub use slot::Slot;
 pub use step::{
-    Action, Check, Condition, Describe, Ensure, Kind, RenderedFile, Step, StepContext, StepError,
-    UndoLog, Wait,
+    Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
 };
 pub use task::{Plan, Task, TaskId};

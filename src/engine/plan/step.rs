@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
-use kubexm_types::HostPath;
 use kubexm_types::event::Events;
 
 /// Why a step failed.
@@ -85,17 +85,6 @@ pub enum Condition {
     Unmet(String),
 }
 
-/// A file that a step puts on its host, for `kubexm render` and for the proofs at build time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RenderedFile {
-    /// Where it goes.
-    pub path: HostPath,
-    /// Permission bits, as in 0o644.
-    pub mode: u32,
-    /// Its text; values that are known only at run time appear as `<words in angle brackets>`.
-    pub content: String,
-}
-
 /// The receipt of a host, as an [`Ensure`] sees it.
 #[async_trait]
 pub trait UndoLog: Send + Sync {
@@ -124,7 +113,7 @@ pub trait Describe: Send + Sync {
     fn describe(&self) -> String;
 
     /// Returns the files that the step puts on the host.
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         Vec::new()
     }
 }
@@ -237,7 +226,7 @@ impl Step {
     }
 
     /// Returns the files that the step puts on the host.
-    pub fn files(&self) -> Vec<RenderedFile> {
+    pub fn files(&self) -> Vec<PlannedFile> {
         self.about().files()
     }
 

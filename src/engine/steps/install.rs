@@ -7,7 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::must;
-use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use crate::plan::{
+    Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
+};
 use kubexm_bundle::{Blobs, archive};
 use kubexm_host::{Command, Host, Input, tar_stream};
 use kubexm_types::event::Transfer;
@@ -141,6 +143,17 @@ impl Describe for InstallFiles {
 
     fn describe(&self) -> String {
         format!("Install {}", self.title)
+    }
+
+    fn files(&self) -> Vec<PlannedFile> {
+        let payloads = self.payloads.iter();
+        payloads
+            .map(|payload| PlannedFile {
+                path: payload.path.clone(),
+                mode: payload.mode,
+                content: FileContent::Bundled(payload.digest),
+            })
+            .collect()
     }
 }
 

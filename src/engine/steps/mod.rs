@@ -23,7 +23,7 @@ pub use input::LateInput;
 pub use install::{InstallFiles, Payload, Source};
 pub use once::{InputFile, RunOnce};
 pub use packages::InstallPackages;
-pub use produce::Produce;
+pub use produce::{Parse, Produce};
 pub use read_once::ReadOnce;
 pub use script::RunScript;
 pub use undo::Undo;

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, RECEIVE};
 use super::{Undo, ask, look_for_mark, must};
-use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use crate::plan::{
+    Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
+};
 use kubexm_host::{Command, Host, Input};
 use kubexm_types::HostPath;
 
@@ -107,13 +109,13 @@ impl Describe for RunOnce {
         }
     }
 
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         let input = self.input.iter();
         input
-            .map(|input| RenderedFile {
+            .map(|input| PlannedFile {
                 path: input.path.clone(),
                 mode: 0o600,
-                content: input.preview.clone(),
+                content: FileContent::Late(input.preview.clone()),
             })
             .collect()
     }

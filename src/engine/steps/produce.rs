@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, script_with_input};
 use super::must;
-use crate::plan::{Action, Describe, RenderedFile, Slot, Step, StepError};
+use crate::plan::{Action, Describe, PlannedFile, Slot, Step, StepError};
 use kubexm_host::Host;
 
 /// Turns what a script printed into a value.
@@ -23,7 +23,7 @@ pub struct Produce<T> {
     /// Receives the value.
     pub slot: Slot<T>,
     /// Files that are on the host while the script runs, without secrets, for `render`.
-    pub files: Vec<RenderedFile>,
+    pub files: Vec<PlannedFile>,
 }
 
 impl<T: Send + Sync + 'static> Describe for Produce<T> {
@@ -35,7 +35,7 @@ impl<T: Send + Sync + 'static> Describe for Produce<T> {
         self.title.clone()
     }
 
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         self.files.clone()
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{WriteFile, ask, look_for_mark};
-use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::Host;
 
 /// A file that a command reads which runs only once ([`RunOnce`](super::RunOnce)): written later, it
@@ -26,7 +26,7 @@ impl Describe for ReadOnce {
         self.file.describe()
     }
 
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         self.file.files()
     }
 }

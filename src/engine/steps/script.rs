@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::input::{LateInput, script_with_input};
 use super::{Undo, ask, must};
-use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 
 /// A change that is best said in shell.
@@ -24,7 +24,7 @@ pub struct RunScript {
     /// How it is taken back.
     pub undo: Vec<Undo>,
     /// Files that it puts on the host, for `render`.
-    pub files: Vec<RenderedFile>,
+    pub files: Vec<PlannedFile>,
 }
 
 impl RunScript {
@@ -84,7 +84,7 @@ impl Describe for RunScript {
         self.title.clone()
     }
 
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         self.files.clone()
     }
 }

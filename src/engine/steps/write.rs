@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Undo, must};
-use crate::plan::{Check, Describe, Ensure, RenderedFile, Step, StepContext, StepError};
+use crate::plan::{
+    Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
+};
 use kubexm_host::{Command, Host, Input};
 use kubexm_types::{Digest, HostPath};
 
@@ -142,13 +144,13 @@ impl Describe for WriteFile {
         format!("Write {}", self.path)
     }
 
-    fn files(&self) -> Vec<RenderedFile> {
+    fn files(&self) -> Vec<PlannedFile> {
         let content = match &self.content {
-            _ if self.secret => "<secret>\n".to_owned(),
-            Content::Text(text) => text.clone(),
-            Content::Later { preview, .. } => preview.clone(),
+            _ if self.secret => FileContent::Secret,
+            Content::Text(text) => FileContent::Text(text.clone()),
+            Content::Later { preview, .. } => FileContent::Late(preview.clone()),
         };
-        vec![RenderedFile {
+        vec![PlannedFile {
             path: self.path.clone(),
             mode: self.mode,
             content,

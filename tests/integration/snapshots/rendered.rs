@@ -11,7 +11,7 @@ use kubexm_bundle::own::LockedOwn;
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
-use kubexm_engine::plan::Step;
+use kubexm_engine::plan::{PlannedFile, Step};
 use kubexm_types::own::OwnKind;
 use kubexm_types::{Digest, Version};
 
@@ -277,7 +277,7 @@ async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Ve
     let mut files = Vec::new();
     for task in &plan.tasks {
         for step in &task.steps {
-            for file in step.files() {
+            for file in step.files().into_iter().filter_map(PlannedFile::rendered) {
                 let (path, mut content) = (file.path.to_string(), file.content);
                 if content == "<secret>\n" {
                     if !secrets.insert(path.clone()) {

@@ -1,14 +1,14 @@
 //! What joins need: a token, the key of the uploaded certificates, the pin of the cluster's CA.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::etcd;
 use crate::kubernetes::BIND_PORT;
 use crate::{BIN, DeployError, Inputs, id};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{RenderedFile, Slot, Task};
-use kubexm_engine::steps::Produce;
+use kubexm_engine::plan::{FileContent, PlannedFile, Slot, StepError, Task};
+use kubexm_engine::steps::{LateInput, Parse, Produce};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_types::HostPath;
@@ -31,7 +31,7 @@ impl JoinSecrets {
         }
     }
 
-    /// Fresh ones, but for the CA's pin, which only a control plane can tell.
+    /// Returns random secrets. The pin of the CA is still empty: a control plane prints the CA.
     fn random() -> Result<Self, RenderError> {
         Ok(Self {
             token: format!("{}.{}", random_word(6)?, random_word(16)?),
@@ -59,38 +59,57 @@ kubeadm token create --config "$config" >/dev/null
 cat /etc/kubernetes/pki/ca.crt
 "#;
 
-/// Mints what joins of this run need, on the first control plane.
+/// Mints what joins of this run need, on the first control plane. The random values are made when the
+/// task runs, so that planning is a pure function of its inputs.
 pub(super) fn mint(
     inputs: &Inputs<'_>,
     first: &HostSpec,
     slot: &Slot<JoinSecrets>,
 ) -> Result<Task, DeployError> {
-    let secrets = JoinSecrets::random()?;
-    let config = config(inputs.cluster, first, &secrets)?;
-    let preview = RenderedFile {
+    let preview = PlannedFile {
         path: HostPath::parse(CONFIG)?,
         mode: 0o600,
-        content: self::config(inputs.cluster, first, &JoinSecrets::words())?,
+        content: FileContent::Late(config(inputs.cluster, first, &JoinSecrets::words())?),
     };
+    let minted = Arc::new(OnceLock::new());
+    let parse = parse(Arc::clone(&minted));
     let control_planes = inputs.cluster.roles.control_plane.len();
     let produce = Produce {
         title: "Mint a join token for this run".to_owned(),
         script: format!("PATH={BIN}:$PATH config={CONFIG} control_planes={control_planes}\n{MINT}"),
-        input: Some(Arc::new(move || Ok(config.clone().into_bytes()))),
-        parse: Box::new(move |certificate| {
-            let ca_hash =
-                kubexm_pki::public_key_pin(certificate).map_err(|error| error.to_string())?;
-            Ok(JoinSecrets {
-                ca_hash,
-                ..secrets.clone()
-            })
-        }),
+        input: Some(input(inputs.cluster, first, minted)),
+        parse,
         slot: slot.clone(),
         files: vec![preview],
     };
     Ok(Task::new("control-plane", "secrets", &first.name)
         .after([id("control-plane", "init", &first.name)])
         .step(produce))
+}
+
+/// Returns the script's input: a configuration with new random values, which it keeps in `minted`.
+fn input(cluster: &Cluster, first: &HostSpec, minted: Arc<OnceLock<JoinSecrets>>) -> LateInput {
+    let (cluster, first) = (cluster.clone(), first.clone());
+    let text = move || {
+        let random = JoinSecrets::random()?;
+        config(&cluster, &first, minted.get_or_init(|| random))
+    };
+    Arc::new(move || {
+        let text = text().map_err(|error| StepError::Other(error.to_string()))?;
+        Ok(text.into_bytes())
+    })
+}
+
+/// Adds the pin of the CA that the script printed to the random values.
+fn parse(minted: Arc<OnceLock<JoinSecrets>>) -> Parse<JoinSecrets> {
+    Box::new(move |certificate| {
+        let ca_hash = kubexm_pki::public_key_pin(certificate).map_err(|error| error.to_string())?;
+        let minted = minted.get().ok_or("the script ran without its input")?;
+        Ok(JoinSecrets {
+            ca_hash,
+            ..minted.clone()
+        })
+    })
 }
 
 fn config(
@@ -130,4 +149,25 @@ fn random_word(length: usize) -> Result<String, RenderError> {
         }
     }
     Ok(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_values_are_made_when_the_task_runs() {
+        let cluster = crate::example::cluster("", "");
+        let first = &cluster.hosts[0];
+        let text = |minted: &Arc<OnceLock<JoinSecrets>>| {
+            let make = input(&cluster, first, Arc::clone(minted));
+            assert!(minted.get().is_none(), "planning made a token");
+            String::from_utf8(make().unwrap()).unwrap()
+        };
+        let (one, other) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+        let texts = [text(&one), text(&other)];
+        let tokens = [one, other].map(|minted| minted.get().unwrap().token.clone());
+        assert_ne!(tokens[0], tokens[1]);
+        assert!(texts[0].contains(&tokens[0]) && texts[1].contains(&tokens[1]));
+    }
 }

@@ -1,0 +1,136 @@
+//! A plan as a JSON document, to be stored and compared (`kubexm plan -o`).
+//!
+//! The document has no secret and no digest of a secret. The same plan gives the same bytes.
+//! `manifests/schema/plan.json` is its JSON schema.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::graph::{BrokenPlan, Graph};
+use super::step::{Kind, Step};
+use super::task::Plan;
+use kubexm_types::{Digest, HostName, HostPath};
+
+/// The version of the format that this program writes.
+pub const VERSION: u32 = 1;
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanDocument {
+    /// See [`VERSION`].
+    pub plan_version: u32,
+    /// The hosts that the plan changes, sorted.
+    pub hosts: Vec<HostName>,
+    /// The tasks, in an order in which they can run.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// A task of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlannedTask {
+    /// `module/name@host`.
+    pub id: String,
+    /// The module.
+    pub module: String,
+    /// The name within the module.
+    pub name: String,
+    /// The host.
+    pub host: HostName,
+    /// The tasks that must succeed before, by id, sorted: those that the task names, and those that
+    /// give the values it needs.
+    pub after: Vec<String>,
+    /// The values that the task needs.
+    pub needs: Vec<String>,
+    /// The values that the task gives.
+    pub gives: Vec<String>,
+    /// The steps, in their order.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// A step of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlannedStep {
+    /// The kind.
+    pub kind: Kind,
+    /// A stable name within the host.
+    pub id: String,
+    /// One line for the operator.
+    pub title: String,
+    /// The files that the step puts on the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileReference>,
+}
+
+/// A file of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileReference {
+    /// The path on the host.
+    pub path: HostPath,
+    /// Permission bits as four octal digits, as in `0644`.
+    pub mode: String,
+    /// The digest of the content. A secret has none, nor has a content that is known only while the
+    /// plan runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+}
+
+impl PlanDocument {
+    /// Describes a plan.
+    ///
+    /// # Errors
+    /// The plan is not consistent.
+    pub fn of(plan: &Plan) -> Result<Self, BrokenPlan> {
+        let graph = Graph::of(plan)?;
+        let names = |slots: &[&'static str]| slots.iter().map(|slot| (*slot).to_owned()).collect();
+        let task = |place: &usize| {
+            let task = &plan.tasks[*place];
+            let before = graph.before[*place].iter();
+            let before: BTreeSet<String> = before
+                .map(|other| plan.tasks[*other].id().to_string())
+                .collect();
+            PlannedTask {
+                id: task.id().to_string(),
+                module: task.module.clone(),
+                name: task.name.clone(),
+                host: task.host.clone(),
+                after: before.into_iter().collect(),
+                needs: names(&task.needs),
+                gives: names(&task.gives),
+                steps: task.steps.iter().map(step).collect(),
+            }
+        };
+        let hosts: BTreeSet<HostName> = plan.tasks.iter().map(|task| task.host.clone()).collect();
+        Ok(Self {
+            plan_version: VERSION,
+            hosts: hosts.into_iter().collect(),
+            tasks: graph.order.iter().map(task).collect(),
+        })
+    }
+
+    /// Returns the document as JSON with a line feed at its end.
+    ///
+    /// # Errors
+    /// The document cannot be written as JSON.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+fn step(step: &Step) -> PlannedStep {
+    let files = step.files().into_iter().map(|file| FileReference {
+        mode: format!("{:04o}", file.mode),
+        digest: file.digest(),
+        path: file.path,
+    });
+    PlannedStep {
+        kind: step.kind(),
+        id: step.id(),
+        title: step.describe(),
+        files: files.collect(),
+    }
+}
