@@ -6,4 +6,4 @@ pub mod reset;
 pub mod seed;
 pub mod steps;
 
-pub use kubexm_host::Command;
+pub use kubexm_host::{Command, Host, HostError};

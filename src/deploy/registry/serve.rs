@@ -6,11 +6,11 @@ use async_trait::async_trait;
 
 use crate::{BIN, DeployError, ETC, Inputs, id, members};
 use kubexm_bundle::Blobs;
+use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
 use kubexm_engine::seed;
 use kubexm_engine::seed::Content;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
-use kubexm_host::Host;
 use kubexm_render::registry;
 use kubexm_types::{HostName, HostPath};
 

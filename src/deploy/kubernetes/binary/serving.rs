@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::KUBECTL;
 use kubexm_engine::plan::{Action, Describe, Step, StepError};
-use kubexm_host::{Command, Host};
+use kubexm_engine::{Command, Host};
 use kubexm_pki::request;
 use kubexm_pki::request::Entitled;
 use kubexm_types::HostName;
