@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::storage::Base;
-use super::{Bundle, plausible};
+use super::Bundle;
+use crate::format::placement::Base;
+use crate::lock::validate;
 use kubexm_types::Digest;
 
 /// An inventory's text is no longer than this.
@@ -92,7 +93,7 @@ impl Inventory {
             serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
         let names = inventory.bundles.iter().map(|held| &held.name);
         for name in names.chain([&inventory.site]) {
-            if !plausible::is_printable(name) {
+            if !validate::is_printable(name) {
                 return Err(
                     "is not an inventory: it has a name that is empty, longer than 255 bytes or not \
                      printable"

@@ -1,70 +1,44 @@
-//! The bundle: one file that crosses the gap. Knows no network.
+//! The bundle format: write, read, verify, sign, split and compare bundles. Knows no network.
 //!
-//! A tar in zstd: first the head (image layout, index, its signature, lock, and the list of places), then
-//! the blobs in groups. Every group begins a zstd frame of its own and a seek table ends the file, so that kubexm
-//! can take one blob out without reading the rest. See [`storage`] for what a group is. A bundle whose
-//! layers were kept is an OCI image layout that any tool can unpack.
+//! `FORMAT.md` specifies the file: a tar compressed with zstd that starts with a header (OCI image layout,
+//! index, signature, lock, placement document) and continues with groups of blobs. Each group starts a zstd
+//! frame and a seek table ends the file, so that a reader decompresses one blob without the rest. A bundle
+//! that keeps its gzip layers is an OCI image layout that other tools unpack.
 //!
-//! The file may be cut into volumes ([`medium`]), carry only what another one lacks ([`Whole`]), and be
-//! signed ([`signature`]): that says who vouches for the content, however it is packed.
+//! A bundle can be split into volumes ([`format::volumes`]), contain only the blobs that a base bundle does
+//! not have ([`BundleSet`]), and be signed ([`signature`]). The signature covers the content, whatever the
+//! packing.
 
 pub mod archive;
-mod arrange;
-mod compress;
-pub mod difference;
+mod channel_reader;
+mod codec;
 pub mod export;
-pub mod extract;
-mod fed;
-mod filtered;
-mod flushed;
-mod frames;
-mod group;
-pub mod head;
-mod inside;
+pub mod format;
 pub mod inventory;
-mod lanes;
-pub mod layout;
 mod level;
 pub mod lock;
-pub mod medium;
-mod narrow;
-mod opening;
-mod output;
-pub mod own;
-mod pieces;
-mod plausible;
-pub mod publishers;
-mod read;
-mod remade;
-pub mod rewrite;
+pub mod oci_artifact;
+pub mod read;
 pub mod signature;
-mod signed;
-mod source;
-pub mod storage;
-mod stream;
-pub mod transport;
-mod turns;
-mod verify;
-mod whole;
-mod workers;
-mod write;
+mod threads;
+pub mod write;
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub use arrange::arrange;
 use flate2::read::MultiGzDecoder;
-pub use inside::Look;
+pub use format::placement::{DecompressedGzip, Placement};
 pub use inventory::Inventory;
 pub use level::Level;
 pub use lock::Lock;
-pub use opening::{Recipes, openings};
+pub use read::bundle_set::BundleSet;
+pub use read::contents::ContentVisitor;
 pub use read::{Access, Bundle};
 pub use signature::Signer;
-pub use storage::{Opened, Storage};
-pub use whole::Whole;
-pub use workers::cores;
+pub use threads::cores;
+pub use write::grouping::arrange;
+pub use write::gzip_analysis::{EncoderCache, openings};
 pub use write::{PackOptions, Signed, Written, check_folder, write, write_until};
 
 use kubexm_types::Digest;
@@ -175,7 +149,7 @@ impl BundleError {
 
 /// A part of a blob on its way.
 #[derive(Debug, Clone, Copy)]
-pub struct Chunk<'a> {
+pub struct BlobPart<'a> {
     /// The blob.
     pub digest: Digest,
     /// What follows.
@@ -188,7 +162,7 @@ pub struct Chunk<'a> {
 pub type Held = Option<Box<dyn Read + Send>>;
 
 /// Takes the parts of blobs.
-pub type Take<'a> = dyn FnMut(Chunk<'_>) -> io::Result<()> + 'a;
+pub type Take<'a> = dyn FnMut(BlobPart<'_>) -> io::Result<()> + 'a;
 
 /// Somewhere blobs can be had by digest: a bundle, or the cache that a bundle is packed from.
 pub trait Blobs: Send + Sync {
@@ -213,7 +187,7 @@ pub trait Blobs: Send + Sync {
     ///
     /// # Errors
     /// As [`Blobs::open`].
-    fn open_held(&self, _digest: &Digest, _opened: &Opened) -> Result<Held, BundleError> {
+    fn open_held(&self, _digest: &Digest, _opened: &DecompressedGzip) -> Result<Held, BundleError> {
         Ok(None)
     }
 
@@ -228,7 +202,7 @@ pub trait Blobs: Send + Sync {
             let mut buffer = vec![0; 1 << 17];
             loop {
                 let count = blob.read(&mut buffer)?;
-                take(Chunk {
+                take(BlobPart {
                     digest: *digest,
                     bytes: &buffer[..count],
                     last: count == 0,

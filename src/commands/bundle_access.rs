@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::CommandError;
-use kubexm_bundle::{Access, Whole};
+use kubexm_bundle::{Access, BundleSet};
 use kubexm_config::Cluster;
 use kubexm_types::PublicKey;
 
@@ -26,8 +26,8 @@ impl BundleAccess {
     }
 
     /// Opens the last bundle together with its base bundles.
-    pub(crate) fn open_with_bases(&self, paths: &[PathBuf]) -> Result<Whole, CommandError> {
-        Ok(Whole::open(paths, &self.access())?)
+    pub(crate) fn open_with_bases(&self, paths: &[PathBuf]) -> Result<BundleSet, CommandError> {
+        Ok(BundleSet::open(paths, &self.access())?)
     }
 
     /// Also accepts bundles that are signed by a key that the cluster file trusts.
@@ -51,7 +51,7 @@ pub struct ClusterSource {
 
 impl ClusterSource {
     /// Opens the bundle and reads the cluster file.
-    pub(crate) fn open(&self) -> Result<(Arc<Whole>, Cluster), CommandError> {
+    pub(crate) fn open(&self) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
         let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;

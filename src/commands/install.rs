@@ -9,7 +9,7 @@ use crate::plan::Planned;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
 use crate::{ClusterSource, CommandError, Connection, certificates, preflight, threads};
-use kubexm_bundle::Whole;
+use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{Deployment, Inputs};
 use kubexm_engine::plan::{self, Journal, Outcome, Skip};
@@ -146,7 +146,7 @@ pub async fn dry_run(
 
 /// Everything before the first change on a host.
 async fn prepare(
-    bundle: &Arc<Whole>,
+    bundle: &Arc<BundleSet>,
     cluster: &Cluster,
     options: &InstallOptions,
     state: &Path,
@@ -169,7 +169,7 @@ async fn prepare(
 }
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.
-async fn verify(bundle: &Arc<Whole>, events: &Events) -> Result<(), CommandError> {
+async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
     let (bundle, events) = (Arc::clone(bundle), events.clone());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));
     Ok(verifying.await.map_err(CommandError::bundle)??)
@@ -178,7 +178,7 @@ async fn verify(bundle: &Arc<Whole>, events: &Events) -> Result<(), CommandError
 /// Everything that the plan is computed from. Certificates that do not exist yet are issued.
 fn inputs<'a>(
     cluster: &'a Cluster,
-    bundle: &'a Arc<Whole>,
+    bundle: &'a Arc<BundleSet>,
     facts: &BTreeMap<HostName, Facts>,
     state: &Path,
 ) -> Result<Inputs<'a>, CommandError> {

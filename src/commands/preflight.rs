@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::CommandError;
 use crate::session::Hosts;
-use kubexm_bundle::{Lock, Whole};
+use kubexm_bundle::{BundleSet, Lock};
 use kubexm_config::Cluster;
 use kubexm_deploy::Machine;
 use kubexm_engine::seed;
@@ -18,7 +18,7 @@ pub(crate) async fn check(
     cluster: &Cluster,
     hosts: &Hosts,
     facts: &BTreeMap<HostName, Facts>,
-    bundle: &Whole,
+    bundle: &BundleSet,
 ) -> Vec<Finding> {
     let lock = bundle.lock();
     let mut findings = kubexm_preflight::check(cluster, facts, &offer(cluster, facts, lock));

@@ -4,7 +4,7 @@
 use super::oci::Puller;
 use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
-use kubexm_bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use kubexm_bundle::lock::{Descriptor, LockedImage, LockedSignature};
 use kubexm_sigstore::Unverified;
 use kubexm_sigstore::bundle;

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::cache::{Cache, failed};
 use super::{FetchError, Http};
-use kubexm_bundle::{Blobs, Bundle, Recipes};
+use kubexm_bundle::{Blobs, Bundle, EncoderCache};
 use kubexm_types::Digest;
 use kubexm_types::event::Transfer;
 

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
-use kubexm_bundle::Recipes;
-use kubexm_bundle::storage::Opened;
+use kubexm_bundle::EncoderCache;
+use kubexm_bundle::format::placement::DecompressedGzip;
 use kubexm_types::Digest;
 
 /// Counts up when more encoders are known, so that everything is tried again.
@@ -20,7 +20,7 @@ struct Tried {
     /// The blob again: a file that was renamed or cut off says nothing.
     blob: Digest,
     encoders: u32,
-    opened: Option<Opened>,
+    opened: Option<DecompressedGzip>,
 }
 
 impl Cache {
@@ -30,14 +30,14 @@ impl Cache {
     }
 }
 
-impl Recipes for Cache {
-    fn recall(&self, blob: &Digest) -> Option<Option<Opened>> {
+impl EncoderCache for Cache {
+    fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
         let text = std::fs::read(self.recipe(blob)).ok()?;
         let tried: Tried = serde_json::from_slice(&text).ok()?;
         (tried.blob == *blob && tried.encoders == ENCODERS).then_some(tried.opened)
     }
 
-    fn keep(&self, blob: &Digest, opened: Option<&Opened>) {
+    fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>) {
         let tried = Tried {
             blob: *blob,
             encoders: ENCODERS,

@@ -16,10 +16,10 @@ use super::signatures::Policies;
 use super::{FetchError, Http, checksum, packages};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{
     ChecksumSource, FileFormat, KubeadmFacts, Lock, LockedFile, LockedPackages,
 };
-use kubexm_bundle::own::LockedOwn;
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
@@ -316,7 +316,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// What is the user's own, and what must be said of its images.
-    async fn own(&self, manifest: &Manifest) -> Result<Vec<LockedOwn>, FetchError> {
+    async fn own(&self, manifest: &Manifest) -> Result<Vec<LockedArtifact>, FetchError> {
         let gatherer = Gatherer {
             http: self.http,
             previous: self.previous,

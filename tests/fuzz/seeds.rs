@@ -6,7 +6,7 @@ use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Recipe};
-use kubexm_bundle::{Blobs, Bundle, BundleError, Inventory, Lock, Level, PackOptions, Storage, write};
+use kubexm_bundle::{Blobs, Bundle, BundleError, Inventory, Lock, Level, PackOptions, Placement, write};
 use kubexm_types::event::Events;
 use kubexm_sigstore::referrer;
 use kubexm_types::Digest;
@@ -59,7 +59,7 @@ fn main() -> Outcome {
     let blobs = [&b"kubexm"[..], &[7; 700], b""];
     let blobs = InMemory(blobs.iter().map(|b| (Digest::of(b), b.to_vec())).collect());
     let path = folder.join("three.tar.zst");
-    let storage = Storage::plain(&lock);
+    let storage = Placement::plain(&lock);
     let options = PackOptions::new(Level::LEAST, 1);
     write(&path, &lock, &storage, &blobs, options, &Events::silent())?;
     let packed = fs::read(&path)?;

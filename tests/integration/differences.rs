@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kubexm_bundle::storage::Base;
-use kubexm_bundle::{Bundle, BundleError, Inventory, Level, PackOptions, Storage, Whole, write};
+use kubexm_bundle::format::placement::Base;
+use kubexm_bundle::{
+    Bundle, BundleError, BundleSet, Inventory, Level, PackOptions, Placement, write,
+};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
@@ -21,7 +23,7 @@ fn base_of(contents: &[Vec<u8>]) -> Base {
 /// A bundle of the contents that carries none of those in the base.
 fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
     let (lock, blobs) = example(contents);
-    let storage = Storage::plain(&lock).without(base_of(base));
+    let storage = Placement::plain(&lock).without(base_of(base));
     let options = PackOptions::new(Level::FAST, 1);
     write(path, &lock, &storage, &blobs, options, &Events::silent()).unwrap();
     blobs
@@ -32,10 +34,10 @@ fn whole(path: &Path, contents: &[Vec<u8>]) {
     write_plain(path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
 }
 
-fn together(paths: &[&PathBuf]) -> Result<Whole, BundleError> {
+fn together(paths: &[&PathBuf]) -> Result<BundleSet, BundleError> {
     let (last, bases) = paths.split_last().unwrap();
     let bases = bases.iter().map(|path| Bundle::open(path));
-    Whole::of(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
+    BundleSet::of(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
 }
 
 fn contents(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {

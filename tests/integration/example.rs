@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kubexm_bundle::lock::{ChecksumSource, FileFormat, LockedFile};
-use kubexm_bundle::{Blobs, BundleError, Lock, PackOptions, Storage, Written, write};
+use kubexm_bundle::{Blobs, BundleError, Lock, PackOptions, Placement, Written, write};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest, Version};
 
@@ -70,7 +70,7 @@ pub fn write_plain(
     blobs: &InMemory,
     options: PackOptions<'_>,
 ) -> Result<Written, BundleError> {
-    let storage = Storage::plain(lock);
+    let storage = Placement::plain(lock);
     write(path, lock, &storage, blobs, options, &Events::silent())
 }
 

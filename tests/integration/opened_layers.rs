@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::Path;
 
 use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe, ZlibLevel};
+use kubexm_bundle::arrange;
+use kubexm_bundle::format::placement::{DecompressedGzip, DecompressedGzips, Entry, Group};
 use kubexm_bundle::lock::FileFormat;
-use kubexm_bundle::storage::{Entry, Group, Opened, Openings};
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, Level, Lock, PackOptions, Recipes, Storage, arrange, openings,
-    write,
+    Blobs, Bundle, BundleError, EncoderCache, Level, Lock, PackOptions, Placement, openings, write,
 };
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
@@ -22,11 +22,11 @@ const OPTIONS: PackOptions<'_> = PackOptions::new(Level::FAST, 2);
 /// Forgets everything.
 struct Forgetful;
 
-impl Recipes for Forgetful {
-    fn recall(&self, _: &Digest) -> Option<Option<Opened>> {
+impl EncoderCache for Forgetful {
+    fn recall(&self, _: &Digest) -> Option<Option<DecompressedGzip>> {
         None
     }
-    fn keep(&self, _: &Digest, _: Option<&Opened>) {}
+    fn keep(&self, _: &Digest, _: Option<&DecompressedGzip>) {}
 }
 
 fn recipe(encoder: Encoder) -> Recipe {
@@ -36,10 +36,10 @@ fn recipe(encoder: Encoder) -> Recipe {
     }
 }
 
-fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, Opened) {
+fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, DecompressedGzip) {
     let mut writer = recipe.writer();
     writer.write_all(content).unwrap();
-    let opened = Opened {
+    let opened = DecompressedGzip {
         content: Digest::of(content),
         size: content.len() as u64,
         recipe: recipe.clone(),
@@ -47,7 +47,7 @@ fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, Opened) {
     (writer.finish().unwrap(), opened)
 }
 
-fn pack(folder: &Path, lock: &Lock, storage: &Storage, blobs: &InMemory) -> Bundle {
+fn pack(folder: &Path, lock: &Lock, storage: &Placement, blobs: &InMemory) -> Bundle {
     let path = folder.join("b.tar.zst");
     write(&path, lock, storage, blobs, OPTIONS, &Events::silent()).unwrap();
     Bundle::open(&path).unwrap()
@@ -79,7 +79,7 @@ proptest::proptest! {
             Encoder::Pgzip(Era::V1_20_0, GoLevel::DEFAULT, BlockSize::new(1 << 15).unwrap()),
         ];
         let mut contents = Vec::new();
-        let mut opened = Openings::new();
+        let mut opened = DecompressedGzips::new();
         let mut filtered = BTreeSet::new();
         for (at, (length, kind, open, filter)) in plan.iter().enumerate() {
             let length = if *kind == 4 { length * 50 } else { *length };
@@ -109,7 +109,7 @@ proptest::proptest! {
             let entries = left.split_off(left.len().saturating_sub(count));
             groups.push(Group { pieces, entries });
         }
-        let storage = Storage { storage_version: Storage::VERSION, groups, base: None };
+        let storage = Placement { storage_version: Placement::VERSION, groups, base: None };
         let folder = tempfile::tempdir().unwrap();
         assert_gives(&pack(folder.path(), &lock, &storage, &blobs), &blobs);
     }
@@ -152,7 +152,7 @@ fn kin_are_packed_together_and_come_out_as_they_were() {
     let inside = all(small.open_inside(&packed).unwrap());
     assert!(inside == all(flate2::read::GzDecoder::new(&blobs.0[&packed][..])));
     let small = small.size();
-    let plain = pack(folder.path(), &lock, &Storage::plain(&lock), &blobs);
+    let plain = pack(folder.path(), &lock, &Placement::plain(&lock), &blobs);
     assert_gives(&plain, &blobs);
     // Of three programs, two have nearly all in common with the first.
     assert!(small < plain.size() * 7 / 10, "{small} of {}", plain.size());
@@ -179,7 +179,7 @@ fn programs_lie_there_as_what_compresses_better_and_come_out_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let layer = [vec![7; 512 * 3], program(30_000), vec![0; 1024]].concat();
     let (packed, how) = gzip(&layer, &recipe(Encoder::Go(GoLevel::DEFAULT)));
-    let opened = Openings::from([(Digest::of(&packed), how)]);
+    let opened = DecompressedGzips::from([(Digest::of(&packed), how)]);
     let (lock, blobs) = example(&[program(40_000), packed, text(7, 90_000)]);
     let filtered = arrange(&lock, &opened);
     let mut unfiltered = filtered.clone();

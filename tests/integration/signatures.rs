@@ -96,7 +96,7 @@ fn a_signature_stays_with_its_content() {
     // Another lock under the same signature.
     let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
     let mut texts = opened.texts().clone();
-    let other = kubexm_bundle::layout::head(&lock).unwrap();
+    let other = kubexm_bundle::format::oci_layout::head(&lock).unwrap();
     texts.index = other.index;
     texts.manifest = other.manifest;
     texts.lock = other.lock;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm_bundle::medium::{list_path, volume_path};
+use kubexm_bundle::format::volumes::{list_path, volume_path};
 use kubexm_bundle::{Access, Bundle, Level, PackOptions};
 use kubexm_types::event::Events;
 
@@ -71,7 +71,7 @@ proptest::proptest! {
         let again = folder.path().join("again").join("p.tar.zst");
         let resplit = |from: &Path, to: &Path, volume| {
             let from = Bundle::open(from).unwrap();
-            kubexm_bundle::rewrite::resplit(&from, to, volume, &Events::silent(), &|| false)
+            kubexm_bundle::write::rewrite::resplit(&from, to, volume, &Events::silent(), &|| false)
         };
         resplit(&parts, &again, Some(other.max(volume / 2))).unwrap();
         assert_holds(&Bundle::open(&again).unwrap(), &blobs);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::layout::CONTAINERD_NAME;
 use super::{Content, Run, platform, write};
-use crate::layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
+use crate::format::oci_layout::{INDEX_TYPE, LAYOUT, REF_NAME, blob_path};
 use crate::lock::{LockedImage, PlatformManifest};
 use crate::{Bundle, BundleError};
 use kubexm_types::{Arch, Digest};

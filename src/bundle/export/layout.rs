@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Content, Run, write};
-use crate::layout::{INDEX_TYPE, LAYOUT, REF_NAME};
+use crate::format::oci_layout::{INDEX_TYPE, LAYOUT, REF_NAME};
 use crate::lock::{Descriptor, LockedImage};
 use crate::{Bundle, BundleError};
 use kubexm_types::Digest;

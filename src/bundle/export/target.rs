@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::{Content, Run};
-use crate::layout::blob_path;
-use crate::workers::ended;
+use crate::format::oci_layout::blob_path;
+use crate::threads::ended;
 use crate::write::{TAR_BLOCK, TRAILER, entry_header};
 use crate::{Blobs, Bundle, BundleError, Take};
 use kubexm_types::Digest;

@@ -90,7 +90,9 @@ impl Plugin for Cilium {
 }
 
 /// The user's manifest of this name.
-fn manifest<'a>(inputs: &'a Inputs<'_>) -> Option<&'a kubexm_bundle::own::LockedOwn> {
+fn manifest<'a>(
+    inputs: &'a Inputs<'_>,
+) -> Option<&'a kubexm_bundle::lock::user_content::LockedArtifact> {
     let mut own = inputs.lock.own.iter();
     own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
 }

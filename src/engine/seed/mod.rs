@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use kubexm_bundle::lock::{Lock, LockedImage, LockedSignature};
-use kubexm_bundle::{Blobs, BundleError, Chunk};
+use kubexm_bundle::{BlobPart, Blobs, BundleError};
 use kubexm_host::piped::piped;
 use kubexm_host::{Command, Host, HostError, Input, Output};
 use kubexm_types::event::{Events, Transfer};
@@ -313,7 +313,7 @@ fn send(
     transfer: &Transfer,
 ) -> io::Result<()> {
     let mut waiting: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
-    source.stream(wanted, &mut |Chunk {
+    source.stream(wanted, &mut |BlobPart {
                                      digest,
                                      bytes,
                                      last,

@@ -6,10 +6,10 @@ use futures_util::stream::{self, StreamExt};
 
 use super::Puller;
 use crate::FetchError;
-use kubexm_bundle::head::{BadHead, Head};
+use kubexm_bundle::format::header::{BundleHeader, HeaderError};
 use kubexm_bundle::lock::Descriptor;
-use kubexm_bundle::transport;
-use kubexm_bundle::transport::{Document, LARGEST_DOCUMENT};
+use kubexm_bundle::oci_artifact;
+use kubexm_bundle::oci_artifact::{Document, LARGEST_DOCUMENT};
 use kubexm_types::{Digest, ImageRef, PublicKey};
 
 /// Blobs on their way at once.
@@ -23,14 +23,18 @@ impl Puller {
     /// # Errors
     /// There is no bundle at that place, it contradicts itself, nobody who is trusted signed it, or a
     /// blob cannot be had.
-    pub async fn bundle(&self, place: &ImageRef, trust: &[PublicKey]) -> Result<Head, FetchError> {
+    pub async fn bundle(
+        &self,
+        place: &ImageRef,
+        trust: &[PublicKey],
+    ) -> Result<BundleHeader, FetchError> {
         let content = |reason: &str| FetchError::Content {
             what: place.to_string(),
             reason: reason.to_owned(),
         };
         self.http.events().phase("pull");
         let (top, _) = self.manifest(place, place.digest()).await?;
-        let named = transport::read(&top)
+        let named = oci_artifact::read(&top)
             .ok_or_else(|| content("is no bundle that `kubexm bundle push` has put there"))?;
         if named.len() > MOST_DOCUMENTS {
             return Err(content(
@@ -51,8 +55,8 @@ impl Puller {
                 bytes,
             });
         }
-        let head = transport::accept(&documents, trust).map_err(|bad| match bad {
-            BadHead::Damaged(reason) | BadHead::Untrusted(reason) => content(&reason),
+        let head = oci_artifact::accept(&documents, trust).map_err(|bad| match bad {
+            HeaderError::Damaged(reason) | HeaderError::Untrusted(reason) => content(&reason),
         })?;
         if head.storage.base.is_some() {
             return Err(content("carries only what was new; do not use it"));

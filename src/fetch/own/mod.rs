@@ -20,8 +20,8 @@ use super::http::Wanted;
 use super::oci::Puller;
 use super::{FetchError, Http};
 use chart::Chart;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
-use kubexm_bundle::own::LockedOwn;
 use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 use kubexm_types::{Digest, ImageRef, Version};
 
@@ -34,7 +34,7 @@ const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 #[derive(Debug, Clone)]
 pub struct Gathered {
     /// What the lock says of it.
-    pub own: LockedOwn,
+    pub own: LockedArtifact,
     /// Images, sure ones first.
     pub found: Vec<Found>,
     /// How they were found, where that leaves doubt: a sentence.
@@ -188,7 +188,7 @@ impl Gatherer<'_> {
 
     async fn look_into(&self, source: &OwnSource, raw: Raw) -> Result<Gathered, FetchError> {
         let mut gathered = Gathered {
-            own: LockedOwn {
+            own: LockedArtifact {
                 kind: source.kind,
                 name: source.name.clone().unwrap_or(raw.name),
                 version: None,

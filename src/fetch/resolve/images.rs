@@ -9,8 +9,8 @@ use crate::FetchError;
 use crate::image_signatures::Found;
 use crate::oci::Puller;
 use crate::own::of_yaml;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
-use kubexm_bundle::own::LockedOwn;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, ImageRef};
 
@@ -42,7 +42,7 @@ impl Resolver<'_> {
         &self,
         manifest: &Manifest,
         kubeadm: &[KubeadmFacts],
-        own: &[LockedOwn],
+        own: &[LockedArtifact],
         plugins: &[LockedFile],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();

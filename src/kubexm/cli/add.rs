@@ -11,7 +11,7 @@ use super::out::say;
 use super::repack::Target;
 use super::subject::Opening;
 use super::{Failure, interrupt};
-use kubexm_bundle::own::LockedOwn;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::{BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Http;
@@ -153,8 +153,9 @@ fn tell(gathered: &Gathered, old: &Lock, added: &BTreeSet<ImageRef>) {
 }
 
 /// In place of what has the same name.
-fn put(lock: &mut Lock, own: LockedOwn) {
-    let same = |other: &LockedOwn| other.kind == own.kind && other.file_name() == own.file_name();
+fn put(lock: &mut Lock, own: LockedArtifact) {
+    let same =
+        |other: &LockedArtifact| other.kind == own.kind && other.file_name() == own.file_name();
     lock.own.retain(|other| !same(other));
     lock.own.push(own);
 }

@@ -14,10 +14,10 @@ use super::sbom::Beside;
 use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, base, copies, interrupt};
 use crate::report;
-use kubexm_bundle::difference::differences;
-use kubexm_bundle::storage::Base;
+use kubexm_bundle::format::placement::Base;
+use kubexm_bundle::lock::difference::differences;
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, Level, PackOptions, Signed, Signer, Storage, Written,
+    Blobs, Bundle, BundleError, Level, PackOptions, Placement, Signed, Signer, Written,
 };
 use kubexm_catalog::Catalog;
 use kubexm_config::Cluster;
@@ -186,7 +186,7 @@ impl Packing {
         let (lock, cache) = (&self.lock, &self.cache);
         let stop = || stop.is_cancelled();
         let mut storage = match self.layers {
-            Layers::Keep => Storage::plain(lock),
+            Layers::Keep => Placement::plain(lock),
             Layers::Open => {
                 events.phase("open");
                 let openings =

@@ -14,7 +14,8 @@ use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, interrupt};
 use crate::report;
 use kubexm_bundle::signature::{KeyError, new_keys};
-use kubexm_bundle::{Level, PackOptions, Signed, Signer, Whole, Written, rewrite};
+use kubexm_bundle::write::rewrite;
+use kubexm_bundle::{BundleSet, Level, PackOptions, Signed, Signer, Written};
 use kubexm_engine::plan::Stop;
 use kubexm_types::event::{Event, Events};
 
@@ -183,7 +184,7 @@ pub async fn apply(arguments: Apply, events: &Events) -> Result<(), Failure> {
 }
 
 fn pack_whole(
-    whole: &Whole,
+    whole: &BundleSet,
     path: &Path,
     options: PackOptions<'_>,
     events: &Events,
@@ -267,9 +268,9 @@ pub fn tell(events: &Events, path: &Path, written: Written, split: Option<Volume
     match volumes {
         None => say!("{}", path.display()),
         Some(count) => {
-            let first = kubexm_bundle::medium::volume_path(path, 1);
+            let first = kubexm_bundle::format::volumes::volume_path(path, 1);
             say!("{} and on: {count} volumes", first.display());
-            let list = kubexm_bundle::medium::list_path(path);
+            let list = kubexm_bundle::format::volumes::list_path(path);
             say!("  list     {}", list.display());
         }
     }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::Failure;
 use super::out::say;
 use super::subject::Opening;
-use kubexm_bundle::extract::{Item, find};
+use kubexm_bundle::read::extract::{Item, find};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_types::{Arch, Version};
 

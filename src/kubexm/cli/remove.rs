@@ -10,8 +10,8 @@ use super::out::say;
 use super::repack::{Target, lacking};
 use super::subject::Opening;
 use super::{Failure, interrupt};
-use kubexm_bundle::difference::differences;
-use kubexm_bundle::own::LockedOwn;
+use kubexm_bundle::lock::difference::differences;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_fetch::Cache;
 use kubexm_types::event::Events;
@@ -82,7 +82,7 @@ fn take_out(lock: &mut Lock, name: &str) -> bool {
         .retain(|locked| Some(&locked.name) != image.as_ref());
     lock.files
         .retain(|file| file.component != name && file.file_name != name);
-    let is = |own: &LockedOwn| own.name == name || own.file_name() == name;
+    let is = |own: &LockedArtifact| own.name == name || own.file_name() == name;
     lock.own.retain(|own| !is(own));
     count(lock) < before
 }

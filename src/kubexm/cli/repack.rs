@@ -13,7 +13,8 @@ use super::out::say;
 use super::volume_size::{VolumeSize, at_most};
 use super::{Failure, copies};
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, Held, Level, Lock, Opened, PackOptions, Recipes, Storage,
+    Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Held, Level, Lock, PackOptions,
+    Placement,
 };
 use kubexm_deploy::proof;
 use kubexm_engine::plan::Stop;
@@ -61,7 +62,7 @@ impl Blobs for Both<'_> {
         self.holder(digest).open_inside(digest)
     }
 
-    fn open_held(&self, digest: &Digest, opened: &Opened) -> Result<Held, BundleError> {
+    fn open_held(&self, digest: &Digest, opened: &DecompressedGzip) -> Result<Held, BundleError> {
         self.holder(digest).open_held(digest, opened)
     }
 
@@ -70,15 +71,15 @@ impl Blobs for Both<'_> {
     }
 }
 
-impl Recipes for Both<'_> {
-    fn recall(&self, blob: &Digest) -> Option<Option<Opened>> {
+impl EncoderCache for Both<'_> {
+    fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
         match self.old.carries(blob) {
             true => Some(self.old.opened(blob).cloned()),
             false => self.cache.recall(blob),
         }
     }
 
-    fn keep(&self, blob: &Digest, opened: Option<&Opened>) {
+    fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>) {
         self.cache.keep(blob, opened);
     }
 }
@@ -137,9 +138,9 @@ impl Target {
         lock: &Lock,
         events: &Events,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Storage, Failure> {
-        if *both.old.storage() == Storage::plain(both.old.lock()) {
-            return Ok(Storage::plain(lock));
+    ) -> Result<Placement, Failure> {
+        if *both.old.storage() == Placement::plain(both.old.lock()) {
+            return Ok(Placement::plain(lock));
         }
         events.phase("open");
         let openings = kubexm_bundle::openings(lock, both, both, threads(), events, stop)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use kubexm_bundle::{Access, Bundle, Whole};
+use kubexm_bundle::{Access, Bundle, BundleSet};
 
 use kubexm_commands::{BundleAccess, ClusterSource};
 use kubexm_types::PublicKey;
@@ -67,8 +67,8 @@ impl Opening {
     }
 
     /// Opens a bundle, the last one, with what it leans on.
-    pub fn open_whole(&self, paths: &[PathBuf]) -> Result<Whole, Failure> {
-        Ok(Whole::open(paths, &self.access())?)
+    pub fn open_whole(&self, paths: &[PathBuf]) -> Result<BundleSet, Failure> {
+        Ok(BundleSet::open(paths, &self.access())?)
     }
 }
 

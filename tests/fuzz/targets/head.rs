@@ -1,8 +1,8 @@
 //! The first frame of a bundle: tar headers, index, manifest, lock and list of places.
 #![no_main]
-use kubexm_bundle::head;
+use kubexm_bundle::format::header;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let _ = head::read(data, &[]);
+    let _ = header::read(data, &[]);
 });

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use kubexm_bundle::{Blobs, Bundle, BundleError, Lock, Level, PackOptions, Storage, write};
+use kubexm_bundle::{Blobs, Bundle, BundleError, Lock, Level, PackOptions, Placement, write};
 use kubexm_types::event::Events;
 use kubexm_sbom::{Inventory, Stamp, cyclonedx, spdx};
 use kubexm_types::Digest;
@@ -32,7 +32,7 @@ fuzz_target!(|data: (&[u8], &[u8])| {
     lock.files[1].format = kubexm_bundle::lock::FileFormat::TarGz;
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("b.tar.zst");
-    let (storage, options) = (Storage::plain(&lock), PackOptions::new(Level::LEAST, 1));
+    let (storage, options) = (Placement::plain(&lock), PackOptions::new(Level::LEAST, 1));
     write(&path, &lock, &storage, &blobs, options, &Events::silent()).expect("packed");
     let bundle = Bundle::open(&path).expect("what was packed");
     if let Ok(inventory) = Inventory::of(&bundle, 1) {

@@ -1,7 +1,7 @@
 //! What a registry gives for a bundle that was pushed there: the manifest, and the documents that it
 //! names.
 #![no_main]
-use kubexm_bundle::transport::{Document, accept, read};
+use kubexm_bundle::oci_artifact::{Document, accept, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (&[u8], Vec<&[u8]>)| {

@@ -93,7 +93,7 @@ fn packing_that_is_stopped_leaves_nothing() {
     let error = write_until(
         &path,
         &lock,
-        &Storage::plain(&lock),
+        &Placement::plain(&lock),
         &blobs,
         OPTIONS,
         &Events::silent(),

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kubexm_bundle::{Access, Blobs, Bundle, Inventory, Lock, Recipes};
-use kubexm_bundle::{Opened, Storage, Whole, arrange, openings, rewrite};
+use kubexm_bundle::write::rewrite;
+use kubexm_bundle::{Access, Blobs, Bundle, EncoderCache, Inventory, Lock};
+use kubexm_bundle::{BundleSet, DecompressedGzip, Placement, arrange, openings};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
@@ -88,7 +89,7 @@ fn golden_incremental_bundles_are_read_with_their_base() {
         bundle.verify(1, &Events::silent()).unwrap();
         let paths = [golden("bundle-v1.tar.zst"), golden(name)];
         assert_holds(
-            &Whole::open(&paths, &Access::default()).unwrap(),
+            &BundleSet::open(&paths, &Access::default()).unwrap(),
             &sample.blobs,
         );
     }
@@ -167,7 +168,7 @@ fn a_later_version_is_named_before_its_members() {
     let error = Inventory::from_yaml(later).unwrap_err();
     assert!(error.contains("has format 2"), "{error}");
     let later = br#"{"storageVersion": 4, "attestations": []}"#;
-    let error = Storage::read(later, &Sample::new().lock).unwrap_err();
+    let error = Placement::read(later, &Sample::new().lock).unwrap_err();
     assert!(error.contains("has format 4"), "{error}");
 }
 
@@ -338,11 +339,11 @@ fn a_reader_in_python_agrees_on_golden_files() {
 /// Has no results of earlier builds.
 struct NoCache;
 
-impl Recipes for NoCache {
-    fn recall(&self, _: &Digest) -> Option<Option<Opened>> {
+impl EncoderCache for NoCache {
+    fn recall(&self, _: &Digest) -> Option<Option<DecompressedGzip>> {
         None
     }
-    fn keep(&self, _: &Digest, _: Option<&Opened>) {}
+    fn keep(&self, _: &Digest, _: Option<&DecompressedGzip>) {}
 }
 
 #[test]
@@ -403,7 +404,7 @@ fn the_current_version_is_written_as_its_golden_files() {
         ("-incremental", incremental),
         ("-kept", kept),
     ] {
-        let name = format!("bundle-v{}{suffix}.tar.zst", Storage::VERSION);
+        let name = format!("bundle-v{}{suffix}.tar.zst", Placement::VERSION);
         let path = folder.join(&name);
         sample.write(&path, &storage);
         let [new, old] = [&path, &golden(&name)].map(|path| Bundle::open(path).unwrap());

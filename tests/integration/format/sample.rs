@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use gzip_exact::{Encoder, GoLevel, Kind, Recipe, ZlibLevel};
-use kubexm_bundle::storage::{Base, Entry, Group, Opened};
-use kubexm_bundle::{Level, Lock, PackOptions, Storage, write};
+use kubexm_bundle::format::placement::{Base, DecompressedGzip, Entry, Group};
+use kubexm_bundle::{Level, Lock, PackOptions, Placement, write};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub enum Layers {
 pub struct Sample {
     pub lock: Lock,
     pub blobs: InMemory,
-    groups: Vec<(u32, Vec<(Digest, Option<Opened>)>)>,
+    groups: Vec<(u32, Vec<(Digest, Option<DecompressedGzip>)>)>,
 }
 
 /// An ELF program: 4096 bytes with its headers, then so much code, then the data.
@@ -117,12 +117,12 @@ fn go_table(functions: u32) -> Vec<u8> {
     [table, own].concat()
 }
 
-fn gzip(content: &[u8], encoder: Encoder, extra: [u8; 2]) -> (Vec<u8>, Opened) {
+fn gzip(content: &[u8], encoder: Encoder, extra: [u8; 2]) -> (Vec<u8>, DecompressedGzip) {
     let header = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0][..], &extra].concat();
     let recipe = Recipe { header, encoder };
     let mut writer = recipe.writer();
     writer.write_all(content).unwrap();
-    let opened = Opened {
+    let opened = DecompressedGzip {
         content: Digest::of(content),
         size: content.len() as u64,
         recipe,
@@ -246,9 +246,9 @@ impl Sample {
         }
     }
 
-    pub fn storage(&self, layers: Layers) -> Storage {
+    pub fn storage(&self, layers: Layers) -> Placement {
         if layers == Layers::Keep {
-            return Storage::plain(&self.lock);
+            return Placement::plain(&self.lock);
         }
         let groups = self.groups.iter().map(|(pieces, entries)| Group {
             pieces: *pieces,
@@ -261,9 +261,9 @@ impl Sample {
                 })
                 .collect(),
         });
-        Storage {
+        Placement {
             groups: groups.collect(),
-            ..Storage::plain(&self.lock)
+            ..Placement::plain(&self.lock)
         }
     }
 
@@ -277,7 +277,7 @@ impl Sample {
         }
     }
 
-    pub fn write(&self, path: &Path, storage: &Storage) {
+    pub fn write(&self, path: &Path, storage: &Placement) {
         let (options, events) = (PackOptions::new(Level::DEFAULT, 1), Events::silent());
         write(path, &self.lock, storage, &self.blobs, options, &events).unwrap();
     }

@@ -165,7 +165,7 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
             images: anew,
             ..lock.clone()
         };
-        kubexm_bundle::difference::differences(
+        kubexm_bundle::lock::difference::differences(
             &lock,
             &Lock {
                 images: images.clone(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use kubexm_bundle::lock::{
     Descriptor, FileSignature, LockedImage, LockedSignature, PlatformManifest,
 };
-use kubexm_bundle::{Bundle, Inventory, Level, Lock, PackOptions, Storage, write};
+use kubexm_bundle::{Bundle, Inventory, Level, Lock, PackOptions, Placement, write};
 use kubexm_sigstore::{Signer, document};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest};
@@ -292,7 +292,7 @@ fn signatures_stay_with_their_images() {
     let site = Inventory::of("site", &[Bundle::open(Path::new(&base)).unwrap()]);
     let wanted: BTreeSet<Digest> = case.lock.blobs().into_keys().collect();
     let storage =
-        Storage::plain(&case.lock).without(site.base(Digest::of(b"site"), &wanted).unwrap());
+        Placement::plain(&case.lock).without(site.base(Digest::of(b"site"), &wanted).unwrap());
     let new = case.at("new.tar.zst");
     let events = Events::silent();
     write(

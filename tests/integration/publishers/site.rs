@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use kubexm_bundle::lock::LockedImage;
-use kubexm_bundle::{Blobs, Level, Lock, PackOptions, Storage, write};
+use kubexm_bundle::{Blobs, Level, Lock, PackOptions, Placement, write};
 use kubexm_catalog::Catalog;
 use kubexm_config::mirrors::Checksums;
 use kubexm_config::{Mirrors, load_manifest};
@@ -213,7 +213,7 @@ impl Site {
         lock.images = images;
         lock.sort();
         let path = self.folder.path().join(name);
-        let storage = Storage::plain(&lock);
+        let storage = Placement::plain(&lock);
         let (options, events) = (PackOptions::new(Level::LEAST, 1), Events::silent());
         write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
         (path.display().to_string(), lock)

@@ -11,9 +11,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use kubexm_bundle::arrange;
+use kubexm_bundle::format::placement::{DecompressedGzip, DecompressedGzips};
 use kubexm_bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest};
-use kubexm_bundle::storage::{Opened, Openings};
-use kubexm_bundle::{Level, Lock, PackOptions, Recipes, Storage, arrange, openings, write};
+use kubexm_bundle::{EncoderCache, Level, Lock, PackOptions, Placement, openings, write};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest};
 use serde_json::Value;
@@ -28,11 +29,11 @@ const ALPINE: &str = "ID=alpine\nVERSION_ID=3.20.3\n";
 /// Forgets everything.
 struct Forgetful;
 
-impl Recipes for Forgetful {
-    fn recall(&self, _: &Digest) -> Option<Option<Opened>> {
+impl EncoderCache for Forgetful {
+    fn recall(&self, _: &Digest) -> Option<Option<DecompressedGzip>> {
         None
     }
-    fn keep(&self, _: &Digest, _: Option<&Opened>) {}
+    fn keep(&self, _: &Digest, _: Option<&DecompressedGzip>) {}
 }
 
 /// A bundle in the making.
@@ -93,7 +94,7 @@ impl Made {
 
     /// Packs every blob as it came.
     fn pack(&self, path: &Path) {
-        let storage = Storage::plain(&self.lock);
+        let storage = Placement::plain(&self.lock);
         self.pack_as(path, &storage);
     }
 
@@ -101,12 +102,12 @@ impl Made {
     fn pack_opened(&self, path: &Path) {
         let stop = || false;
         let silent = Events::silent();
-        let opened: Openings =
+        let opened: DecompressedGzips =
             openings(&self.lock, &self.blobs, &Forgetful, 2, &silent, &stop).unwrap();
         self.pack_as(path, &arrange(&self.lock, &opened));
     }
 
-    fn pack_as(&self, path: &Path, storage: &Storage) {
+    fn pack_as(&self, path: &Path, storage: &Placement) {
         let silent = Events::silent();
         write(path, &self.lock, storage, &self.blobs, OPTIONS, &silent).unwrap();
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use kubexm_bundle::own::LockedOwn;
+use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
@@ -61,7 +61,7 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 fn bundle(version: &Version) -> (Lock, Manifests) {
     let mut lock = everything::lock(std::slice::from_ref(version));
     let cilium = Digest::of(b"cilium.yaml");
-    lock.own.push(LockedOwn {
+    lock.own.push(LockedArtifact {
         kind: OwnKind::Manifest,
         name: "cilium.yaml".into(),
         version: None,

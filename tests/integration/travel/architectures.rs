@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
-use kubexm_bundle::{Bundle, Storage};
+use kubexm_bundle::{Bundle, Placement};
 use kubexm_engine::seed::Content;
 
 use super::*;
@@ -52,7 +52,7 @@ fn for_both() -> (Lock, InMemory) {
 
 fn written(folder: &Path, name: &str, lock: &Lock, blobs: &InMemory) -> String {
     let path = folder.join(name);
-    let storage = Storage::plain(lock);
+    let storage = Placement::plain(lock);
     write(&path, lock, &storage, blobs, OPTIONS, &Events::silent()).unwrap();
     path.display().to_string()
 }

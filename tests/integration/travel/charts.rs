@@ -202,7 +202,7 @@ fn a_lock_cannot_name_what_would_leave_its_folder_or_stand_there_twice() {
         let text = text
             .replace("NAME", name)
             .replace("DIGEST", &Digest::of(b"x").to_string());
-        serde_saphyr::from_str::<kubexm_bundle::own::LockedOwn>(&text).unwrap()
+        serde_saphyr::from_str::<kubexm_bundle::lock::user_content::LockedArtifact>(&text).unwrap()
     };
     let read = |lock: &Lock| Lock::from_yaml(&serde_saphyr::to_string(lock).unwrap());
     lock.own = vec![own("fine"), own("also")];

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use kubexm_bundle::arrange;
 use kubexm_bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm_bundle::{Level, Lock, PackOptions, arrange, openings, write};
+use kubexm_bundle::{Level, Lock, PackOptions, openings, write};
 use kubexm_fetch::Cache;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest};

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PushRefusal, Pusher};
 use crate::FetchError;
 use kubexm_bundle::lock::LockedImage;
-use kubexm_bundle::{Bundle, BundleError, transport};
+use kubexm_bundle::{Bundle, BundleError, oci_artifact};
 use kubexm_types::Digest;
 
 /// A manifest to be put, with its media type.
@@ -82,7 +82,7 @@ fn documents(
         Ok::<_, BundleError>(Document {
             media_type: descriptor.media_type.clone(),
             digest: descriptor.digest,
-            bytes: transport::read_small(bundle, descriptor)?,
+            bytes: oci_artifact::read_small(bundle, descriptor)?,
         })
     };
     let platforms = image.platforms.iter().map(|p| read(&p.manifest));

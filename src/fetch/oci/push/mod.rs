@@ -21,9 +21,9 @@ use blobs::Spooled;
 
 use crate::FetchError;
 use crate::credentials::{Keyring, Login};
-use kubexm_bundle::layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
-use kubexm_bundle::transport;
-use kubexm_bundle::transport::{ImageManifest, Transport};
+use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use kubexm_bundle::oci_artifact;
+use kubexm_bundle::oci_artifact::{BundleArtifact, ImageManifest};
 use kubexm_bundle::{Bundle, BundleError};
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, ImageRef};
@@ -149,7 +149,7 @@ impl Pusher {
     /// The bundle is damaged, or the registry refuses or cannot be reached; what was sent stays
     /// there, and another push goes on from it.
     pub async fn push(&self, bundle: Arc<Bundle>) -> Result<Pushed, FetchError> {
-        let transport = transport::of(&bundle)?;
+        let transport = oci_artifact::of(&bundle)?;
         self.client
             .store_auth_if_needed(self.repository.resolve_registry(), &self.auth)
             .await;
@@ -182,7 +182,7 @@ impl Pusher {
     }
 
     /// The documents of the head.
-    async fn documents(&self, transport: &Transport) -> Result<(), FetchError> {
+    async fn documents(&self, transport: &BundleArtifact) -> Result<(), FetchError> {
         let texts = transport
             .documents
             .iter()
@@ -213,7 +213,7 @@ impl Pusher {
     /// An index over the images' manifests under a tag of its own, so that no garbage collector takes
     /// them.
     async fn images_tag(&self, images: &[ImageManifest]) -> Result<(), FetchError> {
-        let index = transport::images_index(images);
+        let index = oci_artifact::images_index(images);
         let tag = format!("{}.images", self.place.tag().unwrap_or_default());
         let (registry, repository) = (self.place.registry(), self.place.repository());
         let place = Reference::with_tag(registry.to_owned(), repository.to_owned(), tag);
@@ -330,9 +330,9 @@ fn read_manifests(bundle: &Bundle) -> Result<Vec<(ImageManifest, Vec<u8>)>, Bund
     let mut seen = BTreeSet::new();
     let mut manifests = Vec::new();
     for image in &bundle.lock().images {
-        for manifest in transport::manifests_of(image, bundle)? {
+        for manifest in oci_artifact::manifests_of(image, bundle)? {
             if seen.insert(manifest.descriptor.digest) {
-                let bytes = transport::read_small(bundle, &manifest.descriptor)?;
+                let bytes = oci_artifact::read_small(bundle, &manifest.descriptor)?;
                 manifests.push((manifest, bytes));
             }
         }

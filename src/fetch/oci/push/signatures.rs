@@ -9,9 +9,9 @@ use oci_client::errors::{OciDistributionError, OciErrorCode};
 
 use super::{PushRefusal, Pusher, in_time};
 use crate::FetchError;
-use kubexm_bundle::layout::INDEX_TYPE;
+use kubexm_bundle::format::oci_layout::INDEX_TYPE;
 use kubexm_bundle::lock::Descriptor;
-use kubexm_bundle::{Bundle, BundleError, transport};
+use kubexm_bundle::{Bundle, BundleError, oci_artifact};
 use kubexm_sigstore::referrer;
 use kubexm_types::Digest;
 
@@ -169,7 +169,7 @@ fn read(bundle: &Bundle) -> Result<BTreeMap<(Digest, Digest), Signature>, Bundle
             },
         };
         let signature = Signature {
-            bytes: transport::read_small(bundle, &signature.manifest)?,
+            bytes: oci_artifact::read_small(bundle, &signature.manifest)?,
             manifest: signature.manifest.clone(),
             place,
         };

@@ -1,0 +1,59 @@
+//! Bytes that another thread brings.
+
+use std::io::{self, BufRead, Read};
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Reads what a channel brings, until nobody sends any more.
+pub struct ChannelReader {
+    steps: Receiver<Vec<u8>>,
+    step: Vec<u8>,
+    read: usize,
+    /// Whoever uses buffers again.
+    spare: Option<Sender<Vec<u8>>>,
+}
+
+impl ChannelReader {
+    pub fn new(steps: Receiver<Vec<u8>>) -> Self {
+        Self {
+            steps,
+            step: Vec::new(),
+            read: 0,
+            spare: None,
+        }
+    }
+
+    /// As [`ChannelReader::new`], and hands on every buffer that it has read.
+    pub fn giving_back(steps: Receiver<Vec<u8>>, spare: Sender<Vec<u8>>) -> Self {
+        Self {
+            spare: Some(spare),
+            ..Self::new(steps)
+        }
+    }
+}
+
+impl BufRead for ChannelReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.read == self.step.len() {
+            self.read = 0;
+            let next = self.steps.recv().unwrap_or_default();
+            let read = std::mem::replace(&mut self.step, next);
+            if let Some(spare) = &self.spare {
+                // Whoever has ended needs no more.
+                let _ = spare.send(read);
+            }
+        }
+        Ok(&self.step[self.read..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.read = self.step.len().min(self.read + count);
+    }
+}
+
+impl Read for ChannelReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}

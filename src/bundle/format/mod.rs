@@ -1,0 +1,8 @@
+//! The parts of a bundle file, as `FORMAT.md` specifies them.
+
+pub mod chunks;
+pub mod header;
+pub mod oci_layout;
+pub mod placement;
+pub mod seek_table;
+pub mod volumes;

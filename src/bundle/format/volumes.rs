@@ -1,0 +1,375 @@
+//! Where the bytes of a bundle are: in one file, or in volumes that follow one another.
+//!
+//! Volumes are nothing but the bundle cut into pieces: `cat B.tar.zst.??? > B.tar.zst` joins them. The
+//! list beside them (`B.tar.zst.sha256`) is what `sha256sum --check` reads, so that a stick can be
+//! checked where there is no kubexm yet.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::BundleError;
+use kubexm_types::{Digest, DigestReader};
+
+/// What is added to a bundle's name for the list of its volumes.
+const LIST: &str = "sha256";
+/// A list longer than this is none.
+const LARGEST_LIST: u64 = 1024 * 1024;
+/// Digits that a volume's number has at least.
+const DIGITS: usize = 3;
+
+/// The bytes of a bundle.
+#[derive(Debug, Clone)]
+pub struct VolumeSet {
+    /// What the bundle is called: the file's path, or the volumes' without their numbers.
+    name: PathBuf,
+    /// Never empty.
+    parts: Vec<Part>,
+    /// By the list of volumes, where there is one.
+    digests: Option<Vec<Digest>>,
+    size: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Part {
+    path: PathBuf,
+    /// Where it begins in the bundle.
+    start: u64,
+    size: u64,
+}
+
+/// Name of a volume, counted from 1: `B.tar.zst.001`.
+pub fn volume_path(name: &Path, number: usize) -> PathBuf {
+    with_suffix(name, &format!("{number:0DIGITS$}"))
+}
+
+/// Name of the list of volumes: `B.tar.zst.sha256`.
+pub fn list_path(name: &Path) -> PathBuf {
+    with_suffix(name, LIST)
+}
+
+fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
+    let mut name = name.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The bundle's name where the path is one of its volumes or their list.
+fn without_suffix(path: &Path) -> Option<PathBuf> {
+    let suffix = path.extension()?.to_str()?;
+    let number = suffix.len() >= DIGITS && suffix.bytes().all(|byte| byte.is_ascii_digit());
+    (number || suffix == LIST).then(|| path.with_extension(""))
+}
+
+impl VolumeSet {
+    /// Finds a bundle by the path of its file, of any of its volumes, of their list, or by the name
+    /// that its volumes have without their numbers. Volumes are looked for in `folders`, too.
+    ///
+    /// # Errors
+    /// There is no such file, or a volume is missing or has another length than it must.
+    pub fn find(path: &Path, folders: &[PathBuf]) -> Result<Self, BundleError> {
+        let failed = |source| BundleError::io(path, source);
+        // Asked before it is opened: opening a pipe would wait for somebody to write into it.
+        match (std::fs::metadata(path), without_suffix(path)) {
+            (Ok(_), Some(name)) => Self::of_volumes(name, folders),
+            (Ok(found), None) if found.is_file() => Ok(Self {
+                name: path.to_owned(),
+                parts: vec![Part {
+                    path: path.to_owned(),
+                    start: 0,
+                    size: found.len(),
+                }],
+                digests: None,
+                size: found.len(),
+            }),
+            (Ok(_), None) => Err(damaged(
+                path,
+                "is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+            )),
+            (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
+                let is_split = locate(&volume_path(path, 1), folders).is_some()
+                    || locate(&list_path(path), folders).is_some();
+                match is_split && suffixed.is_none() {
+                    true => Self::of_volumes(path.to_owned(), folders),
+                    false => Err(BundleError::NoFile {
+                        path: path.display().to_string(),
+                    }),
+                }
+            }
+            (Err(error), _) => Err(failed(error)),
+        }
+    }
+
+    fn of_volumes(name: PathBuf, folders: &[PathBuf]) -> Result<Self, BundleError> {
+        let digests = read_list(&name, folders)?;
+        let mut parts: Vec<Part> = Vec::new();
+        let mut start = 0;
+        for number in 1.. {
+            if digests.as_ref().is_some_and(|list| number > list.len()) {
+                break;
+            }
+            let path = volume_path(&name, number);
+            let Some((path, size)) = locate(&path, folders) else {
+                // Without a list, the bundle's own table tells whether this was the last one.
+                if digests.is_none() && number > 1 {
+                    break;
+                }
+                return Err(damaged(
+                    &path,
+                    "this volume of the bundle is missing; put it beside the others, or name its \
+                     folder with --volumes",
+                ));
+            };
+            parts.push(Part { path, start, size });
+            start += size;
+        }
+        let medium = Self {
+            name,
+            parts,
+            digests,
+            size: start,
+        };
+        medium.check_lengths()?;
+        Ok(medium)
+    }
+
+    /// All volumes but the last one are equally long, and that one is no longer.
+    fn check_lengths(&self) -> Result<(), BundleError> {
+        let Some((last, rest)) = self.parts.split_last() else {
+            return Ok(());
+        };
+        let length = rest.iter().map(|part| part.size).max().unwrap_or(last.size);
+        let wrong = rest.iter().find(|part| part.size != length);
+        let wrong = wrong.or((last.size > length || last.size == 0).then_some(last));
+        match wrong {
+            None => Ok(()),
+            Some(part) => Err(damaged(
+                &part.path,
+                &format!(
+                    "this volume has {} bytes, others {length}; copy it again",
+                    part.size
+                ),
+            )),
+        }
+    }
+
+    /// The bundle's name.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Bytes of the bundle.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How many volumes there are; `None` where it is one file that was not split.
+    pub fn volumes(&self) -> Option<usize> {
+        let whole = matches!(&self.parts[..], [part] if part.path == self.name);
+        (!whole).then_some(self.parts.len())
+    }
+
+    /// The last volume where volumes were found without a list of them.
+    pub fn perhaps_not_last(&self) -> Option<&Path> {
+        self.volumes()?;
+        let last = self.parts.last().filter(|_| self.digests.is_none())?;
+        Some(&last.path)
+    }
+
+    /// Reads from `offset` on to the end.
+    pub fn reader(&self, offset: u64) -> VolumeReader {
+        let mut left = self.parts.clone();
+        left.retain(|part| part.start + part.size > offset);
+        left.reverse();
+        VolumeReader {
+            left,
+            offset,
+            open: None,
+        }
+    }
+
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// It cannot be read, or ends before.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.reader(offset).read_exact(buffer)
+    }
+
+    /// Volumes that are not what the list says or cannot be read, a line for each; none where there
+    /// is no list.
+    pub fn damaged_volumes(&self) -> Vec<String> {
+        let listed = self.digests.iter().flatten().zip(&self.parts);
+        let wrong = listed.filter_map(|(digest, part)| {
+            let reason = match hash_file(&part.path) {
+                Ok(got) if got == *digest => return None,
+                Ok(_) => "this volume is damaged; copy it again".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            Some(format!("{}: {reason}", part.path.display()))
+        });
+        wrong.collect()
+    }
+
+    /// Copies all of it; each volume is held against the list, where there is one.
+    ///
+    /// # Errors
+    /// A volume cannot be read or is damaged, or `take` fails.
+    pub fn copy(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), BundleError>,
+    ) -> Result<(), BundleError> {
+        let mut buffer = vec![0; 1 << 18];
+        for (at, part) in self.parts.iter().enumerate() {
+            let failed = |source| BundleError::io(&part.path, source);
+            let mut file = DigestReader::new(File::open(&part.path).map_err(failed)?);
+            loop {
+                let count = file.read(&mut buffer).map_err(failed)?;
+                if count == 0 {
+                    break;
+                }
+                take(&buffer[..count])?;
+            }
+            let expected = self.digests.as_ref().and_then(|list| list.get(at));
+            if expected.is_some_and(|expected| file.finish().0 != *expected) {
+                return Err(damaged(&part.path, "this volume is damaged; copy it again"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Holds one volume against the list that lies beside it; the others need not be there.
+///
+/// # Errors
+/// There is no list, the volume is not in it, cannot be read, or is damaged.
+pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleError> {
+    let name = without_suffix(path).unwrap_or_else(|| path.to_owned());
+    let list = read_list(&name, folders)?.ok_or_else(|| {
+        damaged(
+            &list_path(&name),
+            "there is no list of volumes to hold it against; copy it beside the volume",
+        )
+    })?;
+    let number = (1..=list.len()).find(|number| volume_path(&name, *number) == path);
+    let expected = number.map(|number| list[number - 1]).ok_or_else(|| {
+        damaged(
+            path,
+            "the list of volumes does not name it; is it of this bundle?",
+        )
+    })?;
+    let got = hash_file(path).map_err(|source| BundleError::io(path, source))?;
+    match got == expected {
+        true => Ok(got),
+        false => Err(damaged(path, "this volume is damaged; copy it again")),
+    }
+}
+
+/// How many volumes the list beside a bundle's name tells of; 0 where there is none.
+pub fn listed_volumes(name: &Path) -> usize {
+    let list = read_list(name, &[]).ok().flatten();
+    list.map_or(0, |list| list.len())
+}
+
+fn hash_file(path: &Path) -> io::Result<Digest> {
+    let mut file = DigestReader::new(File::open(path)?);
+    let mut buffer = vec![0; 1 << 18];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(file.finish().0)
+}
+
+/// The first regular file of this name, here or in one of the folders.
+fn locate(path: &Path, folders: &[PathBuf]) -> Option<(PathBuf, u64)> {
+    let file_name = path.file_name()?;
+    let elsewhere = folders.iter().map(|folder| folder.join(file_name));
+    std::iter::once(path.to_owned())
+        .chain(elsewhere)
+        .find_map(|path| {
+            let found = std::fs::metadata(&path).ok().filter(|m| m.is_file())?;
+            Some((path, found.len()))
+        })
+}
+
+/// The digests of a bundle's volumes in their order; `None` where there is no list.
+fn read_list(name: &Path, folders: &[PathBuf]) -> Result<Option<Vec<Digest>>, BundleError> {
+    let Some((path, size)) = locate(&list_path(name), folders) else {
+        return Ok(None);
+    };
+    let unreadable = || damaged(&path, "is no list of volumes; copy it again");
+    if size > LARGEST_LIST {
+        return Err(unreadable());
+    }
+    let text = std::fs::read_to_string(&path).map_err(|_| unreadable())?;
+    let mut digests = Vec::new();
+    for line in text.lines() {
+        let (digest, volume) = line.split_once("  ").ok_or_else(unreadable)?;
+        let expected = volume_path(name, digests.len() + 1);
+        if expected.file_name().and_then(|name| name.to_str()) != Some(volume) {
+            return Err(damaged(
+                &path,
+                &format!(
+                    "names '{}' where {} must stand; were volumes renamed?",
+                    volume.escape_default(),
+                    expected.display()
+                ),
+            ));
+        }
+        digests.push(digest.parse().map_err(|_| unreadable())?);
+    }
+    match digests.is_empty() {
+        true => Err(unreadable()),
+        false => Ok(Some(digests)),
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> BundleError {
+    BundleError::Damaged {
+        path: path.display().to_string(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Reads a bundle from some place on, from one volume into the next.
+#[derive(Debug)]
+pub struct VolumeReader {
+    /// What is to be read yet, the next one last.
+    left: Vec<Part>,
+    offset: u64,
+    open: Option<(File, PathBuf)>,
+}
+
+impl VolumeReader {
+    fn open_next(&mut self) -> io::Result<bool> {
+        let Some(part) = self.left.pop() else {
+            return Ok(false);
+        };
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", part.path.display()))
+        };
+        let mut file = File::open(&part.path).map_err(named)?;
+        file.seek(SeekFrom::Start(self.offset - part.start))
+            .map_err(named)?;
+        self.open = Some((file, part.path));
+        Ok(true)
+    }
+}
+
+impl Read for VolumeReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some((file, path)) = &mut self.open {
+                let count = file.read(buffer).map_err(|error| {
+                    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                })?;
+                if count > 0 || buffer.is_empty() {
+                    self.offset += count as u64;
+                    return Ok(count);
+                }
+            }
+            if !self.open_next()? {
+                return Ok(0);
+            }
+        }
+    }
+}

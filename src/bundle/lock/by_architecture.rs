@@ -1,0 +1,38 @@
+//! The part of a lock that hosts of some architectures need.
+
+use std::collections::BTreeSet;
+
+use crate::BundleError;
+use crate::lock::Lock;
+use kubexm_types::Arch;
+
+impl Lock {
+    /// The lock without what only other architectures need: what a build for these would have locked.
+    /// Indexes of images stay as they were published.
+    #[must_use]
+    pub fn only(&self, arches: &BTreeSet<Arch>) -> Self {
+        let mut lock = self.clone();
+        lock.architectures.retain(|arch| arches.contains(arch));
+        lock.files.retain(|file| arches.contains(&file.arch));
+        lock.packages.retain(|set| arches.contains(&set.arch));
+        for image in &mut lock.images {
+            image.platforms.retain(|p| arches.contains(&p.arch));
+        }
+        lock.images.retain(|image| !image.platforms.is_empty());
+        lock
+    }
+
+    /// The same for one architecture.
+    ///
+    /// # Errors
+    /// The bundle has nothing for it; the message says for which it is.
+    pub fn only_for(&self, arch: Arch) -> Result<Self, BundleError> {
+        if self.architectures.contains(&arch) {
+            return Ok(self.only(&BTreeSet::from([arch])));
+        }
+        let there: Vec<&str> = self.architectures.iter().map(|a| a.name()).collect();
+        let there = there.join(" and ");
+        let words = format!("content for {arch}, only for {there}");
+        Err(BundleError::Missing(words))
+    }
+}

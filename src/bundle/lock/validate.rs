@@ -1,0 +1,222 @@
+//! What a lock may say. Its texts go to terminals, into file names and into archives that root
+//! unpacks on hosts, and it may come from a stranger.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lock::{Descriptor, Lock, LockedPackages};
+use kubexm_sigstore::Signer;
+use kubexm_sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
+use kubexm_types::Digest;
+
+/// Nothing in a lock has a longer name.
+const LONGEST: usize = 255;
+
+/// Checks every text and every size of a lock that its types leave open.
+///
+/// # Errors
+/// The first thing that no lock of ours says.
+pub fn check(lock: &Lock) -> Result<(), String> {
+    name("name", &lock.name)?;
+    for file in &lock.files {
+        name("component", &file.component)?;
+        name("file name", &file.file_name)?;
+        if let Some(signature) = &file.signature {
+            signer(&signature.by)?;
+            small(signature.everything().map(|(_, blob)| (blob, LARGEST_PART)))?;
+        }
+        for member in &file.members {
+            path(&member.path)?;
+        }
+    }
+    for image in &lock.images {
+        if let Some(signature) = &image.signature {
+            signer(&signature.by)?;
+            let rest = signature.blobs.iter().map(|blob| (blob, LARGEST_PART));
+            let manifests = std::iter::once(&signature.manifest).chain(&signature.referrers);
+            let manifests = manifests.map(|manifest| (manifest, LARGEST_MANIFEST as u64));
+            small(rest.chain(manifests))?;
+        }
+    }
+    for set in &lock.packages {
+        name("distribution", &set.distribution)?;
+        name("release", &set.release)?;
+        packages(set)?;
+    }
+    let mut names = BTreeSet::new();
+    for own in &lock.own {
+        name("name", &own.name)?;
+        if let Some(version) = &own.version {
+            name("version", version)?;
+        }
+        // They are taken out under these names.
+        if !names.insert((own.kind, own.file_name())) {
+            return Err(implausible("name twice,", &own.name));
+        }
+    }
+    sizes(lock)
+}
+
+/// Who signed is told on terminals.
+fn signer(signer: &Signer) -> Result<(), String> {
+    match signer {
+        Signer::Identity {
+            subject, issuer, ..
+        } if !(is_printable(subject) && is_printable(issuer)) => {
+            Err(implausible("signer", subject))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Signatures are read whole.
+fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), String> {
+    let mut blobs = blobs;
+    match blobs.all(|(blob, largest)| blob.size <= largest) {
+        true => Ok(()),
+        false => Err(implausible("size of", "a signature")),
+    }
+}
+
+/// Names of packages become arguments of commands, and their files the members of an archive that
+/// hosts unpack: each has a name of its own, which no option and no other file of the set has.
+fn packages(set: &LockedPackages) -> Result<(), String> {
+    if set.index.media_type != set.format.index_type() {
+        return Err(implausible("package index", &set.index.media_type));
+    }
+    for requested in &set.requested {
+        argument("package", requested)?;
+    }
+    let mut files = BTreeSet::new();
+    for package in &set.packages {
+        argument("package", &package.name)?;
+        argument("package version", &package.version)?;
+        argument("file name", &package.file_name)?;
+        let is_package = package.file_name.ends_with(set.format.suffix());
+        if !is_package || !files.insert(&package.file_name) {
+            return Err(implausible("package file", &package.file_name));
+        }
+    }
+    Ok(())
+}
+
+/// A name that no program takes for an option.
+fn argument(what: &str, text: &str) -> Result<(), String> {
+    match text.starts_with('-') {
+        true => Err(implausible(what, text)),
+        false => name(what, text),
+    }
+}
+
+/// One part of a path, fit to be printed.
+pub(crate) fn name(what: &str, text: &str) -> Result<(), String> {
+    let odd = |c: char| c.is_control() || c == '/' || c == '\\' || c.is_whitespace();
+    if text.is_empty() || text.len() > LONGEST || text.starts_with('.') || text.contains(odd) {
+        return Err(implausible(what, text));
+    }
+    Ok(())
+}
+
+/// A relative path that leads nowhere else.
+fn path(text: &str) -> Result<(), String> {
+    text.split('/')
+        .try_for_each(|part| name("path", part))
+        .map_err(|_| implausible("path", text))
+}
+
+/// Words for a terminal: no line's end, nothing that commands it.
+pub(crate) fn is_printable(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control)
+}
+
+fn implausible(what: &str, text: &str) -> String {
+    let shown: String = text
+        .chars()
+        .take(80)
+        .flat_map(char::escape_default)
+        .collect();
+    format!("its lock has a {what} '{shown}' that cannot be; do not use it")
+}
+
+/// A digest has one size.
+fn sizes(lock: &Lock) -> Result<(), String> {
+    let mut known: BTreeMap<Digest, u64> = BTreeMap::new();
+    let files = lock.files.iter().flat_map(|file| {
+        let beside = file.signature_blobs();
+        let beside = beside.map(|(_, blob)| (blob.digest, blob.size));
+        std::iter::once((file.digest, file.size)).chain(beside)
+    });
+    let images = lock.images.iter().flat_map(|image| {
+        let below = image
+            .platforms
+            .iter()
+            .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+        std::iter::once(&image.manifest)
+            .chain(below)
+            .chain(image.signature_blobs())
+            .map(|blob| (blob.digest, blob.size))
+    });
+    let packages = lock.packages.iter().flat_map(|set| {
+        let index = (set.index.digest, set.index.size);
+        let packages = set.packages.iter().map(|p| (p.digest, p.size));
+        std::iter::once(index).chain(packages)
+    });
+    let own = lock.own.iter().map(|own| (own.digest, own.size));
+    for (digest, size) in files.chain(images).chain(packages).chain(own) {
+        if *known.entry(digest).or_insert(size) != size {
+            return Err(format!("its lock gives {digest} two sizes; do not use it"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{LockedPackage, PackageFormat};
+    use kubexm_types::Arch;
+
+    fn set() -> LockedPackages {
+        let package = |name: &str| LockedPackage {
+            name: name.to_owned(),
+            version: "2:1.0-1.el9".to_owned(),
+            file_name: format!("{name}-1.0-1.el9.noarch.rpm"),
+            url: "https://dnf.example/a.rpm".parse().unwrap(),
+            size: 1,
+            digest: Digest::of(name.as_bytes()),
+        };
+        LockedPackages {
+            distribution: "rhel-like".to_owned(),
+            release: "9".to_owned(),
+            arch: Arch::Amd64,
+            requested: vec!["a".to_owned()],
+            format: PackageFormat::Rpm,
+            index: Descriptor {
+                media_type: PackageFormat::Rpm.index_type().to_owned(),
+                digest: Digest::of(b""),
+                size: 0,
+            },
+            packages: vec![package("a"), package("b")],
+        }
+    }
+
+    #[test]
+    fn names_of_packages_are_no_options_and_no_places() {
+        packages(&set()).unwrap();
+        let spoils: [fn(&mut LockedPackages); 9] = [
+            |set| set.requested = vec!["--installroot=/".to_owned()],
+            |set| set.requested = vec!["a b".to_owned()],
+            |set| set.packages[0].name = "-e".to_owned(),
+            |set| set.packages[0].name = "a\n".to_owned(),
+            |set| set.packages[0].file_name = "../a.rpm".to_owned(),
+            |set| set.packages[0].file_name = "SHA256SUMS".to_owned(),
+            |set| set.packages[0].file_name = set.packages[1].file_name.clone(),
+            |set| set.format = PackageFormat::Deb,
+            |set| set.index.media_type = "text/plain".to_owned(),
+        ];
+        for (at, spoil) in spoils.iter().enumerate() {
+            let mut set = set();
+            spoil(&mut set);
+            assert!(packages(&set).is_err(), "{at}");
+        }
+    }
+}

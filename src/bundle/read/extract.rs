@@ -1,0 +1,166 @@
+//! Taking one thing out of a bundle by its name, without reading the rest.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use crate::archive::each_member;
+use crate::lock::user_content::LockedArtifact;
+use crate::lock::{FileFormat, LockedFile, LockedPackage, Member};
+use crate::{Blobs, Bundle, BundleError};
+use kubexm_types::{Arch, Digest, DigestWriter, Version};
+
+/// A thing in a bundle that people can name.
+#[derive(Debug, Clone, Copy)]
+pub enum Item<'a> {
+    /// A file as it was published.
+    File(&'a LockedFile),
+    /// A file inside a published archive.
+    Member(&'a LockedFile, &'a Member),
+    /// An OS package.
+    Package(&'a LockedPackage),
+    /// Something of the user's own.
+    Own(&'a LockedArtifact),
+}
+
+impl Item<'_> {
+    /// The name that it has as a file of its own.
+    pub fn file_name(&self) -> Cow<'_, str> {
+        match self {
+            Self::File(file) => (&file.file_name).into(),
+            Self::Member(_, member) => last(&member.path).into(),
+            Self::Package(package) => (&package.file_name).into(),
+            Self::Own(own) => own.file_name().into(),
+        }
+    }
+
+    /// What tells it from others of the same name.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::File(file) => format!("{} {} {}", file.component, file.version, file.arch),
+            Self::Member(file, member) => {
+                format!(
+                    "{} of {} {} {}",
+                    member.path, file.component, file.version, file.arch
+                )
+            }
+            Self::Package(package) => format!("{} {}", package.name, package.file_name),
+            Self::Own(own) => own.describe(),
+        }
+    }
+
+    /// Whether it is a program, to be made executable.
+    pub fn is_program(&self) -> bool {
+        match self {
+            Self::File(file) => file.format == FileFormat::Binary,
+            Self::Member(..) => true,
+            Self::Package(_) | Self::Own(_) => false,
+        }
+    }
+
+    /// SHA-256 of its bytes.
+    fn content(&self) -> Digest {
+        match self {
+            Self::File(file) => file.digest,
+            Self::Member(_, member) => member.digest,
+            Self::Package(package) => package.digest,
+            Self::Own(own) => own.digest,
+        }
+    }
+
+    /// Writes its bytes, and fails at the end where they are not what the lock says: until then
+    /// nothing that was written may be used.
+    ///
+    /// # Errors
+    /// The bundle is damaged, or `out` fails.
+    pub fn copy(&self, bundle: &Bundle, out: &mut dyn Write) -> Result<(), BundleError> {
+        let digest = match self {
+            Self::File(file) | Self::Member(file, _) => file.digest,
+            Self::Package(package) => package.digest,
+            Self::Own(own) => own.digest,
+        };
+        let failed = |source: io::Error| BundleError::io(bundle.path(), source);
+        let Self::Member(file, member) = self else {
+            let mut blob = bundle.open(&digest)?;
+            return io::copy(&mut blob, out).map(|_| ()).map_err(failed);
+        };
+        let mut hashed = DigestWriter::new(out);
+        each_member(bundle.open_inside(&digest)?, |path, content| {
+            match path == member.path {
+                true => io::copy(content, &mut hashed).map(|_| ()),
+                false => Ok(()),
+            }
+        })
+        .map_err(failed)?;
+        let (_, got, _) = hashed.finish();
+        if got == member.digest {
+            return Ok(());
+        }
+        let (path, expected) = (&member.path, &member.digest);
+        Err(BundleError::Damaged {
+            path: bundle.path().display().to_string(),
+            reason: format!(
+                "{path} in {} is damaged: expected {expected}, got {got}; copy the bundle again",
+                file.file_name
+            ),
+        })
+    }
+}
+
+/// Everything that `name` may mean, and what is the same in several sets or for several architectures
+/// once: a program, a component, a file, a package or the user's own, in one of the
+/// versions and architectures asked for. Programs go before the archives that they come in.
+pub fn find<'a>(
+    bundle: &'a Bundle,
+    name: &str,
+    version: Option<&Version>,
+    arch: Option<Arch>,
+) -> Vec<Item<'a>> {
+    let lock = bundle.lock();
+    let files = || {
+        lock.files.iter().filter(move |file| {
+            version.is_none_or(|version| file.version == *version)
+                && arch.is_none_or(|arch| file.arch == arch)
+        })
+    };
+    let members = files().flat_map(|file| {
+        let members = file.members.iter();
+        members.map(move |member| Item::Member(file, member))
+    });
+    let programs: Vec<Item<'_>> = members
+        .filter(|item| item.file_name() == name)
+        .chain(
+            files()
+                .filter(|file| file.file_name == name)
+                .map(Item::File),
+        )
+        .collect();
+    if !programs.is_empty() {
+        return distinct(programs);
+    }
+    let components = files().filter(|file| file.component == name);
+    let packages = lock
+        .packages
+        .iter()
+        .filter(|set| arch.is_none_or(|arch| set.arch == arch))
+        .flat_map(|set| &set.packages)
+        .filter(|package| package.name == name || package.file_name == name);
+    let own = lock.own.iter();
+    let own = own.filter(|own| own.name == name || own.file_name() == name);
+    let found = components
+        .map(Item::File)
+        .chain(packages.map(Item::Package))
+        .chain(own.map(Item::Own));
+    distinct(found.collect())
+}
+
+/// Without those that are another one's bytes under the same name.
+fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    let mut seen = BTreeSet::new();
+    items.retain(|item| seen.insert((item.file_name().into_owned(), item.content())));
+    items
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

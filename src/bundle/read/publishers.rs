@@ -1,0 +1,257 @@
+//! What publishers signed of a bundle's images and files, verified anew: what the lock says of it is no
+//! more than a claim.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use crate::lock::{Descriptor, FileSignature, Lock, LockedFile, LockedImage, LockedSignature};
+use crate::{Blobs, Bundle, BundleError, oci_artifact};
+use kubexm_sigstore::bundle as sigstore_bundle;
+use kubexm_sigstore::bundle::Image;
+use kubexm_sigstore::document;
+use kubexm_sigstore::document::Part;
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, Unverified, file, referrer};
+use kubexm_types::Digest;
+use kubexm_types::signature_policy::Identity;
+
+/// What became of the signatures in a bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Publishers {
+    /// What each has signed for sure.
+    pub verified: BTreeMap<String, Count>,
+    /// What is signed under roots that are not at hand: nothing is known of these.
+    pub under_other_roots: Vec<String>,
+    /// Things whose signatures lie in the bundle that this one leans on.
+    pub elsewhere: usize,
+    bad: Vec<String>,
+}
+
+/// So many of each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Images.
+    pub images: usize,
+    /// Files.
+    pub files: usize,
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self { images, files: 0 } => write!(f, "{images} images"),
+            Self { images: 0, files } => write!(f, "{files} files"),
+            Self { images, files } => write!(f, "{images} images and {files} files"),
+        }
+    }
+}
+
+/// What a lock claims that each has signed.
+pub fn claimed(lock: &Lock) -> BTreeMap<String, Count> {
+    let mut signers: BTreeMap<String, Count> = BTreeMap::new();
+    for signature in lock.images.iter().filter_map(|i| i.signature.as_ref()) {
+        signers.entry(signature.by.to_string()).or_default().images += 1;
+    }
+    for signature in lock.files.iter().filter_map(|f| f.signature.as_ref()) {
+        signers.entry(signature.by.to_string()).or_default().files += 1;
+    }
+    signers
+}
+
+impl Publishers {
+    fn count(&mut self, name: &str, verified: Result<Signer, String>, one: Count) {
+        match verified {
+            Ok(signer) => {
+                let count = self.verified.entry(signer.to_string()).or_default();
+                count.images += one.images;
+                count.files += one.files;
+            }
+            Err(reason) => self.bad.push(format!("{name}: {reason}")),
+        }
+    }
+}
+
+/// Roots that are at hand.
+struct Roots<'a> {
+    public: TrustedRoot,
+    own: &'a [TrustedRoot],
+}
+
+impl Roots<'_> {
+    /// Those by which somebody is said to have signed.
+    fn of(&self, signer: &Signer) -> Option<&TrustedRoot> {
+        let wanted = match signer {
+            Signer::Identity { trusted_root, .. } => *trusted_root,
+            Signer::Key(_) => None,
+        };
+        let mut known = std::iter::once(&self.public).chain(self.own);
+        known.find(|root| root.own_digest() == wanted)
+    }
+}
+
+impl Bundle {
+    /// Holds images and files against their publishers' signatures, by the roots in this program and by
+    /// `roots`. The blobs must have been verified.
+    ///
+    /// # Errors
+    /// Everything whose signature does not hold.
+    pub fn verify_publishers(&self, roots: &[TrustedRoot]) -> Result<Publishers, BundleError> {
+        let damaged = |reason: String| BundleError::Damaged {
+            path: self.path().display().to_string(),
+            reason,
+        };
+        let roots = Roots {
+            public: TrustedRoot::public_instance().map_err(&damaged)?,
+            own: roots,
+        };
+        let mut publishers = Publishers::default();
+        for image in &self.lock().images {
+            if let Some(signature) = &image.signature {
+                let blobs = signature.everything().chain([&image.manifest]);
+                let blobs = blobs.map(|blob| blob.digest);
+                let name = image.name.to_string();
+                if let Some(root) = self.root(&roots, &mut publishers, &name, &signature.by, blobs)
+                {
+                    let one = Count {
+                        images: 1,
+                        files: 0,
+                    };
+                    publishers.count(&name, self.verify_image(image, signature, root), one);
+                }
+            }
+        }
+        for file in &self.lock().files {
+            if let Some(signature) = &file.signature {
+                let blobs = signature.everything().map(|(_, blob)| blob.digest);
+                let blobs = blobs.chain([file.digest]);
+                let name = format!("{} {} {}", file.component, file.version, file.arch);
+                if let Some(root) = self.root(&roots, &mut publishers, &name, &signature.by, blobs)
+                {
+                    let one = Count {
+                        images: 0,
+                        files: 1,
+                    };
+                    publishers.count(&name, self.verify_file(file, signature, root), one);
+                }
+            }
+        }
+        match publishers.bad.is_empty() {
+            true => Ok(publishers),
+            false => Err(damaged(format!(
+                "something is not what its publisher signed; do not use it\n  {}",
+                publishers.bad.join("\n  ")
+            ))),
+        }
+    }
+
+    /// The roots for a signature that can be verified here; else it is told why not.
+    fn root<'a>(
+        &self,
+        roots: &'a Roots<'_>,
+        publishers: &mut Publishers,
+        name: &str,
+        signer: &Signer,
+        mut blobs: impl Iterator<Item = Digest>,
+    ) -> Option<&'a TrustedRoot> {
+        if !blobs.all(|digest| self.carries(&digest)) {
+            publishers.elsewhere += 1;
+            return None;
+        }
+        let root = roots.of(signer);
+        if root.is_none() {
+            publishers.under_other_roots.push(name.to_owned());
+        }
+        root
+    }
+
+    fn verify_image(
+        &self,
+        image: &LockedImage,
+        signature: &LockedSignature,
+        root: &TrustedRoot,
+    ) -> Result<Signer, String> {
+        if let Some(list) = &signature.referrers {
+            return self.verify_referrer(image, signature, list, root);
+        }
+        let manifest = document::read(&self.small(&signature.manifest)?)?;
+        let payload = |part: &Part| {
+            let mut blobs = signature.blobs.iter();
+            let blob = blobs.find(|blob| blob.digest == part.digest);
+            self.small(blob.ok_or("its lock does not name what is signed")?)
+        };
+        by_claimed(&signature.by, root, |trust| {
+            kubexm_sigstore::verify(&manifest, &payload, &image.manifest.digest, trust)
+        })
+    }
+
+    fn verify_referrer(
+        &self,
+        image: &LockedImage,
+        signature: &LockedSignature,
+        list: &Descriptor,
+        root: &TrustedRoot,
+    ) -> Result<Signer, String> {
+        let manifest = self.small(&signature.manifest)?;
+        if self.small(list)? != referrer::list_of(&manifest) {
+            return Err("the list of its signatures names something else".to_owned());
+        }
+        let referrer = referrer::read(&manifest)?.ok_or("its signature is none")?;
+        if referrer.subject != image.manifest.digest {
+            return Err(format!("its signature is of {}", referrer.subject));
+        }
+        let mut blobs = signature.blobs.iter();
+        let blob = blobs.find(|blob| blob.digest == referrer.bundle.digest);
+        let blob = blob.ok_or("its lock does not name what is signed")?;
+        let bundle = sigstore_bundle::read(&self.small(blob)?)
+            .map_err(|reason| format!("its signature {reason}"))?;
+        let top = self.small(&image.manifest)?;
+        let image = Image {
+            digest: &image.manifest.digest,
+            manifest: &top,
+        };
+        by_claimed(&signature.by, root, |trust| bundle.verify(image, trust))
+    }
+
+    fn verify_file(
+        &self,
+        file: &LockedFile,
+        signature: &FileSignature,
+        root: &TrustedRoot,
+    ) -> Result<Signer, String> {
+        let certificate = signature.certificate.as_ref();
+        let certificate = certificate.map(|blob| self.small(blob)).transpose()?;
+        let text = self.small(&signature.signature)?;
+        let mut content = Vec::new();
+        let mut reader = self.open(&file.digest).map_err(|error| error.to_string())?;
+        reader
+            .read_to_end(&mut content)
+            .map_err(|error| error.to_string())?;
+        by_claimed(&signature.by, root, |trust| {
+            file::verify_file(&content, &text, certificate.as_deref(), trust)
+        })
+    }
+
+    fn small(&self, blob: &Descriptor) -> Result<Vec<u8>, String> {
+        oci_artifact::read_small(self, blob).map_err(|error| error.to_string())
+    }
+}
+
+/// Verifies by whom the lock claims it to be.
+fn by_claimed(
+    by: &Signer,
+    root: &TrustedRoot,
+    verify: impl FnOnce(Trust<'_>) -> Result<Signer, Unverified>,
+) -> Result<Signer, String> {
+    let verified = match by {
+        Signer::Key(key) => verify(Trust::Keys(std::slice::from_ref(key))),
+        Signer::Identity {
+            subject, issuer, ..
+        } => {
+            let identity = Identity {
+                identity: subject.clone(),
+                issuer: issuer.clone(),
+            };
+            verify(Trust::Identity(&identity, root))
+        }
+    };
+    verified.map_err(|error| error.to_string())
+}
