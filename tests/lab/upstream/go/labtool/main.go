@@ -1,12 +1,15 @@
 // labtool is what the lab's upstream needs besides the upstream programs themselves:
 //
 //	labtool serve --root DIR --log FILE --port-file FILE   static files with Range, loopback only
-//	labtool push --registry HOST:PORT --name REPO:TAG --config JSON --platform ARCH=DIR ...
-//	             [--base TAR] [FILE=PATH ...]
+//	labtool push --registry HOST:PORT --receipts DIR       images, several at once
 //
-// push makes an image for each platform, of gzip layers (an optional base tar, and the named files),
-// and a manifest list of them all, and uploads them. Files and the base are sought below the
-// platform's folder; files with absolute names are the same for all, in a layer that they share.
+// push reads one image per line from the standard input:
+//
+//	--name REPO:TAG --entrypoint PATH --platform ARCH=DIR ... [--base TAR] [FILE=PATH ...]
+//
+// It makes an image for each platform, of gzip layers (an optional base tar, and the named files),
+// and a manifest list of them all, and uploads them. Files and the base are below the folder of the
+// platform; files with absolute names are the same for all, in a layer that they share.
 package main
 
 import (
@@ -21,7 +24,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		log.Fatal("labtool: wants serve or push")
+		log.Fatal("labtool: the first argument is serve or push")
 	}
 	var err error
 	switch os.Args[1] {

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
+	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
-	"path"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 )
 
 const (
@@ -21,67 +19,189 @@ const (
 	layerType    = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 	manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 	listType     = "application/vnd.docker.distribution.manifest.list.v2+json"
+	searchPath   = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 type descriptor struct {
 	MediaType string         `json:"mediaType"`
-	Size      int            `json:"size"`
+	Size      int64          `json:"size"`
 	Digest    string         `json:"digest"`
 	Platform  map[string]any `json:"platform,omitempty"`
 }
 
-// repository is where all platforms of an image go.
-type repository struct {
-	registry, name string
+// platform is an architecture and the folder of its programs.
+type platform struct {
+	arch, dir string
 }
 
-// image is one platform's.
-type image struct {
-	repository
-	layers  []descriptor
-	diffIDs []string
+// recipe is one line of the list of images.
+type recipe struct {
+	line             string
+	repository, tag  string
+	entrypoint, base string
+	platforms        []platform
+	pairs            []string // FILE=PATH
 }
 
-// platforms are architectures and the folders of their programs, as they are given.
-type platforms [][2]string
-
-func (p *platforms) String() string { return fmt.Sprint(*p) }
-
-func (p *platforms) Set(value string) error {
-	arch, dir, found := strings.Cut(value, "=")
-	if !found {
-		return fmt.Errorf("%q: wants ARCH=DIR", value)
+func parseRecipe(line string) (recipe, error) {
+	r := recipe{line: line}
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	name := flags.String("name", "", "repository:tag")
+	flags.StringVar(&r.entrypoint, "entrypoint", "", "the program that a container runs")
+	flags.StringVar(&r.base, "base", "", "tar of the base layer, below the folder of each platform")
+	flags.Func("platform", "ARCH=DIR, once or more", func(value string) error {
+		arch, dir, found := strings.Cut(value, "=")
+		if !found {
+			return fmt.Errorf("%q is not ARCH=DIR", value)
+		}
+		r.platforms = append(r.platforms, platform{arch, dir})
+		return nil
+	})
+	if err := flags.Parse(strings.Fields(line)); err != nil {
+		return r, err
 	}
-	*p = append(*p, [2]string{arch, dir})
-	return nil
+	var found bool
+	if r.repository, r.tag, found = strings.Cut(*name, ":"); !found {
+		return r, fmt.Errorf("--name %q is not REPO:TAG", *name)
+	}
+	r.pairs = flags.Args()
+	for _, pair := range r.pairs {
+		if !strings.Contains(pair, "=") {
+			return r, fmt.Errorf("%q is not FILE=PATH", pair)
+		}
+	}
+	return r, nil
 }
 
-func digest(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
+// contents returns what each layer is made of, from the bottom to the top. Files with absolute names
+// are the same for all platforms, so they get a layer of their own.
+func (r recipe) contents(dir string) []content {
+	var layers []content
+	if r.base != "" {
+		layers = append(layers, content{tar: filepath.Join(dir, r.base)})
+	}
+	var shared, own content
+	for _, pair := range r.pairs {
+		file, target, _ := strings.Cut(pair, "=")
+		if filepath.IsAbs(file) {
+			shared.files = append(shared.files, [2]string{file, target})
+		} else {
+			own.files = append(own.files, [2]string{filepath.Join(dir, file), target})
+		}
+	}
+	for _, c := range []content{shared, own} {
+		if len(c.files) > 0 {
+			layers = append(layers, c)
+		}
+	}
+	return layers
+}
 
+// receipt returns the recipe with size and time of every file that it names: another file, or another
+// recipe, gives another receipt.
+func (r recipe) receipt() (string, error) {
+	lines := []string{r.line}
+	for _, p := range r.platforms {
+		for _, c := range r.contents(p.dir) {
+			for _, name := range c.names() {
+				info, err := os.Stat(name)
+				if err != nil {
+					return "", err
+				}
+				lines = append(lines, fmt.Sprint(name, " ", info.Size(), " ", info.ModTime().UnixNano()))
+			}
+		}
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// push uploads the images that the lines of the standard input describe, several at once. Those whose
+// receipt is already in the folder of receipts are in the registry since an earlier run.
 func push(args []string) error {
 	flags := flag.NewFlagSet("push", flag.ExitOnError)
 	registry := flags.String("registry", "", "host:port")
-	name := flags.String("name", "", "repository:tag")
-	config := flags.String("config", "{}", "the image's runtime configuration, JSON")
-	base := flags.String("base", "", "tar of the base layer")
-	var platforms platforms
-	flags.Var(&platforms, "platform", "ARCH=DIR, once or more")
+	receipts := flags.String("receipts", "", "folder that records what has been pushed")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	place, tag, found := strings.Cut(*name, ":")
-	if !found {
-		return fmt.Errorf("--name wants REPO:TAG")
-	}
-	repository := repository{*registry, place}
-	var entries []descriptor
-	for _, platform := range platforms {
-		arch, dir := platform[0], platform[1]
-		img := &image{repository: repository}
-		if err := img.addLayers(dir, *base, flags.Args()); err != nil {
-			return err
+	var recipes []recipe
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		r, err := parseRecipe(lines.Text())
+		if err != nil {
+			return fmt.Errorf("%q: %w", lines.Text(), err)
 		}
-		entry, err := img.finish(arch, json.RawMessage(*config))
+		recipes = append(recipes, r)
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(*receipts, "layers.")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	layers := &layers{dir: scratch, made: map[string]*layer{}}
+	return each(recipes, func(r recipe) error {
+		err := r.pushOnce(client{*registry, r.repository}, layers, *receipts)
+		if err != nil {
+			err = fmt.Errorf("%s:%s: %w", r.repository, r.tag, err)
+		}
+		return err
+	})
+}
+
+// each runs work for all recipes, as many at once as there are processors, and joins the errors.
+func each(recipes []recipe, work func(recipe) error) error {
+	var group sync.WaitGroup
+	queue := make(chan recipe)
+	failed := make(chan error, len(recipes))
+	for range runtime.NumCPU() {
+		group.Go(func() {
+			for r := range queue {
+				if err := work(r); err != nil {
+					failed <- err
+				}
+			}
+		})
+	}
+	for _, r := range recipes {
+		queue <- r
+	}
+	close(queue)
+	group.Wait()
+	close(failed)
+	var all []error
+	for err := range failed {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+func (r recipe) pushOnce(to client, layers *layers, receipts string) error {
+	receipt, err := r.receipt()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(receipts, strings.ReplaceAll(r.repository, "/", "_")+":"+r.tag)
+	if old, err := os.ReadFile(file); err == nil && string(old) == receipt {
+		return nil
+	}
+	if err := r.push(to, layers); err != nil {
+		return err
+	}
+	fmt.Printf("pushed %s:%s\n", r.repository, r.tag)
+	if err := os.WriteFile(file+".partial", []byte(receipt), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".partial", file)
+}
+
+// push uploads an image for each platform, and then the list of them.
+func (r recipe) push(to client, layers *layers) error {
+	var entries []descriptor
+	for _, p := range r.platforms {
+		entry, err := r.pushImage(to, layers, p)
 		if err != nil {
 			return err
 		}
@@ -93,173 +213,47 @@ func push(args []string) error {
 	if err != nil {
 		return err
 	}
-	return repository.manifest(tag, listType, list)
+	return to.manifest(r.tag, listType, list)
 }
 
-func (img *image) addLayers(dir, base string, pairs []string) error {
-	if base != "" {
-		content, err := os.ReadFile(dir + "/" + base)
+func (r recipe) pushImage(to client, layers *layers, p platform) (descriptor, error) {
+	var uploaded []descriptor
+	var diffIDs []string
+	for _, c := range r.contents(p.dir) {
+		l, err := layers.of(c)
 		if err != nil {
-			return err
+			return descriptor{}, err
 		}
-		if err := img.addLayer(content); err != nil {
-			return err
+		if err := l.upload(to); err != nil {
+			return descriptor{}, err
 		}
+		uploaded = append(uploaded, l.descriptor)
+		diffIDs = append(diffIDs, l.diffID)
 	}
-	var shared, own []string
-	for _, pair := range pairs {
-		if path.IsAbs(pair) {
-			shared = append(shared, pair)
-		} else {
-			own = append(own, dir+"/"+pair)
-		}
-	}
-	for _, pairs := range [][]string{shared, own} {
-		if len(pairs) == 0 {
-			continue
-		}
-		content, err := tarOf(pairs)
-		if err != nil {
-			return err
-		}
-		if err := img.addLayer(content); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tarOf packs FILE=PATH pairs, executables all, with nothing of this machine in the headers.
-func tarOf(pairs []string) ([]byte, error) {
-	var out bytes.Buffer
-	writer := tar.NewWriter(&out)
-	made := map[string]bool{}
-	for _, pair := range pairs {
-		file, target, found := strings.Cut(pair, "=")
-		if !found {
-			return nil, fmt.Errorf("%q: wants FILE=PATH", pair)
-		}
-		for _, dir := range parents(target) {
-			if !made[dir] {
-				made[dir] = true
-				header := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}
-				if err := writer.WriteHeader(header); err != nil {
-					return nil, err
-				}
-			}
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: target[1:], Mode: 0o755, Size: int64(len(content))}
-		if err := writer.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := writer.Write(content); err != nil {
-			return nil, err
-		}
-	}
-	err := writer.Close()
-	return out.Bytes(), err
-}
-
-func parents(target string) []string {
-	var dirs []string
-	for dir := path.Dir(target[1:]); dir != "."; dir = path.Dir(dir) {
-		dirs = append([]string{dir}, dirs...)
-	}
-	return dirs
-}
-
-func (img *image) addLayer(content []byte) error {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	if _, err := writer.Write(content); err != nil {
-		return err
-	}
-	if err := writer.Close(); err != nil {
-		return err
-	}
-	img.diffIDs = append(img.diffIDs, digest(content))
-	layer, err := img.blob(layerType, packed.Bytes())
-	img.layers = append(img.layers, layer)
-	return err
-}
-
-// finish uploads the configuration and the manifest, and gives the entry of a list.
-func (img *image) finish(arch string, runtime json.RawMessage) (descriptor, error) {
-	platform := map[string]any{"architecture": arch, "os": "linux"}
 	config, err := json.Marshal(map[string]any{
-		"architecture": arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": runtime, "rootfs": map[string]any{"type": "layers", "diff_ids": img.diffIDs},
+		"architecture": p.arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
+		"config": map[string]any{"Entrypoint": []string{r.entrypoint}, "Env": []string{searchPath}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
 	})
 	if err != nil {
 		return descriptor{}, err
 	}
-	configBlob, err := img.blob(configType, config)
+	configBlob := descriptor{MediaType: configType, Size: int64(len(config)), Digest: digest(config)}
+	err = to.blob(configBlob, "", func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(string(config))), nil
+	})
 	if err != nil {
 		return descriptor{}, err
 	}
 	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": manifestType, "config": configBlob, "layers": img.layers,
+		"schemaVersion": 2, "mediaType": manifestType, "config": configBlob, "layers": uploaded,
 	})
 	if err != nil {
 		return descriptor{}, err
 	}
-	entry := descriptor{MediaType: manifestType, Size: len(manifest), Digest: digest(manifest), Platform: platform}
-	return entry, img.manifest(entry.Digest, manifestType, manifest)
-}
-
-// blob uploads content unless the registry has it.
-func (r repository) blob(mediaType string, content []byte) (descriptor, error) {
-	d := descriptor{MediaType: mediaType, Size: len(content), Digest: digest(content)}
-	base := fmt.Sprintf("http://%s/v2/%s/blobs/", r.registry, r.name)
-	head, err := http.Head(base + d.Digest)
-	if err != nil {
-		return d, err
+	entry := descriptor{
+		MediaType: manifestType, Size: int64(len(manifest)), Digest: digest(manifest),
+		Platform: map[string]any{"architecture": p.arch, "os": "linux"},
 	}
-	head.Body.Close()
-	if head.StatusCode == http.StatusOK {
-		return d, nil
-	}
-	start, err := http.Post(base+"uploads/", "", nil)
-	if err != nil {
-		return d, err
-	}
-	start.Body.Close()
-	location, err := start.Request.URL.Parse(start.Header.Get("Location"))
-	if err != nil || start.StatusCode != http.StatusAccepted {
-		return d, fmt.Errorf("upload refused: %s %v", start.Status, err)
-	}
-	query := location.Query()
-	query.Set("digest", d.Digest)
-	location.RawQuery = query.Encode()
-	return d, put(location, "application/octet-stream", content)
-}
-
-func (r repository) manifest(reference, mediaType string, content []byte) error {
-	address, err := url.Parse(fmt.Sprintf("http://%s/v2/%s/manifests/%s", r.registry, r.name, reference))
-	if err != nil {
-		return err
-	}
-	return put(address, mediaType, content)
-}
-
-func put(address *url.URL, mediaType string, content []byte) error {
-	request, err := http.NewRequest(http.MethodPut, address.String(), bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", mediaType)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusCreated {
-		words, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
-		return fmt.Errorf("%s: %s: %s", address, response.Status, words)
-	}
-	return nil
+	return entry, to.manifest(entry.Digest, manifestType, manifest)
 }
