@@ -28,7 +28,8 @@ pub enum Layers {
 pub struct Sample {
     pub lock: Lock,
     pub blobs: InMemory,
-    groups: Vec<(u32, Vec<(Digest, Option<DecompressedGzip>)>)>,
+    /// None of them filtered.
+    groups: Vec<Group>,
 }
 
 /// An ELF program: 4096 bytes with its headers, then so much code, then the data.
@@ -175,17 +176,23 @@ impl Sample {
         .into_bytes();
 
         let mut blobs = InMemory::default();
-        let mut add = |content: &[u8]| blobs.add(content);
-        let small = [&note, &empty, &package, &index, &config, &manifest].map(|b| (add(b), None));
+        let mut group = |pieces, entries: &[(&Vec<u8>, Option<DecompressedGzip>)]| Group {
+            pieces,
+            entries: entries
+                .iter()
+                .map(|(blob, opened)| Entry {
+                    opened: opened.clone(),
+                    ..Entry::kept(blobs.add(blob))
+                })
+                .collect(),
+        };
+        let small = [&note, &empty, &package, &index, &config, &manifest];
         let groups = vec![
-            (1, small.to_vec()),
-            (4, kin.iter().map(|blob| (add(blob), None)).collect()),
-            (
-                3,
-                vec![(add(&x86), None), (add(&runtime_gz), Some(runtime_opened))],
-            ),
-            (1, vec![(add(&layer_gz), Some(layer_opened))]),
-            (1, vec![(add(&chart_gz), Some(chart_opened))]),
+            group(1, &small.map(|blob| (blob, None))),
+            group(4, &[(&kin[0], None), (&kin[1], None)]),
+            group(3, &[(&x86, None), (&runtime_gz, Some(runtime_opened))]),
+            group(1, &[(&layer_gz, Some(layer_opened))]),
+            group(1, &[(&chart_gz, Some(chart_opened))]),
         ];
 
         let file = |component: &str, version: &str, format: &str, content: &[u8]| {
@@ -250,30 +257,26 @@ impl Sample {
         if layers == Layers::Keep {
             return Placement::plain(&self.lock);
         }
-        let groups = self.groups.iter().map(|(pieces, entries)| Group {
-            pieces: *pieces,
-            entries: entries
-                .iter()
-                .map(|(blob, opened)| Entry {
-                    blob: *blob,
-                    opened: opened.clone(),
-                    filtered: layers == Layers::Filter && (*pieces == 3 || opened.is_some()),
-                })
-                .collect(),
-        });
+        let mut groups = self.groups.clone();
+        for group in &mut groups {
+            for entry in &mut group.entries {
+                let programs = group.pieces == 3 || entry.opened.is_some();
+                entry.filtered = layers == Layers::Filter && programs;
+            }
+        }
         Placement {
-            groups: groups.collect(),
+            groups,
             ..Placement::plain(&self.lock)
         }
     }
 
     /// The blobs that an incremental bundle does not carry: those of the first two groups.
     pub fn base(&self) -> Base {
-        let there = self.groups[..2].iter().flat_map(|(_, entries)| entries);
+        let there = self.groups[..2].iter().flat_map(|group| &group.entries);
         Base {
             name: "the site".to_owned(),
             digest: Digest::of(b"informative"),
-            blobs: there.map(|(blob, _)| *blob).collect(),
+            blobs: there.map(|entry| entry.blob).collect(),
         }
     }
 
