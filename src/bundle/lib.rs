@@ -32,6 +32,7 @@ pub use format::placement::{DecompressedGzip, Placement};
 pub use inventory::Inventory;
 pub use level::Level;
 pub use lock::Lock;
+pub use lock::blob_index::{BlobIndex, BlobInfo};
 pub use read::bundle_set::BundleSet;
 pub use read::contents::ContentVisitor;
 pub use read::{Access, Bundle};

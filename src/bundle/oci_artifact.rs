@@ -24,7 +24,7 @@ use crate::format::oci_layout::{
 };
 use crate::format::placement::Placement;
 use crate::lock::{Descriptor, LockedImage};
-use crate::{Blobs, Bundle, BundleError};
+use crate::{BlobInfo, Blobs, Bundle, BundleError};
 use kubexm_types::{Digest, PublicKey};
 
 /// `artifactType` of the transport manifest.
@@ -108,18 +108,18 @@ pub fn of(bundle: &Bundle) -> Result<BundleArtifact, BundleError> {
     let is = |document: &&Document, media_type| document.media_type == media_type;
     let find = |media_type| documents.iter().find(|d| is(d, media_type));
     let mut layers: Vec<Value> = documents.iter().map(layer_of).collect();
-    let mut left = lock.blobs();
+    let mut left: BTreeMap<&Digest, &BlobInfo> = lock.blobs().iter().collect();
     // Files and packages as the bundle's own manifest has them: tools take them by their titles.
     let artifact = find(OPAQUE_MANIFEST).map(|document| &document.bytes[..]);
     let artifact: Value = serde_json::from_slice(artifact.unwrap_or_default()).unwrap_or_default();
     for layer in artifact["layers"].as_array().into_iter().flatten() {
         let digest = layer["digest"].as_str().and_then(|text| text.parse().ok());
-        if digest.is_some_and(|digest| left.remove(&digest).is_some()) {
+        if digest.is_some_and(|digest: Digest| left.remove(&digest).is_some()) {
             layers.push(layer.clone());
         }
     }
     layers.extend(left.iter().map(
-        |(digest, (size, _))| json!({"mediaType": BLOB_TYPE, "digest": digest, "size": size}),
+        |(digest, blob)| json!({"mediaType": BLOB_TYPE, "digest": digest, "size": blob.size}),
     ));
     let manifest = json!({
         "schemaVersion": 2,

@@ -75,7 +75,7 @@ fn offer(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Lock) -> O
 /// The sizes of the files and images that a lock names.
 fn carried(lock: &Lock) -> Carried {
     let files: u64 = lock.files.iter().map(|file| file.size).sum();
-    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    let content = kubexm_bundle::lock::blob_index::content_size(lock.blobs());
     Carried {
         images_kib: content.saturating_sub(files) / 1024,
         files_kib: files / 1024,

@@ -113,6 +113,7 @@ fn lock(more: &[&str]) -> Lock {
             minimum_etcd: None,
         }],
         own: Vec::new(),
+        index: Default::default(),
     }
 }
 

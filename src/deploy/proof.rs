@@ -224,6 +224,7 @@ mod tests {
             packages: Vec::new(),
             kubeadm: Vec::new(),
             own: Vec::new(),
+            index: Default::default(),
         };
         let path = HostPath::parse("/etc/x.yaml").unwrap();
         judge(

@@ -71,8 +71,8 @@ impl Http {
         };
         let turn = Arc::clone(&nearby.turns).acquire_owned().await;
         let (cache, digest) = (self.cache().clone(), *digest);
-        let size = nearby.bundles[holder].lock().blobs();
-        let size = size.get(&digest).map(|(size, _)| *size);
+        let blobs = nearby.bundles[holder].lock().blobs();
+        let size = blobs.get(&digest).map(|blob| blob.size);
         let transfer = self.events().transfer("base", label.to_owned(), size);
         let bundles = Arc::clone(&nearby.bundles);
         let copied = tokio::task::spawn_blocking(move || {

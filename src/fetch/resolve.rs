@@ -108,6 +108,7 @@ impl<'a> Resolver<'a> {
             packages,
             kubeadm,
             own,
+            index: Default::default(),
         };
         lock.sort();
         Ok(lock)

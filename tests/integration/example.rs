@@ -55,6 +55,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         packages: Vec::new(),
         kubeadm: Vec::new(),
         own: Vec::new(),
+        index: Default::default(),
     };
     let mut blobs = InMemory::default();
     for content in contents {

@@ -91,6 +91,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
         packages: Vec::new(),
         kubeadm: Vec::new(),
         own: Vec::new(),
+        index: Default::default(),
     }
 }
 

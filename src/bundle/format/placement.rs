@@ -173,7 +173,7 @@ impl Placement {
         };
         Self {
             storage_version: Self::VERSION,
-            groups: lock.blobs().into_keys().map(alone).collect(),
+            groups: lock.blobs().keys().copied().map(alone).collect(),
             base: None,
         }
     }
@@ -228,7 +228,11 @@ impl Placement {
 
     /// Every blob of the lock has one place, and no place asks for more than it may.
     fn check(&self, lock: &Lock) -> Result<(), String> {
-        let mut unplaced = lock.blobs();
+        let mut unplaced: BTreeMap<&Digest, u64> = lock
+            .blobs()
+            .iter()
+            .map(|(digest, blob)| (digest, blob.size))
+            .collect();
         for group in &self.groups {
             let beside = group.pieces > 1 && group.entries.len() > MOST_BESIDE;
             if group.pieces == 0 || group.pieces > MOST_PIECES || beside || group.entries.is_empty()
@@ -236,7 +240,7 @@ impl Placement {
                 return Err("its list of places has a group that cannot be; do not use it".into());
             }
             for entry in &group.entries {
-                let Some((size, _)) = unplaced.remove(&entry.blob) else {
+                let Some(size) = unplaced.remove(&entry.blob) else {
                     return Err(format!(
                         "its list of places does not fit its lock: {} is in it twice, or should not \
                          be; do not use it",

@@ -3,6 +3,7 @@
 //! It is written beside the bundle (`<bundle>.lock.yaml`), lies inside it, and is all that the
 //! disconnected side knows about what it was given.
 
+pub mod blob_index;
 mod by_architecture;
 pub mod difference;
 mod signatures;
@@ -12,6 +13,7 @@ pub(crate) mod validate;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::lock::blob_index::CachedIndex;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
@@ -39,6 +41,9 @@ pub struct Lock {
     /// Files, charts and manifests of the user's own, by (kind, name, version).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<LockedArtifact>,
+    /// The blobs by digest: see [`Lock::blobs`].
+    #[serde(skip)]
+    pub index: CachedIndex,
 }
 
 /// The document's version, whatever else a later version has in it.
@@ -279,6 +284,7 @@ impl Lock {
 
     /// Brings every list into its order.
     pub fn sort(&mut self) {
+        self.index = CachedIndex::default();
         self.kubernetes.sort();
         self.architectures.sort();
         self.files.sort_by(|a, b| {
@@ -329,56 +335,5 @@ impl Lock {
     /// What the kubeadm of this version said.
     pub fn kubeadm(&self, version: &Version) -> Option<&KubeadmFacts> {
         self.kubeadm.iter().find(|facts| facts.version == *version)
-    }
-
-    /// Every blob of the bundle, each digest once, with what a person would call it.
-    pub fn blobs(&self) -> std::collections::BTreeMap<Digest, (u64, String)> {
-        let mut blobs = std::collections::BTreeMap::new();
-        let mut add = |digest: Digest, size: u64, label: String| {
-            blobs.entry(digest).or_insert((size, label));
-        };
-        for file in &self.files {
-            add(file.digest, file.size, file.file_name.clone());
-            for (suffix, blob) in file.signature_blobs() {
-                let label = format!("{}{suffix}", file.file_name);
-                add(blob.digest, blob.size, label);
-            }
-        }
-        for image in &self.images {
-            add(
-                image.manifest.digest,
-                image.manifest.size,
-                image.name.to_string(),
-            );
-            for platform in &image.platforms {
-                let below = std::iter::once(&platform.manifest).chain(&platform.blobs);
-                for blob in below {
-                    add(
-                        blob.digest,
-                        blob.size,
-                        format!("{} ({})", image.name, platform.arch),
-                    );
-                }
-            }
-            for blob in image.signature_blobs() {
-                let label = format!("signature of {}", image.name);
-                add(blob.digest, blob.size, label);
-            }
-        }
-        for set in &self.packages {
-            let place = format!("{} {} {}", set.distribution, set.release, set.arch);
-            add(
-                set.index.digest,
-                set.index.size,
-                format!("package index of {place}"),
-            );
-            for package in &set.packages {
-                add(package.digest, package.size, package.file_name.clone());
-            }
-        }
-        for own in &self.own {
-            add(own.digest, own.size, own.describe());
-        }
-        blobs
     }
 }

@@ -42,9 +42,9 @@ impl BundleSet {
         let lacking: Vec<String> = whole
             .lock()
             .blobs()
-            .into_iter()
+            .iter()
             .filter(|(digest, _)| whole.holder(digest).is_none())
-            .map(|(_, (_, label))| label)
+            .map(|(_, blob)| blob.label.clone())
             .collect();
         match (&lacking[..], whole.bundle.base()) {
             ([], _) => Ok(whole),

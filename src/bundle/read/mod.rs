@@ -343,7 +343,7 @@ fn locate(head: &BundleHeader, frames: &[Frame]) -> Result<Vec<Placed>, String> 
     let mut rest = frames.iter().skip(1);
     let mut groups = Vec::new();
     for group in &head.storage.groups {
-        let layout = GroupLayout::new(group, |digest| sizes.get(digest).map(|(size, _)| *size))
+        let layout = GroupLayout::new(group, |digest| sizes.get(digest).map(|blob| blob.size))
             .ok_or_else(mismatch)?;
         let mut left = layout.plain().ok_or_else(mismatch)?;
         let start = offset;

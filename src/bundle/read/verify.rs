@@ -41,7 +41,7 @@ impl Bundle {
         events: &Events,
     ) -> Result<(), BundleError> {
         let labels = self.lock().blobs();
-        let label = |digest: &Digest| labels.get(digest).map_or("", |(_, label)| label.as_str());
+        let label = |digest: &Digest| labels.get(digest).map_or("", |blob| blob.label.as_str());
         let matters =
             |stored: &StoredBlob| wanted.is_none_or(|wanted| wanted.contains(&stored.blob));
         let groups: Vec<&Placed> = self

@@ -35,7 +35,7 @@ pub fn arrange(lock: &Lock, openings: &DecompressedGzips) -> Placement {
     let mut take = |digest: &Digest| left.remove(digest);
     let mut groups = Vec::new();
 
-    let small = all.iter().filter(|(_, (size, _))| *size < SMALL);
+    let small = all.iter().filter(|(_, blob)| blob.size < SMALL);
     let small: Vec<Digest> = small
         .map(|(digest, _)| *digest)
         .filter(|digest| take(digest))
@@ -204,6 +204,7 @@ mod tests {
             packages: Vec::new(),
             kubeadm: Vec::new(),
             own: Vec::new(),
+            index: Default::default(),
         };
         let storage = arrange(&lock, &DecompressedGzips::new());
         for arch in arches {

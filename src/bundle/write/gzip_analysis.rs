@@ -33,14 +33,14 @@ pub fn openings(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<DecompressedGzips, BundleError> {
     let all = lock.blobs();
-    let candidates = all.iter().filter(|(_, (size, _))| *size >= SMALL);
+    let candidates = all.iter().filter(|(_, blob)| blob.size >= SMALL);
     let mut found = DecompressedGzips::new();
     let mut unknown = Vec::new();
-    for (digest, (size, _)) in candidates {
+    for (digest, blob) in candidates {
         match recipes.recall(digest) {
             Some(Some(opened)) => drop(found.insert(*digest, opened)),
             Some(None) => {}
-            None => unknown.push((*digest, *size)),
+            None => unknown.push((*digest, blob.size)),
         }
     }
     // The largest first, so that none is left over at the end.

@@ -22,6 +22,7 @@ use crate::format::oci_layout;
 use crate::format::placement::Placement;
 use crate::format::seek_table;
 use crate::format::seek_table::Frame;
+use crate::lock::blob_index::content_size;
 use crate::write::compress::Effort;
 use crate::write::group_reader::GroupSource;
 use crate::write::output::Output;
@@ -143,7 +144,7 @@ fn explain(error: BundleError, stopped: bool, output: &Output, lock: &Lock) -> B
     match error {
         _ if stopped => BundleError::Stopped,
         BundleError::Io { path, source } if source.kind() == io::ErrorKind::StorageFull => {
-            let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+            let content = content_size(lock.blobs());
             // What is written already is free again once the partial files are gone.
             let free = fs4::available_space(output.folder()).unwrap_or_default();
             BundleError::Full {
@@ -265,12 +266,15 @@ impl Packer<'_> {
         let carried = self.storage.groups.iter().flat_map(|group| &group.entries);
         let total = carried
             .filter_map(|entry| all.get(&entry.blob))
-            .map(|(size, _)| size)
+            .map(|blob| blob.size)
             .sum();
         let transfer = self.events.transfer("pack", &*self.path, Some(total));
-        let label = |digest: &Digest| all.get(digest).map_or(String::new(), |(_, l)| l.clone());
+        let label = |digest: &Digest| {
+            all.get(digest)
+                .map_or(String::new(), |blob| blob.label.clone())
+        };
         for group in &self.storage.groups {
-            let layout = GroupLayout::new(group, |digest| all.get(digest).map(|(size, _)| *size))
+            let layout = GroupLayout::new(group, |digest| all.get(digest).map(|blob| blob.size))
                 .ok_or_else(|| self.damaged("a blob is not in the lock"))?;
             let source = GroupSource::open(&layout, self.blobs, &label, &transfer, self.stop);
             self.group(feed, &layout, source.map_err(io::Error::other)?)?;

@@ -1,16 +1,15 @@
 //! A bundle out of a registry: its blobs into the cache, from which it is packed again.
 
-use std::collections::BTreeMap;
-
 use futures_util::stream::{self, StreamExt};
 
 use super::Puller;
 use crate::FetchError;
+use kubexm_bundle::BlobIndex;
 use kubexm_bundle::format::header::{BundleHeader, HeaderError};
 use kubexm_bundle::lock::Descriptor;
 use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{Document, LARGEST_DOCUMENT};
-use kubexm_types::{Digest, ImageRef, PublicKey};
+use kubexm_types::{ImageRef, PublicKey};
 
 /// Blobs on their way at once.
 const PARALLEL: usize = 8;
@@ -61,24 +60,20 @@ impl Puller {
         if head.storage.base.is_some() {
             return Err(content("carries only what was new; do not use it"));
         }
-        self.all_blobs(place, &head.lock.blobs()).await?;
+        self.all_blobs(place, head.lock.blobs()).await?;
         Ok(head)
     }
 
     /// Fetches every blob, the largest first.
-    async fn all_blobs(
-        &self,
-        place: &ImageRef,
-        blobs: &BTreeMap<Digest, (u64, String)>,
-    ) -> Result<(), FetchError> {
+    async fn all_blobs(&self, place: &ImageRef, blobs: &BlobIndex) -> Result<(), FetchError> {
         let mut wanted: Vec<_> = blobs.iter().collect();
-        wanted.sort_by_key(|(digest, (size, _))| (std::cmp::Reverse(*size), **digest));
+        wanted.sort_by_key(|(digest, blob)| (std::cmp::Reverse(blob.size), **digest));
         let results: Vec<_> = stream::iter(wanted)
-            .map(|(digest, (size, _))| async move {
+            .map(|(digest, info)| async move {
                 let blob = Descriptor {
                     media_type: String::new(),
                     digest: *digest,
-                    size: *size,
+                    size: info.size,
                 };
                 self.blob(place, &blob).await
             })

@@ -110,7 +110,7 @@ fn of(path: &Path) -> Result<Inventory, Failure> {
         inventory_version: Inventory::VERSION,
         site: lock.name.clone(),
         bundles: vec![held],
-        blobs: lock.blobs().into_keys().collect::<BTreeSet<_>>(),
+        blobs: lock.blobs().keys().copied().collect::<BTreeSet<_>>(),
     })
 }
 

@@ -221,10 +221,10 @@ fn diff(arguments: &Diff) -> Result<(), Failure> {
         return Ok(());
     }
     let had = before.blobs();
-    let new = after.blobs().into_iter();
+    let new = after.blobs().iter();
     let bytes: u64 = new
         .filter(|(digest, _)| !had.contains_key(digest))
-        .map(|(_, (size, _))| size)
+        .map(|(_, blob)| blob.size)
         .sum();
     say!(
         "{} differences; {} that only the second has",

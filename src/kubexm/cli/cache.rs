@@ -115,7 +115,7 @@ fn collect(arguments: &Gc) -> Result<(), Failure> {
         };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
         let lock = Lock::from_yaml(&text).map_err(|reason| wrong(&reason))?;
-        needed.extend(lock.blobs().into_keys());
+        needed.extend(lock.blobs().keys().copied());
     }
     let (mut count, mut bytes) = (0usize, 0u64);
     for kept in cache.kept()? {

@@ -34,6 +34,7 @@ pub fn lock(kubernetes: &[Version]) -> Lock {
         packages: vec![packages()],
         kubeadm: kubernetes.iter().map(facts).collect(),
         own: Vec::new(),
+        index: Default::default(),
     };
     for component in components() {
         for version in versions(&component, kubernetes) {

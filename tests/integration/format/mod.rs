@@ -149,7 +149,7 @@ fn golden_locks_and_inventories_are_read() {
 
     let sample = Sample::new();
     let inventory = Inventory::from_yaml(&golden_text("inventory-v1.yaml")).unwrap();
-    let wanted: BTreeSet<Digest> = sample.lock.blobs().into_keys().collect();
+    let wanted: BTreeSet<Digest> = sample.lock.blobs().keys().copied().collect();
     assert_eq!(inventory.blobs, wanted);
     assert_eq!(inventory.bundles[0].name, "golden");
 }
@@ -240,13 +240,13 @@ fn assert_agrees(path: &Path, access: &Access) {
     reader(&["verify", name, folder.path().to_str().unwrap()]).unwrap();
     let all_blobs = bundle.lock().blobs();
     assert_eq!(blobs.len(), all_blobs.len());
-    for (digest, (size, _)) in all_blobs {
+    for (digest, blob) in all_blobs {
         let hex = digest.hex();
         let (listed, encoding) = blobs[&*hex];
-        assert_eq!(listed, size, "{digest}");
+        assert_eq!(listed, blob.size, "{digest}");
         let content = std::fs::read(folder.path().join(&hex));
-        let expected = match bundle.opened(&digest) {
-            _ if !bundle.carries(&digest) => {
+        let expected = match bundle.opened(digest) {
+            _ if !bundle.carries(digest) => {
                 assert_eq!(encoding, "absent");
                 assert!(content.is_err(), "{digest}");
                 continue;
@@ -254,11 +254,11 @@ fn assert_agrees(path: &Path, access: &Access) {
             Some(opened) => {
                 let gzip = format!("gzip({})", opened.recipe.encoder);
                 assert!(encoding.starts_with(&gzip), "{encoding}");
-                bundle.open_inside(&digest)
+                bundle.open_inside(digest)
             }
             None => {
                 assert!(encoding.starts_with("kept"), "{encoding}");
-                bundle.open(&digest)
+                bundle.open(digest)
             }
         };
         assert!(content.unwrap() == all(expected.unwrap()), "{digest}");
@@ -316,8 +316,8 @@ fn a_reader_in_python_agrees_on_golden_files() {
         let lock = Lock::from_yaml(&golden_text(name)).unwrap();
         let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();
         let blobs = list.lines().filter_map(|line| line.strip_prefix("blob "));
-        let expected = lock.blobs().into_iter();
-        let expected = expected.map(|(digest, (size, _))| format!("{} {size}", digest.hex()));
+        let expected = lock.blobs().iter();
+        let expected = expected.map(|(digest, blob)| format!("{} {}", digest.hex(), blob.size));
         assert!(blobs.map(str::trim).eq(expected), "{list}");
     }
 

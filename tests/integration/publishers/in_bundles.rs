@@ -290,7 +290,7 @@ fn signatures_stay_with_their_images() {
     fewer.images.remove(0);
     let base = case.write("base.tar.zst", &fewer);
     let site = Inventory::of("site", &[Bundle::open(Path::new(&base)).unwrap()]);
-    let wanted: BTreeSet<Digest> = case.lock.blobs().into_keys().collect();
+    let wanted: BTreeSet<Digest> = case.lock.blobs().keys().copied().collect();
     let storage =
         Placement::plain(&case.lock).without(site.base(Digest::of(b"site"), &wanted).unwrap());
     let new = case.at("new.tar.zst");

@@ -19,7 +19,7 @@ use tokio_util::io::ReaderStream;
 
 use super::{Pusher, STALLED, in_time};
 use crate::FetchError;
-use kubexm_bundle::{Blobs, Bundle, BundleError};
+use kubexm_bundle::{BlobIndex, Blobs, Bundle, BundleError};
 use kubexm_types::Digest;
 use kubexm_types::event::Transfer;
 
@@ -29,9 +29,6 @@ const PARALLEL: usize = 6;
 const QUESTIONS: usize = 16;
 /// Bytes that are read from a file at a time.
 const STEP: usize = 1 << 18;
-
-/// Blobs with their sizes, and what a person calls them.
-pub(super) type Labelled = BTreeMap<Digest, (u64, String)>;
 
 /// A blob that waits for being sent.
 pub(super) struct Spooled {
@@ -43,7 +40,7 @@ pub(super) struct Spooled {
 
 impl Pusher {
     /// Which blobs the registry does not have.
-    pub(super) async fn missing(&self, all: &Labelled) -> Result<Labelled, FetchError> {
+    pub(super) async fn missing(&self, all: &BlobIndex) -> Result<BlobIndex, FetchError> {
         let asked = stream::iter(all.iter().map(|(digest, blob)| async move {
             let there = self.has(digest).await?;
             Ok::<_, FetchError>((!there).then(|| (*digest, blob.clone())))
@@ -62,7 +59,7 @@ impl Pusher {
     }
 
     /// Takes what it can from another repository; what is left over.
-    pub(super) async fn mount(&self, missing: Labelled, from: &Reference) -> Labelled {
+    pub(super) async fn mount(&self, missing: BlobIndex, from: &Reference) -> BlobIndex {
         let asked = stream::iter(missing.into_iter().map(|(digest, blob)| async move {
             let text = digest.to_string();
             let mount = self.client.mount_blob(&self.repository, from, &text);
@@ -78,7 +75,7 @@ impl Pusher {
     pub(super) async fn blobs(
         &self,
         bundle: Arc<Bundle>,
-        missing: Labelled,
+        missing: BlobIndex,
     ) -> Result<(), FetchError> {
         if missing.is_empty() {
             return Ok(());
@@ -143,7 +140,7 @@ fn waiting(receive: Receiver<Spooled>) -> impl stream::Stream<Item = Spooled> {
 /// Takes the blobs out of the bundle, each into a file, and hands on those that are whole.
 fn spool(
     bundle: &Bundle,
-    missing: &Labelled,
+    missing: &BlobIndex,
     folder: &Path,
     send: &Sender<Spooled>,
 ) -> Result<(), BundleError> {
@@ -161,11 +158,11 @@ fn spool(
                 open.insert(chunk.digest, file);
                 return Ok(());
             }
-            let (size, label) = missing.get(&chunk.digest).ok_or(io::ErrorKind::NotFound)?;
+            let blob = missing.get(&chunk.digest).ok_or(io::ErrorKind::NotFound)?;
             let spooled = Spooled {
                 digest: chunk.digest,
-                size: *size,
-                label: label.clone(),
+                size: blob.size,
+                label: blob.label.clone(),
                 file,
             };
             // Nobody listens any more: sending has failed, and says why.

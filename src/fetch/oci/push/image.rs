@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PushRefusal, Pusher};
 use crate::FetchError;
 use kubexm_bundle::lock::LockedImage;
-use kubexm_bundle::{Bundle, BundleError, oci_artifact};
+use kubexm_bundle::{BlobInfo, Bundle, BundleError, oci_artifact};
 use kubexm_types::Digest;
 
 /// A manifest to be put, with its media type.
@@ -37,7 +37,10 @@ impl Pusher {
         let blobs = image.platforms.iter().flat_map(|platform| &platform.blobs);
         let label = image.name.to_string();
         let all = blobs
-            .map(|blob| (blob.digest, (blob.size, label.clone())))
+            .map(|blob| {
+                let (size, label) = (blob.size, label.clone());
+                (blob.digest, BlobInfo { size, label })
+            })
             .collect();
         let missing = self.missing(&all).await?;
         let sent = missing.len();

@@ -22,6 +22,7 @@ use blobs::Spooled;
 use crate::FetchError;
 use crate::credentials::{Keyring, Login};
 use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
+use kubexm_bundle::lock::blob_index::content_size;
 use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{BundleArtifact, ImageManifest};
 use kubexm_bundle::{Bundle, BundleError};
@@ -155,12 +156,12 @@ impl Pusher {
             .await;
         self.events.phase("push");
         let all = bundle.lock().blobs();
-        let mut missing = self.missing(&all).await?;
+        let mut missing = self.missing(all).await?;
         if let Some(from) = &self.mount_from {
             missing = self.mount(missing, from).await;
         }
         let there = all.len() - missing.len();
-        let (sent, bytes) = (missing.len(), missing.values().map(|(size, _)| size).sum());
+        let (sent, bytes) = (missing.len(), content_size(&missing));
         self.blobs(Arc::clone(&bundle), missing).await?;
         self.documents(&transport).await?;
         let images = self.images(&bundle).await?;
