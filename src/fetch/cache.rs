@@ -10,7 +10,7 @@ use fs4::fs_std::FileExt;
 use super::FetchError;
 use super::partial::Partial;
 use kubexm_bundle::{Blobs, BundleError};
-use kubexm_types::Digest;
+use kubexm_types::{AtomicFile, Digest};
 
 /// A folder with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
 /// `recipes/<digest>.json`.
@@ -107,10 +107,9 @@ impl Cache {
         let target = self.path(digest);
         let fail = |source| E::from(failed(&target, source));
         // A name of its own instead of the partial file of this digest: nobody need be waited for.
-        let mut file = tempfile::NamedTempFile::new_in(self.unfinished()).map_err(fail)?;
+        let mut file = AtomicFile::create_in(&self.unfinished(), &target, 0o600).map_err(fail)?;
         let filled = fill(file.as_file_mut())?;
-        file.as_file().sync_all().map_err(fail)?;
-        file.persist(&target).map_err(|error| fail(error.error))?;
+        file.commit().map_err(fail)?;
         Ok(filled)
     }
 

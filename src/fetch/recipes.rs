@@ -1,7 +1,6 @@
 //! What became of gzip blobs when they were tried: kept beside them, since trying takes longer than
 //! packing.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Cache;
 use kubexm_bundle::EncoderCache;
 use kubexm_bundle::format::placement::DecompressedGzip;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, write_atomic};
 
 /// Counts up when more encoders are known, so that everything is tried again.
 const ENCODERS: u32 = 2;
@@ -45,10 +44,7 @@ impl EncoderCache for Cache {
         };
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(&tried)?;
-            let mut file = tempfile::NamedTempFile::new_in(self.recipes())?;
-            file.write_all(&text)?;
-            file.persist(self.recipe(blob))?;
-            Ok(())
+            write_atomic(&self.recipe(blob), &text, 0o600)
         };
         if let Err(error) = write() {
             tracing::debug!(%error, "a recipe is not kept");

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ranges::Ranges;
+use kubexm_types::write_atomic;
 
 /// A record that has grown beyond this is none of ours.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -71,20 +72,14 @@ impl Record {
         (line.version, ranges)
     }
 
-    /// Begins anew with what is known, in one line.
+    /// Replaces the record with a single line.
     pub fn begin(partial: &Path, version: &Version, flushed: &Ranges) -> io::Result<Self> {
-        let path = Self::path_of(partial);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let fresh = tempfile::NamedTempFile::new_in(folder)?;
-        let file = OpenOptions::new().append(true).open(fresh.path())?;
-        let boot = boot_id();
-        let mut record = Self { path, file, boot };
-        record.add(version, flushed, flushed)?;
-        fresh.persist(&record.path).map_err(|error| error.error)?;
-        Ok(record)
+        let line = line(boot_id(), version, flushed, flushed)?;
+        write_atomic(&Self::path_of(partial), line.as_bytes(), 0o600)?;
+        Self::go_on(partial)
     }
 
-    /// Goes on with the record that is there, where a full disk has no room for another one.
+    /// Continues the existing record, where a full disk has no space for another one.
     pub fn go_on(partial: &Path) -> io::Result<Self> {
         let path = Self::path_of(partial);
         let file = OpenOptions::new().append(true).open(&path)?;
@@ -94,15 +89,8 @@ impl Record {
 
     /// Adds a line.
     pub fn add(&mut self, version: &Version, there: &Ranges, flushed: &Ranges) -> io::Result<()> {
-        let line = Line {
-            boot: self.boot.clone(),
-            version: version.clone(),
-            there: there.clone(),
-            flushed: flushed.clone(),
-        };
-        // In one piece, and begun anew: the line before may have been cut off.
-        let text = format!("\n{}\n", serde_json::to_string(&line)?);
-        self.file.write_all(text.as_bytes())
+        let line = line(self.boot.clone(), version, there, flushed)?;
+        self.file.write_all(line.as_bytes())
     }
 
     /// Takes the record away.
@@ -110,6 +98,18 @@ impl Record {
         // One that stays says nothing without its file, and `cache gc` finds it.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Returns a line to append in one write. It starts with a line feed, since the line before may be
+/// incomplete.
+fn line(boot: String, version: &Version, there: &Ranges, flushed: &Ranges) -> io::Result<String> {
+    let line = Line {
+        boot,
+        version: version.clone(),
+        there: there.clone(),
+        flushed: flushed.clone(),
+    };
+    Ok(format!("\n{}\n", serde_json::to_string(&line)?))
 }
 
 /// The last line that can be read. The end of the last one may be missing, and after a power cut any

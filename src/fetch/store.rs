@@ -11,7 +11,7 @@ use fs4::fs_std::FileExt;
 use super::cache::failed;
 use super::record::Record;
 use super::{Cache, FetchError};
-use kubexm_types::{Digest, DigestReader};
+use kubexm_types::{AtomicFile, Digest, DigestReader};
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -119,7 +119,7 @@ impl Cache {
         for folder in [self.unfinished(), self.recipes()] {
             for (path, _) in files(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let on_its_way = name.starts_with(".tmp");
+                let on_its_way = name.starts_with(".tmp") || name.starts_with(AtomicFile::PREFIX);
                 let lonely = path.extension().is_some_and(|kind| kind == "record")
                     && !path.with_extension("").exists();
                 let old = path.metadata().and_then(|about| about.modified());

@@ -12,7 +12,7 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use kubexm_types::Digest;
+use kubexm_types::{Digest, write_atomic};
 
 /// Why a certificate cannot be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -304,22 +304,7 @@ fn save(folder: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), PkiError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let partial = path.with_extension("partial");
-    let write = || {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&partial)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&partial, path)
-    };
-    write().map_err(|source| PkiError::Io {
+    write_atomic(path, text.as_bytes(), 0o600).map_err(|source| PkiError::Io {
         path: path.display().to_string(),
         source,
     })

@@ -2,6 +2,7 @@
 //! architectures, image references, host names, host paths, keys; and the [`event`]s that commands emit.
 
 pub mod arch;
+pub mod atomic_file;
 pub mod debian_version;
 pub mod digest;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod verifying_key;
 pub mod version;
 
 pub use arch::Arch;
+pub use atomic_file::{AtomicFile, write_atomic};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use host_name::HostName;
 pub use host_path::HostPath;

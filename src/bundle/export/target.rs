@@ -14,7 +14,7 @@ use crate::format::oci_layout::blob_path;
 use crate::threads::ended;
 use crate::write::{TAR_BLOCK, TRAILER, entry_header};
 use crate::{Blobs, Bundle, BundleError, Take};
-use kubexm_types::Digest;
+use kubexm_types::{AtomicFile, Digest};
 
 /// Files that may wait for the disk.
 const UNFLUSHED: usize = 16;
@@ -108,12 +108,7 @@ pub fn tar(
     let failed = |source| BundleError::io(path, source);
     let beside = parent(path);
     std::fs::create_dir_all(beside).map_err(failed)?;
-    let partial = tempfile::Builder::new()
-        .prefix(".kubexm-export-")
-        .suffix(".partial")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(beside)
-        .map_err(failed)?;
+    let partial = AtomicFile::create(path, 0o644).map_err(failed)?;
     let file = partial.as_file();
     let mut end = 0;
     let mut entry = |name: &str, size: u64| -> io::Result<u64> {
@@ -141,11 +136,7 @@ pub fn tar(
         *place += chunk.bytes.len() as u64;
         Ok(())
     })?;
-    file.sync_all().map_err(failed)?;
-    partial
-        .persist(path)
-        .map(|_| ())
-        .map_err(|error| failed(error.error))
+    partial.commit().map_err(failed)
 }
 
 /// Hands every chunk to `take`, which fails only where the target cannot be written.

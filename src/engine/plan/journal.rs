@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
+use kubexm_types::write_atomic;
 
 /// The folder of a cluster on this machine, held by one run at a time.
 pub struct Journal {
@@ -59,19 +60,13 @@ impl Journal {
         &self.folder
     }
 
-    /// Writes a secret file beside the journal, whole or not at all.
+    /// Replaces a secret file beside the journal, and returns its path.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn save(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
         let path = self.folder.join(name);
-        let partial = self.folder.join(format!(".{name}.partial"));
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        std::fs::rename(&partial, &path)?;
+        write_atomic(&path, content, 0o600)?;
         Ok(path)
     }
 

@@ -27,7 +27,7 @@ use kubexm_fetch::Cache;
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::Policies;
 use kubexm_types::event::Events;
-use kubexm_types::{Arch, Digest};
+use kubexm_types::{Arch, Digest, write_atomic};
 
 /// Where everything comes from.
 #[derive(Debug, Args)]
@@ -136,7 +136,7 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
     if arguments.locked {
         refuse_drift(previous.as_ref(), &lock, &lock_path)?;
     }
-    let wanted: BTreeSet<Digest> = lock.blobs().into_keys().collect();
+    let wanted: BTreeSet<Digest> = lock.blobs().keys().copied().collect();
     let base = site.and_then(|(site, digest)| site.base(digest, &wanted));
     if base.is_none() && !arguments.base.is_empty() {
         events.warn("--base: what is there already has nothing of this bundle; it carries all");
@@ -159,7 +159,7 @@ pub async fn build(arguments: Build, events: &Events) -> Result<(), Failure> {
         .map_err(Failure::bundle)??;
     write_lock(&lock_path, &lock)?;
     copies::tell(events, &arguments.out, written, arguments.split);
-    let content: u64 = lock.blobs().values().map(|(size, _)| size).sum();
+    let content = kubexm_bundle::lock::blob_index::content_size(lock.blobs());
     say!("  content  {}", report::bytes(content));
     say!("  lock     {}", lock_path.display());
     if let Some(sbom) = arguments.sbom {
@@ -372,21 +372,8 @@ pub(super) fn write_lock(path: &Path, lock: &kubexm_bundle::Lock) -> Result<(), 
     write_text(path, &text)
 }
 
-/// Writes a text whole or not at all.
+/// Replaces the file with this text.
 pub(super) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    let fail =
-        |error: &dyn std::fmt::Display| Failure::bundle(format!("{}: {error}", path.display()));
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let mut partial = tempfile::Builder::new()
-        .prefix(".kubexm-lock-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| fail(&error))?;
-    std::io::Write::write_all(&mut partial, text.as_bytes())
-        .and_then(|()| partial.as_file().sync_all())
-        .map_err(|error| fail(&error))?;
-    partial
-        .persist(path)
-        .map(|_| ())
-        .map_err(|error| fail(&error.error))
+    write_atomic(path, text.as_bytes(), 0o644)
+        .map_err(|error| Failure::bundle(format!("{}: {error}", path.display())))
 }

@@ -1,8 +1,6 @@
 //! `kubexm bundle extract`: single files out of a bundle.
 
-use std::fs::Permissions;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,7 +10,7 @@ use super::out::say;
 use super::subject::Opening;
 use kubexm_bundle::read::extract::{Item, find};
 use kubexm_bundle::{Bundle, BundleError};
-use kubexm_types::{Arch, Version};
+use kubexm_types::{Arch, AtomicFile, Version};
 
 #[derive(Debug, Args)]
 pub struct Extract {
@@ -67,17 +65,13 @@ fn several(name: &str, found: &[Item<'_>]) -> Failure {
     ))
 }
 
-/// Under a temporary name first: what has the final name is whole and right.
+/// Writes one item. The file gets its name only when its content is complete and verified.
 fn write(bundle: &Bundle, item: &Item<'_>, folder: &Path) -> Result<PathBuf, Failure> {
     let path = folder.join(&*item.file_name());
     let failed = |source| BundleError::io(&path, source);
     std::fs::create_dir_all(folder).map_err(failed)?;
     let mode = if item.is_program() { 0o755 } else { 0o644 };
-    let mut partial = tempfile::Builder::new()
-        .prefix(".kubexm-extract-")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(folder)
-        .map_err(failed)?;
+    let mut partial = AtomicFile::create(&path, mode).map_err(failed)?;
     let mut out = Watched {
         inner: &mut partial,
         error: None,
@@ -87,13 +81,7 @@ fn write(bundle: &Bundle, item: &Item<'_>, folder: &Path) -> Result<PathBuf, Fai
         return Err(failed(error).into());
     }
     copied?;
-    partial
-        .flush()
-        .and_then(|()| partial.as_file().sync_all())
-        .map_err(failed)?;
-    partial
-        .persist(&path)
-        .map_err(|error| failed(error.error))?;
+    partial.commit().map_err(failed)?;
     Ok(path)
 }
 

@@ -1,0 +1,144 @@
+//! Files that get their name only when they are complete.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// A file that replaces `target` when it is complete.
+///
+/// Until [`AtomicFile::commit`], the content is in a file with an unpredictable name in the same
+/// folder. Without a commit, that file is removed and the target stays as it was. After a power cut
+/// the target has the old or the new content, never a part of either.
+pub struct AtomicFile {
+    partial: NamedTempFile,
+    target: PathBuf,
+}
+
+impl AtomicFile {
+    /// The names of uncommitted files start with this. A process that was killed leaves such a file.
+    pub const PREFIX: &str = ".kubexm-partial-";
+
+    /// Creates the file beside `target` with these permission bits, minus the process's umask.
+    ///
+    /// # Errors
+    /// The folder does not exist or cannot be written.
+    pub fn create(target: &Path, mode: u32) -> io::Result<Self> {
+        Self::create_in(folder_of(target), target, mode)
+    }
+
+    /// Creates the file in another folder of the same file system.
+    ///
+    /// # Errors
+    /// The folder does not exist or cannot be written.
+    pub fn create_in(folder: &Path, target: &Path, mode: u32) -> io::Result<Self> {
+        let partial = tempfile::Builder::new()
+            .prefix(Self::PREFIX)
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder)?;
+        Ok(Self {
+            partial,
+            target: target.to_owned(),
+        })
+    }
+
+    /// Returns the open file.
+    pub fn as_file(&self) -> &File {
+        self.partial.as_file()
+    }
+
+    /// Returns the open file for a writer that needs `&mut`.
+    pub fn as_file_mut(&mut self) -> &mut File {
+        self.partial.as_file_mut()
+    }
+
+    /// Writes the content to the disk, gives the file its name, and writes the folder to the disk.
+    ///
+    /// # Errors
+    /// The disk is full or fails. The target is then unchanged, unless only the last write failed.
+    pub fn commit(self) -> io::Result<()> {
+        self.partial.as_file().sync_all()?;
+        self.partial
+            .persist(&self.target)
+            .map_err(|error| error.error)?;
+        File::open(folder_of(&self.target))?.sync_all()
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.partial.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.partial.flush()
+    }
+}
+
+/// Replaces the content of `target`, or creates it.
+///
+/// # Errors
+/// See [`AtomicFile::create`] and [`AtomicFile::commit`].
+pub fn write_atomic(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = AtomicFile::create(target, mode)?;
+    file.write_all(content)?;
+    file.commit()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn content_and_mode_replace_the_target_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("key");
+        std::fs::write(&target, "old and longer").unwrap();
+        let mut file = AtomicFile::create(&target, 0o600).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"old and longer");
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        let mode = std::fs::metadata(&target).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["key"]);
+    }
+
+    #[test]
+    fn an_uncommitted_file_leaves_the_target_and_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("key");
+        write_atomic(&target, b"old", 0o644).unwrap();
+        let mut file = AtomicFile::create(&target, 0o644).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["key"]);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_its_file_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (other, target) = (folder.path().join("other"), folder.path().join("key"));
+        std::fs::write(&other, "theirs").unwrap();
+        std::os::unix::fs::symlink(&other, &target).unwrap();
+        write_atomic(&target, b"ours", 0o600).unwrap();
+        assert_eq!(std::fs::read(&other).unwrap(), b"theirs");
+        assert!(!target.symlink_metadata().unwrap().is_symlink());
+    }
+}
