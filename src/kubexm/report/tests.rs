@@ -173,6 +173,7 @@ fn plain_lines() {
             "push Write /etc/hosts: done, 1.00 KiB",
             "push Write /etc/hosts: stopped, 2.00 GiB",
             "node1: Write /etc/hosts: done (1.2 s)",
+            "node1: Write /etc/hosts: ran (1.2 s)",
             "node1: Write /etc/hosts: undone (1.2 s)",
             "node1: Write /etc/hosts: FAILED (1.2 s)",
             "node1: Write /etc/hosts",
@@ -215,6 +216,8 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "step",
             "step",
             "step",
+            "step",
+            "step",
             "warning",
             "note",
             "planned",
@@ -223,7 +226,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "end",
         ]
     );
-    let states: Vec<String> = objects[7..12]
+    let states: Vec<String> = objects[7..14]
         .iter()
         .map(|o| o["state"].to_string())
         .collect();
@@ -233,12 +236,14 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "\"started\"",
             "\"unchanged\"",
             "\"changed\"",
+            "\"ran\"",
+            "\"met\"",
             "\"reverted\"",
             "\"failed\"",
         ]
     );
-    assert_eq!(objects[11]["reason"], "two\nlines");
-    assert_eq!(objects[17]["exit-code"], 5);
+    assert_eq!(objects[13]["reason"], "two\nlines");
+    assert_eq!(objects[19]["exit-code"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;
