@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{ClusterSource, CommandError};
 use kubexm_deploy::Inputs;
+use kubexm_engine::plan::document::PlanDocument;
 use kubexm_engine::plan::{Plan, show};
 use kubexm_types::event::Events;
 
@@ -19,6 +20,14 @@ impl Planned {
     /// The tasks form a cycle.
     pub fn text(&self) -> Result<String, CommandError> {
         show::show(&self.plan).map_err(CommandError::configuration)
+    }
+
+    /// Returns the plan as a document, for `plan -o`.
+    ///
+    /// # Errors
+    /// The tasks form a cycle.
+    pub fn document(&self) -> Result<PlanDocument, CommandError> {
+        PlanDocument::of(&self.plan).map_err(CommandError::configuration)
     }
 
     /// Emits one `planned` event for each task, in an order in which the tasks can run.
