@@ -1,4 +1,4 @@
-//! What an entry of Rekor's log says: that it saw a signature of something, with whose certificate
+//! The body of a Rekor entry: which signature of which content the log recorded, with which certificate
 //! (<https://github.com/sigstore/rekor/tree/main/pkg/types>, and since version 2
 //! <https://github.com/sigstore/protobuf-specs/tree/main/service-protos/rekor/v2>).
 
@@ -10,36 +10,35 @@ use sha2::{Digest as _, Sha384, Sha512};
 use super::{at, certificate};
 use kubexm_types::Digest;
 
-/// What an entry must say.
+/// The values that an entry must contain.
 pub(super) struct Noted<'a> {
-    /// Kinds of entries that may say it.
+    /// The accepted kinds of entries.
     pub kinds: &'static [Kind],
-    /// What is signed.
+    /// The signed bytes.
     pub signed: &'a [u8],
-    /// What is in the envelope where that is signed; the same where there is no envelope.
+    /// The payload of the envelope, if the signature is of an envelope; otherwise equal to `signed`.
     pub payload: &'a [u8],
-    /// The signature.
     pub signature: &'a [u8],
     /// The certificate in DER.
     pub certificate: &'a [u8],
 }
 
-/// Kinds of entries that are made of signatures, in the versions 0.0.1 and, since Rekor's version 2, 0.0.2.
+/// Kinds of entries for signatures: version 0.0.1, and 0.0.2 since Rekor's version 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of anything.
+    /// A signature of any content, by the content's hash.
     HashedRekord,
-    /// The same, with what is signed.
+    /// As `HashedRekord`, with the content.
     Rekord,
-    /// Of an envelope, by what is in it.
+    /// A signature of a DSSE envelope, by the payload's hash.
     Dsse,
-    /// Of anything, and of envelopes by what is signed of them.
+    /// A signature of any content or of an envelope, by the hash of the signed bytes.
     HashedRekord2,
-    /// Of an envelope, by what is in it, as the first logs of version 2 took it.
+    /// A signature of a DSSE envelope, by the payload's hash; only the first logs of version 2 accepted it.
     Dsse2,
 }
 
-/// What an entry says of a signature, as far as it can be read.
+/// The values in an entry, as far as they can be decoded.
 struct Said {
     is_of_content: bool,
     signature: Option<Vec<u8>>,
@@ -57,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// What an entry of this kind says, which tells of `noted` or of something else.
+    /// Extracts the values of an entry of this kind, and compares the hash with that of `noted`.
     fn said(self, spec: &Value, noted: &Noted<'_>) -> Said {
         match self {
             Self::HashedRekord | Self::Rekord => Said {
@@ -87,7 +86,7 @@ impl Kind {
 }
 
 impl Said {
-    /// Hash and signature as Rekor's version 2 writes both.
+    /// Extracts hash and signature in the format of Rekor's version 2.
     fn in_version_2(hash: &Value, content: &[u8], signature: &Value) -> Self {
         let hashed = match hash["algorithm"].as_str() {
             Some("SHA2_256") => Some(Digest::of(content).bytes().to_vec()),
@@ -105,18 +104,18 @@ impl Said {
 }
 
 impl Noted<'_> {
-    /// Whether an entry, of this time in seconds since 1970, is about just this signature.
+    /// Checks that an entry with this time, in seconds since 1970, is about exactly this signature.
     ///
     /// # Errors
-    /// It is about something else.
+    /// The entry is about another signature, or cannot be read.
     pub fn must_stand_in(&self, body: &[u8], time: i64) -> Result<(), String> {
-        let body: Value = serde_json::from_slice(body)
-            .map_err(|_| "its entry of the log says nothing that can be read")?;
+        let body: Value =
+            serde_json::from_slice(body).map_err(|_| "the body of its log entry cannot be read")?;
         let text = |key: &str| body[key].as_str().unwrap_or_default();
         let named = (text("kind"), text("apiVersion"));
         let mut kinds = self.kinds.iter();
         let kind = kinds.find(|kind| kind.name_and_version() == named);
-        let kind = kind.ok_or("its entry of the log is of a kind that is not known")?;
+        let kind = kind.ok_or("its log entry has an unknown kind")?;
         let said = kind.said(&body["spec"], self);
         if said.is_of_content
             && said.signature.as_deref() == Some(self.signature)
@@ -126,17 +125,17 @@ impl Noted<'_> {
         }
         let when = at(time);
         Err(format!(
-            "its entry of the log, of {when}, is about another signature"
+            "its log entry of {when} is about another signature"
         ))
     }
 }
 
-/// Whether a hash, as Rekor's version 1 writes it, is of this content.
+/// Whether a hash in the format of Rekor's version 1 is that of the content.
 fn is_of(hash: &Value, content: &[u8]) -> bool {
     hash["algorithm"] == "sha256" && hash["value"] == Digest::of(content).hex().as_str()
 }
 
-/// What is alone in a list; nothing where there are others.
+/// Returns the only element of a list, or null if the list does not have exactly one.
 fn single(list: &Value) -> &Value {
     match list.as_array().map(Vec::as_slice) {
         Some([single]) => single,
@@ -148,7 +147,7 @@ fn decoded(value: &Value) -> Option<Vec<u8>> {
     STANDARD.decode(value.as_str()?).ok()
 }
 
-/// A certificate in base64 of PEM.
+/// Decodes a certificate that is base64 of PEM.
 fn from_pem(value: &Value) -> Option<Vec<u8>> {
     let pem = String::from_utf8(decoded(value)?).ok()?;
     certificate::from_pem(&pem).ok()

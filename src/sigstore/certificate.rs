@@ -1,5 +1,5 @@
-//! The certificate of who signed: who that is, on whose word, and whether an authority that is trusted
-//! says so (<https://github.com/sigstore/fulcio/blob/main/docs/certificate-specification.md>).
+//! The signer's certificate: its identity, its issuer, and whether a trusted authority issued it
+//! (<https://github.com/sigstore/fulcio/blob/main/docs/certificate-specification.md>).
 
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
@@ -10,14 +10,14 @@ use super::{at, shown};
 use kubexm_types::VerifyingKey;
 use kubexm_types::signature_policy::Identity;
 
-/// Certificates that Fulcio issues are shorter, in bytes.
+/// Maximum size of a certificate, in bytes; Fulcio's certificates are shorter.
 const LONGEST: usize = 64 * 1024;
-/// Fulcio's extensions for the issuer: first as bare text, since 2022 also as an ASN.1 string
+/// Fulcio's extensions for the issuer: the older one is plain text, the one since 2022 an ASN.1 string
 /// (<https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md>).
 const ISSUER_BARE: &str = "1.3.6.1.4.1.57264.1.1";
 const ISSUER: &str = "1.3.6.1.4.1.57264.1.8";
 
-/// The first certificate of a PEM text.
+/// Decodes the first certificate of a PEM text.
 pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     let wrong = "its certificate cannot be read";
     if text.len() > LONGEST {
@@ -30,18 +30,18 @@ pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// When a certificate begins to be good, in seconds since 1970: just when it was issued.
+/// Returns the start of a certificate's validity, in seconds since 1970; Fulcio sets it to the time of issue.
 pub(super) fn begin(der: &[u8]) -> Result<i64, String> {
     let (_, certificate) =
         X509Certificate::from_der(der).map_err(|_| "its certificate cannot be read".to_owned())?;
     Ok(certificate.validity().not_before.timestamp())
 }
 
-/// The key in a certificate that shows this identity, and that was good at that time, in seconds since
-/// 1970.
+/// Returns the key of a certificate that has this identity and was valid at the time `made`, in seconds
+/// since 1970.
 ///
 /// # Errors
-/// It shows somebody else, was not good then, or no trusted authority issued it.
+/// The identity differs, the certificate was not valid then, or no trusted authority issued it.
 pub(super) fn check(
     der: &[u8],
     identity: &Identity,
@@ -61,7 +61,7 @@ pub(super) fn check(
     );
     if !(from..=until).contains(&made) {
         return Err(format!(
-            "its certificate was good from {} to {}, and the signature is of {}",
+            "its certificate was valid from {} to {}, but the signature was made at {}",
             at(from),
             at(until),
             at(made)
@@ -73,7 +73,7 @@ pub(super) fn check(
         .map_err(|reason| format!("the key in its certificate {reason}"))
 }
 
-/// Both names must be just those that are wanted.
+/// Checks that subject and issuer equal those of the identity.
 fn must_show(certificate: &X509Certificate<'_>, identity: &Identity) -> Result<(), String> {
     let subjects = subjects(certificate)?;
     let issuers = issuers(certificate)?;
@@ -83,7 +83,7 @@ fn must_show(certificate: &X509Certificate<'_>, identity: &Identity) -> Result<(
         return Ok(());
     }
     let named = |names: &[&str]| match names {
-        [] => "nobody".to_owned(),
+        [] => "no name".to_owned(),
         names => shown(&names.join(", ")),
     };
     Err(format!(
@@ -93,7 +93,7 @@ fn must_show(certificate: &X509Certificate<'_>, identity: &Identity) -> Result<(
     ))
 }
 
-/// Who the certificate is for: its alternative names.
+/// Returns the subject alternative names of the certificate.
 fn subjects<'a>(certificate: &'a X509Certificate<'_>) -> Result<Vec<&'a str>, String> {
     let names = certificate
         .subject_alternative_name()
@@ -110,7 +110,7 @@ fn subjects<'a>(certificate: &'a X509Certificate<'_>) -> Result<Vec<&'a str>, St
         .collect())
 }
 
-/// On whose word, by each of the extensions that say it.
+/// Returns the issuers of each extension that names one.
 fn issuers<'a>(certificate: &'a X509Certificate<'_>) -> Result<Vec<&'a str>, String> {
     let mut issuers = Vec::new();
     for extension in certificate.extensions() {
@@ -125,20 +125,20 @@ fn issuers<'a>(certificate: &'a X509Certificate<'_>) -> Result<Vec<&'a str>, Str
     Ok(issuers)
 }
 
-/// The text of a DER `UTF8String`, where there is nothing else.
+/// Decodes a DER `UTF8String` without trailing bytes.
 fn utf8_string(der: &[u8]) -> Option<&str> {
     let (rest, text) = <&str>::from_der(der).ok()?;
     rest.is_empty().then_some(text)
 }
 
-/// Certificates of signers are for signing, and ask for nothing that is not understood here.
+/// Checks that the certificate is for code signing and has no unknown critical extension.
 fn must_be_for_signing(certificate: &X509Certificate<'_>) -> Result<(), String> {
     let usage = certificate.extended_key_usage().ok().flatten();
     let signs = certificate.key_usage().ok().flatten();
     if !usage.is_some_and(|usage| usage.value.code_signing)
         || !signs.is_some_and(|usage| usage.value.digital_signature())
     {
-        return Err("its certificate is not for signing".to_owned());
+        return Err("its certificate is not for code signing".to_owned());
     }
     let is_strange = |parsed: &ParsedExtension<'_>| {
         matches!(
@@ -150,7 +150,9 @@ fn must_be_for_signing(certificate: &X509Certificate<'_>) -> Result<(), String> 
     };
     let mut critical = certificate.extensions().iter().filter(|e| e.critical);
     match critical.any(|extension| is_strange(extension.parsed_extension())) {
-        true => Err("its certificate asks for something that kubexm does not know".to_owned()),
+        true => {
+            Err("its certificate has a critical extension that kubexm does not support".to_owned())
+        }
         false => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The documents around a signature: the manifest under the tag `sha256-….sig`, and what it signs.
+//! The manifest under the tag `sha256-….sig` and the payload that it signs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,57 +7,54 @@ use serde::Deserialize;
 use super::shown;
 use kubexm_types::Digest;
 
-/// Media type of what a claim signs.
+/// Media type of a claim's payload.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Media types of a signature manifest, in OCI's words and in Docker's.
+/// Media types of a signature manifest: OCI's and Docker's.
 const MANIFEST_TYPES: [&str; 2] = [
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
-/// A signature manifest is no larger, in bytes; registries take no larger manifest.
+/// Maximum size of a signature manifest, in bytes; registries accept no larger manifest.
 pub const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
-/// Nor is a payload or a configuration.
+/// Maximum size of a payload or a configuration, in bytes.
 pub const LARGEST_PART: u64 = 1024 * 1024;
-/// Nobody signs an image so often.
+/// Maximum number of signatures of an image.
 const MOST_CLAIMS: usize = 256;
-/// Signatures of all kinds of keys are shorter, in bytes.
+/// Maximum size of a signature, in bytes; signatures of all supported key types are shorter.
 const LONGEST_SIGNATURE: usize = 2048;
-/// What a payload says of itself.
+/// `critical.type` of a payload.
 const CLAIM_TYPE: &str = "cosign container image signature";
 
-/// What stands under the tag `sha256-….sig`.
+/// The signature manifest of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureManifest {
-    /// The manifest's media type.
     pub media_type: String,
-    /// Its configuration and layers, each once.
+    /// The configuration and the layers, without duplicates.
     pub parts: Vec<Part>,
-    /// The signatures, in their order.
+    /// The signatures, in the order of the layers.
     pub claims: Vec<Claim>,
 }
 
-/// Something that the manifest names.
+/// A descriptor in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Part {
-    /// Media type.
     pub media_type: String,
-    /// SHA-256 of the content.
     pub digest: Digest,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// One signature with what stands beside it.
+/// One signature with its certificate and log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What is signed.
+    /// The descriptor of the signed payload.
     pub payload: Part,
-    /// The signature; empty where it cannot be read.
+    /// Empty if the annotation is not a valid signature.
     pub signature: Vec<u8>,
-    /// The certificate in PEM, where there is one.
+    /// The certificate in PEM.
     pub certificate: Option<String>,
-    /// The log's entry, where there is one.
+    /// The entry of the transparency log, as JSON.
     pub entry: Option<String>,
 }
 
@@ -79,7 +76,7 @@ struct Layer {
     annotations: Annotations,
 }
 
-/// Of cosign's, those that count. What else is said there is not looked at.
+/// The annotations of cosign that verification uses.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Annotations {
@@ -101,26 +98,29 @@ impl Layer {
     }
 }
 
-/// Reads a signature manifest.
+/// Parses a signature manifest.
 ///
 /// # Errors
-/// It is none, or larger than any; as the rest of a sentence about it.
+/// The bytes are not a signature manifest or exceed a limit. The text completes a sentence about them.
 pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
     if bytes.len() > LARGEST_MANIFEST {
-        return Err("is larger than any signature manifest".to_owned());
+        return Err("is larger than 4 MiB, the limit for a signature manifest".to_owned());
     }
     let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is no signature manifest: {}", shown(&error.to_string())))?;
+        .map_err(|error| format!("is not a signature manifest: {}", shown(&error.to_string())))?;
     let mut parts: Vec<Part> = Vec::new();
     let mut claims = Vec::new();
     for layer in std::iter::once(&manifest.config).chain(&manifest.layers) {
         let part = layer.part();
         if part.size > LARGEST_PART {
-            return Err(format!("names {} of impossible size", part.digest));
+            return Err(format!(
+                "names {} with a size above the limit of 1 MiB",
+                part.digest
+            ));
         }
         if let Some(known) = parts.iter().find(|known| known.digest == part.digest) {
             if known.size != part.size {
-                return Err(format!("gives {} two sizes", part.digest));
+                return Err(format!("lists {} with two sizes", part.digest));
             }
         } else {
             parts.push(part);
@@ -148,7 +148,7 @@ pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
     let media_type = manifest.media_type.unwrap_or(MANIFEST_TYPES[0].to_owned());
     if !MANIFEST_TYPES.contains(&media_type.as_str()) {
         return Err(format!(
-            "is a '{}', no signature manifest",
+            "is a '{}', not a signature manifest",
             shown(&media_type)
         ));
     }
@@ -159,7 +159,7 @@ pub fn read(bytes: &[u8]) -> Result<SignatureManifest, String> {
     })
 }
 
-/// One that cannot be read must not hide the others.
+/// Decodes a signature. An invalid one yields an empty value, so that it does not hide the others.
 fn decode_signature(text: &str) -> Vec<u8> {
     let decoded = STANDARD.decode(text.trim()).unwrap_or_default();
     match decoded.len() <= LONGEST_SIGNATURE {
@@ -172,11 +172,11 @@ fn not_empty(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.trim().is_empty())
 }
 
-/// The image that a payload names
+/// Returns the digest of the image that a payload names
 /// (<https://github.com/containers/image/blob/main/docs/containers-signature.5.md>).
 ///
 /// # Errors
-/// It is no payload of cosign's.
+/// The bytes are not a payload of cosign.
 pub fn image_of(payload: &[u8]) -> Result<Digest, String> {
     #[derive(Deserialize)]
     struct Payload {
@@ -195,14 +195,14 @@ pub fn image_of(payload: &[u8]) -> Result<Digest, String> {
     }
     let payload: Payload = serde_json::from_slice(payload).map_err(|error| {
         format!(
-            "what is signed cannot be read: {}",
+            "the signed payload cannot be read: {}",
             shown(&error.to_string())
         )
     })?;
     match payload.critical.kind.as_str() {
         CLAIM_TYPE => Ok(payload.critical.image.docker_manifest_digest),
         other => Err(format!(
-            "what is signed is a '{}', no claim about an image",
+            "the signed payload has the type '{}', not that of a container image signature",
             shown(other)
         )),
     }

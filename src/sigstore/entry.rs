@@ -1,5 +1,5 @@
-//! An entry of Rekor's log, as cosign keeps it beside a signature: the log's own signed promise that it
-//! saw this very signature with this certificate, and when
+//! A Rekor log entry in the form that cosign stores with a signature: the log's signed promise (SET) that
+//! it recorded this signature with this certificate, and when
 //! (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md#properties>).
 
 use base64::Engine;
@@ -12,10 +12,10 @@ use super::shown;
 use super::trusted_root::TrustedRoot;
 use kubexm_types::{Digest, VerifyingKey};
 
-/// Kinds of entries that cosign has made for signatures of images in this form.
+/// Kinds of entries that cosign has created for signatures of images in this form.
 const KINDS: &[Kind] = &[Kind::HashedRekord, Kind::Rekord];
 
-/// What stands in the annotation.
+/// The JSON value of the annotation.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Entry {
@@ -23,39 +23,40 @@ pub(super) struct Entry {
     payload: Promised,
 }
 
-/// What the log promises.
+/// The content that the log signed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Promised {
-    /// What the entry says, in base64.
+    /// The entry's body in base64.
     pub body: String,
-    /// When the log took it, in seconds since 1970.
+    /// When the log integrated the entry, in seconds since 1970.
     pub integrated_time: i64,
-    /// Its number in the log with all its parts.
+    /// The entry's index across all shards of the log.
     pub log_index: i64,
-    /// SHA-256 of the log's key, in hexadecimal digits.
+    /// SHA-256 of the log's key, in hexadecimal.
     #[serde(rename = "logID")]
     pub log_id: String,
 }
 
-/// Reads an annotation's text.
+/// Parses the value of an annotation.
 pub(super) fn read(text: &str) -> Result<Entry, String> {
     serde_json::from_str(text).map_err(|error| {
         let words = shown(&error.to_string());
-        format!("its entry of the log cannot be read: {words}")
+        format!("its log entry cannot be read: {words}")
     })
 }
 
 impl Entry {
-    /// When the log took the entry, in seconds since 1970; true where it is promised.
+    /// Returns when the log integrated the entry, in seconds since 1970. Trustworthy only if
+    /// `must_be_promised` succeeds.
     pub fn time(&self) -> i64 {
         self.payload.integrated_time
     }
 
-    /// Whether a log that is trusted says so.
+    /// Checks that a trusted log signed the promise.
     ///
     /// # Errors
-    /// None does.
+    /// The log is not trusted, or the promise is not signed by it.
     pub fn must_be_promised(&self, root: &TrustedRoot) -> Result<(), String> {
         let log = self
             .payload
@@ -63,16 +64,16 @@ impl Entry {
             .parse::<Digest>()
             .ok()
             .and_then(|id| root.log(&id, &[self.time()]))
-            .ok_or("its entry is of a log that is not trusted")?;
+            .ok_or("its entry is in a log that is not trusted")?;
         let promise = STANDARD.decode(&self.signed_entry_timestamp);
-        let promise = promise.map_err(|_| "its entry of the log has no signature")?;
+        let promise = promise.map_err(|_| "its log entry has no valid signature")?;
         self.payload.must_be_signed(&log.key, &promise)
     }
 
-    /// Whether the entry is about this signature.
+    /// Checks that the entry is about this signature.
     ///
     /// # Errors
-    /// It is about something else.
+    /// The entry is about another signature.
     pub fn must_be_of(
         &self,
         payload: &[u8],
@@ -80,7 +81,7 @@ impl Entry {
         certificate: &[u8],
     ) -> Result<(), String> {
         let body = STANDARD.decode(&self.payload.body);
-        let body = body.map_err(|_| "its entry of the log says nothing that can be read")?;
+        let body = body.map_err(|_| "the body of its log entry cannot be read")?;
         let noted = Noted {
             kinds: KINDS,
             signed: payload,
@@ -93,18 +94,18 @@ impl Entry {
 }
 
 impl Promised {
-    /// Whether a log's key signed it.
+    /// Checks that the log's key signed the promise.
     ///
     /// # Errors
     /// It did not.
     pub fn must_be_signed(&self, log: &VerifyingKey, promise: &[u8]) -> Result<(), String> {
         match log.verifies(self.canonical().as_bytes(), promise) {
             true => Ok(()),
-            false => Err("its entry of the log is not signed by that log".to_owned()),
+            false => Err("its log entry is not signed by that log".to_owned()),
         }
     }
 
-    /// What the log signed (RFC 8785: sorted names, no blanks).
+    /// Returns the bytes that the log signed (RFC 8785: sorted names, no white space).
     fn canonical(&self) -> String {
         let Self {
             body,

@@ -1,19 +1,18 @@
-//! Signatures that lie beside a file, as `cosign sign-blob` makes them.
+//! Signatures of files in files of their own, as `cosign sign-blob` writes them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Signer, Trust, Unverified, certificate};
 
-/// A signature's file or a certificate's is no longer, in bytes.
+/// Maximum size of a signature file or a certificate file, in bytes.
 pub const LARGEST: usize = 64 * 1024;
 
-/// Holds a file against the signature beside it, both as they are published. Nothing there says when
-/// the file was signed: a certificate must have been good when it was issued, and for minutes, and who
-/// keeps its key longer than that could sign with it later.
+/// Verifies a file with its published signature. The signature has no time: kubexm checks the certificate
+/// at its time of issue. A signer that keeps the short-lived key can therefore sign with it later.
 ///
 /// # Errors
-/// Why it does not hold.
+/// The reason why the signature is not valid.
 pub fn verify_file(
     content: &[u8],
     signature: &[u8],
@@ -30,28 +29,28 @@ fn check(
     trust: Trust<'_>,
 ) -> Result<Signer, String> {
     let signature = text(signature).and_then(|text| STANDARD.decode(text.trim()).ok());
-    let signature = signature.ok_or("its signature is no base64 of one")?;
+    let signature = signature.ok_or("its signature is not valid base64")?;
     match trust {
         Trust::Keys(keys) => {
             let mut keys = keys.iter();
             let key = keys.find(|key| key.verifies(content, &signature));
             key.map(|key| Signer::Key(key.clone()))
-                .ok_or_else(|| "no key of the policy made it".to_owned())
+                .ok_or_else(|| "it was not made with a key of the policy".to_owned())
         }
         Trust::Identity(identity, root) => {
-            let certificate = certificate.ok_or("it has no certificate beside it")?;
+            let certificate = certificate.ok_or("it has no certificate file")?;
             let certificate = certificate_of(certificate)?;
             let issued = certificate::begin(&certificate)?;
             let key = certificate::check(&certificate, identity, issued, root)?;
             match key.verifies(content, &signature) {
                 true => Ok(Signer::of(identity, root)),
-                false => Err("its signature is of something else, or by another key".to_owned()),
+                false => Err("its signature is of other content or by another key".to_owned()),
             }
         }
     }
 }
 
-/// PEM, or base64 of it, which is what Kubernetes publishes.
+/// Decodes a certificate in PEM, or in base64 of PEM, which Kubernetes publishes.
 fn certificate_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let unreadable = "its certificate cannot be read";
     let text = text(bytes).ok_or(unreadable)?;

@@ -1,17 +1,16 @@
-//! Signatures that upstreams publish beside their images, as cosign makes them
-//! (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>), held against who must have
-//! signed. All of it needs no network: what Sigstore's services said when the image was signed stands
-//! beside the signature, and their keys are pinned.
+//! Verifies the signatures that publishers attach to images and files with cosign
+//! (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>). Verification needs no network:
+//! the attestations of Sigstore's services are stored with the signature, and their keys are pinned.
 //!
-//! A *claim* is one signature. It signs a payload, which names the digest of an image's top manifest. It
-//! holds by a public key, or by an *identity*: a certificate, good for minutes, of an authority that an
-//! issuer has told who asked for it, and an entry of a log that says when it was used, or a timestamp
-//! beside the entry that does.
+//! A *claim* is one signature over a payload that names the digest of an image's top manifest. It is valid
+//! by a public key or by an *identity*. An identity needs a short-lived certificate from a trusted
+//! authority, and proof of the time of signing: a transparency log entry or an RFC 3161 timestamp.
 //!
-//! It comes in one of two forms: in annotations of a manifest under a tag ([`document`]), or as a document
-//! of its own ([`bundle`]) in a manifest that names the image ([`referrer`]).
+//! A claim has one of two forms. The older form is annotations of a manifest under a tag ([`document`]).
+//! The newer form is a Sigstore bundle ([`bundle`]) in a manifest that refers to the image ([`referrer`]).
 //!
-//! Knows neither kubexm's bundles nor registries: documents come in as bytes, and every one is a stranger's.
+//! This crate does not depend on kubexm's bundles or on registries. Its input is bytes, and none of them
+//! is trusted.
 
 mod body;
 pub mod bundle;
@@ -34,19 +33,19 @@ pub use trusted_root::TrustedRoot;
 use kubexm_types::signature_policy::Identity;
 use kubexm_types::{Digest, VerifyingKey};
 
-/// Reasons that a message gives at most.
+/// Maximum number of reasons in an error message.
 const TOLD: usize = 3;
 
-/// Whose signature is taken.
+/// What a signature must be verified with.
 #[derive(Debug, Clone, Copy)]
 pub enum Trust<'a> {
-    /// Any of these keys'.
+    /// Accepts a signature by any of these keys.
     Keys(&'a [VerifyingKey]),
-    /// Of somebody whom an authority of this root has certified.
+    /// Accepts a signature by this identity, certified by an authority of this root.
     Identity(&'a Identity, &'a TrustedRoot),
 }
 
-/// Who signed.
+/// The verified signer of an image or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -54,22 +53,22 @@ pub enum Trust<'a> {
     deny_unknown_fields
 )]
 pub enum Signer {
-    /// Whoever has the secret half of this key.
+    /// The holder of the private key of this public key.
     Key(VerifyingKey),
-    /// Somebody with a certificate.
+    /// The subject of a certificate.
     Identity {
-        /// An address for mail, or the URI of a workflow.
+        /// An e-mail address or the URI of a workflow.
         subject: String,
-        /// Whose word that is.
+        /// The OpenID Connect issuer that authenticated the subject.
         issuer: String,
-        /// SHA-256 of the file with the roots, where they are not the public instance's.
+        /// SHA-256 of the trusted root's file, unless it is the public instance's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trusted_root: Option<Digest>,
     },
 }
 
 impl Signer {
-    /// Whoever a certificate by these roots shows.
+    /// Returns the signer for an identity that a certificate under this root proves.
     fn of(identity: &Identity, root: &TrustedRoot) -> Self {
         Self::Identity {
             subject: identity.identity.clone(),
@@ -90,16 +89,16 @@ impl std::fmt::Display for Signer {
     }
 }
 
-/// Why a signature is not taken, as the rest of a sentence about the image.
+/// Why a signature is not accepted; the text completes a sentence about the image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unverified(String);
 
-/// Looks for a claim that names the image and that somebody has signed who is trusted. `payload` gives
-/// what a claim signs.
+/// Returns the signer of the first claim that names the image and is signed by a trusted signer.
+/// `payload` returns the signed payload of a claim.
 ///
 /// # Errors
-/// Why none holds.
+/// No claim is valid; the error has the reason of each.
 pub fn verify(
     manifest: &SignatureManifest,
     payload: &dyn Fn(&Part) -> Result<Vec<u8>, String>,
@@ -119,9 +118,9 @@ pub fn verify(
 }
 
 impl Unverified {
-    /// None of several signatures holds, each for its reason.
+    /// Combines the reasons why each of several signatures is not valid.
     pub fn none_of(reasons: Vec<String>) -> Self {
-        // The same words once: an image may be signed many times.
+        // Repeated reasons are shown once, because an image may have many signatures.
         let count = reasons.len();
         let mut told: Vec<String> = Vec::new();
         for reason in reasons {
@@ -133,14 +132,14 @@ impl Unverified {
         told.truncate(TOLD);
         let told = told.join("; ");
         Self(match count {
-            0 => "carries no signature that cosign would know".to_owned(),
+            0 => "does not carry a cosign signature".to_owned(),
             1 => told,
-            _ => format!("none of its {count} signatures holds: {told}{more}"),
+            _ => format!("none of its {count} signatures is valid: {told}{more}"),
         })
     }
 }
 
-/// A stranger's words, short and fit for a terminal.
+/// Returns untrusted text shortened and escaped for a terminal.
 fn shown(text: &str) -> String {
     text.chars()
         .take(200)
@@ -148,7 +147,7 @@ fn shown(text: &str) -> String {
         .collect()
 }
 
-/// A point in time for people, in UTC.
+/// Formats a time, in seconds since 1970, as RFC 3339 in UTC.
 fn at(seconds: i64) -> String {
     let format = time::format_description::well_known::Rfc3339;
     time::OffsetDateTime::from_unix_timestamp(seconds)

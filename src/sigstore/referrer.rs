@@ -1,5 +1,5 @@
-//! Signatures that say of themselves of which image they are: manifests with a subject, which registries
-//! list (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-referrers>).
+//! Signatures as OCI referrers: manifests with a `subject`, which registries list
+//! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-referrers>).
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,28 +8,27 @@ use super::document::{LARGEST_MANIFEST, LARGEST_PART, Part};
 use super::shown;
 use kubexm_types::Digest;
 
-/// `artifactType` of a referrer that carries a bundle, in the version that is written today.
+/// `artifactType` of a referrer with a bundle, in the current version of the format.
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// How the type begins in all versions.
+/// The prefix of that type in all versions.
 pub(super) const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
-/// Media types of a list of referrers and of a referrer.
+/// Media types of an index of referrers and of a referrer.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Annotation: what a bundle's statement says. No more than a hint.
+/// Annotation with the predicate type of a bundle's statement. It is only a hint.
 const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
-/// How the hint begins where cosign signed.
+/// The prefix of the hint for signatures by cosign.
 const SIGNS: &str = "https://sigstore.dev/cosign/sign/";
-/// Of an image's referrers no more are looked at.
+/// Maximum number of an image's referrers that kubexm examines.
 const MOST: usize = 64;
 
-/// A manifest that carries a bundle.
+/// A manifest that contains a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Referrer {
-    /// Of which image it says to be.
+    /// The image that the manifest refers to.
     pub subject: Digest,
-    /// Its configuration and the bundle.
+    /// The configuration and the bundle.
     pub parts: Vec<Part>,
-    /// The bundle.
     pub bundle: Part,
 }
 
@@ -66,18 +65,19 @@ struct Subject {
     digest: Digest,
 }
 
-/// The manifests in a list of referrers that may carry a bundle, those first that say to be signatures.
+/// Returns the descriptors of an index of referrers that may be bundles; those marked as signatures come
+/// first.
 ///
 /// # Errors
-/// It is no such list, as the rest of a sentence about it.
+/// The bytes are not an index of referrers. The text completes a sentence about them.
 pub fn listed(bytes: &[u8]) -> Result<Vec<Part>, String> {
     if bytes.len() > LARGEST_MANIFEST {
-        return Err("is larger than any list of referrers".to_owned());
+        return Err("is larger than 4 MiB, the limit for a list of referrers".to_owned());
     }
     let index: Index = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is no list of referrers: {}", shown(&error.to_string())))?;
+        .map_err(|error| format!("is not a list of referrers: {}", shown(&error.to_string())))?;
     if index.media_type.is_some_and(|kind| kind != INDEX) {
-        return Err("is no list of referrers".to_owned());
+        return Err("is not a list of referrers".to_owned());
     }
     let mut listed: Vec<Listed> = index
         .manifests
@@ -96,7 +96,7 @@ pub fn listed(bytes: &[u8]) -> Result<Vec<Part>, String> {
 
 impl Listed {
     fn may_be_a_bundle(&self) -> bool {
-        // Lists that older clients wrote under the tag may not say what their entries are.
+        // Indexes that older clients wrote under the tag may not have the types of their entries.
         let kind = self
             .artifact_type
             .as_deref()
@@ -113,22 +113,22 @@ impl Listed {
     }
 }
 
-/// Reads a referrer; `None` where it carries something else than a bundle.
+/// Parses a referrer; returns `None` if it does not contain a bundle.
 ///
 /// # Errors
-/// It is none, as the rest of a sentence about it.
+/// The bytes are not a manifest. The text completes a sentence about them.
 pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
     if bytes.len() > LARGEST_MANIFEST {
-        return Err("is larger than any signature manifest".to_owned());
+        return Err("is larger than 4 MiB, the limit for a signature manifest".to_owned());
     }
     let manifest: Manifest = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is no signature manifest: {}", shown(&error.to_string())))?;
+        .map_err(|error| format!("is not a signature manifest: {}", shown(&error.to_string())))?;
     let is_bundle = |kind: &str| kind.starts_with(BUNDLES);
     let is_manifest = manifest.media_type.is_none_or(|kind| kind == MANIFEST);
     let Ok([bundle]) = <[Part; 1]>::try_from(manifest.layers) else {
         return Ok(None);
     };
-    // The layer's type decides, as it does for cosign; the manifest's own may be missing.
+    // As in cosign, the layer's type decides, because the manifest's own type may be missing.
     let kind = manifest.artifact_type.as_deref();
     let (true, true, Some(subject)) = (
         is_manifest && kind.is_none_or(is_bundle),
@@ -140,13 +140,16 @@ pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
     let mut parts = vec![manifest.config];
     match parts[0].digest == bundle.digest {
         true if parts[0].size != bundle.size => {
-            return Err(format!("gives {} two sizes", bundle.digest));
+            return Err(format!("lists {} with two sizes", bundle.digest));
         }
         true => {}
         false => parts.push(bundle.clone()),
     }
     if let Some(part) = parts.iter().find(|part| part.size > LARGEST_PART) {
-        return Err(format!("names {} of impossible size", part.digest));
+        return Err(format!(
+            "names {} with a size above the limit of 1 MiB",
+            part.digest
+        ));
     }
     Ok(Some(Referrer {
         subject: subject.digest,
@@ -155,9 +158,9 @@ pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
     }))
 }
 
-/// The list of just this referrer, for registries that make none of their own: it stands there under a
-/// tag (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#referrers-tag-schema>).
-/// The same manifest gives the same bytes.
+/// Returns an index with only this referrer, for registries without the referrers API. It is stored under
+/// a tag (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#referrers-tag-schema>).
+/// The same manifest always yields the same bytes.
 pub fn list_of(manifest: &[u8]) -> Vec<u8> {
     let list = json!({
         "schemaVersion": 2, "mediaType": INDEX, "manifests": [entry(manifest)],
@@ -165,16 +168,16 @@ pub fn list_of(manifest: &[u8]) -> Vec<u8> {
     list.to_string().into_bytes()
 }
 
-/// A list with one referrer more; `None` where it names it already.
+/// Returns the index with this referrer added; `None` if it contains the referrer already.
 ///
 /// # Errors
-/// What is there is no list, as the rest of a sentence about it.
+/// The bytes are not an index of referrers. The text completes a sentence about them.
 pub fn with_one_more(list: &[u8], manifest: &[u8]) -> Result<Option<Vec<u8>>, String> {
     listed(list)?;
-    let mut list: Value = serde_json::from_slice(list).map_err(|_| "is no list of referrers")?;
+    let mut list: Value = serde_json::from_slice(list).map_err(|_| "is not a list of referrers")?;
     let digest = Digest::of(manifest).to_string();
     let entries = list["manifests"].as_array_mut();
-    let entries = entries.ok_or("is no list of referrers")?;
+    let entries = entries.ok_or("is not a list of referrers")?;
     if entries
         .iter()
         .any(|entry| entry["digest"] == digest.as_str())
@@ -189,7 +192,7 @@ pub fn with_one_more(list: &[u8], manifest: &[u8]) -> Result<Option<Vec<u8>>, St
     }
 }
 
-/// What a list says of a referrer: what that says of itself.
+/// Returns the descriptor of a referrer, with the type and the annotations of its manifest.
 fn entry(manifest: &[u8]) -> Value {
     let said: Value = serde_json::from_slice(manifest).unwrap_or_default();
     let mut entry = json!({

@@ -1,5 +1,6 @@
-//! Certificate transparency: a log's promise, inside a certificate, that it has seen the certificate
-//! (RFC 6962, 3.2 and 3.3). Without it an authority could certify anybody as anybody, and nobody would see.
+//! Certificate transparency: a signed certificate timestamp (SCT) inside a certificate, with which a log
+//! promises to publish it (RFC 6962, 3.2 and 3.3). Logs make certificates that an authority issued
+//! wrongly visible.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimestamp};
@@ -7,16 +8,17 @@ use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimes
 use super::trusted_root::Log;
 use kubexm_types::Digest;
 
-/// The extension with the promises, as DER has its name: 1.3.6.1.4.1.11129.2.4.2.
+/// OID of the extension with the SCT list, in DER: 1.3.6.1.4.1.11129.2.4.2.
 const PROMISES: [u8; 12] = [6, 10, 43, 6, 1, 4, 1, 0xd6, 0x79, 2, 4, 2];
-/// DER's tags of a sequence, and of the extensions in a certificate (RFC 5280, 4.1).
+/// DER tags of a sequence and of the extensions in a certificate (RFC 5280, 4.1).
 const SEQUENCE: u8 = 0x30;
 const EXTENSIONS: u8 = 0xa3;
 
-/// Whether one of these logs, trusted at that time, says that it has seen a certificate. `der` is all of
-/// it, `issuer` the one above it.
+/// Checks that one of these logs, trusted at that time, recorded the certificate. `der` is the whole
+/// certificate, `issuer` the certificate that issued it.
 ///
 /// # Errors
+/// None of the logs did.
 /// None does.
 pub(super) fn must_be_seen(
     certificate: &X509Certificate<'_>,
@@ -46,23 +48,23 @@ pub(super) fn must_be_seen(
     match is_promised {
         true => Ok(()),
         false => Err(
-            "no log of certificates that is trusted has seen its certificate; its authority must \
-             not issue such"
+            "its certificate has no valid SCT of a trusted certificate transparency log; do not \
+             trust it"
                 .to_owned(),
         ),
     }
 }
 
-/// What a log signs of a certificate that it has seen before it was issued.
+/// Returns the bytes that a log signs for a precertificate.
 fn signed(promise: &SignedCertificateTimestamp<'_>, issuer: &Digest, seen: &[u8]) -> Vec<u8> {
     let length = u32::try_from(seen.len()).unwrap_or(u32::MAX).to_be_bytes();
     let more = promise.extensions.0;
     let more_length = u16::try_from(more.len()).unwrap_or(u16::MAX).to_be_bytes();
     [
-        // Version 1, a promise about a certificate.
+        // Version 1, a certificate timestamp.
         &[promise.version.0, 0][..],
         &promise.timestamp.to_be_bytes(),
-        // Of one that is yet to be issued.
+        // A precertificate entry.
         &[0, 1],
         issuer.bytes(),
         &length[1..],
@@ -73,7 +75,7 @@ fn signed(promise: &SignedCertificateTimestamp<'_>, issuer: &Digest, seen: &[u8]
     .concat()
 }
 
-/// What is signed of a certificate, as it was before the promises came into it.
+/// Returns the certificate's signed part without the SCT extension, as the log signed it.
 fn without_promises(der: &[u8]) -> Option<Vec<u8>> {
     let (certificate, _) = part(der)?;
     let (signed, _) = part(certificate.content)?;
@@ -90,7 +92,7 @@ fn without_promises(der: &[u8]) -> Option<Vec<u8>> {
     Some(wrapped(SEQUENCE, &fields))
 }
 
-/// The list of extensions but for the one with the promises.
+/// Returns the extensions without the one that has the SCT list.
 fn others(extensions: &[u8]) -> Option<Vec<u8>> {
     let (list, _) = part(extensions)?;
     let mut others = Vec::new();
@@ -105,14 +107,15 @@ fn others(extensions: &[u8]) -> Option<Vec<u8>> {
     Some(wrapped(SEQUENCE, &others))
 }
 
-/// A part of something in DER.
+/// A DER element.
 struct Part<'a> {
     tag: u8,
     content: &'a [u8],
     whole: &'a [u8],
 }
 
-/// The first part, and what follows it (X.690, 8.1). Tags of several bytes are in no certificate.
+/// Parses the first DER element (X.690, 8.1); returns it and the bytes after it. Certificates do not
+/// contain multi-byte tags.
 fn part(der: &[u8]) -> Option<(Part<'_>, &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -137,7 +140,7 @@ fn part(der: &[u8]) -> Option<(Part<'_>, &[u8])> {
     Some((part, after))
 }
 
-/// Something with its tag and its length before it.
+/// Encodes a DER element with this tag.
 fn wrapped(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let digits = &length[length.iter().take_while(|digit| **digit == 0).count()..];

@@ -1,4 +1,4 @@
-//! A log as a tree of hashes: whether an entry is in it, and what the log signed of the whole
+//! Merkle trees of transparency logs: inclusion proofs and signed checkpoints
 //! (RFC 9162, 2.1; <https://github.com/C2SP/C2SP/blob/main/tlog-checkpoint.md>).
 
 use base64::Engine;
@@ -7,35 +7,36 @@ use base64::engine::general_purpose::STANDARD;
 use super::trusted_root::Log;
 use kubexm_types::Digest;
 
-/// A tree of 2⁶⁴ entries is no higher.
+/// Maximum height of a tree, that of 2⁶⁴ entries.
 const HIGHEST: usize = 64;
-/// A checkpoint has a few lines; each witness adds one.
+/// Maximum size of a checkpoint, in bytes. A checkpoint has a few lines; each witness adds one.
 const LONGEST: usize = 64 * 1024;
-/// What stands before each signature of a note.
+/// The prefix of each signature line of a note.
 const SIGNATURE: &str = "\u{2014} ";
-/// Bytes before a signature that say whose it is.
+/// Length of the key ID before a signature, in bytes.
 const HINT: usize = 4;
 
-/// What a log signed of all its entries at some time.
+/// The state of a log that the log signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checkpoint {
-    /// Entries.
+    /// Number of entries.
     pub size: u64,
-    /// The hash at the root.
+    /// The root hash.
     pub root: Digest,
 }
 
-/// Reads a checkpoint that this log signed. Signatures of others, such as witnesses, do not count.
+/// Parses a checkpoint and verifies the log's signature. Signatures of others, such as witnesses, are
+/// ignored.
 ///
 /// # Errors
-/// It is none, or the log did not sign it.
+/// It is not a checkpoint, or the log did not sign it.
 pub(super) fn checkpoint(note: &str, log: &Log) -> Result<Checkpoint, String> {
     let unreadable = "the checkpoint of its entry's log cannot be read";
     if note.len() > LONGEST {
         return Err(unreadable.to_owned());
     }
     let split = note.rfind("\n\n").ok_or(unreadable)?;
-    // The text ends with the first of the two line ends.
+    // The text includes the first of the two line feeds.
     let (text, signatures) = (&note[..=split], &note[split + 2..]);
     let mut lines = text.lines();
     let origin = lines.next().unwrap_or_default();
@@ -64,14 +65,14 @@ pub(super) fn checkpoint(note: &str, log: &Log) -> Result<Checkpoint, String> {
     }
 }
 
-/// Whether a log signs so: with a name of which its id is made, and as itself. Where the id is of the key
-/// alone, the names are as the log likes them.
+/// Whether the log signs with this name. If its ID is derived from the name, the name must equal the
+/// origin. If the ID is that of the key alone, any name is accepted.
 fn is_of(log: &Log, origin: &str, name: &str) -> bool {
     log.id == log.key.fingerprint() || (name == origin && log.id == log.key.note_id(name))
 }
 
-/// The root of a tree in which an entry has this number, by the hashes beside its way up; none where
-/// these fit no such tree (RFC 9162, 2.1.3.2).
+/// Computes the root hash from an inclusion proof; returns `None` if the proof does not fit the index and
+/// the tree size (RFC 9162, 2.1.3.2).
 pub(super) fn root(entry: &[u8], number: u64, size: u64, beside: &[Digest]) -> Option<Digest> {
     if number >= size || beside.len() > HIGHEST {
         return None;
@@ -84,7 +85,7 @@ pub(super) fn root(entry: &[u8], number: u64, size: u64, beside: &[Digest]) -> O
         }
         if here % 2 == 1 || here == last {
             hash = above(other, &hash);
-            // The last one of a level has nobody on its right: it goes up as it is.
+            // The last node of a level has no right sibling: it moves up unchanged.
             while here % 2 == 0 && here != 0 {
                 (here, last) = (here / 2, last / 2);
             }
@@ -100,7 +101,7 @@ fn above(left: &Digest, right: &Digest) -> Digest {
     Digest::of(&[&[1], left.bytes(), right.bytes()].concat())
 }
 
-/// A hash out of its bytes.
+/// Converts bytes to a digest.
 pub(super) fn digest(bytes: &[u8]) -> Option<Digest> {
     bytes.try_into().ok().map(Digest::from_bytes)
 }
@@ -109,7 +110,7 @@ pub(super) fn digest(bytes: &[u8]) -> Option<Digest> {
 mod tests {
     use super::*;
 
-    /// The hash over all entries, as RFC 9162, 2.1.1 defines it.
+    /// Computes the hash over all entries (RFC 9162, 2.1.1).
     fn whole(entries: &[Vec<u8>]) -> Digest {
         match entries {
             [entry] => Digest::of(&[&[0], &entry[..]].concat()),
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// The hashes beside an entry's way up, as RFC 9162, 2.1.3.1 defines them.
+    /// Computes an inclusion proof (RFC 9162, 2.1.3.1).
     fn path(entries: &[Vec<u8>], number: usize) -> Vec<Digest> {
         if entries.len() == 1 {
             return Vec::new();

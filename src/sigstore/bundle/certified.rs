@@ -1,5 +1,5 @@
-//! A signature by somebody with a certificate: whether that was good when the signature was made, by what
-//! logs and timestamp authorities say.
+//! Verification of a signature with a certificate: logs and timestamp authorities prove that the
+//! certificate was valid when the signature was made.
 
 use super::document::Certified;
 use crate::body::Noted;
@@ -9,20 +9,20 @@ use crate::trusted_root::TrustedRoot;
 use kubexm_types::VerifyingKey;
 use kubexm_types::signature_policy::Identity;
 
-/// What timestamps say.
+/// The result of verifying all timestamps.
 struct Stamped {
-    /// When the signature was there, in seconds since 1970, by authorities that are trusted.
+    /// The times of the valid timestamps, in seconds since 1970.
     times: Vec<i64>,
-    /// Why another timestamp says nothing.
+    /// Why another timestamp is not valid.
     reason: Option<String>,
 }
 
 impl Certified {
-    /// The key in the certificate, where that is the identity's, was good whenever somebody who is trusted
-    /// saw it used, and a log has the signature.
+    /// Returns the certificate's key, if the certificate has this identity, was valid at every proven time of
+    /// signing, and a trusted log contains the signature.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why one of these is not the case.
     pub fn key(
         &self,
         noted: &Noted<'_>,
@@ -38,7 +38,7 @@ impl Certified {
                 true => &stamped.times,
                 false => &promised,
             };
-            // One of a log that nobody here knows says nothing; any other must hold.
+            // An entry of an unknown log is ignored; an entry of a trusted log must be valid.
             let log = match entry.log(root, seen) {
                 Ok(log) => log,
                 Err(reason) => {
@@ -47,7 +47,7 @@ impl Certified {
                 }
             };
             let first = *seen.first().ok_or_else(|| stamped.none())?;
-            // Who it is by comes first, since a wrong name is what people look for.
+            // The identity is checked first, because a wrong identity is the most frequent error.
             for time in promised.iter().chain(&stamped.times) {
                 key = Some(certificate::check(
                     &self.certificate,
@@ -59,12 +59,12 @@ impl Certified {
             entry.must_hold(log)?;
             noted.must_stand_in(entry.body(), first)?;
         }
-        let none = "it has no entry of a log beside it, so nobody knows when it was made";
+        let none = "it has no transparency log entry, so the time of signing is unknown";
         key.ok_or_else(|| other_log.unwrap_or_else(|| none.to_owned()))
     }
 
-    /// What the timestamps say of a signature. Those that do not hold say nothing, as other readers have
-    /// it: anybody can put one beside a signature.
+    /// Verifies the timestamps of a signature. Invalid ones are ignored, as in other implementations, because
+    /// any party can add one to a signature.
     fn stamped(&self, signature: &[u8], root: &TrustedRoot) -> Stamped {
         let (mut times, mut reason) = (Vec::new(), None);
         for timestamp in &self.timestamps {
@@ -78,15 +78,15 @@ impl Certified {
 }
 
 impl Stamped {
-    /// Why nobody knows when the signature was made.
+    /// Returns why the time of signing is unknown.
     fn none(&self) -> String {
         let reason = self.reason.as_deref();
-        let reason = reason.unwrap_or("it has no timestamp beside it");
-        format!("its log does not say when it was made, and {reason}")
+        let reason = reason.unwrap_or("it has no timestamp");
+        format!("its log entry has no time, and {reason}")
     }
 }
 
-/// When an authority that is trusted saw a signature, in seconds since 1970.
+/// Returns when a trusted authority saw a signature, in seconds since 1970.
 fn time(timestamp: &[u8], signature: &[u8], root: &TrustedRoot) -> Result<i64, String> {
     let timestamp = Timestamp::read(timestamp)?;
     timestamp.must_be_of(signature)?;

@@ -1,5 +1,5 @@
-//! The document as it is written: JSON by the rules of protobuf
-//! (<https://protobuf.dev/programming-guides/json/>), in the versions 0.1 to 0.3.
+//! The JSON form of a Sigstore bundle, versions 0.1 to 0.3, with the JSON mapping of protobuf
+//! (<https://protobuf.dev/programming-guides/json/>).
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -13,23 +13,23 @@ use crate::shown;
 use crate::tree::digest;
 use kubexm_types::Digest;
 
-/// A bundle is no larger, in bytes.
+/// Maximum size of a bundle, in bytes.
 const LARGEST: usize = crate::document::LARGEST_PART as usize;
-/// Signatures of all kinds of keys are shorter, in bytes.
+/// Maximum size of a signature, in bytes; signatures of all supported key types are shorter.
 pub(super) const LONGEST_SIGNATURE: usize = 2048;
-/// Certificates that Fulcio issues are shorter, in bytes.
+/// Maximum size of a certificate, in bytes; Fulcio's certificates are shorter.
 const LONGEST_CERTIFICATE: usize = 64 * 1024;
-/// Entries of logs beside a signature, and timestamps, as other readers take them.
+/// Maximum number of log entries of a bundle, and of timestamps, as in other implementations.
 const MOST_ENTRIES: usize = 32;
 const MOST_TIMESTAMPS: usize = 32;
 
-/// Base64 of protobuf: with or without `=` at its end.
+/// Base64 as protobuf accepts it: with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes in base64, of the usual alphabet or of that for addresses.
+/// Bytes in base64, in the standard or the URL-safe alphabet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bytes(pub Vec<u8>);
 
@@ -38,11 +38,13 @@ impl<'de> Deserialize<'de> for Bytes {
         let text = String::deserialize(deserializer)?;
         let text = text.replace('-', "+").replace('_', "/");
         let bytes = BASE64.decode(text);
-        bytes.map(Self).map_err(|_| D::Error::custom("no base64"))
+        bytes
+            .map(Self)
+            .map_err(|_| D::Error::custom("not valid base64"))
     }
 }
 
-/// A number of 64 bits, which protobuf writes as text and others as a number.
+/// A 64-bit number, which protobuf writes as a string and other programs write as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number(pub i64);
 
@@ -59,7 +61,7 @@ impl<'de> Deserialize<'de> for Number {
             Either::Text(text) => text
                 .parse()
                 .map(Self)
-                .map_err(|_| D::Error::custom("no number")),
+                .map_err(|_| D::Error::custom("not a number")),
         }
     }
 }
@@ -121,34 +123,33 @@ struct MessageDigest {
     digest: Bytes,
 }
 
-/// How the signer is shown.
+/// The verification material of the signer.
 pub(super) enum Material {
-    /// By a key that the reader must have: what the bundle says of it is a hint and no more.
+    /// A key, which the verifier must have. The bundle contains only a hint of it.
     Key,
-    /// By a certificate.
     Certificate(Certified),
 }
 
-/// A certificate with all that says when it was used.
+/// A certificate with the evidence of when it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certified {
     /// The certificate in DER.
     pub certificate: Vec<u8>,
-    /// Entries of logs.
+    /// Transparency log entries.
     pub entries: Vec<Entry>,
-    /// What authorities answered that were asked for timestamps, in DER. Nobody has looked into them.
+    /// Responses of timestamp authorities, in DER, not parsed.
     pub timestamps: Vec<Vec<u8>>,
 }
 
-/// What is signed.
+/// The signed content.
 pub(super) enum Content {
-    /// Something of this digest.
+    /// Bytes with this digest.
     Message { digest: Digest, signature: Vec<u8> },
-    /// What is in an envelope.
+    /// A DSSE envelope.
     Envelope(Envelope),
 }
 
-/// Versions of the form, of which each has its own rules.
+/// Versions of the format; each has its own rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Version {
     V0_1,
@@ -157,17 +158,17 @@ enum Version {
 }
 
 impl Document {
-    /// Reads the document.
+    /// Parses a bundle.
     ///
     /// # Errors
-    /// It is none, as the rest of a sentence about it.
+    /// The bytes are not a bundle. The text completes a sentence about them.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > LARGEST {
-            return Err("is larger than any bundle of Sigstore's".to_owned());
+            return Err("is larger than 1 MiB, the limit for a Sigstore bundle".to_owned());
         }
         serde_json::from_slice(bytes).map_err(|error| {
             let words = shown(&error.to_string());
-            format!("is no bundle of Sigstore's: {words}")
+            format!("is not a Sigstore bundle: {words}")
         })
     }
 
@@ -178,16 +179,16 @@ impl Document {
             Some("+json;version=0.2" | ".v0.2+json") => Ok(Version::V0_2),
             Some("+json;version=0.3" | ".v0.3+json") => Ok(Version::V0_3),
             _ => Err(format!(
-                "is a '{}'; kubexm reads bundles of Sigstore's up to version 0.3",
+                "is a '{}'; kubexm supports Sigstore bundles up to version 0.3",
                 shown(&self.media_type)
             )),
         }
     }
 
-    /// How the signer is shown; just one way.
+    /// Returns the verification material.
     ///
     /// # Errors
-    /// There is none, or more than one, or it cannot be read.
+    /// There is not exactly one kind of material, or it cannot be read.
     pub fn material(&self) -> Result<Material, String> {
         let version = self.version()?;
         let material = &self.verification_material;
@@ -199,18 +200,18 @@ impl Document {
         let certificate = match ways {
             (Some(_), None, None) => return Ok(Material::Key),
             (None, Some(certificate), None) => certificate,
-            // The first one is the signer's; those above it come from the trusted root alone.
+            // The first certificate is the signer's. Those above it are taken from the trusted root only.
             (None, None, Some(chain)) if version < Version::V0_3 => chain
                 .certificates
                 .first()
-                .ok_or("has a chain without a certificate")?,
-            _ => return Err("does not say in one way who signed".to_owned()),
+                .ok_or("has an empty certificate chain")?,
+            _ => return Err("does not have exactly one kind of verification material".to_owned()),
         };
         if certificate.raw_bytes.0.len() > LONGEST_CERTIFICATE {
-            return Err("has a certificate that is longer than any".to_owned());
+            return Err("has a certificate that is larger than 64 KiB".to_owned());
         }
         if material.tlog_entries.len() > MOST_ENTRIES {
-            return Err(format!("has more than {MOST_ENTRIES} entries of logs"));
+            return Err(format!("has more than {MOST_ENTRIES} log entries"));
         }
         let wants_proof = version > Version::V0_1;
         let entries = material.tlog_entries.iter();
@@ -222,10 +223,10 @@ impl Document {
         }))
     }
 
-    /// What is signed; just one thing.
+    /// Returns the signed content.
     ///
     /// # Errors
-    /// It is nothing, or more than one thing, or it cannot be read.
+    /// There is not exactly one kind of content, or it cannot be read.
     pub fn content(self) -> Result<Content, String> {
         match (self.message_signature, self.dsse_envelope) {
             (Some(message), None) => {
@@ -234,14 +235,14 @@ impl Document {
                     digest: bytes,
                 } = message.message_digest;
                 let known = digest(&bytes.0).filter(|_| algorithm == "SHA2_256");
-                let digest = known.ok_or("is of something whose digest is no SHA-256")?;
+                let digest = known.ok_or("has a message digest that is not SHA-256")?;
                 Ok(Content::Message {
                     digest,
                     signature: signature(message.signature)?,
                 })
             }
             (None, Some(envelope)) => Ok(Content::Envelope(envelope)),
-            _ => Err("does not say in one way what is signed".to_owned()),
+            _ => Err("does not have exactly one kind of signed content".to_owned()),
         }
     }
 }
@@ -258,10 +259,10 @@ impl MaterialDocument {
     }
 }
 
-/// A signature of a possible length.
+/// Checks the length of a signature.
 pub(super) fn signature(bytes: Bytes) -> Result<Vec<u8>, String> {
     match (1..=LONGEST_SIGNATURE).contains(&bytes.0.len()) {
         true => Ok(bytes.0),
-        false => Err("has a signature that is none".to_owned()),
+        false => Err("has a signature that is empty or too long".to_owned()),
     }
 }

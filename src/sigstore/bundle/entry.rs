@@ -1,8 +1,7 @@
-//! An entry of a log beside a signature
-//! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_rekor.proto>): that the log
-//! promised to keep it, and when; and that it was kept. Logs of Rekor's version 2 promise nothing: they say
-//! no more than that it was kept
-//! (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md#signed-rfc-3161-timestamps>).
+//! A transparency log entry in a bundle
+//! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_rekor.proto>). It has an inclusion
+//! promise with a time, an inclusion proof, or both. Logs of Rekor's version 2 issue only proofs, which
+//! have no time (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md#signed-rfc-3161-timestamps>).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +17,7 @@ use kubexm_types::Digest;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EntryDocument {
-    /// Protobuf leaves zeros out.
+    /// Protobuf omits zeros.
     #[serde(default = "zero")]
     log_index: Number,
     log_id: LogId,
@@ -43,7 +42,7 @@ struct PromiseDocument {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProofDocument {
-    /// Protobuf leaves zeros out.
+    /// Protobuf omits zeros.
     #[serde(default = "zero")]
     log_index: Number,
     root_hash: Bytes,
@@ -62,30 +61,30 @@ fn zero() -> Number {
     Number(0)
 }
 
-/// An entry.
+/// A log entry with a promise, a proof or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     log: Digest,
-    /// Its number in the log with all its parts.
+    /// The entry's index across all shards of the log.
     number: i64,
     body: Vec<u8>,
-    /// One of both is there.
+    /// At least one of promise and proof is set.
     promise: Option<Promise>,
     proof: Option<Proof>,
 }
 
-/// That the log would keep it.
+/// The log's signed promise to include the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Promise {
-    /// When the log took it, in seconds since 1970.
+    /// When the log integrated the entry, in seconds since 1970.
     time: i64,
     signature: Vec<u8>,
 }
 
-/// That it was kept.
+/// The proof that the log includes the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Proof {
-    /// Its number in its part of the log.
+    /// The entry's index in its shard of the log.
     number: u64,
     size: u64,
     root: Digest,
@@ -94,19 +93,19 @@ struct Proof {
 }
 
 impl EntryDocument {
-    /// The entry; the later versions of bundles want a proof.
+    /// Converts the document to an entry. Bundles since version 0.2 require a proof (`wants_proof`).
     ///
     /// # Errors
-    /// Something of it is missing or cannot be read.
+    /// A part is missing or cannot be read.
     pub fn entry(&self, wants_proof: bool) -> Result<Entry, String> {
         let promise = self.inclusion_promise.as_ref();
         let promise = promise.map(|promise| self.promise(promise)).transpose()?;
         let proof = self.inclusion_proof.as_ref();
         if (wants_proof || promise.is_none()) && proof.is_none() {
-            return Err("has an entry of a log without a proof".to_owned());
+            return Err("has a log entry without an inclusion proof".to_owned());
         }
         Ok(Entry {
-            log: digest(&self.log_id.key_id.0).ok_or("has an entry of a log without a name")?,
+            log: digest(&self.log_id.key_id.0).ok_or("has a log entry without a log ID")?,
             number: self.log_index.0,
             body: self.canonicalized_body.0.clone(),
             promise,
@@ -115,9 +114,9 @@ impl EntryDocument {
     }
 
     fn promise(&self, promise: &PromiseDocument) -> Result<Promise, String> {
-        // Without a promise this time is nobody's word.
+        // Without a promise, this time is not signed.
         let time = self.integrated_time.filter(|time| time.0 != 0);
-        let time = time.ok_or("has an entry of a log that promises it without a time")?;
+        let time = time.ok_or("has a log entry with an inclusion promise but without a time")?;
         Ok(Promise {
             time: time.0,
             signature: promise.signed_entry_timestamp.0.clone(),
@@ -127,7 +126,7 @@ impl EntryDocument {
 
 impl ProofDocument {
     fn proof(&self) -> Result<Proof, String> {
-        let unreadable = "has a proof of an entry that cannot be read";
+        let unreadable = "has an inclusion proof that cannot be read";
         let hashes = self.hashes.iter().map(|hash| digest(&hash.0));
         Ok(Proof {
             number: u64::try_from(self.log_index.0).map_err(|_| unreadable)?,
@@ -140,30 +139,29 @@ impl ProofDocument {
 }
 
 impl Entry {
-    /// When the log took it, in seconds since 1970; none where the log does not promise it. True where it
-    /// holds.
+    /// Returns when the log integrated the entry, in seconds since 1970, or `None` without a promise.
+    /// Trustworthy only if `must_hold` succeeds.
     pub fn time(&self) -> Option<i64> {
         self.promise.as_ref().map(|promise| promise.time)
     }
 
-    /// What it says.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Its log, where it is one that was trusted at all these times, in seconds since 1970.
+    /// Returns the entry's log, if it was trusted at all these times, in seconds since 1970.
     ///
     /// # Errors
-    /// That log is not trusted.
+    /// The log is not trusted.
     pub fn log<'a>(&self, root: &'a TrustedRoot, times: &[i64]) -> Result<&'a Log, String> {
         root.log(&self.log, times)
-            .ok_or_else(|| "its entry is of a log that is not trusted".to_owned())
+            .ok_or_else(|| "its entry is in a log that is not trusted".to_owned())
     }
 
-    /// Whether the log promised it, where it promises, and kept it.
+    /// Verifies the promise and the proof, as far as the entry has them.
     ///
     /// # Errors
-    /// The log did not.
+    /// One of them is not valid.
     pub fn must_hold(&self, log: &Log) -> Result<(), String> {
         if let Some(promise) = &self.promise {
             let promised = Promised {
@@ -185,7 +183,9 @@ impl Proof {
     fn must_hold(&self, body: &[u8], log: &Log) -> Result<(), String> {
         let checkpoint = tree::checkpoint(&self.checkpoint, log)?;
         if (checkpoint.size, checkpoint.root) != (self.size, self.root) {
-            return Err("the proof of its entry is of another state of the log".to_owned());
+            return Err(
+                "the checkpoint of its entry does not match the inclusion proof".to_owned(),
+            );
         }
         let root = tree::root(body, self.number, self.size, &self.beside);
         match root == Some(self.root) {

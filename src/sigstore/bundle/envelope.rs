@@ -1,4 +1,4 @@
-//! What is signed where it is more than bytes: a statement in an envelope that says what it is
+//! DSSE envelopes with in-toto statements
 //! (<https://github.com/secure-systems-lab/dsse/blob/master/protocol.md>,
 //! <https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md>).
 
@@ -12,15 +12,15 @@ use kubexm_types::Digest;
 
 /// Media type of a statement.
 const STATEMENT: &str = "application/vnd.in-toto+json";
-/// Types of statements; the first is of in-toto before its version 1.
+/// Types of statements; the first is that of in-toto before version 1.
 const STATEMENTS: [&str; 2] = [
     "https://in-toto.io/Statement/v0.1",
     "https://in-toto.io/Statement/v1",
 ];
-/// What a statement says that is a signature and nothing more
+/// Predicate type of a statement that is a signature
 /// (<https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md>).
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
-/// Things that a statement speaks of, as other readers take them.
+/// Maximum number of subjects of a statement, as in other implementations.
 const MOST_SUBJECTS: usize = 1024;
 
 #[derive(Debug, Deserialize)]
@@ -36,30 +36,28 @@ struct Signature {
     sig: Bytes,
 }
 
-/// What an envelope holds.
+/// The content of an envelope.
 pub(super) struct Opened {
-    /// What its one signature is of.
+    /// The bytes that the signature is of.
     pub signed: Vec<u8>,
-    /// What is in it.
     pub payload: Vec<u8>,
-    /// The signature.
     pub signature: Vec<u8>,
 }
 
 impl Envelope {
-    /// Opens it.
+    /// Returns the content of the envelope.
     ///
     /// # Errors
-    /// It holds something else than a statement, or has another number of signatures.
+    /// The payload is not a statement, or the envelope does not have exactly one signature.
     pub fn open(self) -> Result<Opened, String> {
         if self.payload_type != STATEMENT {
             return Err(format!(
-                "has an envelope with a '{}', no statement about an image",
+                "has an envelope with a '{}', not with an in-toto statement",
                 shown(&self.payload_type)
             ));
         }
         let Ok([one]) = <[Signature; 1]>::try_from(self.signatures) else {
-            return Err("has an envelope that is not signed just once".to_owned());
+            return Err("has an envelope that does not have exactly one signature".to_owned());
         };
         let payload = self.payload.0;
         Ok(Opened {
@@ -70,15 +68,15 @@ impl Envelope {
     }
 }
 
-/// What is signed of an envelope: its type and its content, each with its length, so that neither passes
-/// for a part of the other.
+/// Returns DSSE's pre-authentication encoding: type and payload, each with its length, so that bytes of
+/// one cannot pass for bytes of the other.
 fn signed(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let kind = payload_type.len();
     let head = format!("DSSEv1 {kind} {payload_type} {} ", payload.len());
     [head.as_bytes(), payload].concat()
 }
 
-/// What somebody says of something.
+/// An in-toto statement: a predicate about subjects.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Statement {
@@ -95,43 +93,43 @@ struct Subject {
 }
 
 impl Statement {
-    /// Reads a statement.
+    /// Parses a statement.
     ///
     /// # Errors
-    /// It is none.
+    /// The payload is not a statement.
     pub fn read(payload: &[u8]) -> Result<Self, String> {
         let statement: Self = serde_json::from_slice(payload).map_err(|error| {
             let words = shown(&error.to_string());
-            format!("what is signed cannot be read: {words}")
+            format!("the signed payload cannot be read: {words}")
         })?;
         match STATEMENTS.contains(&statement.kind.as_str()) {
             true => Ok(statement),
             false => Err(format!(
-                "what is signed is a '{}', no statement",
+                "the signed payload is a '{}', not an in-toto statement",
                 shown(&statement.kind)
             )),
         }
     }
 
-    /// Whether it says no more than that somebody signed.
+    /// Whether the statement is a signature and not another attestation.
     pub fn is_signature(&self) -> bool {
         self.predicate_type == SIGNED
     }
 
-    /// Whether it is a signature of the image.
+    /// Checks that the statement is a signature of the image.
     ///
     /// # Errors
-    /// It says something else, or of another image.
+    /// It has another predicate or another subject.
     pub fn must_be_of(&self, image: &Digest) -> Result<(), String> {
         if !self.is_signature() {
             return Err(format!(
-                "it says '{}' of an image, which is no signature",
+                "it is an attestation of type '{}', not a signature",
                 shown(&self.predicate_type)
             ));
         }
         if self.subject.len() > MOST_SUBJECTS {
             return Err(format!(
-                "it is a signature of more than {MOST_SUBJECTS} things"
+                "it is a signature of more than {MOST_SUBJECTS} subjects"
             ));
         }
         let digests = self
@@ -144,7 +142,7 @@ impl Statement {
         }
         Err(match digests.first() {
             Some(first) => format!("it is a signature of sha256:{}", shown(first)),
-            None => "it is a signature of nothing".to_owned(),
+            None => "it is a signature without a SHA-256 subject".to_owned(),
         })
     }
 }

@@ -1,6 +1,6 @@
-//! A signature with all that is needed to hold it against its signer, in one document
-//! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_bundle.proto>), which cosign
-//! attaches to images since its version 3
+//! Sigstore bundles: a signature with everything that is needed to verify it, in one document
+//! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_bundle.proto>). cosign attaches
+//! them to images since its version 3
 //! (<https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md>).
 
 mod certified;
@@ -15,16 +15,16 @@ use super::body::{Kind, Noted};
 use super::{Signer, Trust, Unverified};
 use kubexm_types::Digest;
 
-/// An image that a signature is held against.
+/// The image whose signature is verified.
 #[derive(Debug, Clone, Copy)]
 pub struct Image<'a> {
-    /// The digest of its top manifest.
+    /// The digest of the top manifest.
     pub digest: &'a Digest,
-    /// The top manifest.
+    /// The bytes of the top manifest.
     pub manifest: &'a [u8],
 }
 
-/// A bundle that was read. Nothing in it is believed yet.
+/// A parsed bundle. Nothing in it is verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     by: Proof,
@@ -32,28 +32,28 @@ pub struct Bundle {
     signature: Vec<u8>,
 }
 
-/// What its signer shows.
+/// How the signer is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Proof {
-    /// That there is a key somewhere.
+    /// By a key that the bundle does not contain.
     Key,
-    /// A certificate, and what others say of its use.
+    /// By a certificate with evidence of when it was used.
     Certificate(Certified),
 }
 
-/// What is signed.
+/// The signed content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
-    /// An image's manifest as it is.
+    /// The bytes of an image's manifest, by their digest.
     Manifest(Digest),
-    /// A statement about an image, in the words that are signed and in its own.
+    /// A statement about an image: the signed encoding and the payload itself.
     Statement { signed: Vec<u8>, payload: Vec<u8> },
 }
 
-/// Reads a bundle.
+/// Parses a bundle.
 ///
 /// # Errors
-/// It is none; as the rest of a sentence about it.
+/// The bytes are not a bundle. The text completes a sentence about them.
 pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
     let document = Document::read(bytes)?;
     let by = match document.material()? {
@@ -79,8 +79,8 @@ pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
 }
 
 impl Bundle {
-    /// Whether it says that somebody signed an image, and not something else about it: what is in it, or
-    /// how it was built.
+    /// Whether the bundle is a signature of an image and not another attestation, such as an SBOM or
+    /// provenance.
     pub fn is_signature(&self) -> bool {
         match &self.content {
             Content::Manifest(_) => true,
@@ -90,10 +90,10 @@ impl Bundle {
         }
     }
 
-    /// Who signed the image, where it is somebody who is trusted.
+    /// Returns the signer of the image, if it is trusted.
     ///
     /// # Errors
-    /// Why it does not hold.
+    /// The reason why the signature is not valid.
     pub fn verify(&self, image: Image<'_>, trust: Trust<'_>) -> Result<Signer, Unverified> {
         self.check(image, trust).map_err(Unverified)
     }
@@ -105,15 +105,15 @@ impl Bundle {
                 let mut keys = keys.iter();
                 let key = keys.find(|key| key.verifies(signed, &self.signature));
                 key.map(|key| Signer::Key(key.clone()))
-                    .ok_or_else(|| "no key of the policy made it".to_owned())
+                    .ok_or_else(|| "it was not made with a key of the policy".to_owned())
             }
             (Trust::Keys(_), Proof::Certificate(_)) => Err(
-                "it was made by an identity, not with a key of the policy; a policy with that \
-                 identity would hold it"
+                "it was made by an identity, not with a key of the policy; use a policy with \
+                 that identity"
                     .to_owned(),
             ),
             (Trust::Identity(..), Proof::Key) => Err(
-                "it was made with a key and names no identity; a policy with that key would hold it"
+                "it was made with a key and has no certificate; use a policy with that key"
                     .to_owned(),
             ),
             (Trust::Identity(identity, root), Proof::Certificate(certified)) => {
@@ -121,15 +121,13 @@ impl Bundle {
                 let key = certified.key(&noted, identity, root)?;
                 match key.verifies(signed, &self.signature) {
                     true => Ok(Signer::of(identity, root)),
-                    false => {
-                        Err("its signature is of something else, or by another key".to_owned())
-                    }
+                    false => Err("its signature is of other content or by another key".to_owned()),
                 }
             }
         }
     }
 
-    /// What is signed, where that is about the image.
+    /// Returns the signed bytes, if they are about the image.
     fn must_be_of<'a>(&'a self, image: Image<'a>) -> Result<&'a [u8], String> {
         match &self.content {
             Content::Manifest(digest) => {

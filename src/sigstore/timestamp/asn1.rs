@@ -1,12 +1,12 @@
-//! What timestamps are made of: what an authority answers (RFC 3161, 2.4.2), the message around it
-//! (RFC 5652, 5), and how that names a certificate (RFC 5035). Sets are small, so that none takes long
-//! to read.
+//! ASN.1 types of timestamps: the authority's response (RFC 3161, 2.4.2), the CMS message in it
+//! (RFC 5652, 5), and the reference to a certificate (RFC 5035). Set sizes are limited, so that untrusted
+//! input is parsed quickly.
 
 use der::Sequence;
 use der::asn1::{Any, Int, ObjectIdentifier, OctetString, SetOf};
 
-/// Hashes that a message names, its certificates (an authority's own and those above it) and lists of
-/// revoked ones, and attributes of its signature.
+/// Maximum number of hash algorithms of a message, of its certificates or revocation lists, and of the
+/// attributes of its signature.
 const MOST_HASHES: usize = 8;
 const MOST_CERTIFICATES: usize = 8;
 const MOST_ATTRIBUTES: usize = 16;
@@ -29,7 +29,7 @@ pub(super) struct Status {
     pub failure: Option<Any>,
 }
 
-/// `ContentInfo` with a message that is signed.
+/// `ContentInfo` with a signed message.
 #[derive(Sequence)]
 pub(super) struct Token {
     pub kind: ObjectIdentifier,
@@ -47,7 +47,7 @@ pub(super) struct Message {
     pub certificates: Option<SetOf<Any, MOST_CERTIFICATES>>,
     #[asn1(context_specific = "1", tag_mode = "IMPLICIT", optional = "true")]
     pub revocations: Option<SetOf<Any, MOST_CERTIFICATES>>,
-    /// A timestamp has just one (RFC 3161, 2.4.2).
+    /// A timestamp has exactly one (RFC 3161, 2.4.2).
     pub signers: SetOf<Any, 1>,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Info {
     pub policy: ObjectIdentifier,
     pub imprint: Imprint,
     pub serial_number: Int,
-    /// May have fractions of a second, unlike the times of certificates.
+    /// May have fractions of a second, unlike the times in certificates.
     pub time: Any,
     #[asn1(optional = "true")]
     pub accuracy: Option<Accuracy>,
@@ -160,7 +160,7 @@ pub(super) struct SigningCertificateV2 {
     pub policies: Option<Any>,
 }
 
-/// `ESSCertIDv2`, whose hash is SHA-256 where it says no other.
+/// `ESSCertIDv2`; the default hash is SHA-256.
 #[derive(Sequence)]
 pub(super) struct CertificateIdV2 {
     #[asn1(optional = "true")]

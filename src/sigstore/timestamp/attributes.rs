@@ -1,4 +1,4 @@
-//! What is signed beside a timestamp's content (RFC 5652, 11; RFC 5035, 3 and 5).
+//! The signed attributes of a timestamp (RFC 5652, 11; RFC 5035, 3 and 5).
 
 use der::asn1::{Any, ObjectIdentifier, OctetString, SetOf};
 use der::{Decode, Encode};
@@ -12,22 +12,22 @@ const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 const CERTIFICATE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.2.12");
 const CERTIFICATE_V2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.2.47");
 
-/// What counts of the attributes.
+/// The attributes that verification uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attributes {
     content_type: ObjectIdentifier,
     digest: OctetString,
-    /// SHA-1 of the certificate whose key signs, where it is named so.
+    /// SHA-1 of the signer's certificate (`SigningCertificate`).
     certificate: Option<OctetString>,
-    /// A hash of the certificate, of this kind.
+    /// Algorithm and hash of the signer's certificate (`SigningCertificateV2`).
     certificate_v2: Option<(ObjectIdentifier, OctetString)>,
 }
 
 impl Attributes {
-    /// Reads the attributes.
+    /// Parses the attributes.
     ///
     /// # Errors
-    /// One is missing that must be there, or cannot be read.
+    /// A required attribute is missing, or one cannot be read.
     pub fn read<const N: usize>(attributes: &SetOf<Any, N>) -> Result<Self, String> {
         let attributes = attributes.iter().map(Any::decode_as);
         let attributes: Result<Vec<Attribute>, der::Error> = attributes.collect();
@@ -56,12 +56,12 @@ impl Attributes {
         })
     }
 
-    /// Whether they are of a content of this type and hash.
+    /// Whether they belong to content of this type and hash.
     pub fn are_of(&self, content_type: &ObjectIdentifier, hash: &[u8]) -> bool {
         self.content_type == *content_type && self.digest.as_bytes() == hash
     }
 
-    /// Whether they name no other certificate than this one, in DER.
+    /// Whether they name no certificate other than this one, in DER.
     pub fn may_be_by(&self, certificate: &[u8]) -> bool {
         let older = self.certificate.as_ref();
         let newer = self.certificate_v2.as_ref();
@@ -72,7 +72,7 @@ impl Attributes {
     }
 }
 
-/// The one value of an attribute, where it is there.
+/// Returns the only value of an attribute, or `None` if the attribute is missing.
 fn optional<T: for<'a> Decode<'a>>(
     attributes: &[Attribute],
     kind: ObjectIdentifier,

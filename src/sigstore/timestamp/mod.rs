@@ -1,5 +1,5 @@
-//! A timestamp: what an authority signed of something that it was shown, and when (RFC 3161), in a message
-//! of CMS (RFC 5652).
+//! RFC 3161 timestamps: an authority's signed statement of when it saw a hash, in a CMS message
+//! (RFC 5652).
 
 mod asn1;
 mod attributes;
@@ -16,53 +16,51 @@ use asn1::{Imprint, Info, Response, Signer};
 use attributes::Attributes;
 use kubexm_types::VerifyingKey;
 
-/// Authorities send less, even with all their certificates, in bytes.
+/// Maximum size of a response, in bytes; a response with all certificates is smaller.
 const LONGEST: usize = 16 * 1024;
 /// `granted` and `grantedWithMods` (RFC 3161, 2.4.2).
 const GRANTED: [u8; 2] = [0, 1];
 
-/// A message with signatures (RFC 5652, 5.1), and what is in one that is a timestamp (RFC 3161, 2.4.2).
+/// Content types: signed data (RFC 5652, 5.1) and a timestamp in it (RFC 3161, 2.4.2).
 const SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
 const INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
-/// Hashes (RFC 5754, 2).
+/// Hash algorithms (RFC 5754, 2).
 const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 const SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
 const SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3");
 
 const UNREADABLE: &str = "its timestamp cannot be read";
 
-/// A timestamp that was read, and is sound in itself. Who made it is not known yet.
+/// A parsed timestamp that is consistent in itself. Its signer is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timestamp {
     time: i64,
     imprint: Imprint,
-    /// Certificates in DER that came along.
+    /// The certificates in the message, in DER.
     certificates: Vec<Vec<u8>>,
     attributes: Attributes,
-    /// What is signed: the attributes, one of which is the hash of the rest.
+    /// The signed bytes: the attributes, one of which is the hash of the content.
     signed: Vec<u8>,
     signature: Vec<u8>,
 }
 
 impl Timestamp {
-    /// Reads what an authority answered, in DER (`TimeStampResp`).
+    /// Parses an authority's response (`TimeStampResp`) in DER.
     ///
     /// # Errors
-    /// It is no timestamp, or what is signed is not what it says.
+    /// It is not a timestamp, or the signed attributes do not match the content.
     pub fn read(der: &[u8]) -> Result<Self, String> {
         if der.len() > LONGEST {
-            return Err("its timestamp is longer than any".to_owned());
+            return Err("its timestamp is larger than 16 KiB".to_owned());
         }
         let response = Response::from_der(der).map_err(|_| UNREADABLE)?;
         if !GRANTED.contains(&response.status.status) {
-            return Err(
-                "its timestamp was refused by the authority that was asked for it".to_owned(),
-            );
+            return Err("its timestamp was refused by the timestamp authority".to_owned());
         }
         let token = response.token.ok_or(UNREADABLE)?;
         let message = token.message;
         if (token.kind, message.content.kind) != (SIGNED_DATA, INFO) {
-            return Err("its timestamp is a message about something else".to_owned());
+            return Err("its timestamp is a CMS message with other content".to_owned());
         }
         let content = message.content.content.as_bytes();
         let info = Info::from_der(content).map_err(|_| UNREADABLE)?;
@@ -76,26 +74,26 @@ impl Timestamp {
             imprint: info.imprint,
             certificates: certificates.map_err(|_| UNREADABLE)?,
             attributes: attributes(&signer, content)?,
-            // As a set of its own, not as the part of the message that it is (RFC 5652, 5.4).
+            // Encoded with the tag of a set, not with the implicit tag of the message (RFC 5652, 5.4).
             signed: signer.signed.to_der().map_err(|_| UNREADABLE)?,
             signature: signer.signature.as_bytes().to_vec(),
         })
     }
 
-    /// When it was made, in seconds since 1970.
+    /// Returns when the timestamp was made, in seconds since 1970.
     pub fn time(&self) -> i64 {
         self.time
     }
 
-    /// The certificates in DER that came along.
+    /// Returns the certificates in the message, in DER.
     pub fn certificates(&self) -> &[Vec<u8>] {
         &self.certificates
     }
 
-    /// Whether it is of these bytes.
+    /// Checks that the timestamp is of these bytes.
     ///
     /// # Errors
-    /// It is of others.
+    /// It is of other bytes.
     pub fn must_be_of(&self, bytes: &[u8]) -> Result<(), String> {
         let hash = hash(&self.imprint.algorithm.kind, bytes);
         match hash.is_some_and(|hash| hash == self.imprint.hash.as_bytes()) {
@@ -104,7 +102,7 @@ impl Timestamp {
         }
     }
 
-    /// Whether a certificate's key made it, and it names no other certificate.
+    /// Whether the certificate's key signed the timestamp, and the attributes name no other certificate.
     pub fn is_signed_by(&self, certificate: &[u8]) -> bool {
         let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
             return false;
@@ -119,11 +117,14 @@ fn must_be_understood(info: &Info) -> Result<(), String> {
     let mut extensions = info.extensions.iter().flatten();
     match info.version == 1 && !extensions.any(|extension| extension.critical) {
         true => Ok(()),
-        false => Err("its timestamp asks for something that kubexm does not know".to_owned()),
+        false => Err(
+            "its timestamp has a version or a critical extension that kubexm does not support"
+                .to_owned(),
+        ),
     }
 }
 
-/// What is signed beside the content, where that is what is signed.
+/// Parses the signed attributes and checks that they match the content.
 fn attributes(signer: &Signer, content: &[u8]) -> Result<Attributes, String> {
     let attributes = Attributes::read(&signer.signed)?;
     let hash = hash(&signer.hash.kind, content);
@@ -133,7 +134,7 @@ fn attributes(signer: &Signer, content: &[u8]) -> Result<Attributes, String> {
     }
 }
 
-/// A point in time, to the second that it falls in: `GeneralizedTime` in UTC, maybe with fractions
+/// Parses a `GeneralizedTime` in UTC, with or without fractions, and returns whole seconds since 1970
 /// (RFC 3161, 2.4.2).
 fn seconds(time: &Any) -> Option<i64> {
     let text = std::str::from_utf8(time.value()).ok()?;
@@ -147,7 +148,7 @@ fn seconds(time: &Any) -> Option<i64> {
     is_number.then(|| time.assume_utc().unix_timestamp())
 }
 
-/// A hash by its name; none where it is not one of SHA-2.
+/// Computes a hash of the SHA-2 family; returns `None` for any other algorithm.
 fn hash(algorithm: &ObjectIdentifier, bytes: &[u8]) -> Option<Vec<u8>> {
     match *algorithm {
         SHA256 => Some(Sha256::digest(bytes).to_vec()),

@@ -1,4 +1,4 @@
-//! An authority that issues certificates.
+//! Certificate authorities.
 
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
@@ -7,7 +7,7 @@ use super::document::{AuthorityDocument, Link};
 use super::period::Period;
 use kubexm_types::VerifyingKey;
 
-/// A chain of certificates, from the one that issues to the root. It is trusted as it stands.
+/// A certificate chain from the issuing certificate to the root. The chain itself is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Authority {
     chain: Vec<Vec<u8>>,
@@ -15,36 +15,37 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Reads an authority for certificates of signers.
+    /// Converts the document of an authority for signers' certificates.
     ///
     /// # Errors
-    /// It cannot be read, or may not issue certificates.
+    /// It cannot be read, or a certificate is not a CA certificate.
     pub fn read(document: &AuthorityDocument) -> Result<Self, String> {
         let period = Period::read(document.valid_for.as_ref())?;
         Self::new(document.chain()?, period)
     }
 
-    /// An authority of this chain.
+    /// Creates an authority with this chain.
     ///
     /// # Errors
-    /// One of its certificates is no authority's.
+    /// A certificate of the chain is not a CA certificate.
     pub fn new(chain: Vec<Link>, period: Period) -> Result<Self, String> {
         match chain.iter().all(|link| link.is_authority) {
             true => Ok(Self {
                 chain: chain.into_iter().map(|link| link.der).collect(),
                 period,
             }),
-            false => Err("has a certificate of no authority".to_owned()),
+            false => Err("has a certificate in a chain that is not a CA certificate".to_owned()),
         }
     }
 
-    /// The certificate that issues.
+    /// Returns the issuing certificate.
     pub fn issuer(&self) -> Option<X509Certificate<'_>> {
         let (_, issuer) = X509Certificate::from_der(self.chain.first()?).ok()?;
         Some(issuer)
     }
 
-    /// Whether it issued the certificate, and was trusted and good at that time, in seconds since 1970.
+    /// Whether the authority issued the certificate, and was trusted and valid at that time, in seconds since
+    /// 1970.
     pub fn issued(&self, certificate: &X509Certificate<'_>, time: i64) -> bool {
         if !self.period.contains(time) {
             return false;
@@ -67,7 +68,7 @@ impl Authority {
     }
 }
 
-/// Whether one certificate is by the other one's key.
+/// Whether the key of `authority` signed the certificate.
 pub(super) fn is_issued_by(
     certificate: &X509Certificate<'_>,
     authority: &X509Certificate<'_>,

@@ -1,4 +1,4 @@
-//! The document as it is written: JSON by the rules of protobuf
+//! The JSON form of a trusted root, with the JSON mapping of protobuf
 //! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.proto>).
 
 use base64::Engine;
@@ -9,7 +9,7 @@ use x509_parser::certificate::X509Certificate;
 
 use crate::shown;
 
-/// More than any Sigstore has had.
+/// Maximum number of logs, of authorities and of certificates in a chain.
 const MOST: usize = 64;
 
 #[derive(Deserialize)]
@@ -69,22 +69,21 @@ pub(super) struct PeriodDocument {
     pub end: Option<String>,
 }
 
-/// A certificate of a chain.
 pub(super) struct Link {
     pub der: Vec<u8>,
-    /// Whether it may issue others.
+    /// Whether it is a CA certificate.
     pub is_authority: bool,
 }
 
 impl Document {
-    /// Reads the document.
+    /// Parses a trusted root.
     ///
     /// # Errors
-    /// It is none, as the rest of a sentence about it.
+    /// The bytes are not a trusted root. The text completes a sentence about them.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let document: Self = serde_json::from_slice(bytes).map_err(|error| {
             format!(
-                "is no trusted root of Sigstore: {}",
+                "is not a trusted root of Sigstore: {}",
                 shown(&error.to_string())
             )
         })?;
@@ -95,17 +94,17 @@ impl Document {
             document.timestamp_authorities.len(),
         ];
         match counts.iter().any(|count| *count > MOST) {
-            true => Err("has more logs or authorities than any Sigstore".to_owned()),
+            true => Err("has more than 64 logs or authorities of one kind".to_owned()),
             false => Ok(document),
         }
     }
 }
 
 impl AuthorityDocument {
-    /// Its certificates, each below the next one.
+    /// Returns the certificates of the chain, each issued by the next one.
     ///
     /// # Errors
-    /// One cannot be read, or there is none.
+    /// The chain is empty, or a certificate cannot be read.
     pub fn chain(&self) -> Result<Vec<Link>, String> {
         let certificates = &self.cert_chain.certificates;
         if certificates.is_empty() || certificates.len() > MOST {
@@ -122,9 +121,9 @@ impl AuthorityDocument {
     }
 }
 
-/// Bytes in base64.
+/// Decodes base64.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, String> {
     STANDARD
         .decode(text)
-        .map_err(|_| "has a key or certificate that is no base64".to_owned())
+        .map_err(|_| "has a key or certificate that is not valid base64".to_owned())
 }

@@ -1,23 +1,22 @@
-//! A log that only ever grows, of signatures or of certificates.
+//! Append-only logs of signatures and of certificates.
 
 use super::document::{LogDocument, decode};
 use super::period::Period;
 use kubexm_types::{Digest, VerifyingKey};
 
-/// A log that is trusted.
+/// A trusted log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// What its entries call it by: SHA-256 of its key, and since Rekor's version 2 the key's id in
-    /// checkpoints, which is another one where the key is none of ECDSA.
+    /// The log's ID in entries. It is SHA-256 of the key, or, since Rekor's version 2, the key ID of
+    /// checkpoints, which differs from it for keys other than ECDSA.
     pub id: Digest,
-    /// Its key.
     pub key: VerifyingKey,
-    /// When it is trusted.
+    /// When the log is trusted.
     pub period: Period,
 }
 
 impl Log {
-    /// Reads a log; none where its key is of a kind that is not taken.
+    /// Converts the document of a log; returns `None` if the type of its key is not supported.
     ///
     /// # Errors
     /// It cannot be read.
@@ -25,7 +24,7 @@ impl Log {
         let der = decode(&document.public_key.raw_bytes)?;
         let period = document.public_key.valid_for.as_ref();
         if period.is_some_and(|period| period.start.is_none()) {
-            return Err("does not say since when a log is trusted".to_owned());
+            return Err("has a log without a start of its validity".to_owned());
         }
         let period = Period::read(period)?;
         let id = document.log_id.as_ref();

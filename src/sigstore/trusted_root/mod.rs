@@ -1,5 +1,5 @@
-//! Whose word counts: the authorities that certify signers, and the logs that say when they signed, in
-//! the document that Sigstore's own tools take
+//! The trusted root of a Sigstore instance: its certificate authorities, logs and timestamp authorities,
+//! in the format of Sigstore's own tools
 //! (<https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.proto>).
 
 mod authority;
@@ -19,30 +19,30 @@ use timestamp_authority::TimestampAuthority;
 
 pub(super) use log::Log;
 
-/// The public instance's roots, as Sigstore published them on the 21st of August 2026
-/// (<https://github.com/sigstore/root-signing/blob/main/targets/trusted_root.json>). They change every
-/// few years.
+/// The trusted root of the public instance, as Sigstore published it on 21 August 2026
+/// (<https://github.com/sigstore/root-signing/blob/main/targets/trusted_root.json>). It changes every few
+/// years.
 const PUBLIC_INSTANCE: &str = include_str!("../../../manifests/sigstore/trusted_root.json");
-/// Such a document is no larger, in bytes.
+/// Maximum size of a trusted root, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
 
-/// Authorities and logs that are trusted.
+/// The trusted authorities and logs of a Sigstore instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedRoot {
     authorities: Vec<Authority>,
     logs: Vec<Log>,
-    /// Of certificates. Where there are none, certificates need not be in one.
+    /// Certificate transparency logs. If there are none, certificates need no SCT.
     certificate_logs: Vec<Log>,
     timestamp_authorities: Vec<TimestampAuthority>,
-    /// Of the document, where it is not the one in the program.
+    /// Digest of the document, unless it is the one in the program.
     digest: Option<Digest>,
 }
 
 impl TrustedRoot {
-    /// The roots of the public instance (<https://docs.sigstore.dev>), pinned in this program.
+    /// Returns the root of the public instance (<https://docs.sigstore.dev>), built into the program.
     ///
     /// # Errors
-    /// The program was built with others that cannot be read.
+    /// The built-in document cannot be read.
     pub fn public_instance() -> Result<Self, String> {
         let root = Self::parse(PUBLIC_INSTANCE.as_bytes())?;
         Ok(Self {
@@ -51,13 +51,14 @@ impl TrustedRoot {
         })
     }
 
-    /// Reads a trusted root.
+    /// Parses a trusted root.
     ///
     /// # Errors
-    /// It is none, or has no authority or no log, as the rest of a sentence about it.
+    /// The bytes are not a trusted root, or it has no authority or no usable log. The text completes a
+    /// sentence about it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > LARGEST {
-            return Err("is larger than any trusted root".to_owned());
+            return Err("is larger than 1 MiB, the limit for a trusted root".to_owned());
         }
         let document = Document::read(bytes)?;
         let authorities: Vec<Authority> = document
@@ -65,7 +66,7 @@ impl TrustedRoot {
             .iter()
             .map(Authority::read)
             .collect::<Result<_, _>>()?;
-        // Newer logs may have keys of a kind that is not taken: they are of no use here.
+        // Logs with unsupported key types are ignored: newer logs may have them.
         let logs = |documents: &[LogDocument]| -> Result<Vec<Log>, String> {
             let logs = documents
                 .iter()
@@ -75,11 +76,11 @@ impl TrustedRoot {
         };
         let certificate_logs = logs(&document.ctlogs)?;
         if certificate_logs.is_empty() && !document.ctlogs.is_empty() {
-            return Err("names no log of certificates that can be used".to_owned());
+            return Err("has no usable certificate transparency log".to_owned());
         }
         let logs = logs(&document.tlogs)?;
         if authorities.is_empty() || logs.is_empty() {
-            return Err("names no certificate authority, or no log that can be used".to_owned());
+            return Err("has no certificate authority or no usable log".to_owned());
         }
         let timestamp_authorities = document
             .timestamp_authorities
@@ -95,19 +96,19 @@ impl TrustedRoot {
         })
     }
 
-    /// SHA-256 of the document; none where it is the one in the program.
+    /// Returns SHA-256 of the document, or `None` for the one in the program.
     pub fn own_digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// A log that was trusted at all these times, in seconds since 1970.
+    /// Returns the log with this ID, if it was trusted at all these times, in seconds since 1970.
     pub(super) fn log(&self, id: &Digest, times: &[i64]) -> Option<&Log> {
         let mut logs = self.logs.iter();
         logs.find(|log| log.id == *id && times.iter().all(|time| log.period.contains(*time)))
     }
 
-    /// Whether an authority that was trusted at that time issued the certificate, and one of the logs
-    /// that it must be in has seen it. `der` is all of it.
+    /// Checks that an authority that was trusted at that time issued the certificate, and that a trusted
+    /// certificate transparency log recorded it. `der` is the whole certificate.
     pub(super) fn must_have_issued(
         &self,
         certificate: &X509Certificate<'_>,
@@ -118,7 +119,7 @@ impl TrustedRoot {
         let issued = authorities.find(|authority| authority.issued(certificate, time));
         let Some(issuer) = issued.and_then(Authority::issuer) else {
             return Err(format!(
-                "its certificate is by no authority that is trusted; it says that '{}' issued it",
+                "no trusted authority issued its certificate; the certificate names '{}' as its issuer",
                 shown(&certificate.issuer().to_string())
             ));
         };
@@ -128,12 +129,12 @@ impl TrustedRoot {
         transparency::must_be_seen(certificate, der, &issuer, &self.certificate_logs)
     }
 
-    /// Whether an authority that was trusted then made the timestamp.
+    /// Checks that an authority made the timestamp while it was trusted.
     ///
     /// # Errors
-    /// None did.
+    /// The reason why no authority did.
     pub(super) fn must_have_stamped(&self, timestamp: &Timestamp) -> Result<(), String> {
-        let mut told = "its timestamp is by no authority that is trusted".to_owned();
+        let mut told = "its timestamp is not from a trusted authority".to_owned();
         for authority in &self.timestamp_authorities {
             let Some(signer) = authority.signer(timestamp) else {
                 continue;

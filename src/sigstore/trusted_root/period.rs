@@ -1,4 +1,4 @@
-//! When somebody is trusted.
+//! Periods of trust.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 use super::document::PeriodDocument;
 use crate::shown;
 
-/// Seconds since 1970, both included.
+/// A period in seconds since 1970; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Period {
     start: i64,
@@ -14,10 +14,10 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Reads it; what is not given is open.
+    /// Converts the document of a period; a missing end is unlimited.
     ///
     /// # Errors
-    /// One of its ends is no time.
+    /// An end is not a time in RFC 3339.
     pub(super) fn read(document: Option<&PeriodDocument>) -> Result<Self, String> {
         let start = document.and_then(|document| document.start.as_deref());
         let end = document.and_then(|document| document.end.as_deref());
@@ -27,7 +27,7 @@ impl Period {
         })
     }
 
-    /// Whether it was then.
+    /// Whether the time, in seconds since 1970, is in the period.
     pub fn contains(self, time: i64) -> bool {
         (self.start..=self.end).contains(&time)
     }
@@ -36,5 +36,5 @@ impl Period {
 fn seconds(text: &str) -> Result<i64, String> {
     OffsetDateTime::parse(text, &Rfc3339)
         .map(OffsetDateTime::unix_timestamp)
-        .map_err(|_| format!("has a time '{}' that is none", shown(text)))
+        .map_err(|_| format!("has '{}', which is not a time in RFC 3339", shown(text)))
 }

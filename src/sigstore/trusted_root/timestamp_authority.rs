@@ -1,4 +1,4 @@
-//! An authority that says when something was there (RFC 3161, 2).
+//! Timestamp authorities (RFC 3161, 2).
 
 use x509_parser::asn1_rs::FromDer;
 use x509_parser::certificate::X509Certificate;
@@ -10,21 +10,21 @@ use super::period::Period;
 use crate::at;
 use crate::timestamp::Timestamp;
 
-/// An authority for timestamps that is trusted.
+/// A trusted timestamp authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TimestampAuthority {
-    /// The certificate whose key makes the timestamps. Where the document does not name it, timestamps
-    /// bring their own.
+    /// The certificate whose key signs timestamps. If the document does not have it, each timestamp contains
+    /// its own.
     signer: Option<Vec<u8>>,
-    /// Who issued it.
+    /// The authority that issued the certificate.
     above: Authority,
 }
 
 impl TimestampAuthority {
-    /// Reads an authority.
+    /// Converts the document of an authority.
     ///
     /// # Errors
-    /// It cannot be read, or nobody stands above who makes the timestamps.
+    /// It cannot be read, or the chain has no issuer of the signing certificate.
     pub fn read(document: &AuthorityDocument) -> Result<Self, String> {
         let mut chain = document.chain()?;
         let signer = match chain[0].is_authority {
@@ -32,14 +32,16 @@ impl TimestampAuthority {
             false => Some(chain.remove(0).der),
         };
         if chain.is_empty() {
-            return Err("has a timestamp authority whose certificate nobody issued".to_owned());
+            return Err(
+                "has a timestamp authority without the issuer of its certificate".to_owned(),
+            );
         }
         let period = Period::read(document.valid_for.as_ref())?;
         let above = Authority::new(chain, period)?;
         Ok(Self { signer, above })
     }
 
-    /// The certificate whose key made a timestamp, where it is one of this authority's, whenever that was.
+    /// Returns the certificate of this authority whose key signed the timestamp, at whatever time.
     pub fn signer<'a>(&'a self, timestamp: &'a Timestamp) -> Option<&'a [u8]> {
         let issuer = self.above.issuer()?;
         let signers = match &self.signer {
@@ -54,29 +56,31 @@ impl TimestampAuthority {
         })
     }
 
-    /// Whether the holder of a certificate might make timestamps at that time, in seconds since 1970.
+    /// Checks that a certificate permits timestamps at that time, in seconds since 1970.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it does not.
     pub fn must_allow(&self, signer: &[u8], time: i64) -> Result<(), String> {
         let (_, signer) = X509Certificate::from_der(signer)
             .map_err(|_| "its timestamp's certificate cannot be read".to_owned())?;
         if !is_for_timestamps(&signer) {
-            return Err("its timestamp is by a certificate that is not for timestamps".to_owned());
+            return Err(
+                "its timestamp is signed with a certificate that is not for timestamps".to_owned(),
+            );
         }
         let validity = signer.validity();
         let period = validity.not_before.timestamp()..=validity.not_after.timestamp();
         match period.contains(&time) && self.above.issued(&signer, time) {
             true => Ok(()),
             false => Err(format!(
-                "its timestamp is of {}, when its authority was not trusted",
+                "its timestamp was made at {}, when its authority was not trusted",
                 at(time)
             )),
         }
     }
 }
 
-/// Certificates that make timestamps are for nothing else, and say so to everybody (RFC 3161, 2.3).
+/// Whether the certificate has only the critical extended key usage for timestamps (RFC 3161, 2.3).
 fn is_for_timestamps(certificate: &X509Certificate<'_>) -> bool {
     let may_sign = certificate.key_usage().ok().flatten();
     let may_sign = may_sign

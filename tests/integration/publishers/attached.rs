@@ -115,13 +115,16 @@ async fn what_others_attached_is_no_signature_of_the_publishers() {
     for mode in ["require", "ifPresent"] {
         let told = site.resolve(&ours(mode)).await.unwrap_err().to_string();
         assert!(
-            told.contains("attached to it as a referrer is not taken: no key of the policy"),
+            told.contains("attached to it as a referrer is not taken: it was not made with a key of the policy"),
             "{told}"
         );
     }
     let identity = "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example}]";
     let told = site.resolve(identity).await.unwrap_err().to_string();
-    assert!(told.contains("names no identity"), "{told}");
+    assert!(
+        told.contains("has no certificate; use a policy with that key"),
+        "{told}"
+    );
     // In either form one of ours is enough, among those of others.
     site.sign("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();

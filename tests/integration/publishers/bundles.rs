@@ -134,7 +134,7 @@ fn what_an_identity_signed_is_taken_as_cosign_takes_it() {
     assert!(
         ours(&sigstore, &without_proof)
             .unwrap_err()
-            .contains("without a proof")
+            .contains("without an inclusion proof")
     );
     older["mediaType"] = json!("application/vnd.dev.sigstore.bundle+json;version=0.1");
     ours(&sigstore, &without(&older, ENTRY, "inclusionProof")).unwrap();

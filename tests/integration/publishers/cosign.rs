@@ -116,7 +116,7 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
         let told = refused(&ours(mode)).await;
         assert!(
             told.contains(&format!("{SIGNED}: the policy for registry.example wants"))
-                && told.contains("is not taken: no key of the policy made it"),
+                && told.contains("is not taken: it was not made with a key of the policy"),
             "{told}"
         );
     }
@@ -124,7 +124,10 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
         "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example, mode: ifPresent}]",
     )
     .await;
-    assert!(told.contains("names no identity"), "{told}");
+    assert!(
+        told.contains("has no certificate; use a policy with that key"),
+        "{told}"
+    );
     assert!(
         refused("[{prefix: registry.example, key: none.pub}]")
             .await

@@ -29,17 +29,23 @@ fn documents_that_are_none_are_named() {
     strange_type["mediaType"] = json!("a/b\u{7}");
     let strange = json!({"mediaType": "a/b", "digest": image(), "size": 1});
     for (wrong, reason) in [
-        (json!([]), "is no signature manifest"),
-        (strange_type, "is a 'a/b\\u{7}', no signature manifest"),
+        (json!([]), "is not a signature manifest"),
+        (strange_type, "is a 'a/b\\u{7}', not a signature manifest"),
         (
             json!({"config": {}, "layers": 1}),
-            "is no signature manifest",
+            "is not a signature manifest",
         ),
         (many, "more than 256"),
         (manifest(&mut blobs, &[huge]), "impossible size"),
         (manifest(&mut blobs, &[claim, two_sizes]), "two sizes"),
-        (manifest(&mut blobs, &[strange]), "carries no signature"),
-        (manifest(&mut blobs, &[]), "carries no signature"),
+        (
+            manifest(&mut blobs, &[strange]),
+            "does not carry a cosign signature",
+        ),
+        (
+            manifest(&mut blobs, &[]),
+            "does not carry a cosign signature",
+        ),
     ] {
         let told = by_identity(&sigstore, &blobs, &wrong).unwrap_err();
         assert!(told.contains(reason), "{told}");
@@ -114,11 +120,16 @@ fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
             content,
             &elsewhere,
             Some(&elsewheres),
-            "by no authority that is trusted",
+            "no trusted authority issued its certificate",
         ),
         (content, &signature, None, "no certificate"),
-        (content, &long, Some(&certificate), "no base64"),
-        (content, &"!".to_owned(), Some(&certificate), "no base64"),
+        (content, &long, Some(&certificate), "not valid base64"),
+        (
+            content,
+            &"!".to_owned(),
+            Some(&certificate),
+            "not valid base64",
+        ),
         (
             content,
             &signature,

@@ -100,7 +100,7 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
                 usage: ExtendedKeyUsagePurpose::ServerAuth,
                 ..right.clone()
             },
-            "not for signing",
+            "not for code signing",
         ),
         (
             Wish {
@@ -114,7 +114,7 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
                 logged_at: BEGIN - 1,
                 ..right.clone()
             },
-            "good from 2024-01-01T00:00:00Z to 2024-01-01T00:10:00Z, and the signature is of \
+            "valid from 2024-01-01T00:00:00Z to 2024-01-01T00:10:00Z, but the signature was made at \
              2023-12-31T23:59:59Z",
         ),
         (
@@ -122,21 +122,21 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
                 logged_at: BEGIN + 601,
                 ..right.clone()
             },
-            "and the signature is of 2024-01-01T00:10:01Z",
+            "but the signature was made at 2024-01-01T00:10:01Z",
         ),
         (
             Wish {
                 signed: Some(authority::payload(&other)),
                 ..right.clone()
             },
-            "its signature is of something else",
+            "its signature is of other content",
         ),
         (
             Wish {
                 logged: Some(authority::payload(&other)),
                 ..right.clone()
             },
-            "its entry of the log, of 2024-01-01T00:01:00Z, is about another signature",
+            "its log entry of 2024-01-01T00:01:00Z is about another signature",
         ),
         (
             Wish {
@@ -155,7 +155,10 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
     by_identity(&sigstore, &blobs, &manifest).unwrap();
     // All of it right, but by another Sigstore, and by one whose time had come or not yet.
     let told = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
-    assert!(told.contains("by no authority that is trusted"), "{told}");
+    assert!(
+        told.contains("no trusted authority issued its certificate"),
+        "{told}"
+    );
     let text = manifest.to_string();
     for (path, period, reason) in [
         (
@@ -166,7 +169,7 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
         (
             "/certificateAuthorities/0/validFor",
             json!({"end": "2024-01-01T00:00:59Z"}),
-            "no authority that is trusted",
+            "no trusted authority issued",
         ),
     ] {
         let mut document = sigstore.trusted_root();
@@ -189,7 +192,7 @@ fn an_authority_of_the_same_name_is_another_one() {
     let (identity, text) = (wanted(), manifest.to_string());
     let told = verify(&blobs, text.as_bytes(), Trust::Identity(&identity, &root)).unwrap_err();
     assert!(
-        told.contains("by no authority that is trusted; it says that 'CN=test intermediate'"),
+        told.contains("no trusted authority issued its certificate; the certificate names 'CN=test intermediate'"),
         "{told}"
     );
 }
@@ -244,9 +247,13 @@ fn nothing_may_be_changed_afterwards() {
             "not signed by that log",
         ),
         (&bundle, json!(text[..text.len() / 2]), "cannot be read"),
-        (&bundle, json!(""), "has no entry of a log"),
-        (&bundle, Value::Null, "has no entry of a log"),
-        (&certificate, json!(""), "names no identity"),
+        (&bundle, json!(""), "has no transparency log entry"),
+        (&bundle, Value::Null, "has no transparency log entry"),
+        (
+            &certificate,
+            json!(""),
+            "has no certificate; use a policy with that key",
+        ),
         (
             &certificate,
             json!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
@@ -257,8 +264,8 @@ fn nothing_may_be_changed_afterwards() {
             json!("x".repeat(70_000)),
             "certificate cannot be read",
         ),
-        (&signature, json!("!!!"), "no base64"),
-        (&signature, json!("A".repeat(8000)), "no base64"),
+        (&signature, json!("!!!"), "not valid base64"),
+        (&signature, json!("A".repeat(8000)), "not valid base64"),
     ] {
         let mut changed = good.clone();
         *changed.pointer_mut(path).unwrap() = value.clone();
@@ -272,5 +279,5 @@ fn nothing_may_be_changed_afterwards() {
         content.push(b' ');
     }
     let told = by_identity(&sigstore, &spoiled, &good).unwrap_err();
-    assert!(told.contains("what is signed was changed"), "{told}");
+    assert!(told.contains("the signed payload was changed"), "{told}");
 }

@@ -195,13 +195,16 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
     };
     refused(
         case.verify_changed(public),
-        "by no authority that is trusted",
+        "no trusted authority issued its certificate",
     );
     let by_key = |lock: &mut Lock| {
         let key = rcgen::KeyPair::generate().unwrap().public_key_pem();
         signature(lock).by = Signer::Key(key.parse().unwrap());
     };
-    refused(case.verify_changed(by_key), "no key of the policy made it");
+    refused(
+        case.verify_changed(by_key),
+        "not made with a key of the policy",
+    );
     let of_another = |lock: &mut Lock| {
         let image = &lock.images[0];
         (lock.images[1].manifest, lock.images[1].platforms) =
@@ -218,13 +221,16 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
             ..signature(lock).clone()
         };
     };
-    refused(case.verify_changed(nothing), "carries no signature");
+    refused(
+        case.verify_changed(nothing),
+        "does not carry a cosign signature",
+    );
     let changed = |lock: &mut Lock| {
         let file = &mut lock.files[0];
         (file.digest, file.size) = (lock.images[0].manifest.digest, lock.images[0].manifest.size);
     };
     let (code, said) = case.verify_changed(changed);
-    let reason = "part0000 1.0.0 amd64: its signature is of something else";
+    let reason = "part0000 1.0.0 amd64: its signature is of other content";
     assert!(code == Some(3) && said.contains(reason), "{said}");
 }
 

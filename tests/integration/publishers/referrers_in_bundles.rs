@@ -88,7 +88,7 @@ fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
                 referrers: None,
                 ..good.clone()
             },
-            "carries no signature",
+            "does not carry a cosign signature",
         ),
     ];
     for (lie, reason) in lies {
@@ -139,6 +139,6 @@ fn what_travels_with_a_timestamp_is_verified_anew() {
     let by = format!("1 images: signed by {IDENTITY} by {ISSUER}");
     assert!(code == Some(0) && said.contains(&by), "{said}");
     let (code, said) = case.verify_changed(|lock| *signature(lock) = without_timestamp);
-    let reason = "it has no timestamp beside it";
+    let reason = "it has no timestamp";
     assert!(code == Some(3) && said.contains(reason), "{said}");
 }

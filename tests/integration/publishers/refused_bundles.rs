@@ -66,7 +66,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
                 },
                 &how,
             ),
-            "and the signature is of 2024-01-01T00:10:01Z",
+            "but the signature was made at 2024-01-01T00:10:01Z",
         ),
         (
             sigstore.bundle(
@@ -96,7 +96,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
                 },
                 &how,
             ),
-            "its signature is of something else",
+            "its signature is of other content",
         ),
         (
             sigstore.bundle(
@@ -106,7 +106,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
                     ..Bundled::default()
                 },
             ),
-            "of a kind that is not known",
+            "an unknown kind",
         ),
         (
             sigstore.bundle(
@@ -162,7 +162,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
         ),
         (
             with(&good, &entry("/inclusionProof/treeSize"), json!("40")),
-            "another state of the log",
+            "does not match the inclusion proof",
         ),
         (
             with(
@@ -170,7 +170,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
                 &entry("/inclusionProof/rootHash"),
                 json!(STANDARD.encode([7; 32])),
             ),
-            "another state of the log",
+            "does not match the inclusion proof",
         ),
         (
             with(
@@ -192,18 +192,21 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
             ),
             "a log that is not trusted",
         ),
-        (without(&good, ENTRY, "inclusionProof"), "without a proof"),
+        (
+            without(&good, ENTRY, "inclusionProof"),
+            "without an inclusion proof",
+        ),
         (
             without(&good, ENTRY, "inclusionPromise"),
-            "its log does not say when it was made, and it has no timestamp beside it",
+            "its log entry has no time, and it has no timestamp",
         ),
         (
             without(&good, ENTRY, "integratedTime"),
-            "promises it without a time",
+            "an inclusion promise but without a time",
         ),
         (
             with(&good, "/verificationMaterial/tlogEntries", json!([])),
-            "no entry of a log",
+            "no transparency log entry",
         ),
         (
             with(&good, "/mediaType", json!(BUNDLE.replace("0.3", "0.4"))),
@@ -218,15 +221,15 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
                     at("/dsseEnvelope/signatures/0")
                 ]),
             ),
-            "not signed just once",
+            "not have exactly one signature",
         ),
         (
             without(&good, "/verificationMaterial", "certificate"),
-            "in one way who signed",
+            "exactly one kind of verification material",
         ),
         (
             without(&good, "", "dsseEnvelope"),
-            "in one way what is signed",
+            "exactly one kind of signed content",
         ),
     ];
     for (number, (bundle, reason)) in wishes.iter().chain(&changes).enumerate() {
@@ -246,7 +249,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
     };
     let told = ours(&sigstore, &sigstore.bundle(&right, &said)).unwrap_err();
     assert!(
-        told.contains("'https://slsa.dev/provenance/v1' of an image, which is no"),
+        told.contains("of type 'https://slsa.dev/provenance/v1', not a signature"),
         "{told}"
     );
 }

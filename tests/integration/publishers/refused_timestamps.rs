@@ -15,7 +15,7 @@ use super::timestamp_authority::{DATA, Made, SIGNS, TimestampAuthority, Wish as 
 use super::{decoded, image};
 
 const NO_SCT: &[&str] = &["--insecure-ignore-sct"];
-const NO_TIME: &str = "its log does not say when it was made, and its timestamp ";
+const NO_TIME: &str = "its log entry has no time, and its timestamp ";
 
 /// Each bundle by its root is refused by both, here for a reason that says what it is.
 fn all_refused(cases: &[(Value, Value, &str)]) {
@@ -93,13 +93,13 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
     let (another, changed, untrusted) = (
         told("is of another signature"),
         told("was changed"),
-        told("is by no authority that is trusted"),
+        told("is not from a trusted authority"),
     );
-    let not_then = told("is of 2024-01-01T00:01:00Z, when its authority was not trusted");
-    let not_for = told("is by a certificate that is not for timestamps");
+    let not_then = told("was made at 2024-01-01T00:01:00Z, when its authority was not trusted");
+    let not_for = told("is signed with a certificate that is not for timestamps");
     let (unread, asked) = (told("cannot be read"), told("was refused by"));
-    let early = "and the signature is of 2023-12-31T23:59:59Z";
-    let late = "and the signature is of 2024-01-01T00:10:01Z";
+    let early = "but the signature was made at 2023-12-31T23:59:59Z";
+    let late = "but the signature was made at 2024-01-01T00:10:01Z";
     let root = || root.clone();
     all_refused(&[
         (root(), with_stamp(other), &another),
@@ -115,7 +115,7 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
         (root(), with_stamp(stamp(&refused)), &asked),
         (root(), with_stamp(cut[..cut.len() - 1].to_vec()), &unread),
         (root(), with_stamp(Vec::new()), &unread),
-        (root(), no_stamp, "and it has no timestamp beside it"),
+        (root(), no_stamp, "and it has no timestamp"),
         (
             root(),
             stamped(&good, &vec![cut; 33]),
@@ -127,10 +127,16 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
     ours_by(&root(), &at(BEGIN)).unwrap();
     // Cosign does not ask what else such a message may be.
     let told = ours_by(&root(), &with_stamp(stamp(&data))).unwrap_err();
-    assert!(told.contains("is a message about something else"), "{told}");
+    assert!(
+        told.contains("is a CMS message with other content"),
+        "{told}"
+    );
     let long = with_stamp(vec![0x30; 20_000]);
     let told = ours_by(&root(), &long).unwrap_err();
-    assert!(told.contains("its timestamp is longer than any"), "{told}");
+    assert!(
+        told.contains("its timestamp is larger than 16 KiB"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -204,7 +210,7 @@ fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
         (
             root(),
             without(&good, &entry(""), "inclusionProof"),
-            "without a proof",
+            "without an inclusion proof",
         ),
         (
             root(),
@@ -222,7 +228,7 @@ fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
         (root(), other, about),
         (root(), other_certificate, about),
         (root(), other_envelope, about),
-        (root(), newer, "is of a kind that is not known"),
+        (root(), newer, "has an unknown kind"),
     ]);
     // Cosign asks logs of this version for no time.
     let told = ours_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();

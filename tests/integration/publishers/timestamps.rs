@@ -139,7 +139,7 @@ fn a_timestamp_beside_a_promise_counts_where_its_authority_is_trusted() {
     // Here cosign looks at the promise alone; Sigstore's tests of its clients want it refused.
     let told = beside(&second.authority, &late).unwrap_err();
     assert!(
-        told.contains("the signature is of 2024-01-01T00:10:01Z"),
+        told.contains("the signature was made at 2024-01-01T00:10:01Z"),
         "{told}"
     );
     let answer = json!({"rfc3161Timestamps": [{"signedTimestamp": "MAA="}]});

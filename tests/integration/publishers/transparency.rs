@@ -42,7 +42,7 @@ fn certificates_must_have_been_seen_by_a_log_where_the_roots_name_one() {
         let (bad, _) = made(seen);
         let told = ours_by(&root, &bad).unwrap_err();
         assert!(
-            told.contains("no log of certificates that is trusted has seen"),
+            told.contains("no valid SCT of a trusted certificate transparency log"),
             "{told}"
         );
         assert!(theirs_by(&root, &[], &bad).is_err());
