@@ -155,6 +155,13 @@ spec:
         found.iter().map(|finding| format!("{finding}\n")).collect()
     }
 
+    /// The findings about something, with their hints.
+    fn about(findings: &str, what: &str) -> String {
+        let lines: Vec<&str> = findings.lines().collect();
+        let about = lines.chunks(2).filter(|pair| pair[0].contains(what));
+        about.map(|pair| pair.join("\n")).collect()
+    }
+
     const BOTH: [(Arch, u64); 2] = [(Arch::Amd64, 1000), (Arch::Arm64, 5000)];
 
     #[test]
@@ -162,18 +169,23 @@ spec:
         // Unpacked they take twice their size, and they lie in the registry.
         assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB are needed"));
         let short = findings(&BOTH, "x86_64", 2999);
-        assert!(
-            short.contains("2999 MiB free, 3000 MiB are needed"),
-            "{short}"
-        );
+        insta::assert_snapshot!(about(&short, "MiB free"), @"
+        node1: / has 2999 MiB free, 3000 MiB are needed for /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry
+          hint: make room on /
+        ");
         let short = findings(&BOTH, "aarch64", 3000);
-        assert!(short.contains("11000 MiB are needed"), "{short}");
+        insta::assert_snapshot!(about(&short, "MiB free"), @"
+        node1: / has 3000 MiB free, 11000 MiB are needed for /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry
+          hint: make room on /
+        ");
     }
 
     #[test]
     fn an_architecture_that_the_bundle_lacks_is_said_with_those_that_it_has() {
-        let words = "node1: is arm64, and the bundle has nothing for arm64, only for amd64";
-        assert!(findings(&BOTH[..1], "aarch64", 9000).contains(words));
+        insta::assert_snapshot!(about(&findings(&BOTH[..1], "aarch64", 9000), "nothing for"), @"
+        node1: is arm64, and the bundle has nothing for arm64, only for amd64
+          hint: add it to spec.architectures of the manifest and build the bundle again
+        ");
         assert!(!findings(&BOTH, "aarch64", 19000).contains("nothing for"));
     }
 }

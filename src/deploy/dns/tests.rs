@@ -50,29 +50,47 @@ fn hosts_without_a_name_server_forward_nothing() {
 
 #[test]
 fn wrong_name_servers_zones_and_addresses_are_told() {
-    for (dns, wanted) in [
-        ("upstreams: [dns.example]", "name server 'dns.example'"),
-        (
-            "zones: [{name: cluster.local, servers: [192.0.2.1]}]",
-            "own domain",
-        ),
-        (
-            "zones: [{name: a.example}]",
-            "spec.dns.zones[0].servers: is missing",
-        ),
-        ("zones: [{name: a.example, servers: []}]", "names no server"),
-        (
-            "zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]",
-            "a.example is there twice",
-        ),
-        ("nodeLocal: {address: 10.244.0.10}", "in 10.244.0.0/16"),
-        ("nodeLocal: {address: 192.0.2.11}", "host node1's own"),
-        ("nodeLocal: {address: 'fd00::10'}", "another family"),
+    let mut all = String::new();
+    for dns in [
+        "upstreams: [dns.example]",
+        "zones: [{name: cluster.local, servers: [192.0.2.1]}]",
+        "zones: [{name: a.example}]",
+        "zones: [{name: a.example, servers: []}]",
+        "zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]",
+        "nodeLocal: {address: 10.244.0.10}",
+        "nodeLocal: {address: 192.0.2.11}",
+        "nodeLocal: {address: 'fd00::10'}",
     ] {
         let text = crate::example::text("", &format!("dns: {{{dns}}}"));
-        let problems = parse_cluster("example", &text).unwrap_err().to_string();
-        assert!(problems.contains(wanted), "{dns}: {problems}");
+        let problems = parse_cluster("example", &text).unwrap_err();
+        all += &format!("=== {dns}\n{problems}\n");
     }
+    insta::assert_snapshot!(all, @"
+    === upstreams: [dns.example]
+    example:11:21: spec.dns.upstreams[0]: name server 'dns.example': wants an address, as in 192.0.2.53 or 192.0.2.53:5353
+      hint: `kubexm config schema cluster` describes every field
+    === zones: [{name: cluster.local, servers: [192.0.2.1]}]
+    example:11:17: spec.dns.zones[0].name: is the cluster's own domain
+      hint: CoreDNS itself answers for it: take the zone away
+    === zones: [{name: a.example}]
+    example:11:17: spec.dns.zones[0].servers: is missing
+      hint: `kubexm config schema cluster` describes every field
+    === zones: [{name: a.example, servers: []}]
+    example:11:17: spec.dns.zones[0].servers: names no server
+      hint: `kubexm config schema cluster` describes every field
+    === zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]
+    example:11:58: spec.dns.zones[1].name: a.example is there twice
+      hint: `kubexm config schema cluster` describes every field
+    === nodeLocal: {address: 10.244.0.10}
+    example:11:30: spec.dns.nodeLocal.address: 10.244.0.10 is in 10.244.0.0/16, which the cluster gives out
+      hint: take a link-local address, as in 169.254.20.10
+    === nodeLocal: {address: 192.0.2.11}
+    example:11:30: spec.dns.nodeLocal.address: 192.0.2.11 is host node1's own
+      hint: take a link-local address, as in 169.254.20.10
+    === nodeLocal: {address: 'fd00::10'}
+    example:11:30: spec.dns.nodeLocal.address: fd00::10 is of another family than the cluster's services
+      hint: give a free address, as in fd00::10
+    ");
 }
 
 #[test]

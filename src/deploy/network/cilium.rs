@@ -163,6 +163,9 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
         let error = with_inputs(&cluster, &[], "", |inputs| {
             crate::plan(inputs).err().unwrap().to_string()
         });
-        assert!(error.contains("helm template cilium") && error.contains("spec.manifests"));
+        insta::assert_snapshot!(error, @"
+        the bundle lacks what this cluster needs:
+          the network plugin cilium: make cilium.yaml with `helm template cilium cilium/cilium --namespace kube-system --set hubble.enabled=false`, and name it in spec.manifests
+        ");
     }
 }

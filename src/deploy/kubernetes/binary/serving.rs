@@ -283,7 +283,17 @@ mod tests {
         assert_eq!(seen.belong, ["own"]);
         assert_eq!(seen.missed, ["node2: remote error: tls"]);
         assert_eq!(seen.strange.len(), 5, "{:?}", seen.strange);
-        assert!(complaint(&seen).contains("for-another of system:node:node2"));
+        insta::assert_snapshot!(complaint(&seen), @"
+        the API server cannot call the kubelet of
+          node2: remote error: tls
+        These requests for certificates were not approved:
+          for-another of system:node:node2: is for the subject 'O=system:nodes, CN=system:node:node1'
+          stranger of system:node:node9: is no node of this cluster
+          somebody of kubernetes-admin: is no node of this cluster
+          client-too of system:node:node1: asks for the usages client auth, server auth
+          no-server of system:node:node1: asks for the usages digital signature
+        See journalctl -u kubelet there, and kubectl get csr.
+        ");
     }
 
     #[test]
