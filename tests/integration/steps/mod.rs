@@ -218,7 +218,10 @@ async fn a_folder_in_the_place_of_a_file_is_refused() {
         .apply(&WriteFile::new(path("/etc/app/conf"), "a"))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("is a folder"), "{error}");
+    insta::assert_snapshot!(error, @"
+    look at /etc/app/conf failed (exit status 1):
+    /etc/app/conf is a folder; a file must go there: move it away
+    ");
     assert_eq!(host.listing(), original);
 }
 
@@ -228,10 +231,10 @@ async fn a_content_that_arrives_wrong_never_gets_the_files_name() {
     let mut step = binaries();
     step.payloads[1].digest = Digest::of(b"something else");
     let error = host.apply(&step).await.unwrap_err().to_string();
-    assert!(
-        error.contains("/opt/tools/bin/noise") && error.contains("digest"),
-        "{error}"
-    );
+    insta::assert_snapshot!(error, @"
+    Install tools 1.0 failed (exit status 1):
+    what arrived for /opt/tools/bin/noise has the digest 8cfcba83dcfc81a193bb4e52fd3161efb513906f52cbbe2328fac5f1a79c2b6e, not f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8
+    ");
     assert!(!host.at("/opt/tools/bin/noise").exists());
     host.take_back().await;
     assert!(!host.at("/opt").exists());
@@ -284,10 +287,10 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("/root/ready is missing") && error.contains("look at the log"),
-        "{error}"
-    );
+    insta::assert_snapshot!(error, @"
+    Wait until it is there: the condition does not hold after 1 seconds: /root/ready is missing
+    look at the log
+    ");
     let began = Instant::now();
     let appear = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
