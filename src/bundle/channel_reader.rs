@@ -1,18 +1,19 @@
-//! Bytes that another thread brings.
+//! A reader of the buffers that another thread sends.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Reads what a channel brings, until nobody sends any more.
+/// Reads the bytes of a channel's buffers, until every sender is dropped.
 pub struct ChannelReader {
     steps: Receiver<Vec<u8>>,
     step: Vec<u8>,
     read: usize,
-    /// Whoever uses buffers again.
+    /// Takes buffers that were read, so that the sender reuses them.
     spare: Option<Sender<Vec<u8>>>,
 }
 
 impl ChannelReader {
+    /// Creates a reader that drops the buffers it has read.
     pub fn new(steps: Receiver<Vec<u8>>) -> Self {
         Self {
             steps,
@@ -22,7 +23,7 @@ impl ChannelReader {
         }
     }
 
-    /// As [`ChannelReader::new`], and hands on every buffer that it has read.
+    /// Creates a reader that sends every buffer it has read to `spare`.
     pub fn giving_back(steps: Receiver<Vec<u8>>, spare: Sender<Vec<u8>>) -> Self {
         Self {
             spare: Some(spare),
@@ -38,7 +39,7 @@ impl BufRead for ChannelReader {
             let next = self.steps.recv().unwrap_or_default();
             let read = std::mem::replace(&mut self.step, next);
             if let Some(spare) = &self.spare {
-                // Whoever has ended needs no more.
+                // A sender that has ended needs no buffers: the error does not matter.
                 let _ = spare.send(read);
             }
         }

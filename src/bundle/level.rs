@@ -1,27 +1,27 @@
-//! How hard a bundle is compressed.
+//! Compression levels of bundles.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A level of zstd's for what is not compressed already, from 1 (fast) to 19 (small).
+/// A zstd compression level for content that is not compressed yet, from 1 (fast) to 19 (small).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(i32);
 
 impl Level {
-    /// For what is compressed already: little more than a look at each block.
+    /// For content that is compressed already: zstd stores most blocks as they are.
     pub(super) const NONE: Self = Self(-50);
-    /// The least work of those that people choose.
-    pub const LEAST: Self = Self(1);
-    /// What `zstd` itself takes where nothing is said.
+    /// The lowest level that a user can choose.
+    pub const MIN: Self = Self(1);
+    /// The default of the `zstd` program.
     pub const FAST: Self = Self(3);
-    /// Half of what `zstd -19` makes of the same, in less than one and a half times the time of `-9`
+    /// Half the size that `zstd -19` reaches, in less than 1.5 times the time of `zstd -9`
     /// (`tests/bench/bundle`).
     pub const DEFAULT: Self = Self(4);
-    /// The last at which memory is no matter. A bundle's index has it, whatever the rest has.
-    pub(super) const MODEST: Self = Self(9);
-    const MOST: Self = Self(19);
+    /// The highest level with moderate memory use. The header of every bundle is compressed with it.
+    pub(super) const MEDIUM_MEMORY: Self = Self(9);
+    const MAX: Self = Self(19);
 
-    /// As zstd counts.
+    /// Returns the number that zstd uses.
     pub(super) fn number(self) -> i32 {
         self.0
     }
@@ -38,8 +38,8 @@ impl FromStr for Level {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let level = text.parse().ok().map(Self);
-        let level = level.filter(|level| (Self::LEAST..=Self::MOST).contains(level));
-        level.ok_or_else(|| "wants a number from 1 (fast) to 19 (small)".to_owned())
+        let level = level.filter(|level| (Self::MIN..=Self::MAX).contains(level));
+        level.ok_or_else(|| "expected a number from 1 (fast) to 19 (small)".to_owned())
     }
 }
 

@@ -55,7 +55,7 @@ pub enum BundleError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is no bundle of ours, is cut off, or was changed.
+    /// The file is not a bundle, is truncated, or was changed.
     #[error("{path}: {reason}")]
     Damaged {
         /// The bundle.
@@ -63,7 +63,7 @@ pub enum BundleError {
         /// What is wrong, where, and what to do.
         reason: String,
     },
-    /// Nobody who is trusted signed the bundle.
+    /// No trusted key signed the bundle.
     #[error("{path}: {reason}")]
     Untrusted {
         /// The bundle.
@@ -71,33 +71,35 @@ pub enum BundleError {
         /// What is wrong and what to do.
         reason: String,
     },
-    /// The bundle leans on others, and together they lack something.
+    /// An incremental bundle and the given base bundles do not contain all blobs.
     #[error(
-        "{path}: carries only what was new; {count} blobs are missing that {base} has ({some}{})\nGive the bundle that it was built on as well, before it: --bundle BASE --bundle {path}",
+        "{path}: this is an incremental bundle; {count} blobs of its base {base} are missing ({some}{})\nhint: give the base bundle before it: --bundle BASE --bundle {path}",
         if *count > 5 { ", …" } else { "" }
     )]
     Incomplete {
         /// The bundle.
         path: String,
-        /// What it leans on.
+        /// The name of its base.
         base: String,
-        /// Blobs that are missing.
+        /// Number of missing blobs.
         count: usize,
-        /// What a person calls some of them.
+        /// Labels of some of them.
         some: String,
     },
-    /// Volumes of a bundle are damaged; a line for each.
+    /// Volumes of a bundle are damaged; one line for each.
     #[error("{}", .0.join("\n"))]
     Volumes(Vec<String>),
-    /// The folder of a bundle that shall be written takes no files.
-    #[error("{path}: no bundle can be written there: {source}\nName another place with --out.")]
+    /// The folder for the new bundle is not writable.
+    #[error(
+        "{path}: cannot write a bundle to this folder: {source}\nhint: name another file with --out"
+    )]
     Folder {
         /// The folder.
         path: String,
         /// The system's error.
         source: std::io::Error,
     },
-    /// There is no such file.
+    /// The file does not exist.
     #[error(
         "{path}: there is no such file; give the path of a bundle that `kubexm bundle build` wrote"
     )]
@@ -105,37 +107,37 @@ pub enum BundleError {
         /// The path.
         path: String,
     },
-    /// What a bundle shall be packed from is damaged.
+    /// A blob in the cache changed after its download.
     #[error(
-        "{path}: {label} was changed after it was downloaded\n  expected {expected}\n  got      {got}\nNothing was written. Remove {path} and build again."
+        "{path}: {label} was changed after it was downloaded\n  expected {expected}\n  got      {got}\nNothing was written.\nhint: remove {path} and build again"
     )]
     Source {
         /// The file in the cache.
         path: String,
-        /// What the blob is.
+        /// The blob's label.
         label: String,
-        /// Digest by the lock.
+        /// Digest in the lock.
         expected: Digest,
-        /// Digest of what was read.
+        /// Digest of the file.
         got: Digest,
     },
     /// The disk is full.
     #[error(
-        "{path}: the disk is full: it has {} free, and the bundle takes up to {}\nNothing was written. Free some, or name another place with --out; what was downloaded is kept.",
+        "{path}: the disk is full: {} are free, and the bundle needs up to {}\nNothing was written; downloads are kept.\nhint: free some space, or name another file with --out",
         indicatif::HumanBytes(*free), indicatif::HumanBytes(*content)
     )]
     Full {
         /// The bundle that could not be written.
         path: String,
-        /// Bytes that it has unpacked: it cannot become much larger.
+        /// Size of the uncompressed content in bytes: an upper limit, apart from headers.
         content: u64,
-        /// Bytes that are free in its folder.
+        /// Number of bytes that are free in its folder.
         free: u64,
     },
-    /// Somebody wanted it to stop.
+    /// The user stopped the command.
     #[error("stopped; nothing was written")]
     Stopped,
-    /// The bundle lacks something.
+    /// The bundle does not contain this item.
     #[error("the bundle has no {0}")]
     Missing(String),
 }
@@ -148,34 +150,33 @@ impl BundleError {
     }
 }
 
-/// A part of a blob on its way.
+/// A part of a blob while it is streamed.
 #[derive(Debug, Clone, Copy)]
 pub struct BlobPart<'a> {
     /// The blob.
     pub digest: Digest,
-    /// What follows.
+    /// The next bytes.
     pub bytes: &'a [u8],
-    /// Whether it is the blob's end: it has been held against the digest then.
+    /// Whether these are the blob's last bytes. Its digest has been verified then.
     pub last: bool,
 }
 
-/// The content of a blob that is held opened up.
+/// A reader of the content of a blob that is stored decompressed.
 pub type Held = Option<Box<dyn Read + Send>>;
 
 /// Takes the parts of blobs.
 pub type Take<'a> = dyn FnMut(BlobPart<'_>) -> io::Result<()> + 'a;
 
-/// Somewhere blobs can be had by digest: a bundle, or the cache that a bundle is packed from.
+/// A source of blobs by digest: a bundle, or the cache that a bundle is built from.
 pub trait Blobs: Send + Sync {
-    /// Opens a blob for reading from its start. The reader checks the digest as it goes and fails
-    /// at the end with [`io::ErrorKind::InvalidData`] where it does not match: until then nothing
-    /// that was read may be used.
+    /// Opens a blob for reading. At its end the reader compares the digest and fails with
+    /// [`io::ErrorKind::InvalidData`] if it differs: a caller must not use the bytes before that.
     ///
     /// # Errors
-    /// There is no such blob, or it cannot be read.
+    /// The blob does not exist or cannot be read.
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError>;
 
-    /// Opens what is inside a gzip blob. Whoever reads to the end knows that it is right.
+    /// Opens the decompressed content of a gzip blob. A reader that reaches the end has verified it.
     ///
     /// # Errors
     /// As [`Blobs::open`].
@@ -183,8 +184,8 @@ pub trait Blobs: Send + Sync {
         Ok(Box::new(MultiGzDecoder::new(self.open(digest)?)))
     }
 
-    /// Opens what is inside a gzip blob, where it lies there just so: with this content, to be made
-    /// again in this way. Whoever reads to the end knows that it is that content.
+    /// Opens the decompressed content of a gzip blob if the source stores exactly this content with
+    /// this recipe; else returns `None`. A reader that reaches the end has verified it.
     ///
     /// # Errors
     /// As [`Blobs::open`].
@@ -192,11 +193,11 @@ pub trait Blobs: Send + Sync {
         Ok(None)
     }
 
-    /// Hands many blobs to `take`, in whatever order is the fastest; several may be on their way at
-    /// once.
+    /// Streams several blobs to `take` in the order that is fastest; parts of different blobs can
+    /// alternate.
     ///
     /// # Errors
-    /// One cannot be read or is not what its digest says, or `take` fails.
+    /// A blob cannot be read or does not match its digest, or `take` fails.
     fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
         for digest in wanted {
             let mut blob = self.open(digest).map_err(io::Error::other)?;
@@ -216,7 +217,7 @@ pub trait Blobs: Send + Sync {
         Ok(())
     }
 
-    /// Where a person finds a blob: names it in messages.
+    /// Returns the location of a blob for messages.
     fn place(&self, digest: &Digest) -> String {
         digest.to_string()
     }

@@ -1,25 +1,25 @@
-//! The same work on many things at once.
+//! Work on several threads.
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many threads this machine runs at once.
+/// Returns the number of threads that this machine runs at once.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What a thread ended with that was waited for.
+/// Returns the result of a thread that was joined.
 ///
 /// # Errors
-/// Its own, or that it panicked.
+/// The thread returned an error, or it panicked.
 pub fn ended<T>(joined: std::thread::Result<io::Result<T>>) -> io::Result<T> {
     let failed = |_| Err(io::Error::other("a thread has failed"));
     joined.unwrap_or_else(failed)
 }
 
-/// What `work` makes of each item, in the order in which it was done; on so many threads.
+/// Applies `work` to each item on `threads` threads. The results are in the order of completion.
 pub fn each<T: Sync, R: Send>(
     items: &[T],
     threads: usize,

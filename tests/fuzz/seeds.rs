@@ -60,7 +60,7 @@ fn main() -> Outcome {
     let blobs = InMemory(blobs.iter().map(|b| (Digest::of(b), b.to_vec())).collect());
     let path = folder.join("three.tar.zst");
     let storage = Placement::plain(&lock);
-    let options = PackOptions::new(Level::LEAST, 1);
+    let options = PackOptions::new(Level::MIN, 1);
     write(&path, &lock, &storage, &blobs, options, &Events::silent())?;
     let packed = fs::read(&path)?;
     let mut head = Vec::new();

@@ -1,4 +1,4 @@
-//! Programs lie in a bundle as what compresses better: turned on the way in, and back on the way out.
+//! Encodes and decodes ELF programs with the ELF filter (`FORMAT.md`, section 8.3).
 
 use std::io::{self, Read};
 
@@ -6,29 +6,29 @@ use elf_filter::{Direction, Filter};
 
 use crate::format::chunks::StoredBlob;
 
-/// Bytes that are turned at a time.
+/// Number of bytes that are filtered at a time.
 const STEP: u64 = 1 << 17;
 
-/// What lies in the file of a blob from its content, or the content from that: turned where it is to be.
+/// A reader that encodes or decodes a blob with the ELF filter, if the blob is marked as filtered.
 pub struct ElfFilterReader<R> {
     inner: R,
-    /// Bytes of it that are not read yet.
+    /// Number of bytes of `inner` that are not read yet.
     left: u64,
     filter: Option<Filter>,
     step: Vec<u8>,
-    /// What was turned and not read yet, from `read` on.
+    /// Filtered bytes; those before `read` have been read.
     made: Vec<u8>,
     read: usize,
 }
 
-/// A blob's content as it shall lie in the file.
+/// Returns the stored form of a blob's content.
 pub fn packed<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
     ElfFilterReader::new(content, stored, Direction::Pack)
 }
 
-/// The content of a blob, from what lies in the file.
-pub fn unpacked<R: Read>(lying: R, stored: &StoredBlob) -> ElfFilterReader<R> {
-    ElfFilterReader::new(lying, stored, Direction::Unpack)
+/// Returns the content of a blob from its stored form.
+pub fn unpacked<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
+    ElfFilterReader::new(content, stored, Direction::Unpack)
 }
 
 impl<R: Read> ElfFilterReader<R> {
@@ -43,7 +43,7 @@ impl<R: Read> ElfFilterReader<R> {
         }
     }
 
-    /// What it reads.
+    /// Returns the reader below.
     pub fn into_inner(self) -> R {
         self.inner
     }
@@ -72,17 +72,17 @@ impl<R: Read> Read for ElfFilterReader<R> {
     }
 }
 
-/// Turns the steps of a stream back, where it was turned.
+/// Decodes a blob buffer by buffer, if the blob is marked as filtered.
 #[derive(Debug, Default)]
 pub struct ElfDecoder(Option<Filter>);
 
 impl ElfDecoder {
-    /// For what lies in the file of a blob.
+    /// Creates a decoder for the stored form of a blob.
     pub fn new(stored: &StoredBlob) -> Self {
         Self(stored.filtered.then(|| Filter::new(Direction::Unpack)))
     }
 
-    /// What the next bytes, or the last ones, were.
+    /// Decodes the next bytes. `last` marks the end of the blob.
     pub fn step(&mut self, bytes: Vec<u8>, last: bool) -> Vec<u8> {
         let Some(filter) = &mut self.0 else {
             return bytes;

@@ -1,4 +1,4 @@
-//! Blobs as their readers get them: made again where their content was stored, and compared.
+//! Recompresses blobs that are stored as decompressed gzip, and verifies digests while blobs are read.
 
 use std::io::{self, Read, Write};
 
@@ -8,14 +8,14 @@ use crate::read::group::damaged;
 use crate::threads::cores;
 use kubexm_types::{Digest, DigestReader};
 
-/// Bytes of content that are compressed at a time.
+/// Number of bytes of content that are compressed at a time.
 const STEP: usize = 1 << 17;
 
-/// The gzip stream of a content.
+/// Reads the gzip stream that a recipe reproduces from its content.
 pub struct RecompressingReader<R> {
     content: R,
     writer: Option<GzipWriter>,
-    /// What was made and not read yet, from `read` on.
+    /// Compressed bytes; those before `read` have been read.
     made: Vec<u8>,
     read: usize,
     step: Vec<u8>,
@@ -56,7 +56,7 @@ impl<R: Read> Read for RecompressingReader<R> {
     }
 }
 
-/// Bytes that are held against their digest when the last one is read.
+/// A reader that compares digest and size when the last byte is read, and fails if they differ.
 pub struct Verified<R> {
     inner: Option<DigestReader<R>>,
     digest: Digest,
@@ -91,7 +91,7 @@ impl<R: Read> Read for Verified<R> {
     }
 }
 
-/// Fails where digest or size are not what they must be.
+/// Returns an error if the digest or the size differs from the expected one.
 pub fn compare(digest: Digest, size: u64, expected: Digest, length: u64) -> io::Result<()> {
     if digest == expected && size == length {
         return Ok(());

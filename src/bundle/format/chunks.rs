@@ -1,37 +1,37 @@
-//! What a group is as a tar: which piece follows which, under which name.
+//! A group as tar entries: the order and the names of its chunks (`FORMAT.md`, section 7).
 
 use crate::format::oci_layout::blob_path;
 use crate::format::placement::{DecompressedGzip, Group};
 use crate::write::TAR_BLOCK;
 use kubexm_types::Digest;
 
-/// A group with the lengths that its blobs have in the file.
+/// A group with the stored sizes of its blobs.
 #[derive(Debug, Clone)]
 pub struct GroupLayout {
     pieces: u32,
     entries: Vec<StoredBlob>,
 }
 
-/// A blob as it lies in the file.
+/// A blob in its stored form.
 #[derive(Debug, Clone)]
 pub struct StoredBlob {
-    /// The blob.
+    /// Digest of the blob.
     pub blob: Digest,
-    /// Its bytes.
+    /// Size of the blob in bytes.
     pub size: u64,
-    /// Set where its content lies there instead.
+    /// Set if the blob is stored as decompressed gzip.
     pub opened: Option<DecompressedGzip>,
-    /// Whether programs in it lie there as what compresses better.
+    /// Whether the stored form is filtered by the ELF filter.
     pub filtered: bool,
 }
 
 impl StoredBlob {
-    /// Bytes that lie in the file.
+    /// Returns the size of the stored form in bytes.
     pub fn stored_size(&self) -> u64 {
         self.opened.as_ref().map_or(self.size, |opened| opened.size)
     }
 
-    /// SHA-256 of the bytes that lie in the file, before any filter.
+    /// Returns the digest of the stored form before the ELF filter.
     pub fn stored_digest(&self) -> Digest {
         self.opened
             .as_ref()
@@ -39,21 +39,21 @@ impl StoredBlob {
     }
 }
 
-/// One entry of the tar.
+/// One tar entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Which of the group's blobs it is of.
+    /// Index of its blob in the group.
     pub entry: usize,
-    /// The entry's name in the tar.
+    /// Name of the entry.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether it ends its blob.
+    /// Whether it is the last chunk of its blob.
     pub last: bool,
 }
 
 impl GroupLayout {
-    /// `None` where `size_of` does not know a blob.
+    /// Returns `None` if `size_of` does not know a blob.
     pub fn new(group: &Group, size_of: impl Fn(&Digest) -> Option<u64>) -> Option<Self> {
         let entries = group.entries.iter().map(|entry| {
             Some(StoredBlob {
@@ -69,17 +69,17 @@ impl GroupLayout {
         })
     }
 
-    /// The blobs.
+    /// Returns the blobs.
     pub fn entries(&self) -> &[StoredBlob] {
         &self.entries
     }
 
-    /// Whether its blobs lie there in one piece each.
+    /// Returns whether each blob has one chunk.
     pub fn whole(&self) -> bool {
         self.pieces == 1
     }
 
-    /// The piece that lies at a place; `None` behind the last one.
+    /// Returns the chunk with this index, or `None` after the last one.
     pub fn piece(&self, at: usize) -> Option<Chunk> {
         let (number, entry) = (at / self.entries.len(), at % self.entries.len());
         let number = u32::try_from(number).ok().filter(|n| *n < self.pieces)?;
@@ -93,7 +93,7 @@ impl GroupLayout {
         })
     }
 
-    /// Bytes of the whole group as a tar; `None` where no file has so many.
+    /// Returns the size of the group's tar entries in bytes, or `None` if it exceeds 64 bits.
     pub fn plain(&self) -> Option<u64> {
         let mut all = 0u64;
         for at in 0.. {
@@ -104,15 +104,15 @@ impl GroupLayout {
         Some(all)
     }
 
-    /// Where a piece of a blob begins.
+    /// Returns the offset of a chunk in its blob.
     fn start(&self, stored: &StoredBlob, number: u32) -> u64 {
         let at = u128::from(stored.stored_size()) * u128::from(number) / u128::from(self.pieces);
-        // Never more than the size.
+        // At most the size of the blob.
         at as u64
     }
 
-    /// A blob that lies there whole and as it came has its name in the image layout, so that every
-    /// tool finds it.
+    /// Returns the name of a chunk. A blob that is stored unchanged in one chunk has its name in the OCI
+    /// image layout, so that other tools find it.
     fn name(&self, stored: &StoredBlob, number: u32) -> String {
         let hex = stored.blob.hex();
         match (&stored.opened, stored.filtered, self.pieces) {

@@ -1,4 +1,4 @@
-//! The first frame of a bundle, read as what it is: a text from a stranger.
+//! The header of a bundle: its first zstd frame, parsed as untrusted input.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use crate::write::{TAR_BLOCK, entry_header};
 use kubexm_types::{Digest, PublicKey};
 
 /// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration
-/// and the storage document.
+/// and the placement document.
 const ENTRIES: usize = 7;
 
-/// What the first frame says.
+/// The parsed header.
 #[derive(Debug)]
 pub struct BundleHeader {
-    /// What is in the bundle.
+    /// The lock.
     pub lock: Lock,
     /// SHA-256 of the lock's text.
     pub lock_digest: Digest,
-    /// How it lies there.
+    /// The placement document.
     pub storage: Placement,
-    /// The texts themselves.
+    /// The documents as they are in the file.
     pub texts: oci_layout::Documents,
 }
 
-/// Why a head is not taken, as the rest of a sentence about the bundle.
+/// Why a header is refused, as the rest of a sentence about the bundle.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It is damaged or no head.
+    /// It is damaged, or it is not a header.
     Damaged(String),
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed it.
     Untrusted(String),
 }
 
@@ -47,17 +47,16 @@ impl From<&str> for HeaderError {
     }
 }
 
-/// The lock and the storage document out of the first frame, held against everything above them.
-/// Where `trust` is not empty, one of its keys must have signed the index: nothing that a text says is
-/// looked at before.
+/// Parses the header and verifies every document against the digests above it. If `trust` is not empty,
+/// one of its keys must have signed the index; this is checked before anything else is parsed.
 ///
 /// # Errors
-/// What is wrong with the bundle.
+/// The header is damaged or not trusted.
 pub fn read(head: &[u8], trust: &[PublicKey]) -> Result<BundleHeader, HeaderError> {
     from_entries(&entries(head)?, trust)
 }
 
-/// As [`read`], from the entries' names and contents.
+/// Does what [`read`] does, from the names and contents of the entries.
 ///
 /// # Errors
 /// As [`read`].
@@ -72,13 +71,13 @@ pub fn from_entries(
     let index = *entries.get("index.json").ok_or("has no index.json")?;
     let signature = entries
         .get(oci_layout::SIGNATURE)
-        .map(|text| std::str::from_utf8(text).map_err(|_| "has a signature that is no text"))
+        .map(|text| std::str::from_utf8(text).map_err(|_| "has a signature that is not UTF-8"))
         .transpose()?;
     if !trust.is_empty() {
         signature::check(index, signature, trust).map_err(HeaderError::Untrusted)?;
     }
     let (manifest, lock_text) = documents(index, entries)?;
-    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is no text")?;
+    let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is not UTF-8")?;
     let lock = Lock::from_yaml(text)?;
     for image in
         oci_layout::images_in_index(index).ok_or("has an index.json that names no images")?
@@ -101,7 +100,7 @@ pub fn from_entries(
     }
     let places = *entries
         .get(oci_layout::STORAGE)
-        .ok_or("has no list of places")?;
+        .ok_or("has no placement document")?;
     let storage = Placement::read(places, &lock)?;
     Ok(BundleHeader {
         lock,
@@ -116,7 +115,7 @@ pub fn from_entries(
     })
 }
 
-/// The artifact manifest and the lock that an index leads to.
+/// Returns the artifact manifest and the lock that an index refers to.
 fn documents<'a>(
     index: &[u8],
     entries: &BTreeMap<String, &'a [u8]>,
@@ -126,7 +125,7 @@ fn documents<'a>(
             named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
         let content = *entries
             .get(oci_layout::blob_path(&digest).as_str())
-            .ok_or_else(|| format!("lacks its {what}"))?;
+            .ok_or_else(|| format!("does not contain its {what}"))?;
         if Digest::of(content) != digest || content.len() as u64 != size {
             return Err(format!("its {what} was changed; copy the bundle again"));
         }
@@ -137,9 +136,8 @@ fn documents<'a>(
     Ok((manifest, pick(lock, "lock")?))
 }
 
-/// Names and contents. Only what kubexm itself writes is taken, header for header: plain files
-/// under the layout's own names, each once. So no link, no device, no long or hidden name, and no
-/// path that leads elsewhere gets any further than this.
+/// Returns names and contents. It accepts only what kubexm writes, header for header: regular files with
+/// the names of the layout, each once. It refuses links, devices, long names and other paths.
 fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
     let unreadable = || "its index cannot be read; copy the bundle again".to_owned();
     let block = TAR_BLOCK as usize;
@@ -179,7 +177,7 @@ fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
 
 fn name_and_size(header: &[u8]) -> Option<(String, u64)> {
     let header = tar::Header::from_byte_slice(header);
-    // The raw field: the crate's own path would join prefixes and translate.
+    // The raw field, because the `tar` crate joins prefixes and converts paths.
     let raw = header.as_old().name;
     let end = raw.iter().position(|byte| *byte == 0).unwrap_or(raw.len());
     let name = String::from_utf8_lossy(&raw[..end]).into_owned();

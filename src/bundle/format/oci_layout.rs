@@ -7,19 +7,19 @@ use crate::lock::{Descriptor, FileFormat, Lock};
 use crate::signature::Signer;
 use kubexm_types::Digest;
 
-/// `artifactType` of the manifest that lists everything but images.
+/// `artifactType` of the manifest that lists everything except images.
 pub const ARTIFACT_TYPE: &str = "application/vnd.kubexm.bundle.v1";
 /// Media type of the lock.
 pub const LOCK_TYPE: &str = "application/vnd.kubexm.lock.v1+yaml";
-/// Name of the document that says how blobs lie in the file. It is no part of what is signed: the same
-/// content has the same signature whole or as a difference, and however it is packed. Whoever changes
-/// it can keep a bundle from being read, and nothing else.
+/// Name of the placement document. The signature does not cover it: the same content has the same
+/// signature, complete or incremental, however it is packed. A changed placement document can make a
+/// bundle unreadable, and nothing else.
 pub const STORAGE: &str = "kubexm.storage.json";
 /// Name of the signature of `index.json`.
 pub const SIGNATURE: &str = "index.json.minisig";
 /// Content of `oci-layout`.
 pub const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
-/// The config of an artifact manifest without configuration.
+/// Config of an artifact manifest without configuration.
 pub const EMPTY_CONFIG: &[u8] = b"{}";
 
 /// Media type of a manifest.
@@ -31,7 +31,7 @@ pub const TITLE: &str = "org.opencontainers.image.title";
 /// Annotation: the name of a manifest in an index.
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The texts that stand first in a bundle and say what is in it.
+/// The documents of the header that list the content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Documents {
     /// `index.json`.
@@ -45,7 +45,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Signs the index in the name of a bundle.
+    /// Signs the index. `name` is the bundle's name, which the trusted comment contains.
     ///
     /// # Errors
     /// The key cannot sign.
@@ -55,7 +55,7 @@ impl Documents {
         Ok(())
     }
 
-    /// Names and contents, in the order in which they stand in the tar.
+    /// Returns names and contents in the order of the tar.
     pub fn entries<'a>(&'a self, storage: &'a [u8]) -> Vec<(String, &'a [u8])> {
         let blob = |content: &[u8]| blob_path(&Digest::of(content));
         let mut entries = vec![
@@ -74,12 +74,12 @@ impl Documents {
     }
 }
 
-/// Path of a blob in the layout.
+/// Returns the path of a blob in the layout.
 pub fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// Makes the head of a bundle. The same lock gives the same bytes.
+/// Creates the documents of a bundle's header. The same lock gives the same bytes.
 pub fn head(lock: &Lock) -> Result<Documents, String> {
     let lock_text = serde_saphyr::to_string(lock)
         .map_err(|error| error.to_string())?
@@ -182,7 +182,7 @@ fn index(lock: &Lock, manifest: &[u8]) -> Value {
     json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests})
 }
 
-/// The digest and size of one descriptor, by a path of keys that a hostile file may lack.
+/// Returns digest and size of a descriptor, or `None` if a field is missing or has a wrong type.
 fn descriptor_of(value: &Value) -> Option<(Digest, u64)> {
     Some((
         value["digest"].as_str()?.parse().ok()?,
@@ -190,21 +190,21 @@ fn descriptor_of(value: &Value) -> Option<(Digest, u64)> {
     ))
 }
 
-/// Digest and size of the artifact manifest that an `index.json` names.
+/// Returns digest and size of the artifact manifest in `index.json`.
 pub fn manifest_in_index(index: &[u8]) -> Option<(Digest, u64)> {
     let index: Value = serde_json::from_slice(index).ok()?;
     let mut manifests = index["manifests"].as_array()?.iter();
     descriptor_of(manifests.find(|manifest| manifest["artifactType"] == ARTIFACT_TYPE)?)
 }
 
-/// Digest and size of the document of a media type that an artifact manifest names.
+/// Returns digest and size of the layer with this media type in an artifact manifest.
 pub fn document_in_manifest(manifest: &[u8], media_type: &str) -> Option<(Digest, u64)> {
     let manifest: Value = serde_json::from_slice(manifest).ok()?;
     let mut layers = manifest["layers"].as_array()?.iter();
     descriptor_of(layers.find(|layer| layer["mediaType"] == media_type)?)
 }
 
-/// Digest and size of everything that an `index.json` names beside the artifact manifest.
+/// Returns digest and size of everything in `index.json` except the artifact manifest.
 pub fn images_in_index(index: &[u8]) -> Option<Vec<(Digest, u64)>> {
     let index: Value = serde_json::from_slice(index).ok()?;
     let manifests = index["manifests"].as_array()?.iter();

@@ -1,13 +1,14 @@
-//! How blobs lie in a bundle: in which order, which stand together, and which are held opened up.
+//! The placement document: the order, the groups and the encodings of the blobs in a bundle
+//! (`FORMAT.md`, section 6).
 //!
-//! The lock says *what* is in a bundle; this document, which lies in the head beside it, says *how*.
-//! Blobs stand in groups, each group in zstd frames of its own. In a group of one piece they follow
-//! one another. In a group of more, each is cut in so many pieces of nearly equal length, and first
-//! come all first pieces, then all second ones, and so on: programs of one family then run side by
-//! side, what they share is close together, and a small window finds it.
+//! The lock lists the content of a bundle; this document describes how it is stored. Blobs are in groups,
+//! and each group has its own zstd frames. A group with one chunk per blob stores the blobs one after the
+//! other. A group with more chunks splits each blob into chunks of nearly equal length and stores all first
+//! chunks, then all second chunks, and so on. Programs that share code are then close to each other, so
+//! that a small window finds what they have in common.
 //!
-//! A gzip stream that can be made again bit for bit may lie there as its content, and programs as what
-//! compresses better ([`elf_filter`]).
+//! A gzip stream that kubexm can reproduce bit for bit can be stored decompressed, and ELF programs can be
+//! stored filtered ([`elf_filter`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,79 +19,79 @@ use crate::lock::Lock;
 use crate::lock::validate;
 use kubexm_types::Digest;
 
-/// Pieces that a group's blobs may be cut in.
+/// Maximum number of chunks per blob.
 pub const MOST_PIECES: u32 = 1024;
-/// Blobs that may stand side by side in pieces: each takes memory of its own when it is read.
+/// Maximum number of blobs of a group with several chunks: each needs memory when the group is read.
 pub const MOST_BESIDE: usize = 128;
-/// DEFLATE makes nothing smaller than this many times.
+/// Maximum compression ratio of DEFLATE.
 const DEFLATE_RATIO: u64 = 1032;
-/// Bytes of the longest gzip header that the document may contain.
+/// Maximum size of a gzip header in the document, in bytes.
 pub const LONGEST_HEADER: usize = 2048;
 
-/// What became of gzip blobs that can be held opened up.
+/// Gzip blobs that can be stored decompressed, by their digest.
 pub type DecompressedGzips = BTreeMap<Digest, DecompressedGzip>;
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
-    /// Format of this document. This program writes 3, and reads 1, which knows nothing filtered, and
-    /// 2, which filters in another way, where nothing is.
+    /// Version of this document. This program writes 3. It reads 1, which has no filter, and 2, whose
+    /// filter differs, if nothing is filtered.
     pub storage_version: u32,
-    /// Groups in the order in which they lie in the file.
+    /// The groups in the order of the file.
     pub groups: Vec<Group>,
-    /// Set where the file carries only what the other side lacks.
+    /// Set in an incremental bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
 }
 
-/// The document's version, whatever else a later version has in it.
+/// The version alone, which every version of the document has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versioned {
     storage_version: u32,
 }
 
-/// What a bundle leans on that carries only a difference.
+/// The base of an incremental bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Base {
-    /// What it is called: the bundle's name, or the site's.
+    /// The name of the base bundle or of the site.
     pub name: String,
-    /// Names the set of its blobs; nothing depends on it. SHA-256 of the hexadecimal digits of all its
-    /// blobs, in ascending order.
+    /// SHA-256 of the hexadecimal digests of all blobs of the base, in ascending order. For information
+    /// only.
     pub digest: Digest,
-    /// Blobs that are there and not here; never empty.
+    /// Blobs that only the base contains; never empty.
     pub blobs: BTreeSet<Digest>,
 }
 
-/// Blobs that share frames.
+/// Blobs that share zstd frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Group {
-    /// Pieces that each blob is cut in.
+    /// Number of chunks of each blob.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub pieces: u32,
-    /// The blobs, in the order in which their pieces lie.
+    /// The blobs, in the order of their chunks.
     pub entries: Vec<Entry>,
 }
 
-/// A blob's place.
+/// How a blob is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// The blob, as the lock names it.
+    /// Digest of the blob, as in the lock.
     pub blob: Digest,
-    /// Set where not the blob lies there but what is in it.
+    /// Set if the blob is stored as decompressed gzip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<DecompressedGzip>,
-    /// Set where programs in it lie there as what compresses better; no byte more or less.
+    /// Whether the stored form is filtered by the ELF filter, which keeps the length.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filtered: bool,
 }
 
 impl Entry {
-    /// A blob as it came.
+    /// Returns the entry of a blob that is stored unchanged.
     pub fn kept(blob: Digest) -> Self {
         Self {
             blob,
@@ -100,15 +101,15 @@ impl Entry {
     }
 }
 
-/// The content of a gzip stream, and how the stream is made of it.
+/// The decompressed content of a gzip stream, and the recipe that reproduces the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "Text")]
 pub struct DecompressedGzip {
     /// SHA-256 of the content.
     pub content: Digest,
-    /// Bytes of the content.
+    /// Size of the content in bytes.
     pub size: u64,
-    /// Makes the stream again.
+    /// Reproduces the stream.
     pub recipe: Recipe,
 }
 
@@ -139,7 +140,7 @@ impl TryFrom<Text> for DecompressedGzip {
         let header = Some(&text.header)
             .filter(|header| header.len() <= 2 * LONGEST_HEADER)
             .and_then(|header| hex::decode(header).ok())
-            .ok_or("a gzip header that is none")?;
+            .ok_or("a gzip header that is not valid")?;
         let encoder: Encoder = text
             .encoder
             .parse()
@@ -156,16 +157,19 @@ fn one() -> u32 {
     1
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_one(pieces: &u32) -> bool {
     *pieces == 1
 }
 
 impl Placement {
-    /// The one format this program writes.
+    /// The version that this program writes.
     pub const VERSION: u32 = 3;
 
-    /// Every blob as it came and for itself, in the order of digests.
+    /// Places every blob unchanged in its own group, in the order of the digests.
     pub fn plain(lock: &Lock) -> Self {
         let alone = |blob| Group {
             pieces: 1,
@@ -178,7 +182,7 @@ impl Placement {
         }
     }
 
-    /// The same without what the other side has.
+    /// Removes the blobs that the base contains.
     #[must_use]
     pub fn without(mut self, base: Base) -> Self {
         for group in &mut self.groups {
@@ -194,23 +198,23 @@ impl Placement {
         self
     }
 
-    /// Blobs of the lock that are not in the file.
+    /// Returns the blobs of the lock that are not in the file.
     pub fn absent(&self) -> impl Iterator<Item = &Digest> {
         self.base.iter().flat_map(|base| &base.blobs)
     }
 
-    /// Reads the document's text, which a stranger may have written, and holds it against the lock.
+    /// Parses the document as untrusted input and validates it against the lock.
     ///
     /// # Errors
-    /// What is wrong, as the rest of a sentence about the bundle.
+    /// The problem, as the rest of a sentence about the bundle.
     pub fn read(text: &[u8], lock: &Lock) -> Result<Self, String> {
         let unreadable =
-            |error: serde_json::Error| format!("its list of places cannot be read: {error}");
+            |error: serde_json::Error| format!("its placement document cannot be parsed: {error}");
         let version: Versioned = serde_json::from_slice(text).map_err(unreadable)?;
         let (got, own) = (version.storage_version, Self::VERSION);
         if !(1..=own).contains(&got) {
             return Err(format!(
-                "its list of places has format {got}; this kubexm reads up to {own}: use a newer one"
+                "its placement document has version {got}; this kubexm reads up to {own}: use a newer kubexm"
             ));
         }
         let storage: Self = serde_json::from_slice(text).map_err(unreadable)?;
@@ -226,7 +230,7 @@ impl Placement {
         Ok(storage)
     }
 
-    /// Every blob of the lock has one place, and no place asks for more than it may.
+    /// Checks that every blob of the lock has exactly one entry, and that all values are within limits.
     fn check(&self, lock: &Lock) -> Result<(), String> {
         let mut unplaced: BTreeMap<&Digest, u64> = lock
             .blobs()
@@ -237,7 +241,7 @@ impl Placement {
             let beside = group.pieces > 1 && group.entries.len() > MOST_BESIDE;
             if group.pieces == 0 || group.pieces > MOST_PIECES || beside || group.entries.is_empty()
             {
-                return Err("its list of places has a group that cannot be; do not use it".into());
+                return Err("its placement document has an invalid group; do not use it".into());
             }
             for entry in &group.entries {
                 let Some(size) = unplaced.remove(&entry.blob) else {
@@ -250,7 +254,7 @@ impl Placement {
                 let opened = entry.opened.as_ref();
                 if opened.is_some_and(|o| o.size > size.saturating_mul(DEFLATE_RATIO)) {
                     return Err(format!(
-                        "its list of places gives {} a content that cannot be; do not use it",
+                        "its placement document has an invalid content for {}; do not use it",
                         entry.blob
                     ));
                 }
@@ -258,11 +262,13 @@ impl Placement {
         }
         if let Some(base) = &self.base {
             if base.blobs.is_empty() {
-                return Err("its list of places leans on nothing; do not use it".into());
+                return Err(
+                    "its placement document has an empty `base.blobs`; do not use it".into(),
+                );
             }
             if !validate::is_printable(&base.name) {
                 return Err(
-                    "its list of places leans on a name that cannot be; do not use it".into(),
+                    "its placement document has an invalid `base.name`; do not use it".into(),
                 );
             }
         }
@@ -277,7 +283,7 @@ impl Placement {
         match unplaced.pop_first() {
             None => Ok(()),
             Some((digest, _)) => Err(format!(
-                "its list of places does not fit its lock: {digest} has none; copy the bundle again"
+                "its placement document does not match its lock: {digest} has no entry; copy the bundle again"
             )),
         }
     }

@@ -1,32 +1,32 @@
-//! The seek table that ends a bundle: where each zstd frame begins.
+//! The seek table at the end of a bundle: the sizes of all zstd frames.
 //!
 //! The zstd seekable format
 //! (<https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md>):
-//! a skippable frame that plain decoders pass over, with a pair of sizes a frame and a footer. It
-//! is written here rather than by a library because bundles need frames to begin at entries of the
-//! tar, and the format is two structures of three numbers.
+//! a skippable frame with a pair of sizes for each frame, and a footer. Decoders that do not know it skip
+//! it. kubexm writes it without a library, because its frames must start at tar entries and the format
+//! consists of two structures with three numbers each.
 
 /// Magic number of the skippable frame.
 const SKIPPABLE: u32 = 0x184D_2A5E;
 /// Magic number that ends the file.
 const SEEKABLE: u32 = 0x8F92_EAB1;
-/// Bytes of the footer: number of frames, descriptor, magic.
+/// Size of the footer in bytes: number of frames, descriptor, magic number.
 pub const FOOTER: usize = 9;
-/// Bytes of a skippable frame's header.
+/// Size of a skippable frame's header in bytes.
 const HEADER: usize = 8;
-/// Bytes of an entry: compressed and decompressed size.
+/// Size of an entry in bytes: compressed and decompressed size.
 const ENTRY: usize = 8;
 
-/// One frame's sizes in bytes.
+/// The sizes of a frame in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// In the file.
+    /// Compressed, in the file.
     pub packed: u32,
     /// Decompressed.
     pub plain: u32,
 }
 
-/// The whole skippable frame for a list of frames.
+/// Returns the skippable frame for a list of frames.
 pub fn encode(frames: &[Frame]) -> Vec<u8> {
     let length = frames.len() * ENTRY + FOOTER;
     let mut table = Vec::with_capacity(HEADER + length);
@@ -42,8 +42,8 @@ pub fn encode(frames: &[Frame]) -> Vec<u8> {
     table
 }
 
-/// Length of the whole table in bytes, from the file's last [`FOOTER`] bytes; `None` where they
-/// are no footer.
+/// Returns the size of the table in bytes from the last [`FOOTER`] bytes of the file, or `None` if they
+/// are not a footer.
 pub fn table_length(footer: &[u8; FOOTER]) -> Option<u64> {
     let [a, b, c, d, descriptor, m0, m1, m2, m3] = *footer;
     if u32::from_le_bytes([m0, m1, m2, m3]) != SEEKABLE || descriptor != 0 {
@@ -53,7 +53,7 @@ pub fn table_length(footer: &[u8; FOOTER]) -> Option<u64> {
     Some(HEADER as u64 + count * ENTRY as u64 + FOOTER as u64)
 }
 
-/// The frames of a table; `None` where it contradicts itself.
+/// Returns the frames of a table, or `None` if it is inconsistent.
 pub fn decode(table: &[u8]) -> Option<Vec<Frame>> {
     let (header, rest) = table.split_at_checked(HEADER)?;
     let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));

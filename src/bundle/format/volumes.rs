@@ -1,8 +1,8 @@
-//! Where the bytes of a bundle are: in one file, or in volumes that follow one another.
+//! The bytes of a bundle: one file, or volumes in sequence.
 //!
-//! Volumes are nothing but the bundle cut into pieces: `cat B.tar.zst.??? > B.tar.zst` joins them. The
-//! list beside them (`B.tar.zst.sha256`) is what `sha256sum --check` reads, so that a stick can be
-//! checked where there is no kubexm yet.
+//! Volumes are the bundle split at byte offsets: `cat B.tar.zst.??? > B.tar.zst` joins them. The list
+//! `B.tar.zst.sha256` is in the format of `sha256sum --check`, so that a site checks a USB stick without
+//! kubexm.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use crate::BundleError;
 use kubexm_types::{Digest, DigestReader};
 
-/// What is added to a bundle's name for the list of its volumes.
+/// File name extension of the list of volumes.
 const LIST: &str = "sha256";
-/// A list longer than this is none.
+/// Maximum size of a list of volumes, in bytes.
 const LARGEST_LIST: u64 = 1024 * 1024;
-/// Digits that a volume's number has at least.
+/// Minimum number of digits of a volume's number.
 const DIGITS: usize = 3;
 
-/// The bytes of a bundle.
+/// The file or the volumes of a bundle.
 #[derive(Debug, Clone)]
 pub struct VolumeSet {
-    /// What the bundle is called: the file's path, or the volumes' without their numbers.
+    /// Path of the file, or of the volumes without their numbers.
     name: PathBuf,
     /// Never empty.
     parts: Vec<Part>,
-    /// By the list of volumes, where there is one.
+    /// Digests of the list of volumes, if there is one.
     digests: Option<Vec<Digest>>,
     size: u64,
 }
@@ -33,17 +33,17 @@ pub struct VolumeSet {
 #[derive(Debug, Clone)]
 struct Part {
     path: PathBuf,
-    /// Where it begins in the bundle.
+    /// Offset in the bundle.
     start: u64,
     size: u64,
 }
 
-/// Name of a volume, counted from 1: `B.tar.zst.001`.
+/// Returns the path of a volume, counted from 1: `B.tar.zst.001`.
 pub fn volume_path(name: &Path, number: usize) -> PathBuf {
     with_suffix(name, &format!("{number:0DIGITS$}"))
 }
 
-/// Name of the list of volumes: `B.tar.zst.sha256`.
+/// Returns the path of the list of volumes: `B.tar.zst.sha256`.
 pub fn list_path(name: &Path) -> PathBuf {
     with_suffix(name, LIST)
 }
@@ -55,7 +55,7 @@ fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The bundle's name where the path is one of its volumes or their list.
+/// Returns the path of the bundle if `path` is one of its volumes or their list.
 fn without_suffix(path: &Path) -> Option<PathBuf> {
     let suffix = path.extension()?.to_str()?;
     let number = suffix.len() >= DIGITS && suffix.bytes().all(|byte| byte.is_ascii_digit());
@@ -63,14 +63,14 @@ fn without_suffix(path: &Path) -> Option<PathBuf> {
 }
 
 impl VolumeSet {
-    /// Finds a bundle by the path of its file, of any of its volumes, of their list, or by the name
-    /// that its volumes have without their numbers. Volumes are looked for in `folders`, too.
+    /// Finds a bundle by the path of its file, of a volume, of the list of volumes, or of the volumes
+    /// without their numbers. Searches volumes in `folders`, too.
     ///
     /// # Errors
-    /// There is no such file, or a volume is missing or has another length than it must.
+    /// The file does not exist, or a volume is missing or has a wrong length.
     pub fn find(path: &Path, folders: &[PathBuf]) -> Result<Self, BundleError> {
         let failed = |source| BundleError::io(path, source);
-        // Asked before it is opened: opening a pipe would wait for somebody to write into it.
+        // The metadata comes first, because opening a FIFO would wait for a writer.
         match (std::fs::metadata(path), without_suffix(path)) {
             (Ok(_), Some(name)) => Self::of_volumes(name, folders),
             (Ok(found), None) if found.is_file() => Ok(Self {
@@ -85,7 +85,7 @@ impl VolumeSet {
             }),
             (Ok(_), None) => Err(damaged(
                 path,
-                "is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+                "is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
             )),
             (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
                 let is_split = locate(&volume_path(path, 1), folders).is_some()
@@ -111,7 +111,7 @@ impl VolumeSet {
             }
             let path = volume_path(&name, number);
             let Some((path, size)) = locate(&path, folders) else {
-                // Without a list, the bundle's own table tells whether this was the last one.
+                // Without a list, the seek table shows whether this was the last volume.
                 if digests.is_none() && number > 1 {
                     break;
                 }
@@ -134,7 +134,7 @@ impl VolumeSet {
         Ok(medium)
     }
 
-    /// All volumes but the last one are equally long, and that one is no longer.
+    /// Checks that all volumes except the last one have equal lengths, and that the last is not longer.
     fn check_lengths(&self) -> Result<(), BundleError> {
         let Some((last, rest)) = self.parts.split_last() else {
             return Ok(());
@@ -154,30 +154,30 @@ impl VolumeSet {
         }
     }
 
-    /// The bundle's name.
+    /// Returns the path of the bundle.
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Bytes of the bundle.
+    /// Returns the size of the bundle in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How many volumes there are; `None` where it is one file that was not split.
+    /// Returns the number of volumes, or `None` for a bundle that is one file.
     pub fn volumes(&self) -> Option<usize> {
         let whole = matches!(&self.parts[..], [part] if part.path == self.name);
         (!whole).then_some(self.parts.len())
     }
 
-    /// The last volume where volumes were found without a list of them.
+    /// Returns the last volume if the volumes have no list.
     pub fn perhaps_not_last(&self) -> Option<&Path> {
         self.volumes()?;
         let last = self.parts.last().filter(|_| self.digests.is_none())?;
         Some(&last.path)
     }
 
-    /// Reads from `offset` on to the end.
+    /// Returns a reader from `offset` to the end.
     pub fn reader(&self, offset: u64) -> VolumeReader {
         let mut left = self.parts.clone();
         left.retain(|part| part.start + part.size > offset);
@@ -189,16 +189,16 @@ impl VolumeSet {
         }
     }
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// It cannot be read, or ends before.
+    /// A file cannot be read, or the bundle ends earlier.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reader(offset).read_exact(buffer)
     }
 
-    /// Volumes that are not what the list says or cannot be read, a line for each; none where there
-    /// is no list.
+    /// Returns one line for each volume that differs from the list or cannot be read; nothing without a
+    /// list.
     pub fn damaged_volumes(&self) -> Vec<String> {
         let listed = self.digests.iter().flatten().zip(&self.parts);
         let wrong = listed.filter_map(|(digest, part)| {
@@ -212,7 +212,7 @@ impl VolumeSet {
         wrong.collect()
     }
 
-    /// Copies all of it; each volume is held against the list, where there is one.
+    /// Streams all bytes to `take`, and compares each volume with the list if there is one.
     ///
     /// # Errors
     /// A volume cannot be read or is damaged, or `take` fails.
@@ -240,16 +240,16 @@ impl VolumeSet {
     }
 }
 
-/// Holds one volume against the list that lies beside it; the others need not be there.
+/// Compares one volume with the list. The other volumes may be absent.
 ///
 /// # Errors
-/// There is no list, the volume is not in it, cannot be read, or is damaged.
+/// The list is missing or does not contain the volume, or the volume cannot be read or is damaged.
 pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleError> {
     let name = without_suffix(path).unwrap_or_else(|| path.to_owned());
     let list = read_list(&name, folders)?.ok_or_else(|| {
         damaged(
             &list_path(&name),
-            "there is no list of volumes to hold it against; copy it beside the volume",
+            "the list of volumes is missing; copy it into the folder of the volume",
         )
     })?;
     let number = (1..=list.len()).find(|number| volume_path(&name, *number) == path);
@@ -266,7 +266,7 @@ pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleEr
     }
 }
 
-/// How many volumes the list beside a bundle's name tells of; 0 where there is none.
+/// Returns the number of volumes in the list of a bundle; 0 without a list.
 pub fn listed_volumes(name: &Path) -> usize {
     let list = read_list(name, &[]).ok().flatten();
     list.map_or(0, |list| list.len())
@@ -279,7 +279,7 @@ fn hash_file(path: &Path) -> io::Result<Digest> {
     Ok(file.finish().0)
 }
 
-/// The first regular file of this name, here or in one of the folders.
+/// Returns the first regular file with this name, here or in one of the folders.
 fn locate(path: &Path, folders: &[PathBuf]) -> Option<(PathBuf, u64)> {
     let file_name = path.file_name()?;
     let elsewhere = folders.iter().map(|folder| folder.join(file_name));
@@ -291,12 +291,12 @@ fn locate(path: &Path, folders: &[PathBuf]) -> Option<(PathBuf, u64)> {
         })
 }
 
-/// The digests of a bundle's volumes in their order; `None` where there is no list.
+/// Returns the digests of a bundle's volumes in order, or `None` without a list.
 fn read_list(name: &Path, folders: &[PathBuf]) -> Result<Option<Vec<Digest>>, BundleError> {
     let Some((path, size)) = locate(&list_path(name), folders) else {
         return Ok(None);
     };
-    let unreadable = || damaged(&path, "is no list of volumes; copy it again");
+    let unreadable = || damaged(&path, "is not a list of volumes; copy it again");
     if size > LARGEST_LIST {
         return Err(unreadable());
     }
@@ -309,7 +309,7 @@ fn read_list(name: &Path, folders: &[PathBuf]) -> Result<Option<Vec<Digest>>, Bu
             return Err(damaged(
                 &path,
                 &format!(
-                    "names '{}' where {} must stand; were volumes renamed?",
+                    "lists '{}' instead of {}; were volumes renamed?",
                     volume.escape_default(),
                     expected.display()
                 ),
@@ -330,10 +330,10 @@ fn damaged(path: &Path, reason: &str) -> BundleError {
     }
 }
 
-/// Reads a bundle from some place on, from one volume into the next.
+/// Reads a bundle across its volumes.
 #[derive(Debug)]
 pub struct VolumeReader {
-    /// What is to be read yet, the next one last.
+    /// Volumes that are not read yet; the next one is last.
     left: Vec<Part>,
     offset: u64,
     open: Option<(File, PathBuf)>,

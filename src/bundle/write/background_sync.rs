@@ -1,4 +1,4 @@
-//! A file whose bytes go to the disk while more are written: at its end there is little left to wait for.
+//! Flushes a file to the disk while it is written, so that little is left to flush at its end.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,27 +9,27 @@ use tempfile::NamedTempFile;
 
 use crate::threads::ended;
 
-/// Bytes that are written before the disk is asked for them.
+/// Number of written bytes after which the thread flushes.
 const SHARE: usize = 32 * 1024 * 1024;
 
-/// A temporary file that is flushed by a thread of its own.
+/// A temporary file that a background thread flushes.
 pub struct SyncingFile {
     file: NamedTempFile,
-    /// Bytes that nobody was asked to flush.
+    /// Number of bytes written since the last request to flush.
     behind: usize,
     due: SyncSender<()>,
     flushing: JoinHandle<io::Result<()>>,
 }
 
 impl SyncingFile {
-    /// Writes to this file.
+    /// Starts the thread for this file.
     ///
     /// # Errors
-    /// The system has no handle left for another thread.
+    /// The file descriptor cannot be duplicated, or the thread cannot start.
     pub fn new(file: NamedTempFile) -> io::Result<Self> {
         let flushed = file.as_file().try_clone()?;
         let (due, dues) = sync_channel(1);
-        // What goes wrong is told to whoever asks first, and by one handle only once: so it is kept.
+        // Linux reports a write error once per file description: the thread keeps it for `finish`.
         let flushing = std::thread::Builder::new()
             .spawn(move || dues.iter().try_for_each(|()| flushed.sync_data()))?;
         Ok(Self {
@@ -40,15 +40,15 @@ impl SyncingFile {
         })
     }
 
-    /// The file, as far as it is written.
+    /// Returns the file. Bytes that were written are readable.
     pub fn file(&self) -> &File {
         self.file.as_file()
     }
 
-    /// Flushes the rest.
+    /// Flushes the rest and returns the file.
     ///
     /// # Errors
-    /// Something did not get to the disk.
+    /// A write did not reach the disk.
     pub fn finish(self) -> io::Result<NamedTempFile> {
         drop(self.due);
         ended(self.flushing.join())?;
@@ -61,7 +61,7 @@ impl Write for SyncingFile {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let count = self.file.as_file_mut().write(buffer)?;
         self.behind += count;
-        // Where it is still at it, it comes later.
+        // While the thread still flushes, the request waits for a later write.
         if self.behind >= SHARE && self.due.try_send(()).is_ok() {
             self.behind = 0;
         }

@@ -26,7 +26,7 @@ pub struct Effort {
 
 impl Effort {
     /// Shares of the memory that packing may take.
-    pub const ALL_SHARES: usize = 2;
+    pub const TOTAL_WEIGHT: usize = 2;
 
     /// For so many bytes, of which some may be kin to others.
     pub fn new(level: Level, plain: u64, kin: bool) -> Self {
@@ -42,10 +42,10 @@ impl Effort {
         Self { level, far }
     }
 
-    /// How many shares of the memory a frame takes.
-    pub fn shares(self) -> usize {
-        match self.far || self.level > Level::MODEST {
-            true => Self::ALL_SHARES,
+    /// How many weight of the memory a frame takes.
+    pub fn weight(self) -> usize {
+        match self.far || self.level > Level::MEDIUM_MEMORY {
+            true => Self::TOTAL_WEIGHT,
             false => 1,
         }
     }

@@ -225,7 +225,7 @@ pub(super) fn head_frame(
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
     // One level for all: signing a bundle later gives the same bytes.
-    let effort = Effort::new(Level::MODEST, 0, false);
+    let effort = Effort::new(Level::MEDIUM_MEMORY, 0, false);
     compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
 

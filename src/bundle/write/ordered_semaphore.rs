@@ -1,35 +1,36 @@
-//! Who works next, where several threads take turns and memory is for few at a time.
+//! A weighted semaphore that grants permits in a fixed order. It limits the memory of threads that
+//! compress frames at the same time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Turns with numbers from 0 on. They begin in this order; several go on at once as long as their shares
-/// fit.
+/// Grants permits with the numbers 0, 1, 2, … in this order. Several permits exist at once as long as
+/// their weights fit.
 pub struct OrderedSemaphore {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
-    /// The number that begins next.
+    /// The number of the permit that is granted next.
     next: usize,
-    /// Shares that nobody has.
+    /// The weight that is not in use.
     free: usize,
-    /// Whether nobody begins any more.
+    /// Whether no more permits are granted.
     closed: bool,
 }
 
-/// A turn. Its shares are free again when it is dropped.
+/// The right to work. Dropping it returns its weight to the semaphore.
 pub struct Permit<'a> {
-    turns: &'a OrderedSemaphore,
-    shares: usize,
+    semaphore: &'a OrderedSemaphore,
+    weight: usize,
 }
 
 impl OrderedSemaphore {
-    /// With so many shares.
-    pub fn new(shares: usize) -> Self {
+    /// Creates a semaphore with this total weight.
+    pub fn new(weight: usize) -> Self {
         let state = State {
             next: 0,
-            free: shares,
+            free: weight,
             closed: false,
         };
         Self {
@@ -38,25 +39,26 @@ impl OrderedSemaphore {
         }
     }
 
-    /// Waits for a turn; none where nobody begins any more. No turn may want more than all shares.
-    pub fn take(&self, number: usize, shares: usize) -> Option<Permit<'_>> {
+    /// Waits for the permit `number`. Returns `None` after [`close`](Self::close). A weight above the
+    /// total waits forever.
+    pub fn take(&self, number: usize, weight: usize) -> Option<Permit<'_>> {
         let waits =
-            |state: &mut State| !state.closed && (state.next != number || state.free < shares);
+            |state: &mut State| !state.closed && (state.next != number || state.free < weight);
         let state = self.changed.wait_while(self.state(), waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return None;
         }
         state.next += 1;
-        state.free -= shares;
+        state.free -= weight;
         self.changed.notify_all();
         Some(Permit {
-            turns: self,
-            shares,
+            semaphore: self,
+            weight,
         })
     }
 
-    /// Lets nobody begin any more: who waits, waits in vain.
+    /// Closes the semaphore. Pending and future calls to [`take`](Self::take) return `None`.
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
@@ -69,12 +71,12 @@ impl OrderedSemaphore {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut state = self.turns.state();
-        state.free += self.shares;
-        // Whoever panics does not take the turns that were its own.
+        let mut state = self.semaphore.state();
+        state.free += self.weight;
+        // A thread that panics does not take its later permits, for which others would wait forever.
         state.closed |= std::thread::panicking();
         drop(state);
-        self.turns.changed.notify_all();
+        self.semaphore.changed.notify_all();
     }
 }
 
@@ -84,35 +86,35 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn turns_begin_in_order_and_share_what_there_is() {
-        let (turns, at_work) = (OrderedSemaphore::new(2), AtomicUsize::new(0));
+    fn permits_are_granted_in_order_within_the_total_weight() {
+        let (semaphore, at_work) = (OrderedSemaphore::new(2), AtomicUsize::new(0));
         let begun = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for number in (0..12).rev() {
-                let (turns, at_work, begun) = (&turns, &at_work, &begun);
+                let (semaphore, at_work, begun) = (&semaphore, &at_work, &begun);
                 scope.spawn(move || {
-                    let shares = 1 + number % 2;
-                    let turn = turns.take(number, shares).unwrap();
-                    let others = at_work.fetch_add(shares, Ordering::SeqCst);
-                    assert!(others + shares <= 2, "{number}");
+                    let weight = 1 + number % 2;
+                    let permit = semaphore.take(number, weight).unwrap();
+                    let others = at_work.fetch_add(weight, Ordering::SeqCst);
+                    assert!(others + weight <= 2, "{number}");
                     begun.lock().unwrap().push(number);
                     std::thread::yield_now();
-                    at_work.fetch_sub(shares, Ordering::SeqCst);
-                    drop(turn);
+                    at_work.fetch_sub(weight, Ordering::SeqCst);
+                    drop(permit);
                 });
             }
         });
-        // Two that go on at once may say so in either order.
+        // Two threads that hold permits at once may record themselves in either order.
         let begun = begun.into_inner().unwrap();
         assert!(begun.iter().enumerate().all(|(at, n)| at.abs_diff(*n) <= 1));
     }
 
     #[test]
-    fn who_waits_in_vain_is_told() {
-        let turns = OrderedSemaphore::new(1);
+    fn closing_ends_pending_calls() {
+        let semaphore = OrderedSemaphore::new(1);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| turns.take(1, 1).is_none());
-            turns.close();
+            let waiting = scope.spawn(|| semaphore.take(1, 1).is_none());
+            semaphore.close();
             assert!(waiting.join().unwrap());
         });
     }

@@ -1,5 +1,5 @@
-//! The zstd frames of a bundle, on several threads: one reads, two compress by turns, one writes. While
-//! the last bytes of a frame are compressed, the next one is begun already.
+//! Compresses the zstd frames of a bundle on several threads: one reads, [`WORKERS`] compress, one writes.
+//! The next frame starts while the last bytes of a frame are still being compressed.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -12,86 +12,89 @@ use crate::write::compress;
 use crate::write::compress::Effort;
 use crate::write::ordered_semaphore::OrderedSemaphore;
 
-/// Frames take these by turns.
-const LANES: usize = 2;
-/// Bytes that pass between threads at a time.
+/// Number of threads that compress. Frame `n` belongs to worker `n % WORKERS`.
+const WORKERS: usize = 2;
+/// Size of the buffers between threads, in bytes.
 const STEP: u64 = 1 << 18;
-/// Steps that may wait for a thread.
+/// Number of buffers that a channel holds.
 const WAITING: usize = 32;
-/// What is said where another thread has failed, and so going on makes no more sense.
-const UNWANTED: io::ErrorKind = io::ErrorKind::BrokenPipe;
+/// The error of a thread whose channel was closed, because another thread failed. The error of that other
+/// thread takes precedence.
+const CHANNEL_CLOSED: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
-/// A frame that is to be made of the next bytes of its lane.
+/// A frame to compress from the next `plain` bytes of a worker's input.
 struct FrameJob {
-    /// Among all frames.
+    /// Index among all frames.
     number: usize,
     plain: u64,
     effort: Effort,
 }
 
-/// What a lane makes.
+/// A part of a worker's output.
 enum FrameOutput {
     Bytes(Vec<u8>),
-    /// All bytes of a frame are made.
+    /// The frame is complete.
     End(Frame),
 }
 
-/// Where the bytes of frames go.
+/// Distributes frames to the workers.
 pub struct FrameQueue {
-    lanes: Vec<JobSender>,
+    workers: Vec<JobSender>,
     frames: Cell<usize>,
 }
 
+/// The sending side of a worker's input.
 struct JobSender {
     orders: Sender<FrameJob>,
     steps: SyncSender<Vec<u8>>,
-    /// Buffers that are free again: memory of one's own each time would cost more than what is done in it.
+    /// Buffers to reuse: allocating new ones costs more time than filling them.
     spare: Receiver<Vec<u8>>,
 }
 
+/// Compresses frames on a thread.
 struct Worker {
     orders: Receiver<FrameJob>,
     content: ChannelReader,
     out: Packed,
 }
 
+/// The receiving side of a worker's output.
 struct OutputReceiver {
     made: Receiver<FrameOutput>,
     spare: Sender<Vec<u8>>,
 }
 
 impl FrameQueue {
-    /// Hands over a frame of exactly `plain` bytes from `source`.
+    /// Sends a frame of exactly `plain` bytes from `source` to its worker.
     ///
     /// # Errors
-    /// The source fails, or is too short; or nobody wants its bytes any more, and whoever wanted them
-    /// says why.
+    /// The source fails or is too short, or another thread failed.
     pub fn frame(&self, source: &mut dyn Read, plain: u64, effort: Effort) -> io::Result<()> {
         let number = self.frames.replace(self.frames.get() + 1);
-        let lane = &self.lanes[number % LANES];
+        let worker = &self.workers[number % WORKERS];
         let order = FrameJob {
             number,
             plain,
             effort,
         };
-        lane.orders.send(order).map_err(|_| UNWANTED)?;
+        worker.orders.send(order).map_err(|_| CHANNEL_CLOSED)?;
         let mut left = plain;
         while left > 0 {
             let size = left.min(STEP);
-            let mut step = lane.spare.try_recv().unwrap_or_default();
+            let mut step = worker.spare.try_recv().unwrap_or_default();
             step.clear();
             step.reserve_exact(size as usize);
             if source.take(size).read_to_end(&mut step)? as u64 != size {
                 return Err(compress::short());
             }
             left -= size;
-            lane.steps.send(step).map_err(|_| UNWANTED)?;
+            worker.steps.send(step).map_err(|_| CHANNEL_CLOSED)?;
         }
         Ok(())
     }
 }
 
-/// Makes frames of what `fill` hands over, and writes them.
+/// Compresses the frames that `fill` sends, and writes them to `out` in order.
 ///
 /// # Errors
 /// Those of `fill`, of compressing, or of writing.
@@ -100,34 +103,35 @@ pub fn frames(
     threads: u32,
     fill: impl FnOnce(&FrameQueue) -> io::Result<()>,
 ) -> io::Result<Vec<Frame>> {
-    let turns = OrderedSemaphore::new(Effort::ALL_SHARES);
+    let semaphore = OrderedSemaphore::new(Effort::TOTAL_WEIGHT);
     std::thread::scope(|scope| {
-        let (mut entrances, mut packing, mut exits) = (Vec::new(), Vec::new(), Vec::new());
-        for (entrance, lane, exit) in (0..LANES).map(|_| lane()) {
-            let turns = &turns;
-            entrances.push(entrance);
-            packing.push(scope.spawn(move || lane.pack(turns, threads)));
-            exits.push(exit);
+        let (mut senders, mut packing, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
+        for (sender, worker, receiver) in (0..WORKERS).map(|_| worker()) {
+            let semaphore = &semaphore;
+            senders.push(sender);
+            packing.push(scope.spawn(move || worker.pack(semaphore, threads)));
+            receivers.push(receiver);
         }
-        let writing = scope.spawn(move || write(&exits, out));
+        let writing = scope.spawn(move || write(&receivers, out));
         let feed = FrameQueue {
-            lanes: entrances,
+            workers: senders,
             frames: Cell::new(0),
         };
         let mut results = vec![fill(&feed)];
         drop(feed);
-        results.extend(packing.into_iter().map(|lane| ended(lane.join())));
+        results.extend(packing.into_iter().map(|worker| ended(worker.join())));
         outcome(results, ended(writing.join()))
     })
 }
 
-/// What all came to. Who has nobody to work for any more does not know why.
+/// Combines the results of all threads. A thread whose channel was closed reports [`CHANNEL_CLOSED`]; the
+/// error that caused the shutdown takes precedence.
 fn outcome(
     results: Vec<io::Result<()>>,
     written: io::Result<Vec<Frame>>,
 ) -> io::Result<Vec<Frame>> {
     let errors = results.into_iter().filter_map(Result::err);
-    let (others, reasons): (Vec<_>, Vec<_>) = errors.partition(|e| e.kind() == UNWANTED);
+    let (others, reasons): (Vec<_>, Vec<_>) = errors.partition(|e| e.kind() == CHANNEL_CLOSED);
     if let Some(reason) = reasons.into_iter().next() {
         return Err(reason);
     }
@@ -135,18 +139,18 @@ fn outcome(
     others.into_iter().next().map_or(Ok(frames), Err)
 }
 
-fn lane() -> (JobSender, Worker, OutputReceiver) {
+fn worker() -> (JobSender, Worker, OutputReceiver) {
     let (orders, ordered) = channel();
     let (steps, content) = sync_channel(WAITING);
     let (read, unread) = channel();
     let (making, made) = sync_channel(WAITING);
     let (written, unwritten) = channel();
-    let entrance = JobSender {
+    let sender = JobSender {
         orders,
         steps,
         spare: unread,
     };
-    let lane = Worker {
+    let worker = Worker {
         orders: ordered,
         content: ChannelReader::giving_back(content, read),
         out: Packed {
@@ -155,62 +159,64 @@ fn lane() -> (JobSender, Worker, OutputReceiver) {
             spare: unwritten,
         },
     };
-    let exit = OutputReceiver {
+    let receiver = OutputReceiver {
         made,
         spare: written,
     };
-    (entrance, lane, exit)
+    (sender, worker, receiver)
 }
 
 impl Worker {
-    /// Makes the frames that are ordered.
-    fn pack(mut self, turns: &OrderedSemaphore, threads: u32) -> io::Result<()> {
-        let packed = self.frames(turns, threads);
+    /// Compresses all frames of this worker.
+    fn pack(mut self, semaphore: &OrderedSemaphore, threads: u32) -> io::Result<()> {
+        let packed = self.frames(semaphore, threads);
         if packed.is_err() {
-            // The other lane must not wait for frames that nobody makes.
-            turns.close();
+            // The other worker must not wait for the permits of frames that are never compressed.
+            semaphore.close();
         }
         packed
     }
 
-    fn frames(&mut self, turns: &OrderedSemaphore, threads: u32) -> io::Result<()> {
+    fn frames(&mut self, semaphore: &OrderedSemaphore, threads: u32) -> io::Result<()> {
         for FrameJob {
             number,
             plain,
             effort,
         } in &self.orders
         {
-            let turn = turns.take(number, effort.shares()).ok_or(UNWANTED)?;
+            let permit = semaphore
+                .take(number, effort.weight())
+                .ok_or(CHANNEL_CLOSED)?;
             let (content, out) = (&mut self.content, &mut self.out);
             let frame = compress::frame(content, plain, out, effort, threads)?;
-            drop(turn);
+            drop(permit);
             self.out.end(frame)?;
         }
         Ok(())
     }
 }
 
-/// Writes what the lanes make, frame by frame, until they make no more.
-fn write(lanes: &[OutputReceiver], out: &mut dyn Write) -> io::Result<Vec<Frame>> {
+/// Writes the workers' output frame by frame, until all workers have ended.
+fn write(workers: &[OutputReceiver], out: &mut dyn Write) -> io::Result<Vec<Frame>> {
     let mut frames = Vec::new();
-    while let Ok(made) = lanes[frames.len() % LANES].made.recv() {
+    while let Ok(made) = workers[frames.len() % WORKERS].made.recv() {
         match made {
             FrameOutput::End(frame) => frames.push(frame),
             FrameOutput::Bytes(step) => {
                 out.write_all(&step)?;
-                // A lane that has ended needs no more.
-                let _ = lanes[frames.len() % LANES].spare.send(step);
+                // A worker that has ended needs no buffers.
+                let _ = workers[frames.len() % WORKERS].spare.send(step);
             }
         }
     }
     Ok(frames)
 }
 
-/// Where the bytes of frames go that are to be written.
+/// Sends compressed bytes to the thread that writes.
 struct Packed {
     made: SyncSender<FrameOutput>,
     step: Vec<u8>,
-    /// Buffers that are free again.
+    /// Buffers to reuse.
     spare: Receiver<Vec<u8>>,
 }
 
@@ -219,7 +225,7 @@ impl Packed {
         self.flush()?;
         self.made
             .send(FrameOutput::End(frame))
-            .map_err(|_| UNWANTED.into())
+            .map_err(|_| CHANNEL_CLOSED.into())
     }
 }
 
@@ -238,6 +244,6 @@ impl Write for Packed {
         let step = std::mem::replace(&mut self.step, next);
         self.made
             .send(FrameOutput::Bytes(step))
-            .map_err(|_| UNWANTED.into())
+            .map_err(|_| CHANNEL_CLOSED.into())
     }
 }

@@ -32,7 +32,7 @@ fuzz_target!(|data: (&[u8], &[u8])| {
     lock.files[1].format = kubexm_bundle::lock::FileFormat::TarGz;
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = folder.path().join("b.tar.zst");
-    let (storage, options) = (Placement::plain(&lock), PackOptions::new(Level::LEAST, 1));
+    let (storage, options) = (Placement::plain(&lock), PackOptions::new(Level::MIN, 1));
     write(&path, &lock, &storage, &blobs, options, &Events::silent()).expect("packed");
     let bundle = Bundle::open(&path).expect("what was packed");
     if let Ok(inventory) = Inventory::of(&bundle, 1) {

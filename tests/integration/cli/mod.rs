@@ -63,7 +63,7 @@ fn alike(files: usize, length: usize) -> (Lock, InMemory) {
     example(&vec![noise(length); files])
 }
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(Level::LEAST, 1);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::MIN, 1);
 
 fn bundle(folder: &Path, files: usize) -> PathBuf {
     let path = folder.join("small.tar.zst");

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::authority::{IDENTITY, ISSUER, Sigstore, Wish, manifest};
 use crate::example::{InMemory, example, kubexm, write_plain};
 
-const OPTIONS: PackOptions<'_> = PackOptions::new(Level::LEAST, 1);
+const OPTIONS: PackOptions<'_> = PackOptions::new(Level::MIN, 1);
 pub const OCI: &str = "application/vnd.oci.image";
 const SIGNED: &str = "registry.example/signed:1";
 const PROGRAM: &[u8] = b"a program";

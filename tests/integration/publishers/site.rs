@@ -214,7 +214,7 @@ impl Site {
         lock.sort();
         let path = self.folder.path().join(name);
         let storage = Placement::plain(&lock);
-        let (options, events) = (PackOptions::new(Level::LEAST, 1), Events::silent());
+        let (options, events) = (PackOptions::new(Level::MIN, 1), Events::silent());
         write(&path, &lock, &storage, self.http.cache(), options, &events).unwrap();
         (path.display().to_string(), lock)
     }
