@@ -76,13 +76,13 @@ fn what_is_missing_is_named() {
     let error = together(&[&last]).unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(error, @"
-    [folder]/last: carries only what was new; 4 blobs are missing that what was there has (part0000, part0003, part0002, part0001)
-    Give the bundle that it was built on as well, before it: --bundle BASE --bundle [folder]/last
+    [folder]/last: this is an incremental bundle; 4 blobs of its base what was there are missing (part0000, part0003, part0002, part0001)
+    hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
     ");
     let error = together(&[&old, &last]).unwrap_err().to_string();
     insta::assert_snapshot!(error, @"
-    [folder]/last: carries only what was new; 1 blobs are missing that what was there has (part0003)
-    Give the bundle that it was built on as well, before it: --bundle BASE --bundle [folder]/last
+    [folder]/last: this is an incremental bundle; 1 blobs of its base what was there are missing (part0003)
+    hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
     ");
     let (old, last) = (old.display().to_string(), last.display().to_string());
     let cluster = folder.path().join("cluster.yaml");
@@ -91,8 +91,8 @@ fn what_is_missing_is_named() {
     let (code, words) = kubexm(&["plan", "--bundle", &old, "--bundle", &last, "-f", &cluster]);
     assert_eq!(code, Some(3), "{words}");
     insta::assert_snapshot!(words, @"
-    error: [folder]/last: carries only what was new; 1 blobs are missing that what was there has (part0003)
-    Give the bundle that it was built on as well, before it: --bundle BASE --bundle [folder]/last
+    error: [folder]/last: this is an incremental bundle; 1 blobs of its base what was there are missing (part0003)
+    hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
     ");
 }
 

@@ -501,23 +501,23 @@ fn a_list_of_places_that_lies_is_refused() {
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    error: [folder]/hostile.tar.zst: its list of places has format 4; this kubexm reads up to 3: use a newer one
+    error: [folder]/hostile.tar.zst: its placement document has version 4; this kubexm reads up to 3: use a newer kubexm
     error: [folder]/hostile.tar.zst: its programs lie in it as an earlier kubexm had them: open it with the one that made it, or build it anew
-    error: [folder]/hostile.tar.zst: its list of places does not fit its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e has none; copy the bundle again
-    error: [folder]/hostile.tar.zst: its list of places does not fit its lock: sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735 has none; copy the bundle again
-    error: [folder]/hostile.tar.zst: its list of places does not fit its lock: sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d is in it twice, or should not be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places does not fit its lock: sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 is in it twice, or should not be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places has a group that cannot be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places has a group that cannot be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places has a group that cannot be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places cannot be read: invalid value: integer `-1`, expected u32 at line 1 column 137
-    error: [folder]/hostile.tar.zst: its list of places gives sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e a content that cannot be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places cannot be read: encoder 'go:17': wants an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576' at line 1 column 278
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e has no entry; copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735 has no entry; copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d is in it twice, or should not be; do not use it
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 is in it twice, or should not be; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
+    error: [folder]/hostile.tar.zst: its placement document cannot be parsed: invalid value: integer `-1`, expected u32 at line 1 column 137
+    error: [folder]/hostile.tar.zst: its placement document has an invalid content for sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e; do not use it
+    error: [folder]/hostile.tar.zst: its placement document cannot be parsed: encoder 'go:17': wants an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576' at line 1 column 278
     error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
     error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
-    error: [folder]/hostile.tar.zst: its list of places leans on nothing; do not use it
-    error: [folder]/hostile.tar.zst: its list of places leans on a name that cannot be; do not use it
-    error: [folder]/hostile.tar.zst: its list of places does not fit its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e must not be elsewhere; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has an empty `base.blobs`; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has an invalid `base.name`; do not use it
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e must not be elsewhere; do not use it
     error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
     ");
     with_text(&parts, PLACES, &|_| {}).write(&path);
@@ -627,9 +627,9 @@ fn files_that_are_no_bundles_are_named_as_such() {
     error: [folder]/notes.txt: is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote
     error: [folder]/short.txt: is cut off or no kubexm bundle; copy it again and compare its size
     error: [folder]/empty: is empty; copy the bundle again
-    error: [folder]: is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
-    error: [folder]/pipe: is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
-    error: /dev/null: is no regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: [folder]: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: [folder]/pipe: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: /dev/null: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
     error: [folder]/nowhere.tar.zst: there is no such file; give the path of a bundle that `kubexm bundle build` wrote
     ");
 }

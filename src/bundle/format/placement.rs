@@ -246,7 +246,7 @@ impl Placement {
             for entry in &group.entries {
                 let Some(size) = unplaced.remove(&entry.blob) else {
                     return Err(format!(
-                        "its list of places does not fit its lock: {} is in it twice, or should not \
+                        "its placement document does not match its lock: {} is in it twice, or should not \
                          be; do not use it",
                         entry.blob
                     ));
@@ -275,7 +275,7 @@ impl Placement {
         for digest in self.absent() {
             if unplaced.remove(digest).is_none() {
                 return Err(format!(
-                    "its list of places does not fit its lock: {digest} must not be elsewhere; do \
+                    "its placement document does not match its lock: {digest} must not be elsewhere; do \
                      not use it"
                 ));
             }

@@ -86,7 +86,7 @@ fn open(
     let Recognition::Known { recipe, plain } = recognition else {
         return Ok(None);
     };
-    // A reader refuses a list of places with a longer header.
+    // A reader refuses a placement document with a longer header.
     if recipe.header.len() > LONGEST_HEADER {
         return Ok(None);
     }

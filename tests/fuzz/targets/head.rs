@@ -1,4 +1,4 @@
-//! The first frame of a bundle: tar headers, index, manifest, lock and list of places.
+//! The first frame of a bundle: tar headers, index, manifest, lock and placement document.
 #![no_main]
 use kubexm_bundle::format::header;
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The list of places, against a lock of three blobs.
+//! The placement document, against a lock of three blobs.
 #![no_main]
 use std::sync::LazyLock;
 

@@ -75,8 +75,8 @@ fn exit_codes_tell_the_kind_of_failure() {
         "/proc/kubexm/b.tar.zst",
     ]);
     insta::assert_snapshot!(err, @"
-    error: /proc/kubexm: no bundle can be written there: No such file or directory (os error 2)
-    Name another place with --out.
+    error: /proc/kubexm: cannot write a bundle to this folder: No such file or directory (os error 2)
+    hint: name another file with --out
     ");
 }
 

@@ -39,8 +39,9 @@ fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
     assert!(matches!(error, BundleError::Full { .. }), "{words}");
     let _filters = filters();
     insta::assert_snapshot!(words, @"
-    [folder]/b.tar.zst: the disk is full: it has 512.00 KiB free, and the bundle takes up to 1.91 MiB
-    Nothing was written. Free some, or name another place with --out; what was downloaded is kept.
+    [folder]/b.tar.zst: the disk is full: 512.00 KiB are free, and the bundle needs up to 1.91 MiB
+    Nothing was written; downloads are kept.
+    hint: free some space, or name another file with --out
     ");
     assert_eq!(names(tiny.0.path()), [""; 0]);
 }
