@@ -1,4 +1,4 @@
-//! The content-addressed cache: verified blobs only, shared by all builds of a user.
+//! The content-addressed cache of verified blobs, shared by all builds of a user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use super::partial::Partial;
 use kubexm_bundle::{Blobs, BundleError};
 use kubexm_types::{AtomicFile, Digest};
 
-/// A folder with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
+/// A directory with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
 /// `recipes/<digest>.json`.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -20,7 +20,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens or makes the cache at `root`.
+    /// Opens or creates the cache at `root`.
     pub fn open(root: &Path) -> Result<Self, FetchError> {
         for folder in ["blobs/sha256", "partial", "recipes"] {
             let path = root.join(folder);
@@ -31,7 +31,7 @@ impl Cache {
         })
     }
 
-    /// `$XDG_CACHE_HOME/kubexm`, or `~/.cache/kubexm`.
+    /// Returns `$XDG_CACHE_HOME/kubexm`, or `~/.cache/kubexm`.
     pub fn default_dir() -> PathBuf {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         let base = std::env::var_os("XDG_CACHE_HOME")
@@ -41,32 +41,32 @@ impl Cache {
             .join("kubexm")
     }
 
-    /// Where a blob lies, whether it is there or not.
+    /// Returns the path of a blob, whether or not it exists.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         self.blobs().join(digest.hex())
     }
 
-    /// The folder of blobs.
+    /// Returns the directory of blobs.
     pub(super) fn blobs(&self) -> PathBuf {
         self.root.join("blobs/sha256")
     }
 
-    /// The folder of the cache itself.
+    /// Returns the directory of the cache.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of downloads that go on.
+    /// Returns the directory of partial downloads.
     pub fn unfinished(&self) -> PathBuf {
         self.root.join("partial")
     }
 
-    /// The folder of what is known about blobs.
+    /// Returns the directory of gzip analysis results.
     pub(super) fn recipes(&self) -> PathBuf {
         self.root.join("recipes")
     }
 
-    /// Size of a blob in bytes, if it is there.
+    /// Returns the size of a blob in bytes, if it exists.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
         self.path(digest)
             .metadata()
@@ -74,7 +74,7 @@ impl Cache {
             .map(|metadata| metadata.len())
     }
 
-    /// A small blob's bytes.
+    /// Returns the content of a small blob.
     pub fn read(&self, digest: &Digest) -> Result<Vec<u8>, FetchError> {
         let path = self.path(digest);
         let bytes = std::fs::read(&path).map_err(|source| failed(&path, source))?;
@@ -88,7 +88,7 @@ impl Cache {
         Err(failed(&path, source))
     }
 
-    /// Puts bytes that are known to be right into the cache.
+    /// Stores bytes that are verified already.
     pub fn insert(&self, bytes: &[u8]) -> Result<Digest, FetchError> {
         let digest = Digest::of(bytes);
         if self.size(&digest) != Some(bytes.len() as u64) {
@@ -98,7 +98,7 @@ impl Cache {
         Ok(digest)
     }
 
-    /// Gives content its name, once `fill` has written all of it and found it right.
+    /// Renames a temporary file to its digest after `fill` has written and verified all of its content.
     pub(super) fn put<T, E: From<FetchError>>(
         &self,
         digest: &Digest,
@@ -106,14 +106,14 @@ impl Cache {
     ) -> Result<T, E> {
         let target = self.path(digest);
         let fail = |source| E::from(failed(&target, source));
-        // A name of its own instead of the partial file of this digest: nobody need be waited for.
+        // A temporary file instead of the partial file of this digest, so that there is no lock to wait for.
         let mut file = AtomicFile::create_in(&self.unfinished(), &target, 0o600).map_err(fail)?;
         let filled = fill(file.as_file_mut())?;
         file.commit().map_err(fail)?;
         Ok(filled)
     }
 
-    /// Opens the partial file of a download, whole by itself: see [`Cache::claim`].
+    /// Opens the partial file of a download without waiting for its lock; see [`Cache::claim`].
     ///
     /// # Errors
     /// The cache cannot be written.
@@ -123,9 +123,9 @@ impl Cache {
             .map_err(|source| failed(&path, source))
     }
 
-    /// Takes the partial file of a download for this process alone, once no other has it. Where
-    /// another one has published `expected` meanwhile there is nothing left to do. `on_wait` is
-    /// called where another process must be waited for.
+    /// Locks the partial file of a download for this process, after any other process has released it.
+    /// Returns the blob if another process published `expected` in the meantime. Calls `on_wait` before
+    /// it waits for another process.
     ///
     /// # Errors
     /// The cache cannot be written.
@@ -137,7 +137,7 @@ impl Cache {
     ) -> Result<Claim, FetchError> {
         let path = self.unfinished().join(key);
         let (cache, name) = (self.clone(), path.clone());
-        // Waiting for a lock and hashing what is there would keep other downloads from moving.
+        // Waiting for the lock and hashing block, which would stop other downloads on this thread.
         let taken = tokio::task::spawn_blocking(move || {
             let partial = cache.locked(&name, &on_wait)?;
             Ok(match expected.and_then(|e| Some((e, cache.size(&e)?))) {
@@ -155,8 +155,8 @@ impl Cache {
             .map_err(|source| failed(&path, source))
     }
 
-    /// Locks the file that has this name *after* the lock is held: whoever held it before may have
-    /// given it its final name, and a writer must never get hold of a published blob.
+    /// Opens and locks the file that has this name *after* the lock is acquired. The previous owner may have
+    /// renamed it to its final name, and a published blob must never be opened for writing.
     fn locked(&self, path: &Path, on_wait: &dyn Fn()) -> io::Result<Partial> {
         loop {
             let file = OpenOptions::new()
@@ -186,7 +186,7 @@ impl Cache {
 impl Blobs for Cache {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         let path = self.path(digest);
-        // Packing compares every digest itself; a second hash here would be work done twice.
+        // The bundle writer verifies every digest; a second hash here would be redundant.
         let file = File::open(&path).map_err(|source| BundleError::io(&path, source))?;
         Ok(Box::new(file))
     }
@@ -196,7 +196,7 @@ impl Blobs for Cache {
     }
 }
 
-/// The error of a path in the cache.
+/// Converts an I/O error at a path of the cache.
 pub(super) fn failed(path: &Path, source: io::Error) -> FetchError {
     if source.kind() == io::ErrorKind::StorageFull {
         return FetchError::Full {
@@ -210,10 +210,10 @@ pub(super) fn failed(path: &Path, source: io::Error) -> FetchError {
     }
 }
 
-/// What somebody who wants to download finds.
+/// The result of [`Cache::claim`].
 pub enum Claim {
-    /// Another process was faster: digest and size of the blob in the cache.
+    /// Another process has finished the download: digest and size of the blob in the cache.
     Published(Digest, u64),
-    /// The bytes that are there already, for the caller alone.
+    /// The partial file, locked for the caller.
     Partial(Box<Partial>),
 }

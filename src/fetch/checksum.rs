@@ -1,13 +1,13 @@
-//! Checksum files, in the forms that publishers write them: the digits alone, or lines of digits
-//! and a file name as `sha256sum` prints them.
+//! Checksum files of publishers: only the digits, or lines of digits and a file name as `sha256sum`
+//! prints them.
 
 use kubexm_types::Digest;
 
-/// The SHA-256 of `file_name` by a checksum file's text; `None` where the text does not say it:
-/// it is another page, speaks of other files only, or contradicts itself.
+/// Returns the SHA-256 of `file_name` in a checksum file. Returns `None` if the text is another page, lists
+/// only other files or contradicts itself.
 ///
-/// Digits without a name count only where they are all that the text holds: among other lines
-/// nobody can tell whose they are.
+/// Digits without a name count only if the text has nothing else. Among other lines it would be unclear
+/// which file they belong to.
 pub fn find(text: &str, file_name: &str) -> Option<Digest> {
     let lines: Vec<&str> = text
         .trim_start_matches('\u{feff}')
@@ -25,17 +25,17 @@ pub fn find(text: &str, file_name: &str) -> Option<Digest> {
     found.all(|other| other == first).then_some(first)
 }
 
-/// The digest in a line `digits  name`, where the name is the file's, in any folder.
+/// Returns the digest of a line `digits  name`, if the name is that of the file, in any directory.
 fn of_line(line: &str, file_name: &str) -> Option<Digest> {
     let (digest, name) = line.split_once(char::is_whitespace)?;
-    // `*` marks a file that was read as binary.
+    // `*` marks a file that was read in binary mode.
     let name = name.trim();
     let name = name.strip_prefix('*').unwrap_or(name);
     let last = name.rsplit('/').next()?;
     (last == file_name).then(|| digits(digest))?
 }
 
-/// Exactly 64 hexadecimal digits.
+/// Parses exactly 64 hexadecimal digits.
 fn digits(token: &str) -> Option<Digest> {
     (token.len() == 64).then(|| Digest::parse(token).ok())?
 }

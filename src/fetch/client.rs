@@ -1,4 +1,4 @@
-//! One request: proxies, certificates, limits, authorization, and what a refusal means.
+//! Single HTTP requests: proxies, certificates, limits, authorization and error statuses.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,52 +14,53 @@ use super::gate::{CONNECTIONS, Gates, Pass};
 use super::oci::Session;
 use super::retry::{Failure, LONGEST_WAIT, retry_after};
 
-/// A stalled read counts as a broken line after this long.
+/// Timeout for a read without progress.
 pub(super) const STALLED: Duration = Duration::from_secs(30);
-/// A host that does not take the connection counts as out of reach after this long.
+/// Timeout for establishing a connection.
 pub(super) const CONNECT: Duration = Duration::from_secs(15);
-/// What a registry says of a refusal is read so far.
+/// Maximum number of bytes that are read from a registry's error response.
 const LARGEST_REFUSAL: usize = 16 * 1024;
-/// A file of certificates is never larger.
+/// Maximum size of a file of certificates, in bytes.
 const LARGEST_CA: u64 = 4 * 1024 * 1024;
 
-/// An HTTP client that keeps the limits of hosts.
+/// An HTTP client with request limits per host.
 #[derive(Clone)]
 pub(super) struct Client {
     inner: reqwest::Client,
     gates: Gates,
 }
 
-/// As whom a server is asked.
+/// How a request authenticates.
 #[derive(Clone)]
 pub(super) enum Access {
-    /// As nobody.
+    /// Without credentials.
     Open,
-    /// By a registry's rules.
+    /// With a registry's token.
     Registry(std::sync::Arc<Session>),
 }
 
-/// What to ask.
+/// A request.
 pub(super) struct Ask<'a> {
-    /// What a person calls it.
+    /// The name of the content for messages.
     pub label: &'a str,
     pub url: &'a Url,
     pub access: &'a Access,
     pub headers: HeaderMap,
 }
 
-/// A good answer; its host counts a connection as long as this lives.
+/// A successful response; it counts against the host's limit until it is dropped.
 pub(super) struct Answer {
     pub response: Response,
     pub pass: Pass,
 }
 
 impl Client {
-    /// A client that trusts the authorities in `ca` besides the system's. What the environment says
-    /// of proxies (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) and of the system's
-    /// certificates (`SSL_CERT_FILE`, `SSL_CERT_DIR`) counts.
+    /// Creates a client that trusts the authorities in `ca` in addition to the system's. It uses the
+    /// environment's proxies (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) and certificates
+    /// (`SSL_CERT_FILE`, `SSL_CERT_DIR`).
     ///
     /// # Errors
+    /// Certificates cannot be read, or there are none.
     /// Certificates that cannot be read, or none at all.
     pub fn new(ca: &[PathBuf], connections: Option<usize>) -> Result<Self, FetchError> {
         let mut certificates = Vec::new();
@@ -70,7 +71,7 @@ impl Client {
             .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             .read_timeout(STALLED)
-            // Several ranges over one connection would share what one connection gets.
+            // With HTTP/2, several ranges would share one connection and its throughput.
             .http1_only()
             .tls_certs_merge(certificates)
             .build()
@@ -84,7 +85,7 @@ impl Client {
         Ok(Self { inner, gates })
     }
 
-    /// One request; a registry that wants a token for it gets one.
+    /// Sends a request; obtains a token if the registry requires one.
     pub async fn get(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
         let session = match ask.access {
             Access::Registry(session) if session.is_at(ask.url) => session,
@@ -104,7 +105,7 @@ impl Client {
             return first.or_refused(ask).await;
         }
         let challenge = first.response.headers().get(WWW_AUTHENTICATE).cloned();
-        // A token service may be the same host, which must not wait for the pass of this request.
+        // The token service may be on the same host and must not wait for this request's permission.
         drop(first);
         let renewed = session
             .renew(self, ask.label, challenge.as_ref(), token.as_ref())
@@ -123,14 +124,14 @@ impl Client {
             .await
             .map_err(|error| broken(ask.label, ask.url, &error))?;
         if matches!(response.status().as_u16(), 429 | 503) {
-            // Who wants hours of peace is given up, not waited for.
+            // A host that requests a pause of hours is given up.
             let wait = retry_after(response.headers());
             gate.slow_down(wait.filter(|wait| *wait <= LONGEST_WAIT));
         }
         Ok(Answer { response, pass })
     }
 
-    /// Sends a form, as token services want it. Not counted: who holds it may not wait for others.
+    /// Sends a form to a token service. Not limited per host, because the caller may hold a permission.
     pub async fn post_form(&self, url: &Url, form: String) -> Result<Response, reqwest::Error> {
         let kind = "application/x-www-form-urlencoded";
         let request = self.inner.post(url.clone()).body(form);
@@ -140,7 +141,7 @@ impl Client {
 }
 
 impl Answer {
-    /// All bytes, at most `limit`.
+    /// Reads all bytes, at most `limit`.
     pub async fn bytes(self, ask: &Ask<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
         let (label, url) = (ask.label, ask.url);
         match read(self.response, limit).await {
@@ -186,7 +187,7 @@ impl Answer {
     }
 }
 
-/// The certificates in a PEM file.
+/// Reads the certificates in a PEM file.
 pub(super) fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>, FetchError> {
     let wrong = |reason: String| {
         FetchError::Resolve(format!(
@@ -203,7 +204,7 @@ pub(super) fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>, Fe
     Ok(certificates)
 }
 
-/// A file of certificates as it is.
+/// Reads a file of certificates.
 pub(super) fn pem(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -212,7 +213,7 @@ pub(super) fn pem(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// At most `limit` bytes of a response; `None` where there are more.
+/// Reads at most `limit` bytes of a response; returns `None` if there are more.
 pub(super) async fn read(
     response: Response,
     limit: usize,
@@ -229,7 +230,7 @@ pub(super) async fn read(
     Ok(Some(bytes))
 }
 
-/// An address without the user and password that it may carry.
+/// Returns an address without user and password.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     let _ = url.set_password(None);
@@ -245,7 +246,7 @@ pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure 
     })
 }
 
-/// The innermost cause is what tells ("dns error", "connection refused", "timed out").
+/// Returns the innermost cause, which is the informative one ("dns error", "connection refused").
 pub(super) fn root_cause(error: &dyn Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
@@ -275,7 +276,7 @@ fn registry_hint(status: StatusCode) -> &'static str {
     }
 }
 
-/// What a registry says of its refusal
+/// Returns the registry's error message
 /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes>).
 async fn registry_words(response: Response) -> Option<String> {
     let bytes = read(response, LARGEST_REFUSAL).await.ok()??;

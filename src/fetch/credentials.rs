@@ -1,4 +1,4 @@
-//! Logins for registries, where `docker login` keeps them: in Docker's `config.json`, or with a
+//! Credentials for registries where `docker login` stores them: in Docker's `config.json`, or in the
 //! credential helper that it names
 //! (<https://docs.docker.com/reference/cli/docker/login/#credential-helper-protocol>).
 
@@ -13,26 +13,24 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-/// Docker's own name for its registry in `config.json`.
+/// Docker Hub's key in `config.json`.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
-/// What helpers call the user of an identity token.
+/// The user name that credential helpers return for an identity token.
 const IDENTITY_USER: &str = "<token>";
-/// A helper that asks a person or a cloud gets so long.
+/// Timeout for a credential helper, which may ask the user or a cloud service.
 const HELPER_WAIT: Duration = Duration::from_secs(60);
-/// A helper's answer and `config.json` are never larger.
+/// Maximum size of a helper's output and of `config.json`, in bytes.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// As whom a registry is asked.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
-    /// With a password.
     Password {
-        /// Who.
         user: String,
         /// Secret.
         password: String,
     },
-    /// With a token that is exchanged for others.
+    /// A refresh token, which is exchanged for access tokens. Secret.
     Identity(String),
 }
 
@@ -45,7 +43,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Where logins are found.
+/// The sources of credentials.
 #[derive(Default)]
 pub struct Keyring {
     config: Config,
@@ -76,8 +74,8 @@ struct Told {
 }
 
 impl Keyring {
-    /// The keyring of Docker's `config.json`: in `$DOCKER_CONFIG`, or in `~/.docker`. The inner error
-    /// says why the file cannot be used; an absent one is an empty keyring.
+    /// Reads Docker's `config.json` in `$DOCKER_CONFIG` or `~/.docker`. The inner error is the reason why
+    /// the file cannot be used; without a file, the keyring is empty.
     pub fn of_docker() -> Result<Self, String> {
         let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker"));
@@ -100,13 +98,13 @@ impl Keyring {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        // The parser's own words might quote a secret.
+        // The parser's error might quote a secret.
         let config = serde_json::from_slice(bytes).ok()?;
         Some(Self { config })
     }
 
-    /// The login for a registry's host (and port). A helper that fails counts as none, as Docker
-    /// has it: many images need none.
+    /// Returns the login for a registry's host (and port). A helper that fails counts as no login, as in
+    /// Docker, because many images need none.
     pub async fn login(&self, host: &str) -> Option<Login> {
         let names = names(host);
         let own = names
@@ -133,7 +131,7 @@ impl Entry {
         let decoded = base64::engine::general_purpose::STANDARD.decode(self.auth.trim());
         let pair = decoded.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let (user, password) = match pair.as_deref().and_then(|pair| pair.split_once(':')) {
-            // Docker pads passwords with zeros.
+            // Docker pads passwords with zero bytes.
             Some((user, password)) => (user, password.trim_end_matches('\0')),
             None => (self.username.as_str(), self.password.as_str()),
         };
@@ -144,7 +142,7 @@ impl Entry {
     }
 }
 
-/// The names under which a registry's login may be stored, the best first.
+/// Returns the keys under which a registry's login may be stored, the best first.
 fn names(host: &str) -> Vec<String> {
     match host {
         "docker.io" | "index.docker.io" | "registry-1.docker.io" => {
@@ -154,7 +152,7 @@ fn names(host: &str) -> Vec<String> {
     }
 }
 
-/// A key of `auths` without what some tools write around the host.
+/// Returns a key of `auths` without the scheme and the path that some tools add.
 fn bare(key: &str) -> &str {
     let key = key
         .trim_start_matches("https://")
@@ -167,9 +165,9 @@ fn bare(key: &str) -> &str {
     }
 }
 
-/// Asks a helper: the name goes to its input, user and secret come from its output.
+/// Runs a credential helper: it reads the registry's name from stdin and prints user and secret.
 async fn ask(helper: &str, name: &str) -> Option<Login> {
-    // It becomes the name of a program: no paths.
+    // The helper's name becomes a program name, so that it must not be a path.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if helper.is_empty() || !helper.chars().all(is_plain) {
         tracing::warn!(helper, "no name of a credential helper");
@@ -199,7 +197,7 @@ async fn ask(helper: &str, name: &str) -> Option<Login> {
     })
 }
 
-/// What a helper writes; `None` where it knows nothing.
+/// Returns the output of a helper; `None` if it has no credentials.
 async fn converse(program: &str, name: &str) -> std::io::Result<Option<Vec<u8>>> {
     let mut child = Command::new(program)
         .arg("get")
@@ -209,7 +207,7 @@ async fn converse(program: &str, name: &str) -> std::io::Result<Option<Vec<u8>>>
         .kill_on_drop(true)
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        // One that does not read its input may answer all the same.
+        // A helper that does not read its input may still print an answer.
         let _ = input.write_all(format!("{name}\n").as_bytes()).await;
     }
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! One file into the cache, over as many connections as it deserves, and again while that may help.
+//! The download of one file into the cache, over several connections and with retries.
 
 use url::Url;
 
@@ -11,13 +11,12 @@ use super::{Cache, FetchError};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
-/// A file to download.
 pub(super) struct Job {
     pub client: Client,
     pub cache: Cache,
     pub events: Events,
     pub label: String,
-    /// The partial file's name.
+    /// The name of the partial file.
     pub key: String,
     pub expected: Option<Digest>,
     pub size: Option<u64>,
@@ -27,10 +26,10 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Downloads it.
+    /// Downloads the file; returns digest and size.
     pub async fn run(self) -> Result<(Digest, u64), FetchError> {
-        // Bytes that came by several answers may be of several versions of a file, whatever the
-        // server says: so a wrong digest is believed only of what came in one piece.
+        // Bytes from several responses may belong to several versions of a file, whatever the server
+        // reports. A wrong digest is therefore final only for content from a single response.
         for way in [Way::Ranges, Way::Whole] {
             let partial = match self.claim().await? {
                 Claim::Published(digest, size) => return Ok((digest, size)),
@@ -56,7 +55,7 @@ impl Job {
         )))
     }
 
-    /// The partial file of this download, for this process alone; says so where it has to wait.
+    /// Locks the partial file for this process; reports that it waits for another process.
     async fn claim(&self) -> Result<Claim, FetchError> {
         let (events, label) = (self.events.clone(), self.label.clone());
         let on_wait = move || {
@@ -67,12 +66,11 @@ impl Job {
         self.cache.claim(&self.key, self.expected, on_wait).await
     }
 
-    /// Fetches what is missing, trying again while that may help. Says whether all came by one
-    /// answer.
+    /// Fetches the missing bytes, with retries. Returns whether a single response had all of them.
     async fn fill(&self, partial: &Partial, way: Way) -> Result<bool, FetchError> {
         let course = Course::new(self, partial);
         if self.expected.is_some_and(|digest| partial.is(&digest)) {
-            // Killed between the last byte and the final name: everything is there.
+            // The process was killed after the last byte and before the rename: nothing is missing.
             course.tell(Some(partial.length()));
             course.done();
             return Ok(false);
@@ -94,7 +92,7 @@ impl Job {
             };
             in_one_piece = false;
             partial.record()?;
-            // Who cannot be reached by the address that it sent us to may be by another.
+            // The redirect target may be unreachable; the original address may redirect elsewhere.
             course.ask_the_first_address();
             if partial.length() > furthest {
                 furthest = partial.length();

@@ -1,5 +1,5 @@
-//! Signatures that publishers have put beside their files, as dl.k8s.io does: fetched, and verified
-//! before a file is used.
+//! Signatures that publishers store next to their files, as dl.k8s.io does. They are fetched and verified
+//! before the file is used.
 
 use url::Url;
 
@@ -9,29 +9,28 @@ use kubexm_bundle::lock::{Descriptor, FileSignature};
 use kubexm_sigstore::file;
 use kubexm_types::Digest;
 
-/// Media types of what lies beside a file.
+/// Media type of a signature file.
 const SIGNATURE_TYPE: &str = "application/vnd.dev.cosign.signature.v1";
 const CERTIFICATE_TYPE: &str = "application/pem-certificate-chain";
-/// A signature is verified over the whole file at once: larger ones are not, in bytes.
+/// Maximum size of a signed file, in bytes, because verification reads the whole file into memory.
 const LARGEST: u64 = 512 * 1024 * 1024;
 
-/// A file that may be signed, in the cache.
+/// A file in the cache that may be signed.
 #[derive(Debug, Clone, Copy)]
 pub struct Signed<'a> {
-    /// Its public address.
+    /// The public address.
     pub url: &'a Url,
-    /// Its digest.
     pub digest: Digest,
-    /// What an earlier build found.
+    /// The signature that an earlier build found.
     pub previous: Option<&'a FileSignature>,
 }
 
 impl Policies {
-    /// Fetches the signature of a file into the cache, and verifies it. `None` where no policy asks for
-    /// one, or where it may be missing and is.
+    /// Fetches the signature of a file into the cache and verifies it. Returns `None` if no policy requires
+    /// one, or if a policy permits that it is missing.
     ///
     /// # Errors
-    /// It is missing, does not hold, or cannot be had.
+    /// The signature is missing, is not valid, or cannot be fetched.
     pub async fn verify_file(
         &self,
         http: &Http,
@@ -91,7 +90,7 @@ impl Policies {
     }
 }
 
-/// What policies call a file by.
+/// Returns the name of a file for policies.
 fn address(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -111,7 +110,7 @@ fn refused(url: &Url, wanted: &Wanted<'_>, words: &str) -> FetchError {
     }
 }
 
-/// What lies beside a file; what an earlier build found is taken from the cache.
+/// Fetches a file next to the signed file; takes it from the cache if an earlier build found it.
 async fn beside(
     http: &Http,
     url: &Url,

@@ -1,4 +1,4 @@
-//! How many requests a host gets at once, and when it wants to be left alone.
+//! Limits of concurrent requests per host, and pauses that a host requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use url::Url;
 
-/// Connections to one host at once, where nobody says otherwise: 16 files in 4 ranges each. Hosts
-/// that find this too much say so, and get half of it.
+/// Default number of concurrent connections per host: 16 files in 4 ranges each. If a host answers that it
+/// is overloaded, the number is halved.
 pub const CONNECTIONS: usize = 64;
-/// A host that refuses again and again still gets so many.
+/// Minimum number of concurrent requests, also for hosts that refuse repeatedly.
 const FEWEST: usize = 2;
-/// Refusals within so much time are one.
+/// Refusals within this time count as one.
 const ONE_REASON: Duration = Duration::from_secs(1);
 
-/// The gates of all hosts.
+/// The request limiters of all hosts.
 #[derive(Clone)]
 pub(super) struct Gates {
     connections: usize,
     hosts: Arc<Mutex<BTreeMap<String, Arc<Gate>>>>,
 }
 
-/// The way to one host.
+/// The request limiter of one host.
 pub(super) struct Gate {
     state: Mutex<State>,
     free: Notify,
@@ -35,11 +35,11 @@ struct State {
     closed_until: Option<Instant>,
 }
 
-/// The right to have one request under way.
+/// The permission for one concurrent request.
 pub(super) struct Pass(Arc<Gate>);
 
 impl Gates {
-    /// Gates that let so many requests through at once.
+    /// Creates limiters with this number of concurrent requests.
     pub fn new(connections: usize) -> Self {
         Self {
             connections,
@@ -47,7 +47,7 @@ impl Gates {
         }
     }
 
-    /// The gate of an address's host.
+    /// Returns the limiter for the host of an address.
     pub fn of(&self, url: &Url) -> Arc<Gate> {
         let host = url.host_str().unwrap_or_default();
         let name = format!("{host}:{}", url.port_or_known_default().unwrap_or(0));
@@ -72,12 +72,12 @@ impl Gate {
         }
     }
 
-    /// Waits for its turn: who came first goes first.
+    /// Waits for a permission; waiting requests are served in order.
     pub async fn enter(self: &Arc<Self>) -> Pass {
         loop {
             let freed = self.free.notified();
             tokio::pin!(freed);
-            // In line before looking: who looks first and then queues may miss the one that leaves.
+            // Registered before the check, so that a release between check and wait is not missed.
             freed.as_mut().enable();
             match self.try_enter() {
                 Ok(pass) => return pass,
@@ -87,7 +87,7 @@ impl Gate {
         }
     }
 
-    /// Or when it opens again, where the host wants to be left alone.
+    /// Returns a permission, or the end of the pause that the host requested.
     fn try_enter(self: &Arc<Self>) -> Result<Pass, Option<Instant>> {
         let mut state = self.state();
         if let Some(until) = state.closed_until.filter(|until| *until > Instant::now()) {
@@ -100,11 +100,11 @@ impl Gate {
         Ok(Pass(Arc::clone(self)))
     }
 
-    /// The host has too much to do: it gets half as many requests, and none for a while where it
-    /// said for how long.
+    /// Halves the number of concurrent requests. No request starts for the time `wait`, if the host gave
+    /// one.
     pub fn slow_down(&self, wait: Option<Duration>) {
         let mut state = self.state();
-        // Many requests are refused at once for the same reason: it counts once.
+        // Many concurrent requests are refused for the same reason; this counts once.
         if state.slowed.is_none_or(|last| last.elapsed() > ONE_REASON) {
             state.slowed = Some(Instant::now());
             state.limit = (state.limit.min(state.used) / 2).max(FEWEST);

@@ -1,4 +1,4 @@
-//! Files over HTTP: mirrors, retries, and the cache.
+//! Files over HTTP, with mirrors, retries and the cache.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,9 +16,9 @@ use kubexm_config::mirrors::{Checksums, Mirrors};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
-/// How often an address is tried while there is another one to ask.
+/// Number of attempts per address while there is another address.
 const TRIES_OF_SEVERAL: u32 = 2;
-/// A publisher that is only asked for a checksum gets so long.
+/// Timeout for a publisher that is asked only for a checksum.
 const ORIGIN_WAIT: Duration = Duration::from_secs(8);
 
 /// An HTTP client with a cache and mirrors.
@@ -28,25 +28,25 @@ pub struct Http {
     mirrors: Arc<Mirrors>,
     cache: Cache,
     events: Events,
-    /// Publishers that could not be reached.
+    /// Publishers that could not be reached in this run.
     out_of_reach: Arc<Mutex<BTreeSet<String>>>,
     nearby: Nearby,
 }
 
-/// What to download.
+/// A file to download.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// What a person calls it.
+    /// The file's name for messages.
     pub label: String,
-    /// Its public address.
+    /// The public address.
     pub url: Url,
-    /// What its digest must be, where known.
+    /// The expected digest, if known.
     pub expected: Option<Digest>,
-    /// How many bytes it must have, where known.
+    /// The expected size in bytes, if known.
     pub size: Option<u64>,
 }
 
-/// A small thing to read.
+/// A small document to read into memory.
 pub(super) struct Small<'a> {
     pub label: &'a str,
     pub access: &'a Access,
@@ -55,9 +55,10 @@ pub(super) struct Small<'a> {
 }
 
 impl Http {
-    /// A client that puts what it downloads into `cache`.
+    /// Creates a client that stores downloads in `cache`.
     ///
     /// # Errors
+    /// Certificates cannot be read.
     /// Certificates that cannot be read.
     pub fn new(mirrors: Mirrors, cache: Cache, events: Events) -> Result<Self, FetchError> {
         Ok(Self {
@@ -70,8 +71,8 @@ impl Http {
         })
     }
 
-    /// The same client, which looks into these bundles before it asks a server for content whose digest
-    /// is known.
+    /// Returns a client that searches these bundles before it requests content with a known digest from a
+    /// server.
     #[must_use]
     pub fn beside(self, bundles: Vec<Bundle>) -> Self {
         Self {
@@ -80,29 +81,30 @@ impl Http {
         }
     }
 
-    /// Bundles that are at hand.
+    /// Returns the local bundles.
     pub(super) fn nearby(&self) -> &Nearby {
         &self.nearby
     }
 
-    /// The cache.
+    /// Returns the cache.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Where downloads are told.
+    /// Returns the sink for events of downloads.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Where registries are mirrored.
+    /// Returns the mirrors.
     pub fn mirrors(&self) -> &Mirrors {
         &self.mirrors
     }
 
-    /// A small file in memory: at most `limit` bytes, never cached.
+    /// Reads a small file of at most `limit` bytes into memory, without the cache.
     ///
     /// # Errors
+    /// The request fails, or the file is too large.
     /// What the network and servers do.
     pub async fn bytes(&self, label: &str, url: &Url, limit: usize) -> Result<Vec<u8>, FetchError> {
         let small = Small::open(label, limit);
@@ -113,19 +115,21 @@ impl Http {
         self.first_good(label, self.mirrored(url)?, read).await
     }
 
-    /// A small text, such as a signed list: at most `limit` bytes, never cached.
+    /// Reads a small text of at most `limit` bytes, such as a signed list, without the cache.
     ///
     /// # Errors
+    /// The request fails, or the file is too large or not UTF-8.
     /// What the network and servers do, and bytes that are no text.
     pub async fn text(&self, label: &str, url: &Url, limit: usize) -> Result<String, FetchError> {
         text(label, url, self.bytes(label, url, limit).await?)
     }
 
-    /// What a publisher says of its files. It is asked itself, even where the files come from a
-    /// mirror, so that a mirror is held against the publisher's word; only where the publisher is
-    /// out of reach the mirror's own word must do, and that is told.
+    /// Reads a text that a publisher states about its files, such as a checksum. kubexm asks the publisher
+    /// itself even if a mirror serves the files, so that the mirror is checked. Only if the publisher cannot
+    /// be reached, kubexm uses the mirror's text and reports a warning.
     ///
     /// # Errors
+    /// The request fails, or the text is not UTF-8.
     /// What the network and servers do, and bytes that are no text.
     pub async fn published(
         &self,
@@ -142,8 +146,8 @@ impl Http {
         self.text(label, url, limit).await
     }
 
-    /// Asks the publisher of what is mirrored. `None` where it cannot be asked, or where the
-    /// mirror shall speak for it.
+    /// Asks the publisher of mirrored content. Returns `None` if the publisher cannot be reached, or if the
+    /// mirror is configured to replace it.
     pub(super) async fn ask_origin(
         &self,
         small: &Small<'_>,
@@ -156,7 +160,7 @@ impl Http {
         let asked = tokio::time::timeout(ORIGIN_WAIT, self.small(small, url, 1)).await;
         let reason = match asked {
             Ok(Ok(bytes)) => return Ok(Some(bytes)),
-            // It is there, and has no such thing: a mirror that has it made it up.
+            // The publisher answered that the file does not exist: a mirror that has it is wrong.
             Ok(Err(
                 error @ FetchError::Refused {
                     status: 404 | 410, ..
@@ -177,8 +181,8 @@ impl Http {
         Ok(None)
     }
 
-    /// Whether the publisher of what is mirrored is to be asked itself, and was in reach as far as is
-    /// known.
+    /// Whether kubexm must ask the publisher of mirrored content, and has not failed to reach it in this
+    /// run.
     pub(super) fn asks_origin(&self, url: &Url) -> bool {
         let out = self
             .out_of_reach
@@ -187,9 +191,10 @@ impl Http {
         self.mirrors.checksums != Checksums::Mirror && !out.contains(&host(url))
     }
 
-    /// Downloads into the cache, going on where an earlier run stopped.
+    /// Downloads a file into the cache and continues an earlier partial download.
     ///
     /// # Errors
+    /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     /// All ways in which networks, servers, checksums and disks fail; nothing wrong is kept.
     pub async fn download(&self, wanted: &Wanted) -> Result<(Digest, u64), FetchError> {
         if let Some(digest) = &wanted.expected
@@ -241,15 +246,15 @@ impl Http {
         self.job(job).await
     }
 
-    /// Runs a download as a task of its own, so that several hash and write on several cores; ended
-    /// with who waits for it.
+    /// Runs a download as a separate task, so that several downloads hash on several cores. The task ends
+    /// when its caller is dropped.
     async fn job(&self, job: Job) -> Result<(Digest, u64), FetchError> {
         let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(job.run()));
         task.await
             .unwrap_or_else(|error| Err(FetchError::Resolve(format!("a download broke: {error}"))))
     }
 
-    /// Reads something small from one address.
+    /// Reads a small document from one address.
     pub(super) async fn small(
         &self,
         small: &Small<'_>,
@@ -260,7 +265,7 @@ impl Http {
         Ok(bytes)
     }
 
-    /// Reads a piece of a list from one address, and where the next one is.
+    /// Reads a page of a list from one address; returns it with the address of the next page.
     pub(super) async fn piece(
         &self,
         small: &Small<'_>,
@@ -288,8 +293,8 @@ impl Http {
         Ok((answer.bytes(ask, limit).await?, next))
     }
 
-    /// The first address that has it. One that fails is named, and the next one is asked; what the
-    /// last one says is the error.
+    /// Tries addresses in order and returns the first success. A failed address is reported as a note; the
+    /// error of the last one is returned.
     pub(super) async fn first_good<A, T, F>(
         &self,
         label: &str,
@@ -316,7 +321,7 @@ impl Http {
         )))
     }
 
-    /// The addresses to ask, in order: those of the longest mirrored prefix, or the public one.
+    /// Returns the addresses to ask, in order: those of the longest mirrored prefix, or the public address.
     fn mirrored(&self, url: &Url) -> Result<Vec<Url>, FetchError> {
         let Some(addresses) = self.mirrors.of_download(url.as_str()) else {
             return Ok(vec![url.clone()]);
@@ -341,7 +346,7 @@ impl<'a> Small<'a> {
     }
 }
 
-/// What a server is known by.
+/// Returns the name of the server for messages.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -350,7 +355,7 @@ fn host(url: &Url) -> String {
     }
 }
 
-/// Where a list goes on, at the same server (RFC 8288).
+/// Returns the address of the next page, at the same server (RFC 8288).
 fn next_piece(headers: &HeaderMap, from: &Url) -> Option<Url> {
     let links = headers.get_all(LINK).iter();
     let links = links.filter_map(|link| link.to_str().ok());

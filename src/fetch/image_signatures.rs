@@ -1,5 +1,5 @@
-//! Signatures that publishers have put beside their images, under a tag or as referrers: fetched, and
-//! verified before anything is built of those images.
+//! Signatures that publishers attach to their images, under a tag or as referrers. They are fetched and
+//! verified before the images are used.
 
 use super::oci::Puller;
 use super::signatures::{Policies, Wanted};
@@ -15,22 +15,22 @@ use kubexm_sigstore::referrer;
 use kubexm_sigstore::referrer::Referrer;
 use kubexm_types::Digest;
 
-/// What there is of an image's signature.
+/// The result of the search for an image's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// No policy asks for one.
+    /// No policy requires one.
     NotAsked,
     /// There is none.
     None,
-    /// It holds.
+    /// A valid signature.
     Signature(Box<LockedSignature>),
 }
 
-/// What came of looking in one place.
+/// The result of looking in one place.
 enum Look {
-    /// There is nothing.
+    /// There is no signature.
     Nothing,
-    /// What is there does not hold; in words after "and".
+    /// The signature is not valid; the text continues a sentence after "and".
     Refused(String),
     Holds(Box<LockedSignature>),
 }
@@ -44,10 +44,10 @@ struct Search<'a> {
 }
 
 impl Policies {
-    /// Fetches what its publisher has signed of an image into the cache, and verifies it.
+    /// Fetches the signature of an image into the cache and verifies it.
     ///
     /// # Errors
-    /// It does not hold, or cannot be had.
+    /// The signature is not valid or cannot be fetched.
     pub async fn verify(
         &self,
         puller: &Puller,
@@ -64,7 +64,7 @@ impl Policies {
             image,
             wanted: &wanted,
         };
-        // The one in the lock first, as far as it is there and still good for the policy.
+        // The signature in the lock first, if its blobs exist and the policy still accepts it.
         if let Some(previous) = previous
             && let Look::Holds(signature) = search.previous(previous).await?
         {
@@ -99,7 +99,7 @@ impl Policies {
 }
 
 impl Search<'_> {
-    /// What an earlier build found.
+    /// Verifies the signature that an earlier build found.
     async fn previous(&self, previous: &LockedSignature) -> Result<Look, FetchError> {
         match previous.referrers {
             None => self.tagged(Some(previous.manifest.digest)).await,
@@ -107,7 +107,7 @@ impl Search<'_> {
         }
     }
 
-    /// What stands under the tag for signatures.
+    /// Looks under the tag for signatures.
     async fn tagged(&self, digest: Option<Digest>) -> Result<Look, FetchError> {
         let place = self.image.name.with_tag(&self.image.signature_tag());
         let place = place.map_err(|error| FetchError::Resolve(error.to_string()))?;
@@ -145,7 +145,7 @@ impl Search<'_> {
         )
     }
 
-    /// What is attached to the image.
+    /// Looks at the referrers of the image.
     async fn referrers(&self) -> Result<Look, FetchError> {
         let mut reasons = Vec::new();
         for listed in self.puller.bundles_of(self.image).await? {
@@ -164,12 +164,12 @@ impl Search<'_> {
         )))
     }
 
-    /// One of them. What says something else of the image than that it was signed is no matter here.
+    /// Looks at one referrer. Other attestations than signatures are ignored.
     async fn referrer(&self, listed: &Descriptor) -> Result<Look, FetchError> {
         let name = &self.image.name;
         let (bytes, digest) = match self.puller.manifest(name, Some(listed.digest)).await {
             Ok(found) => found,
-            // Lists outlive what they name.
+            // An index may name manifests that were deleted.
             Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),
             Err(error) => return Err(error),
         };
@@ -184,7 +184,7 @@ impl Search<'_> {
         }
         for part in &referrer.parts {
             match part.digest == Digest::of(EMPTY_CONFIG) {
-                // Not every registry has what everybody knows.
+                // The empty configuration is well known, and not every registry has it.
                 true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
                 false => self.puller.blob(name, &part.into()).await?,
             }
@@ -208,7 +208,7 @@ impl Search<'_> {
         }
     }
 
-    /// What the lock says of a referrer.
+    /// Returns the lock entry of a referrer.
     fn attached(
         &self,
         by: kubexm_sigstore::Signer,

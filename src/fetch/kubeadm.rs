@@ -1,4 +1,4 @@
-//! Asks the bundled kubeadm what it wants, instead of keeping tables of it.
+//! Runs the bundled kubeadm to obtain its image list and requirements, so that kubexm needs no tables.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,16 +13,16 @@ use kubexm_config::cluster;
 use kubexm_config::cluster::{PatchFile, PatchTarget};
 use kubexm_types::{ImageRef, Version};
 
-/// A kubeadm that can run on this machine.
+/// A kubeadm that runs on this machine.
 pub struct Kubeadm {
     version: Version,
     program: PathBuf,
-    // Holds the program; removed when dropped.
+    // Contains the program; deleted when dropped.
     folder: tempfile::TempDir,
 }
 
 impl Kubeadm {
-    /// Makes a cached kubeadm executable in a private folder.
+    /// Copies a cached kubeadm into a private directory and makes it executable.
     pub fn unpack(cached: &Path, version: &Version) -> Result<Self, FetchError> {
         let failed = |source| failed(cached, source);
         let folder = tempfile::Builder::new()
@@ -40,7 +40,7 @@ impl Kubeadm {
         })
     }
 
-    /// Its own image list and least external etcd.
+    /// Returns its image list and the minimum version of external etcd.
     pub async fn facts(&self) -> Result<KubeadmFacts, FetchError> {
         let version = format!("v{}", self.version);
         let listing = ["config", "images", "list", "--kubernetes-version", &version];
@@ -66,10 +66,10 @@ impl Kubeadm {
         })
     }
 
-    /// Whether this kubeadm takes a configuration; its words where it does not.
+    /// Validates a configuration; the inner error is kubeadm's message.
     pub async fn validate(&self, config: &str) -> Result<Result<(), String>, FetchError> {
         let folder = self.folder.path();
-        // Several may be asked for at once.
+        // Several validations may run concurrently.
         let file = tempfile::NamedTempFile::new_in(folder);
         let file = file.map_err(|error| failed(folder, error))?;
         write(file.path(), config)?;
@@ -78,7 +78,7 @@ impl Kubeadm {
             .judge(&["config", "validate", "--config", &path])
             .await?;
         Ok(judged.and_then(|words| {
-            // Strict decoding speaks in warnings: an unknown field is a mistake of ours.
+            // kubeadm reports unknown fields only as warnings; here they are errors in kubexm's templates.
             match words.contains("unknown field") || words.contains("strict decoding") {
                 true => Err(words),
                 false => Ok(()),
@@ -86,8 +86,8 @@ impl Kubeadm {
         }))
     }
 
-    /// Whether this kubeadm can apply patches to what it makes of a configuration for init, which calls
-    /// their folder `folder`; its words where it cannot. Nothing of this machine is changed.
+    /// Applies patches to what kubeadm generates from a configuration for `init`, which names the patch
+    /// directory `folder`. The inner error is kubeadm's message. This machine is not changed.
     pub async fn apply(
         &self,
         config: &str,
@@ -106,7 +106,7 @@ impl Kubeadm {
         if !patched(&PatchTarget::Kubelet) {
             return Ok(Ok(()));
         }
-        // Whatever the patches made of it, a kubelet reads it strictly.
+        // The kubelet parses its configuration strictly, so the patched result is validated too.
         let path = self.made_for_the_kubelet()?;
         let kubelet = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
         let api = cluster::kubeadm_api(&self.version);
@@ -115,7 +115,7 @@ impl Kubeadm {
         self.validate(&whole).await
     }
 
-    /// Puts patches, and the configuration that leads to them, where nothing is of an earlier try.
+    /// Writes the patches and the configuration into an empty directory.
     fn lay_out(
         &self,
         config: &str,
@@ -138,13 +138,13 @@ impl Kubeadm {
         write(&path, &config).map(|()| path)
     }
 
-    /// Where it writes what it would put elsewhere.
+    /// Returns the directory into which kubeadm writes files instead of their real paths.
     fn made(&self) -> PathBuf {
         self.folder.path().join("made")
     }
 
-    /// The kubelet's configuration, where the dry run of init has put it: older kubeadms make a folder of
-    /// its own for each run.
+    /// Returns the path of the kubelet's configuration after the dry run of `init`. Older versions of
+    /// kubeadm create a directory per run.
     fn made_for_the_kubelet(&self) -> Result<PathBuf, FetchError> {
         let runs = self.made().join("tmp");
         let mut folders = vec![self.made()];
@@ -157,7 +157,7 @@ impl Kubeadm {
             .ok_or_else(|| self.wrong("its dry run makes no kubelet configuration".to_owned()))
     }
 
-    /// Runs a command that ends with 0 where kubeadm takes what it is shown; all that it says.
+    /// Runs a command; returns its output, or as the inner error if the status is not 0.
     async fn judge(&self, arguments: &[&str]) -> Result<Result<String, String>, FetchError> {
         let output = self
             .command(arguments)
@@ -172,9 +172,9 @@ impl Kubeadm {
         })
     }
 
-    /// kubeadm compares external etcd with a constant of its own and names it when it is not met:
-    /// so it is shown an etcd of impossible age, on loopback. Nothing else of its preflight
-    /// changes the machine, and it stops there since the version is an error.
+    /// Determines the minimum version of external etcd. kubeadm compares the version with a constant and
+    /// names the constant if the version is too old. kubexm therefore serves an etcd 3.0.0 on loopback.
+    /// No other check of the preflight phase changes the machine, and the phase ends with this error.
     async fn minimum_etcd(&self) -> Option<Version> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.ok()?;
         let port = listener.local_addr().ok()?.port();
@@ -196,7 +196,7 @@ impl Kubeadm {
         let after = words
             .split("only supports external etcd version >= ")
             .nth(1)?;
-        // kubeadm names the image's tag, as in 3.5.24-0: the part after '-' is no etcd version.
+        // kubeadm prints the image tag, such as 3.5.24-0; the part after '-' does not belong to the version.
         let token = after
             .split_whitespace()
             .next()?
@@ -236,7 +236,7 @@ impl Kubeadm {
     }
 }
 
-/// The part of init that applies a target's patches, where it is only shown what it would do.
+/// Returns the phase of `init` that applies a target's patches, as a dry run.
 fn phase(target: PatchTarget) -> &'static [&'static str] {
     match target {
         PatchTarget::ApiServer => &["control-plane", "apiserver", "--dry-run"],
@@ -252,7 +252,7 @@ fn write(path: &Path, text: &str) -> Result<(), FetchError> {
     std::fs::write(path, text).map_err(|error| failed(path, error))
 }
 
-/// Answers every request as an etcd 3.0.0 would answer `/version`.
+/// Answers every request as an etcd 3.0.0 answers `/version`.
 async fn old_etcd(listener: tokio::net::TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let body = r#"{"etcdserver":"3.0.0","etcdcluster":"3.0.0"}"#;

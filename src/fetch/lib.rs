@@ -1,5 +1,5 @@
-//! The connected side: files, images and OS packages from their public places into the cache, and
-//! a lock that says what they are.
+//! Resolves a bundle manifest on the connected machine: fetches files, images and OS packages from public
+//! addresses into the cache, and writes the lock.
 
 mod apt;
 pub mod cache;
@@ -38,51 +38,45 @@ use nearby::Nearby;
 use kubexm_bundle::BundleError;
 use kubexm_types::Digest;
 
-/// Why something could not be fetched.
+/// An error while resolving or fetching.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The server could not be reached or the line dropped, again and again.
+    /// The server could not be reached or the connection broke, also after retries.
     #[error("{what}: cannot reach {url}: {reason}")]
     Unreachable {
-        /// What was wanted.
+        /// What kubexm fetched.
         what: String,
-        /// The address that was tried.
         url: String,
-        /// The system's words.
+        /// The innermost cause.
         reason: String,
     },
-    /// The server said no.
+    /// The server answered with an error status.
     #[error("{what}: {url} answered {status}: {hint}")]
     Refused {
-        /// What was wanted.
+        /// What kubexm fetched.
         what: String,
-        /// The address that was tried.
         url: String,
-        /// HTTP status.
         status: u16,
-        /// What it means and what to do.
+        /// What the status means and what the user can do.
         hint: String,
     },
-    /// The bytes are not what they should be.
+    /// The content does not have the expected digest.
     #[error(
         "{what}: {url} gave other bytes than published\n  expected {expected}\n  got      {got}\nNothing of it was kept. A mirror or proxy may be serving a damaged copy."
     )]
     Checksum {
-        /// What was wanted.
+        /// What kubexm fetched.
         what: String,
-        /// The address that was tried.
         url: String,
         /// The published or locked digest.
         expected: Digest,
-        /// The digest of what came.
+        /// The digest of the received content.
         got: Digest,
     },
     /// The cache cannot be written or read.
     #[error("the cache at {path}: {source}")]
     Cache {
-        /// File or folder.
         path: String,
-        /// The system's error.
         source: std::io::Error,
     },
     /// The disk is full.
@@ -93,30 +87,30 @@ pub enum FetchError {
     Full {
         /// The file that could not be written.
         path: String,
-        /// Bytes that this file lacks beyond what is free, where its size is known.
+        /// Missing disk space in bytes, if the size of the file is known.
         missing: Option<u64>,
     },
-    /// What came cannot be understood.
+    /// The received content cannot be parsed or is not acceptable.
     #[error("{what}: {reason}")]
     Content {
-        /// What was read.
+        /// What kubexm read.
         what: String,
-        /// What is wrong with it and what to do.
+        /// What is wrong with it and what the user can do.
         reason: String,
     },
-    /// The manifest wants something that does not exist or does not fit.
+    /// The bundle manifest requires something that does not exist or does not fit.
     #[error("{0}")]
     Resolve(String),
-    /// A bundle that is sent or received.
+    /// Reading or writing a bundle failed.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// Several things went wrong at once.
+    /// Several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<FetchError>),
 }
 
 impl FetchError {
-    /// Whether a server or the way to it is at fault: another one may do better.
+    /// Whether another server may succeed, because the server or the connection caused the error.
     fn is_of_a_server(&self) -> bool {
         matches!(
             self,
@@ -127,7 +121,7 @@ impl FetchError {
         )
     }
 
-    /// One error out of many; `Ok` where there is none.
+    /// Combines errors into one; returns `Ok` if there are none.
     pub fn all(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
             0 => Ok(()),

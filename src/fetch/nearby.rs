@@ -1,4 +1,4 @@
-//! Content that is at hand already, in bundles: it need not come over the network.
+//! Bundles on this machine as a source of content, used before the network.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use kubexm_bundle::{Blobs, Bundle, EncoderCache};
 use kubexm_types::Digest;
 use kubexm_types::event::Transfer;
 
-/// Blobs that are read at once: each may want a decoder's window, and its layer made again.
+/// Blobs that are read concurrently. Each may need a decoder's window and recompression of its layer.
 const AT_ONCE: usize = 2;
-/// Bytes that are copied at a time.
+/// Buffer size for copying, in bytes.
 const BLOCK: usize = 256 * 1024;
 
-/// Bundles that are asked for content before any server is.
+/// Bundles that are searched for content before any server.
 #[derive(Clone)]
 pub struct Nearby {
     bundles: Arc<[Bundle]>,
     turns: Arc<Semaphore>,
 }
 
-/// Why a blob did not come out of a bundle.
+/// Why a blob could not be copied from a bundle.
 enum Failure {
-    /// The bundle is damaged: a server may still have the blob.
+    /// The bundle is damaged; a server may have the blob.
     Bundle(String),
-    /// The cache cannot take it.
+    /// The cache cannot be written.
     Cache(FetchError),
 }
 
@@ -38,7 +38,7 @@ impl From<FetchError> for Failure {
 }
 
 impl Nearby {
-    /// The content of these bundles; nothing where there are none.
+    /// Creates a source from these bundles; without bundles it has no content.
     pub fn new(bundles: Vec<Bundle>) -> Self {
         Self {
             bundles: bundles.into(),
@@ -52,8 +52,8 @@ impl Nearby {
 }
 
 impl Http {
-    /// Whether the cache has this content, or has it now out of a bundle nearby; its size then. What is
-    /// damaged there is told, and left to the network.
+    /// Returns the size of a blob that is in the cache, or that was copied to it from a local bundle. A
+    /// damaged copy is reported as a warning, and the caller downloads the blob.
     ///
     /// # Errors
     /// The cache cannot be written.
@@ -96,7 +96,7 @@ impl Http {
     }
 }
 
-/// Copies a blob into the cache, where it gets its name once all of it was compared with its digest.
+/// Copies a blob into the cache. The blob gets its final name after its digest is verified.
 fn copy(
     bundle: &Bundle,
     digest: &Digest,
@@ -121,7 +121,7 @@ fn copy(
             size += count as u64;
         }
     })?;
-    // How it lies there need not be found out again.
+    // The bundle has the result of the gzip analysis, so that it need not be repeated.
     if let Some(opened) = bundle.opened(digest) {
         cache.keep(digest, Some(opened));
     }

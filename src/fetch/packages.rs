@@ -1,4 +1,4 @@
-//! OS packages of a release, by whatever kind of repository has them.
+//! OS packages of a release, from repositories of any type.
 
 use futures_util::stream::{self, StreamExt};
 
@@ -8,12 +8,11 @@ use kubexm_bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages, Packa
 use kubexm_config::manifest::{PackageSource, Repositories};
 use kubexm_types::Arch;
 
-/// Packages on their way at once.
+/// Number of concurrent downloads.
 const PARALLEL: usize = 6;
 
-/// What a repository's kind made of a set: all of it is in the cache.
+/// The result of resolving a package set: all of its packages are in the cache.
 pub(super) struct Chosen {
-    /// Kind of package.
     pub format: PackageFormat,
     /// The text of an index over exactly these packages.
     pub index: String,
@@ -24,7 +23,7 @@ pub(super) struct Chosen {
 /// Resolves one package set and fetches its packages and its index into the cache.
 ///
 /// # Errors
-/// A signature that does not hold, packages that do not exist, or what the network does.
+/// A signature is not valid, a package does not exist, or a request fails.
 pub async fn resolve(
     http: &Http,
     source: &PackageSource,

@@ -1,10 +1,9 @@
-//! Bytes on their way into the cache, in any order.
+//! Partial downloads: bytes that are written to the cache in any order.
 //!
-//! A digest wants the bytes in order, ranges come in none. So the hash follows the front: a chunk
-//! that arrives just there is hashed out of memory, and one that came before its turn is read back
-//! (out of the page cache, since it was written moments ago) as soon as the front reaches it, a
-//! little with each chunk that is written. When the last byte arrives there is next to nothing left
-//! to read, and a download over one connection reads nothing at all.
+//! A digest needs the bytes in order, but ranges arrive in any order. The hash therefore follows the front:
+//! a chunk at the front is hashed from memory. A chunk behind a gap is read back, usually from the page
+//! cache, when the front reaches it; each write hashes a limited amount of it. When the last byte arrives,
+//! little is left to read. A download over one connection reads nothing back.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,14 +19,14 @@ use super::record::{Record, Version};
 use super::{Cache, FetchError};
 use kubexm_types::{Digest, DigestWriter};
 
-/// So much may be lost of what was received when the process is killed.
+/// Maximum number of received bytes that are lost if the process is killed.
 const UNRECORDED: u64 = 512 * 1024;
-/// So much may be lost when the machine loses its power.
+/// Maximum number of received bytes that are lost if the machine loses power.
 const UNFLUSHED: u64 = 64 * 1024 * 1024;
-/// The hash is brought on by so much with each chunk, more than a chunk has: so it catches up.
+/// Bytes that are hashed from the file with each chunk; more than a chunk has, so that the hash catches up.
 const CATCH_UP: u64 = 1024 * 1024;
 
-/// A file that is being downloaded; nobody else writes to it as long as this lives.
+/// A file that is being downloaded, locked against other writers for its lifetime.
 pub struct Partial {
     cache: Cache,
     path: PathBuf,
@@ -39,10 +38,11 @@ pub struct Partial {
 struct State {
     version: Version,
     there: Ranges,
-    /// What the disk has for sure. Another one after a restart: a flush may still be on its way.
+    /// The ranges that are surely on the disk. Replaced after a restart, because a flush may still be
+    /// running.
     flushed: Arc<Mutex<Ranges>>,
     hash: DigestWriter<io::Sink>,
-    /// How far the hash has come.
+    /// Number of hashed bytes.
     hashed: u64,
     record: Record,
     unrecorded: u64,
@@ -51,13 +51,13 @@ struct State {
 }
 
 impl Partial {
-    /// Takes over what an earlier run left in `file`, which the caller has locked.
+    /// Continues with the content of `file` from an earlier run. The caller has locked it.
     pub(super) fn take_over(cache: Cache, path: &Path, file: File) -> io::Result<Self> {
         let (version, there) = Record::read(path, file.metadata()?.len());
         if there == Ranges::default() {
             file.set_len(0)?;
         } else {
-            // So that what is there need not be told apart from what was flushed.
+            // After this, all ranges that are present are also flushed.
             file.sync_data()?;
         }
         let record = Record::begin(path, &version, &there).or_else(|error| match error.kind() {
@@ -85,12 +85,12 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Bytes that are there, wherever in the file.
+    /// Returns the number of received bytes.
     pub fn length(&self) -> u64 {
         self.state().there.bytes()
     }
 
-    /// Bytes that are there from the beginning on.
+    /// Returns the number of bytes before the first gap.
     pub fn front(&self) -> u64 {
         self.state().there.front()
     }
@@ -101,25 +101,26 @@ impl Partial {
         state.there.front() < state.there.bytes()
     }
 
-    /// What a file of `total` bytes still lacks.
+    /// Returns the missing ranges of a file of `total` bytes.
     pub fn gaps(&self, total: u64) -> Vec<Range<u64>> {
         self.state().there.gaps(total)
     }
 
-    /// Whether the bytes that are there are all that is wanted.
+    /// Whether the received bytes have this digest.
     pub fn is(&self, digest: &Digest) -> bool {
         let state = self.state();
         state.hashed == state.there.bytes() && state.hash.digest() == *digest
     }
 
-    /// The version that the bytes belong to.
+    /// Returns the version that the bytes belong to.
     pub fn version(&self) -> Version {
         self.state().version.clone()
     }
 
-    /// Says which version the bytes belong to, before the first of them is written.
+    /// Sets the version that the bytes belong to, before the first of them is written.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn set_version(&self, version: Version) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -131,9 +132,10 @@ impl Partial {
         written.map_err(|source| self.failed(&state, source))
     }
 
-    /// Forgets what is there.
+    /// Discards all received bytes.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn restart(&self) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -141,7 +143,7 @@ impl Partial {
         state.version = Version::default();
         state.there = Ranges::default();
         state.flushed = Arc::default();
-        // First the record: it may never speak of bytes that are gone.
+        // The record first: it must never describe bytes that do not exist.
         state.record = Record::begin(&self.path, &state.version, &state.there).map_err(fail)?;
         self.file.set_len(0).map_err(fail)?;
         state.hash = DigestWriter::new(io::sink());
@@ -149,17 +151,19 @@ impl Partial {
         Ok(())
     }
 
-    /// Writes bytes behind those that are there from the beginning on.
+    /// Appends bytes at the front.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn append(&self, bytes: &[u8]) -> Result<(), FetchError> {
         self.write(self.front(), bytes)
     }
 
-    /// Writes bytes at a place of the file.
+    /// Writes bytes at an offset of the file.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -187,9 +191,10 @@ impl Partial {
         Ok(())
     }
 
-    /// Writes down how far it came, before a pause.
+    /// Records the progress before a pause.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn record(&self) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -200,7 +205,7 @@ impl Partial {
         written.map_err(|source| self.failed(&state, source))
     }
 
-    /// Flushes what is there to the disk while more arrives. `false` where that is being done.
+    /// Flushes the written bytes in the background. Returns `false` if a flush is already running.
     fn flush_behind(&self, state: &State) -> io::Result<bool> {
         if self.flushing.swap(true, Ordering::AcqRel) {
             return Ok(false);
@@ -209,7 +214,7 @@ impl Partial {
         let (flushing, flushed) = (Arc::clone(&self.flushing), Arc::clone(&state.flushed));
         let there = state.there.clone();
         std::thread::spawn(move || {
-            // A disk that fails here fails again when the file is published.
+            // If the disk fails here, it fails again when the file is published.
             if file.sync_data().is_ok() {
                 *flushed.lock().unwrap_or_else(PoisonError::into_inner) = there;
             }
@@ -218,10 +223,11 @@ impl Partial {
         Ok(true)
     }
 
-    /// Gives the bytes their final name, which is their digest. Where another digest is expected
-    /// they are deleted, and the inner error is the digest that they have.
+    /// Renames the file to its digest. If another digest is expected, deletes the file and returns the
+    /// actual digest as the inner error.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn publish(
         self,
@@ -239,20 +245,20 @@ impl Partial {
         let target = self.cache.path(&digest);
         let fail = |source| failed(&target, source);
         self.file.sync_all().map_err(fail)?;
-        // Before the name is free: the next one with this name has a record of its own.
+        // Before the name becomes free, because the next partial file of this name has its own record.
         state.record.remove();
         std::fs::rename(&self.path, &target).map_err(fail)?;
         Ok(Ok((digest, size)))
     }
 
-    /// Takes the file away: nobody needs it any more.
+    /// Deletes the file, because it is not needed.
     pub(super) fn discard(self) {
-        // What stays is found, and taken away, by the next one.
+        // A file that stays is deleted when the next download of this name starts.
         self.state().record.remove();
         let _ = std::fs::remove_file(&self.path);
     }
 
-    /// An error of the cache; for a full disk with how much it lacks for this file.
+    /// Converts an I/O error; if the disk is full, adds the missing space for this file.
     fn failed(&self, state: &State, source: io::Error) -> FetchError {
         let path = match failed(&self.path, source) {
             FetchError::Full { path, .. } => path,
@@ -273,7 +279,7 @@ impl Partial {
 }
 
 impl Drop for Partial {
-    /// A build that is stopped keeps all that it received.
+    /// Records the progress, so that a stopped build keeps all received bytes.
     fn drop(&mut self) {
         if let Err(error) = self.record() {
             tracing::debug!(%error, "the last bytes of a download are not recorded");
@@ -290,7 +296,7 @@ impl State {
         Ok(())
     }
 
-    /// Hashes up to `limit` bytes that were written before their turn.
+    /// Hashes up to `limit` bytes that were written ahead of the front.
     fn catch_up(&mut self, file: &File, limit: u64) -> io::Result<()> {
         let end = self.there.front().min(self.hashed.saturating_add(limit));
         if self.hashed >= end {

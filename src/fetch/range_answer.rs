@@ -1,19 +1,19 @@
-//! The words of range requests (RFC 9110, section 14).
+//! Headers of range requests (RFC 9110, section 14).
 
 use std::ops::Range;
 
 use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, HeaderValue};
 
-/// What a `206` answer holds.
+/// The `Content-Range` of a `206` response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContentRange {
     pub range: Range<u64>,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub total: u64,
 }
 
 impl ContentRange {
-    /// By its header; `None` where it is missing, lies, or does not tell the whole file's size.
+    /// Parses the header; returns `None` if it is missing, contradicts itself or has no total size.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
         let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
@@ -27,7 +27,7 @@ impl ContentRange {
     }
 }
 
-/// Asks for a range; one that ends with the file is asked for to the end, whatever that is.
+/// Formats the `Range` header. A range up to the end of the file is requested without an end.
 pub(super) fn range_header(range: &Range<u64>, total: Option<u64>) -> HeaderValue {
     let Range { start, end } = range;
     let text = if *end == u64::MAX || Some(*end) == total {
@@ -38,8 +38,7 @@ pub(super) fn range_header(range: &Range<u64>, total: Option<u64>) -> HeaderValu
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
-/// The name of the file's version, where it promises the same bytes: a weak one does not (RFC 9110,
-/// 13.1.5).
+/// Returns the strong `ETag`. A weak one does not guarantee identical bytes (RFC 9110, 13.1.5).
 pub(super) fn strong_tag(headers: &HeaderMap) -> Option<String> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     (tag.starts_with('"') && tag.len() > 2).then(|| tag.to_owned())

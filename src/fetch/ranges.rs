@@ -1,16 +1,16 @@
-//! Which bytes of a file are there.
+//! The set of byte ranges of a file that were received.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Stretches of bytes, sorted, none empty, none touching another.
+/// Byte ranges: sorted, not empty, not adjacent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    /// Adds a stretch, joined with those that it touches.
+    /// Adds a range and joins it with adjacent or overlapping ones.
     pub fn insert(&mut self, mut new: Range<u64>) {
         if new.is_empty() {
             return;
@@ -24,12 +24,12 @@ impl Ranges {
         self.0.splice(first..after, [new]);
     }
 
-    /// How many bytes there are.
+    /// Returns the total number of bytes.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// How many bytes there are from the beginning of the file on, without a gap.
+    /// Returns the number of bytes from the start of the file to the first gap.
     pub fn front(&self) -> u64 {
         match self.0.first() {
             Some(range) if range.start == 0 => range.end,
@@ -37,12 +37,12 @@ impl Ranges {
         }
     }
 
-    /// Where the last stretch ends.
+    /// Returns the end of the last range.
     pub fn end(&self) -> u64 {
         self.0.last().map_or(0, |range| range.end)
     }
 
-    /// Stretches of a file of `total` bytes that are not there.
+    /// Returns the missing ranges of a file of `total` bytes.
     pub fn gaps(&self, total: u64) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = 0;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the plainest thing that does the same: one flag a byte.
+        /// Compares with a plain model: one flag per byte.
         #[test]
         fn they_say_the_same_as_a_flag_for_each_byte(
             stretches in prop::collection::vec((0u64..60, 0u64..20), 0..12),

@@ -1,5 +1,4 @@
-//! What became of gzip blobs when they were tried: kept beside them, since trying takes longer than
-//! packing.
+//! Cached results of the gzip analysis of blobs, because the analysis takes longer than packing.
 
 use std::path::PathBuf;
 
@@ -10,20 +9,20 @@ use kubexm_bundle::EncoderCache;
 use kubexm_bundle::format::placement::DecompressedGzip;
 use kubexm_types::{Digest, write_atomic};
 
-/// Counts up when more encoders are known, so that everything is tried again.
+/// Increased when encoders are added, so that every blob is analysed again.
 const ENCODERS: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Tried {
-    /// The blob again: a file that was renamed or cut off says nothing.
+    /// The blob's digest, to detect renamed or truncated files.
     blob: Digest,
     encoders: u32,
     opened: Option<DecompressedGzip>,
 }
 
 impl Cache {
-    /// Where it is kept what became of a blob.
+    /// Returns the path of a blob's analysis result.
     pub(super) fn recipe(&self, blob: &Digest) -> PathBuf {
         self.recipes().join(format!("{}.json", blob.hex()))
     }

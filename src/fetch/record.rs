@@ -1,10 +1,9 @@
-//! What is known about a download that did not come to its end, beside its bytes.
+//! The record of an unfinished download, stored with its bytes.
 //!
-//! `partial/<key>.record` holds one JSON object a line, each a whole record; the last one that can
-//! be read holds. A line is added after the bytes that it speaks of were written, so a process may
-//! be killed between any two system calls: what the last line names is in the file. A machine may
-//! lose its power as well, and then nothing is sure but what was flushed: so a line says in which
-//! run of the machine it was written, and which bytes were flushed before.
+//! `partial/<key>.record` has one JSON object per line, each a complete record; the last readable line is
+//! valid. A line is appended after the bytes it describes were written, so that a process can be killed
+//! between any two system calls: the bytes that the last line names are in the file. After a power loss,
+//! only flushed bytes are certain. Each line therefore has the boot ID and the flushed ranges.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,37 +14,37 @@ use serde::{Deserialize, Serialize};
 use super::ranges::Ranges;
 use kubexm_types::write_atomic;
 
-/// A record that has grown beyond this is none of ours.
+/// Maximum size of a record, in bytes; a larger file was not written by kubexm.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Which version of a file a partial one belongs to.
+/// The version of the file that a partial file belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// The address that was asked, without user and password.
+    /// The requested address, without user and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
-    /// What the server calls these bytes (a strong `ETag`), for `If-Range`.
+    /// The strong `ETag`, for `If-Range`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// How many bytes there will be.
+    /// The expected size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }
 
-/// One line.
+/// One line of the record.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Line {
-    /// The run of the machine, from the kernel.
+    /// The kernel's boot ID.
     boot: String,
     #[serde(flatten)]
     version: Version,
-    /// Bytes that were written.
+    /// The written ranges.
     there: Ranges,
-    /// Bytes that were flushed to the disk.
+    /// The ranges that were flushed to the disk.
     flushed: Ranges,
 }
 
-/// The record of one partial file, open for more lines.
+/// The record of one partial file, open for appending.
 pub(super) struct Record {
     path: PathBuf,
     file: File,
@@ -53,19 +52,19 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Where the record of a partial file lies.
+    /// Returns the path of a partial file's record.
     pub fn path_of(partial: &Path) -> PathBuf {
         partial.with_extension("record")
     }
 
-    /// What is known of a partial file of `length` bytes; nothing where nothing is sure.
+    /// Returns version and certain ranges of a partial file of `length` bytes.
     pub fn read(partial: &Path, length: u64) -> (Version, Ranges) {
         let line = last_line(&Self::path_of(partial)).unwrap_or_default();
         let ranges = match line.boot == boot_id() {
             true => line.there,
             false => line.flushed,
         };
-        // Somebody has cut the file off: what the record says of it is not to be believed.
+        // Another process has truncated the file, so the record is not reliable.
         if ranges.end() > length {
             return (Version::default(), Ranges::default());
         }
@@ -87,15 +86,15 @@ impl Record {
         Ok(Self { path, file, boot })
     }
 
-    /// Adds a line.
+    /// Appends a line.
     pub fn add(&mut self, version: &Version, there: &Ranges, flushed: &Ranges) -> io::Result<()> {
         let line = line(self.boot.clone(), version, there, flushed)?;
         self.file.write_all(line.as_bytes())
     }
 
-    /// Takes the record away.
+    /// Deletes the record.
     pub fn remove(&self) {
-        // One that stays says nothing without its file, and `cache gc` finds it.
+        // A record that stays has no meaning without its file; `cache gc` deletes it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -112,8 +111,8 @@ fn line(boot: String, version: &Version, there: &Ranges, flushed: &Ranges) -> io
     Ok(format!("\n{}\n", serde_json::to_string(&line)?))
 }
 
-/// The last line that can be read. The end of the last one may be missing, and after a power cut any
-/// block of the file may be zeros.
+/// Returns the last readable line. The end of the file may be missing. After a power loss, any block may be
+/// zeros.
 fn last_line(path: &Path) -> Option<Line> {
     let mut last = None;
     let reader = BufReader::new(File::open(path).ok()?.take(LARGEST));
@@ -125,8 +124,7 @@ fn last_line(path: &Path) -> Option<Line> {
     last
 }
 
-/// Names this run of the machine. Where the kernel does not say, no two runs of kubexm are in the
-/// same one.
+/// Returns the boot ID. If the kernel does not have one, each process counts as a boot of its own.
 fn boot_id() -> String {
     let told = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     told.map_or_else(
@@ -161,7 +159,7 @@ mod tests {
         assert_eq!(read(49), (Version::default(), Ranges::default()));
         let path = Record::path_of(&partial);
         let text = std::fs::read_to_string(&path).unwrap();
-        // Killed within a line: the line before holds.
+        // Killed within a line: the line before is valid.
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
         assert_eq!(read(50), (version.clone(), ranges("[[0,10]]")));
         std::fs::write(&path, text.replace(&boot_id(), "another-run")).unwrap();

@@ -1,27 +1,27 @@
-//! Which releases of a component there are: by the text or the feed that its project publishes.
+//! The releases of a component, from the text or the feed that its project publishes.
 
 use super::{FetchError, Http};
 use kubexm_catalog::Releases;
 use kubexm_types::Version;
 
-/// A feed or text larger than this is none.
+/// Maximum size of a feed or text, in bytes.
 const LARGEST: usize = 4 * 1024 * 1024;
-/// What stands before a tag in the feed of a GitHub project's releases.
+/// The prefix of a tag in the feed of a GitHub project's releases.
 const TAG: &str = "/releases/tag/";
 
-/// The newest releases, as seen from one version.
+/// The newest releases, relative to one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newest {
-    /// Of all.
+    /// The newest of all.
     pub of_all: Version,
-    /// Of those with the same major and minor.
+    /// The newest with the same major and minor.
     pub of_minor: Option<Version>,
 }
 
-/// Asks for the newest releases.
+/// Fetches the newest releases.
 ///
 /// # Errors
-/// The address does not answer, or with something else.
+/// The request fails, or the response does not list a release.
 pub async fn newest(
     http: &Http,
     component: &str,
@@ -56,8 +56,8 @@ fn parse(address: &str) -> Result<url::Url, FetchError> {
     url::Url::parse(address).map_err(|error| FetchError::Resolve(format!("{address}: {error}")))
 }
 
-/// The released versions that an Atom feed links to. A feed is not parsed any further: links are all
-/// that it is asked for. A tag may begin with the component's name, as in `docker-v29.0.0`.
+/// Returns the versions that an Atom feed links to. Only the links of the feed are parsed. A tag may begin
+/// with the component's name, as in `docker-v29.0.0`.
 fn tags(feed: &str, component: &str) -> Vec<Version> {
     let after = feed.split(TAG).skip(1);
     let tag = after.filter_map(|rest| rest.split(['"', '<', '&', '?', ' ']).next());
@@ -66,7 +66,7 @@ fn tags(feed: &str, component: &str) -> Vec<Version> {
         .collect()
 }
 
-/// A release's version; pre-releases are none.
+/// Parses the version of a release; returns `None` for pre-releases.
 fn version(tag: &str) -> Option<Version> {
     let version = Version::parse(tag.strip_prefix('v').unwrap_or(tag)).ok()?;
     version.semver().pre.is_empty().then_some(version)

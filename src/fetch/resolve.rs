@@ -1,4 +1,4 @@
-//! From a manifest to a lock, with everything that the lock names in the cache.
+//! Resolves a bundle manifest to a lock, with all its content in the cache.
 
 mod images;
 
@@ -25,9 +25,9 @@ use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, Version};
 
-/// Files and blobs on their way at once.
+/// Number of concurrent downloads of files and blobs.
 const PARALLEL: usize = 16;
-/// A checksum file is never larger.
+/// Maximum size of a checksum file, in bytes.
 const LARGEST_SUMS: usize = 1024 * 1024;
 
 impl From<CatalogError> for FetchError {
@@ -36,21 +36,19 @@ impl From<CatalogError> for FetchError {
     }
 }
 
-/// What a build works with.
+/// The inputs of a build.
 pub struct Resolver<'a> {
-    /// HTTP, cache and mirrors.
     pub http: &'a Http,
-    /// The catalog.
     pub catalog: &'a Catalog,
-    /// The lock of an earlier build: its digests hold.
+    /// The lock of an earlier build; its digests are kept.
     pub previous: Option<&'a Lock>,
-    /// Which images must be signed, and by whom.
+    /// The signature policies for images and files.
     pub policies: &'a Policies,
-    /// Those that were made to run already.
+    /// The kubeadm programs that were unpacked already, by version.
     kubeadms: Mutex<BTreeMap<Version, Arc<Kubeadm>>>,
 }
 
-/// What runs without kubeadm, besides the kubelet.
+/// The programs of a control plane without kubeadm, in addition to the kubelet.
 const BINARIES: [&str; 4] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -59,7 +57,7 @@ const BINARIES: [&str; 4] = [
 ];
 
 impl<'a> Resolver<'a> {
-    /// Works with these.
+    /// Creates a resolver.
     pub fn new(
         http: &'a Http,
         catalog: &'a Catalog,
@@ -75,17 +73,17 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves and fetches everything that the manifest wants.
+    /// Resolves and fetches everything that the manifest requires.
     ///
     /// # Errors
-    /// All that is missing or wrong, at once where it can be known at once.
+    /// All problems that are found; independent ones are reported together.
     pub async fn build(&self, manifest: &Manifest) -> Result<Lock, FetchError> {
         self.http.events().phase("download");
         let wanted = self.wanted_files(manifest)?;
         let (first, others): (Vec<_>, Vec<_>) = wanted
             .into_iter()
             .partition(|file| file.component == "kubeadm");
-        // Images need only kubeadm, which names them, and not all files.
+        // Only kubeadm, which lists the images, must be present before images are resolved.
         let images = async {
             let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
@@ -148,7 +146,7 @@ impl<'a> Resolver<'a> {
     }
 
     async fn files(&self, mut wanted: Vec<Download>) -> Result<Vec<LockedFile>, FetchError> {
-        // The largest first, where an earlier build has seen how large they are.
+        // The largest first, if an earlier build recorded the sizes.
         let size = |file: &Download| self.locked(file).map(|locked| locked.size);
         wanted.sort_by_cached_key(|file| std::cmp::Reverse(size(file)));
         let results: Vec<_> = stream::iter(wanted)
@@ -159,7 +157,7 @@ impl<'a> Resolver<'a> {
         partition(results)
     }
 
-    /// The file in the lock of an earlier build.
+    /// Returns the entry of a file in the lock of an earlier build.
     fn locked(&self, file: &Download) -> Option<&LockedFile> {
         self.previous
             .and_then(|lock| lock.file_version(&file.component, &file.version, file.arch))
@@ -287,7 +285,8 @@ impl<'a> Resolver<'a> {
         Ok(facts)
     }
 
-    /// The kubeadm of a version that runs on this machine, fetched where the bundle is for others.
+    /// Returns the kubeadm of a version for this machine; downloads it if the bundle is for other
+    /// architectures.
     pub async fn kubeadm(
         &self,
         version: &Version,
@@ -316,7 +315,7 @@ impl<'a> Resolver<'a> {
         Ok(kubeadm)
     }
 
-    /// What is the user's own, and what must be said of its images.
+    /// Fetches the user's artifacts and reports doubts about the images in them.
     async fn own(&self, manifest: &Manifest) -> Result<Vec<LockedArtifact>, FetchError> {
         let gatherer = Gatherer {
             http: self.http,
@@ -340,7 +339,7 @@ impl<'a> Resolver<'a> {
         Ok(own)
     }
 
-    /// The manifests of network plugins that have one. They are the same for all architectures.
+    /// Fetches the manifests of network plugins. They are the same for all architectures.
     async fn plugins(&self, manifest: &Manifest) -> Result<Vec<LockedFile>, FetchError> {
         let mut files = Vec::new();
         for (plugin, version) in &manifest.network {
@@ -354,7 +353,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// All values, or all errors.
+/// Returns all values, or all errors.
 fn partition<T>(results: Vec<Result<T, FetchError>>) -> Result<Vec<T>, FetchError> {
     let (values, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     FetchError::all(errors.into_iter().filter_map(Result::err).collect())?;

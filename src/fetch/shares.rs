@@ -1,46 +1,46 @@
-//! Which connection asks for which part of a file.
+//! Scheduling of byte ranges over the connections of one file.
 //!
-//! Parts are large while much is open, so that few requests are needed, and get smaller towards the
-//! end, so that no connection has long to do when the others are done. They are taken from the front:
-//! the hash follows there.
+//! Ranges are large at first, so that few requests are needed. They get smaller towards the end, so that
+//! all connections finish at about the same time. They are taken from the front, because the hash is
+//! computed in order.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const MIB: u64 = 1024 * 1024;
-/// Connections for one file.
+/// Maximum number of connections per file.
 pub(super) const STREAMS: u64 = 4;
-/// Files below this are not worth a second connection.
+/// Minimum size of a file for a second connection, in bytes.
 pub(super) const RANGED: u64 = 4 * MIB;
-/// What is asked for at first, where the size of the file is not known.
+/// Size of the first range if the size of the file is unknown, in bytes.
 pub(super) const FIRST: u64 = 2 * MIB;
-/// Parts are not smaller than this: each costs the time that a request takes to be answered.
+/// Minimum size of a range, in bytes; each request costs a round trip.
 const SMALLEST: u64 = MIB;
-/// Parts are not larger than this: the hash may have to read so much again.
+/// Maximum size of a range, in bytes; the hash may have to read this much again.
 const LARGEST: u64 = 64 * MIB;
 
-/// Stretches of a file that nobody has asked for yet.
+/// The ranges of a file that are not requested yet.
 #[derive(Default)]
 pub(super) struct Shares(Mutex<Vec<Range<u64>>>);
 
 impl Shares {
-    /// Begins with what is missing.
+    /// Sets the missing ranges.
     pub fn begin(&self, gaps: Vec<Range<u64>>) {
         *self.open() = gaps;
     }
 
-    /// How many connections the rest is worth.
+    /// Returns how many connections the remaining bytes justify.
     pub fn worth(&self) -> u64 {
         bytes(&self.open()).div_ceil(SMALLEST)
     }
 
-    /// The next part to ask for.
+    /// Returns the next range to request.
     pub fn take(&self) -> Option<Range<u64>> {
         let mut open = self.open();
         let length = (bytes(&open) / (2 * STREAMS)).clamp(SMALLEST, LARGEST);
         let first = open.first_mut()?;
         let end = match first.start.saturating_add(length) {
-            // A little rest is not worth a request of its own.
+            // A small remainder does not justify a request of its own.
             end if end.saturating_add(SMALLEST / 2) < first.end => end,
             _ => first.end,
         };
@@ -52,7 +52,7 @@ impl Shares {
         Some(part)
     }
 
-    /// What was taken and did not come.
+    /// Returns a range that was taken and not received.
     pub fn give_back(&self, rest: Range<u64>) {
         if !rest.is_empty() {
             self.open().insert(0, rest);

@@ -1,4 +1,4 @@
-//! Which images and files must be signed by whom, with the keys and roots at hand.
+//! Signature policies for images and files, with their keys and trusted roots loaded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use kubexm_sigstore::{Trust, TrustedRoot};
 use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
 use kubexm_types::{ImageRef, VerifyingKey};
 
-/// A key file or a trusted root is never larger, in bytes.
+/// Maximum size of a key file or a trusted root, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// Which images must be signed by whom, with the keys and roots at hand.
+/// Signature policies with their keys and trusted roots.
 #[derive(Debug, Clone)]
 pub struct Policies {
-    /// The user's own: where one covers an image, the catalog's do not count.
+    /// The user's policies. If one covers an image, the catalog's policies do not apply.
     own: Vec<Policy>,
     catalog: Vec<Policy>,
-    /// Whoever holds it may read a file whole: programs are large, and come several at once.
+    /// Held while a whole file is in memory, because programs are large and several arrive at once.
     pub(super) reading: Arc<Mutex<()>>,
 }
 
@@ -71,10 +71,10 @@ impl std::fmt::Display for Signers {
 }
 
 impl Policies {
-    /// The catalog's policies and those of a manifest, with the files that these name.
+    /// Loads the policies of the catalog and of a manifest, with the files that they name.
     ///
     /// # Errors
-    /// A file cannot be read, or is no key or trusted root.
+    /// A file cannot be read, or is not a key or a trusted root.
     pub fn load(catalog: &Catalog, own: &[SignaturePolicy]) -> Result<Self, FetchError> {
         let load = |policies: &[SignaturePolicy]| -> Result<Vec<Policy>, FetchError> {
             policies.iter().map(Policy::load).collect()
@@ -86,10 +86,10 @@ impl Policies {
         })
     }
 
-    /// Whether these images may do without a signature.
+    /// Checks that no policy requires a signature of these images, which have none.
     ///
     /// # Errors
-    /// Those that may not.
+    /// The images for which a policy requires one.
     pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
         let lacking = images.iter().filter_map(|image| {
             let wanted = self.wanted_of_image(image)?;
@@ -110,7 +110,7 @@ impl Policies {
         }
     }
 
-    /// What is asked of an image by its name, or of a file by its address.
+    /// Returns the policy for an image by its name, or for a file by its address.
     pub(super) fn wanted_of(&self, name: &str) -> Option<Wanted<'_>> {
         let policy = longest(&self.own, name).or_else(|| longest(&self.catalog, name))?;
         match &policy.asks {
@@ -128,14 +128,14 @@ impl Policies {
     }
 }
 
-/// What a policy asks of something.
+/// The requirement of a policy.
 pub(super) struct Wanted<'a> {
     pub prefix: &'a NamePrefix,
     pub signers: &'a Signers,
     pub required: bool,
 }
 
-/// Of those that cover a name, the one for the longest prefix.
+/// Returns the policy with the longest prefix that covers a name.
 fn longest<'a>(policies: &'a [Policy], name: &str) -> Option<&'a Policy> {
     let covering = policies.iter().filter(|policy| policy.prefix.covers(name));
     covering.max_by_key(|policy| policy.prefix.length())
@@ -180,10 +180,10 @@ fn signers(by: &SignedBy) -> Result<Signers, FetchError> {
     }
 }
 
-/// Reads the roots of a Sigstore.
+/// Reads a trusted root of Sigstore.
 ///
 /// # Errors
-/// The file cannot be read, or holds none.
+/// The file cannot be read, or is not a trusted root.
 pub fn trusted_root_at(path: &Path) -> Result<TrustedRoot, FetchError> {
     TrustedRoot::parse(&read(path)?).map_err(|reason| named(path, &reason))
 }

@@ -1,4 +1,4 @@
-//! Looking after the cache: what is in it, whether it is right, and taking things away.
+//! Maintenance of the cache: listing, verification and deletion.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,28 +18,25 @@ const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A blob in the cache.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// What it is.
     pub digest: Digest,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Where it lies.
     pub path: PathBuf,
 }
 
-/// A download that did not come to its end.
+/// An unfinished download.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
-    /// Where it lies.
     pub path: PathBuf,
-    /// Bytes that are there, and will not be asked for again.
+    /// Received bytes, which are not requested again.
     pub bytes: u64,
-    /// Bytes of the whole file, where known.
+    /// Size of the whole file in bytes, if known.
     pub total: Option<u64>,
 }
 
 impl Unfinished {
-    /// Its blob, where that was known: only then it is named by it. Of the others the name is the
-    /// digest of an address.
+    /// Whether the download is one of these blobs. The name is the blob's digest, if that was known;
+    /// otherwise it is the digest of an address.
     pub fn is_of(&self, needed: &BTreeSet<Digest>) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str());
         let digest = name.and_then(|name| Digest::parse(name).ok());
@@ -48,9 +45,10 @@ impl Unfinished {
 }
 
 impl Cache {
-    /// Every blob, by digest. Files with other names are none of ours and are passed over.
+    /// Returns all blobs by digest. Files with other names do not belong to kubexm and are ignored.
     ///
     /// # Errors
+    /// The cache cannot be read.
     /// The cache cannot be read.
     pub fn kept(&self) -> Result<Vec<Kept>, FetchError> {
         let mut kept: Vec<Kept> = files(&self.blobs())?
@@ -65,9 +63,10 @@ impl Cache {
         Ok(kept)
     }
 
-    /// Downloads that did not come to their end: the next build goes on from them.
+    /// Returns the unfinished downloads, which the next build continues.
     ///
     /// # Errors
+    /// The cache cannot be read.
     /// The cache cannot be read.
     pub fn partials(&self) -> Result<Vec<Unfinished>, FetchError> {
         let mut partials = Vec::new();
@@ -85,9 +84,10 @@ impl Cache {
         Ok(partials)
     }
 
-    /// Takes an unfinished download away, unless a build is just at it. Says whether it did.
+    /// Deletes an unfinished download, unless a build uses it. Returns whether it was deleted.
     ///
     /// # Errors
+    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn forget(&self, unfinished: &Unfinished) -> Result<bool, FetchError> {
         let take = || -> io::Result<bool> {
@@ -95,24 +95,24 @@ impl Cache {
             if !FileExt::try_lock_exclusive(&file)? {
                 return Ok(false);
             }
-            // What stays of it when this is killed in between is found as a stray.
+            // If the process is killed here, the partial file without a record is found as a stray.
             std::fs::remove_file(Record::path_of(&unfinished.path))
                 .or_else(|error| none_is_fine(&error))?;
             std::fs::remove_file(&unfinished.path)?;
             Ok(true)
         };
         match take() {
-            // A build has just come to its end with it.
+            // A build has just finished the download.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             result => result.map_err(|source| failed(&unfinished.path, source)),
         }
     }
 
-    /// What processes that were killed left behind, and nothing will ever need: records without a
-    /// download, and files on their way to a name. Only what is a day old counts, since a build may
-    /// be just at it.
+    /// Returns files that killed processes left: records without a download, and temporary files. Only files
+    /// that are at least a day old are returned, because a running build may use newer ones.
     ///
     /// # Errors
+    /// The cache cannot be read.
     /// The cache cannot be read.
     pub fn strays(&self) -> Result<Vec<PathBuf>, FetchError> {
         let mut strays = Vec::new();
@@ -132,9 +132,10 @@ impl Cache {
         Ok(strays)
     }
 
-    /// Whether a blob still has the bytes that its name says.
+    /// Whether the content of a blob has the digest of its name.
     ///
     /// # Errors
+    /// It cannot be read.
     /// It cannot be read.
     pub fn is_right(&self, kept: &Kept) -> Result<bool, FetchError> {
         let read = || -> io::Result<Digest> {
@@ -146,13 +147,13 @@ impl Cache {
         Ok(digest == kept.digest)
     }
 
-    /// Takes a blob away. A build that is running and wants it fails, and downloads it when it is
-    /// run again.
+    /// Deletes a blob. A running build that needs it fails, and downloads it when it is run again.
     ///
     /// # Errors
     /// The cache cannot be written.
+    /// The cache cannot be written.
     pub fn remove(&self, kept: &Kept) -> Result<(), FetchError> {
-        // It says nothing without its blob, and there need not be one.
+        // The result of the gzip analysis has no use without the blob, and may not exist.
         let _ = std::fs::remove_file(self.recipe(&kept.digest));
         std::fs::remove_file(&kept.path).map_err(|source| failed(&kept.path, source))
     }
@@ -175,7 +176,7 @@ fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>, FetchError> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
-            // Gone meanwhile: a build is at work.
+            // Deleted in the meantime by a running build.
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };

@@ -30,7 +30,8 @@ pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns the start of a certificate's validity, in seconds since 1970; Fulcio sets it to the time of issue.
+/// Returns the start of a certificate's validity, in seconds since 1970; Fulcio sets it to the time of
+/// issue.
 pub(super) fn begin(der: &[u8]) -> Result<i64, String> {
     let (_, certificate) =
         X509Certificate::from_der(der).map_err(|_| "its certificate cannot be read".to_owned())?;

@@ -1,4 +1,4 @@
-//! Which packages a list of names needs.
+//! The dependencies of a list of package names.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::stanza::{Package, Relation};
 use kubexm_types::debian_version::compare;
 
-/// The named packages and what they depend on, sorted by name, without what every host has.
+/// Returns the named packages and their dependencies, sorted by name, without packages that every host has.
 ///
 /// # Errors
-/// Every package that is missing, with who wants it.
+/// Every missing package, with the package that requires it.
 pub fn closure<'a>(
     known: &'a [Package<'a>],
     names: &[String],
@@ -17,7 +17,7 @@ pub fn closure<'a>(
     let archive = Archive::new(known);
     let mut problems = Vec::new();
     let base_names: Vec<&Package<'_>> = known.iter().filter(|package| package.base).collect();
-    // Hosts were installed from a complete archive: what its base set lacks is not for us to say.
+    // Hosts were installed from a complete archive: what is missing from its base set is not an error here.
     let base = archive.follow(base_names, &BTreeSet::new(), &mut Vec::new());
     let mut start = Vec::new();
     for name in names {
@@ -66,7 +66,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The newest package that satisfies a relation; real packages before virtual ones.
+    /// Returns the newest package that satisfies a relation; real packages are preferred to virtual ones.
     fn satisfy(&self, relation: &Relation<'_>) -> Option<&'a Package<'a>> {
         let real = self.by_name.get(relation.name).into_iter().flatten();
         let real = real
@@ -82,7 +82,7 @@ impl<'a> Archive<'a> {
         real.or_else(provided)
     }
 
-    /// Everything reachable from `start` that is not in `skip`, by name.
+    /// Returns everything reachable from `start` that is not in `skip`, by name.
     fn follow(
         &self,
         start: Vec<&'a Package<'a>>,
@@ -110,7 +110,7 @@ impl<'a> Archive<'a> {
                     continue;
                 }
                 match group.iter().find_map(|relation| self.satisfy(relation)) {
-                    // At once, so that it serves for alternatives of others.
+                    // Added at once, so that it can satisfy alternatives of other packages.
                     Some(needed) => take(needed, &mut chosen, &mut queue),
                     None => {
                         let names: Vec<&str> = group.iter().map(|r| r.name).collect();

@@ -1,10 +1,10 @@
-//! OS packages for Debian-like hosts, resolved for a release that need not be this machine's.
+//! OS packages for Debian-like hosts, for a release that may differ from this machine's.
 //!
-//! The archive's `InRelease` must be signed by the given keyring; it names the digests of the
-//! package lists, and they name the packages' (<https://wiki.debian.org/DebianRepository/Format>).
-//! The closure of what is asked for is carried except for packages that every host of the release
-//! has: those marked `Essential` or of priority `required`, with what they depend on. The host's
-//! own apt decides in the end which of the carried packages it lacks.
+//! The archive's `InRelease` must be signed by the given keyring. It has the digests of the package lists,
+//! which have the digests of the packages (<https://wiki.debian.org/DebianRepository/Format>). The bundle
+//! contains the closure of the requested packages, without packages that every host of the release has:
+//! those marked `Essential` or of priority `required`, and their dependencies. The host's apt decides which
+//! of the packages to install.
 
 mod closure;
 mod release;
@@ -20,13 +20,13 @@ use kubexm_types::Arch;
 
 use stanza::{List, Package};
 
-/// Largest `InRelease`.
+/// Maximum size of `InRelease`, in bytes.
 const LARGEST_RELEASE: usize = 8 * 1024 * 1024;
 
-/// Chooses a set's packages and fetches them into the cache.
+/// Selects the packages of a set and fetches them into the cache.
 ///
 /// # Errors
-/// A signature that does not hold, packages that do not exist, or what the network does.
+/// A signature is not valid, a package does not exist, or a request fails.
 pub(super) async fn choose(
     http: &Http,
     source: &PackageSource,
@@ -49,10 +49,10 @@ pub(super) async fn choose(
     Ok(chosen)
 }
 
-/// What these names need of all packages in the lists.
+/// Returns the packages that these names need, out of all lists.
 ///
 /// # Errors
-/// All that is missing.
+/// All missing packages.
 fn resolved(lists: &[List], names: &[String]) -> Result<Chosen, Vec<String>> {
     let known: Vec<Package<'_>> = lists.iter().flat_map(List::packages).collect();
     let chosen = closure::closure(&known, names)?;
@@ -65,7 +65,7 @@ fn resolved(lists: &[List], names: &[String]) -> Result<Chosen, Vec<String>> {
     })
 }
 
-/// What a repository has for an architecture.
+/// Fetches the package lists of a repository for an architecture.
 async fn package_lists(
     http: &Http,
     repository: &AptRepository,
@@ -95,7 +95,7 @@ async fn package_lists(
         let path = format!("{component}/binary-{arch}/Packages.gz");
         let (digest, size) = release::entry(&text, &path)
             .ok_or_else(|| wrong(format!("it does not list {path}")))?;
-        // By its digest: the plain name may change between two requests.
+        // By digest, because the list under the plain name may change between two requests.
         let folder = format!("{suite}/{component}/binary-{arch}");
         let url = parse(&format!("{folder}/by-hash/SHA256/{}", digest.hex()))?;
         let label = format!("package list of {} {component}", repository.suite);

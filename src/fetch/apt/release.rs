@@ -1,19 +1,19 @@
-//! `InRelease`: who signed it, and which lists it names.
+//! `InRelease`: its signature and the lists that it names.
 
 use crate::keyring::Keyring;
 use kubexm_types::Digest;
 
-/// The text of a clear-signed file, once one of the keyring's keys is found to have signed it.
+/// Returns the text of a clear-signed file after a key of the keyring verifies it.
 ///
 /// # Errors
-/// A sentence that says why the text cannot be trusted.
+/// Why the text is not trusted, as a sentence.
 pub fn verified(signed: &str, keyring: &Keyring) -> Result<String, String> {
     let text = keyring.clear_signed(signed)?;
     check_validity(&text)?;
     Ok(text)
 }
 
-/// Refuses a release whose `Valid-Until` has passed: somebody may be holding updates back.
+/// Refuses a release whose `Valid-Until` has passed, because an attacker may withhold updates.
 fn check_validity(text: &str) -> Result<(), String> {
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc2822;
@@ -34,7 +34,7 @@ fn check_validity(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Digest and size of a file that a release lists under `SHA256:`.
+/// Returns digest and size of a file that a release lists under `SHA256:`.
 pub fn entry(text: &str, path: &str) -> Option<(Digest, u64)> {
     let lists = text
         .lines()

@@ -4,10 +4,10 @@ use std::io::Read;
 
 use kubexm_types::Digest;
 
-/// A list that unpacks to more than this is an attack.
+/// Maximum size of an unpacked list, in bytes.
 const LARGEST_LIST: u64 = 512 * 1024 * 1024;
 
-/// A list as it is published. Packages are views of it: a release has some 70 000, and a few are wanted.
+/// A published list. Packages borrow from it, because a release has about 70 000 and few are needed.
 #[derive(Debug)]
 pub struct List {
     /// The archive's address.
@@ -18,21 +18,18 @@ pub struct List {
 /// One package of a list.
 #[derive(Debug, Clone)]
 pub struct Package<'a> {
-    /// Name.
     pub name: &'a str,
-    /// Version.
     pub version: &'a str,
     /// The archive's address.
     archive: &'a str,
-    /// Where the `.deb` is in the archive.
+    /// The path of the `.deb` in the archive.
     file: &'a str,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// SHA-256.
     pub digest: Digest,
     /// `Pre-Depends` and `Depends`, each a list of alternatives.
     pub depends: Vec<Vec<Relation<'a>>>,
-    /// Virtual packages that it stands for, with versions where given.
+    /// The virtual packages that it provides, with their versions if given.
     pub provides: Vec<(&'a str, Option<&'a str>)>,
     /// Whether every host of the release has it.
     pub base: bool,
@@ -40,22 +37,22 @@ pub struct Package<'a> {
     text: &'a str,
 }
 
-/// `name (op version)`.
+/// A relation `name (op version)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relation<'a> {
-    /// Package or virtual package.
+    /// A package or a virtual package.
     pub name: &'a str,
     /// Operator (`<<`, `<=`, `=`, `>=`, `>>`) and version.
     pub version: Option<(&'a str, &'a str)>,
 }
 
 impl Package<'_> {
-    /// Address of the `.deb`.
+    /// Returns the address of the `.deb`.
     pub fn url(&self) -> String {
         format!("{}/{}", self.archive, self.file)
     }
 
-    /// Last part of the address.
+    /// Returns the last segment of the path.
     pub fn file_name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(self.name)
     }
@@ -65,7 +62,7 @@ impl List {
     /// Unpacks a gzip-compressed list; `base` is the archive's address.
     ///
     /// # Errors
-    /// It is no such list.
+    /// It cannot be unpacked.
     pub fn unpack(packed: &[u8], base: &str) -> Result<Self, String> {
         let mut text = String::new();
         flate2::read::MultiGzDecoder::new(packed)
@@ -76,14 +73,15 @@ impl List {
         Ok(Self { base, text })
     }
 
-    /// All packages in it.
+    /// Returns all packages in the list.
     pub fn packages(&self) -> impl Iterator<Item = Package<'_>> {
         let stanzas = self.text.split("\n\n");
         stanzas.filter_map(|stanza| package(stanza, &self.base))
     }
 }
 
-/// A stanza without one of the fields that matter names nothing that could be installed.
+/// Parses a stanza; returns `None` if a required field is missing, because such a package cannot be
+/// installed.
 fn package<'a>(stanza: &'a str, archive: &'a str) -> Option<Package<'a>> {
     let field = |name: &str| {
         stanza
@@ -122,7 +120,7 @@ fn alternatives(text: &str) -> Vec<Relation<'_>> {
 fn relation(text: &str) -> Option<Relation<'_>> {
     let text = text.trim();
     let (name, rest) = text.split_once(['(', '[', ' ']).unwrap_or((text, ""));
-    // `:any` and `:native` say which architecture may serve; there is only one here.
+    // `:any` and `:native` select an architecture; a set has only one.
     let name = name.split(':').next()?.trim();
     let constraint = rest
         .trim_start_matches('(')
@@ -143,7 +141,7 @@ fn provides(text: &str) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
-/// A `Packages` file over just these packages, all in one folder.
+/// Writes a `Packages` file for exactly these packages, all in one directory.
 pub fn index(packages: &[&Package<'_>]) -> String {
     let mut out = String::new();
     for package in packages {

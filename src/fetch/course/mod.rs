@@ -1,10 +1,9 @@
-//! The bytes of one file on their way, over several connections where the server has ranges.
+//! The transfer of one file, over several connections if the server supports ranges.
 //!
-//! A server that limits each connection gives a file in ranges sooner than in one piece. So the
-//! first request asks for a range at the front only; where the answer is one, several
-//! connections take range after range until nothing is missing. Where the answer is the whole file,
-//! that is taken. Whatever happened before (a broken line, a killed run), only what is missing is
-//! asked for.
+//! Servers that limit the throughput of each connection deliver a file faster in ranges. The first request
+//! asks only for a range at the front. If the response is a range, several connections fetch ranges until
+//! none is missing. If the response is the whole file, it is used. After a broken connection or a killed
+//! process, only missing bytes are requested.
 
 mod streams;
 
@@ -27,35 +26,35 @@ use super::retry::Failure;
 use super::shares::{FIRST, RANGED, Shares};
 use kubexm_types::event::Transfer;
 
-/// No file that a bundle could want is larger.
+/// Maximum size of a file, in bytes.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024 * 1024;
 
-/// How a file is asked for.
+/// How a file is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In ranges, where the server has them.
+    /// In ranges, if the server supports them.
     Ranges,
-    /// In one piece.
+    /// In one response.
     Whole,
 }
 
-/// A download under way.
+/// A running download.
 pub(super) struct Course<'a> {
     job: &'a Job,
     partial: &'a Partial,
     shares: Shares,
-    /// Where the last answer came from: most servers send one on, and the way there need not be
-    /// gone for each range.
+    /// The address of the last response after redirects, so that a range request need not be redirected
+    /// again.
     address: Mutex<Url>,
     transfer: Mutex<Option<Transfer>>,
     complete: Notify,
 }
 
-/// Why a round ended before all was there.
+/// Why an attempt ended before the file was complete.
 pub(super) enum Break {
-    /// To be tried again, or not.
+    /// The attempt failed; the failure says whether to try again.
     Failed(Failure),
-    /// To be asked for in another way, at once.
+    /// The file must be requested in another mode, at once.
     Otherwise(Way),
 }
 
@@ -72,7 +71,7 @@ impl From<FetchError> for Break {
 }
 
 impl<'a> Course<'a> {
-    /// A download that goes on from what is there.
+    /// Creates a download that continues from the partial file.
     pub fn new(job: &'a Job, partial: &'a Partial) -> Self {
         Self {
             job,
@@ -84,7 +83,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Asks for what is missing, once. `true` where all of it came by one answer.
+    /// Requests the missing bytes once. Returns `true` if a single response had all of them.
     pub async fn round(&self, way: Way) -> Result<bool, Break> {
         self.forget_what_cannot_go_on()?;
         let known = self.partial.version().total.or(self.job.size);
@@ -97,7 +96,7 @@ impl<'a> Course<'a> {
         let answer = match self.ask(first.clone()).await {
             Ok(answer) => answer,
             Err(Failure::Final(error)) if first.is_some() && is_beyond_the_end(&error) => {
-                // Left to itself this answer would come back for ever.
+                // Without this, the same response would return forever.
                 self.partial.restart()?;
                 return Err(Break::Otherwise(Way::Whole));
             }
@@ -113,8 +112,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Without a name for its version, and without a digest to compare, half a file is worth
-    /// nothing. Nor is one that is longer than it may be.
+    /// Discards a partial download that cannot be continued safely: without an `ETag` and without an
+    /// expected digest, the server may have another version. Also discards one that is longer than the
+    /// expected size.
     fn forget_what_cannot_go_on(&self) -> Result<(), FetchError> {
         if self.partial.length() == 0 {
             return Ok(());
@@ -128,7 +128,7 @@ impl<'a> Course<'a> {
         }
         match (self.job.expected, version.tag.is_some() && same_site) {
             (_, true) => Ok(()),
-            // Another site may have another name for the same bytes; the digest decides.
+            // Another mirror may have another `ETag` for the same bytes; the digest is checked at the end.
             (Some(_), false) => self.partial.set_version(Version {
                 tag: None,
                 ..version
@@ -137,7 +137,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The range to ask for at first; `None` for the whole file.
+    /// Returns the range of the first request; `None` for the whole file.
     fn first_range(&self, way: Way, known: Option<u64>) -> Option<Range<u64>> {
         let fresh = self.partial.length() == 0;
         match known {
@@ -146,19 +146,19 @@ impl<'a> Course<'a> {
             Some(total) if fresh && total < RANGED => None,
             Some(_) => self.shares.take(),
             None if fresh => Some(0..FIRST),
-            // Its end is not known: to the end then.
+            // The size is unknown, so the range is open.
             None => Some(self.partial.front()..u64::MAX),
         }
     }
 
-    /// Looks at the first answer that is a range; gives the range that it really is.
+    /// Checks the first partial response and returns its actual range.
     fn begin_ranges(&self, response: &Response, asked: Range<u64>) -> Result<Range<u64>, Break> {
         let content = ContentRange::of(response.headers());
         let fits = |content: &ContentRange| {
             content.range.start == asked.start && content.range.end <= asked.end
         };
         let Some(content) = content.filter(fits) else {
-            // Whatever it means by that: whole files are harder to get wrong.
+            // The response contradicts the request. A request for the whole file is more robust.
             self.partial.restart()?;
             return Err(Break::Otherwise(Way::Whole));
         };
@@ -189,7 +189,7 @@ impl<'a> Course<'a> {
         Ok(content.range)
     }
 
-    /// The whole file by one answer.
+    /// Receives the whole file from one response.
     async fn whole(&self, answer: Answer) -> Result<(), Break> {
         self.partial.restart()?;
         let total = answer.response.content_length().or(self.job.size);
@@ -214,7 +214,7 @@ impl<'a> Course<'a> {
         Ok(received?)
     }
 
-    /// Writes an answer's bytes to their range; `at` says how far they came.
+    /// Writes the bytes of a response to their range and advances `at`.
     async fn receive(
         &self,
         answer: Answer,
@@ -270,7 +270,7 @@ impl<'a> Course<'a> {
         total.is_some_and(|total| self.partial.length() == total)
     }
 
-    /// Forgets to which address it was sent on. `false` where it was to none.
+    /// Discards the redirected address. Returns `false` if there is none.
     pub fn ask_the_first_address(&self) -> bool {
         let mut address = self.address();
         let sent_on = *address != self.job.address;
@@ -278,7 +278,7 @@ impl<'a> Course<'a> {
         sent_on
     }
 
-    /// Tells of the transfer, from the bytes on that are there.
+    /// Starts the progress events of the transfer at the number of bytes that are present.
     pub fn tell(&self, total: Option<u64>) {
         let label = self.job.label.clone();
         let transfer = self.job.events.transfer("download", label, total);

@@ -1,4 +1,4 @@
-//! One file over several connections.
+//! The transfer of one file over several connections.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::record::Version;
 use crate::retry::{Failure, Tries};
 use crate::shares::STREAMS;
 
-/// How often one connection begins again before it leaves the rest to the others.
+/// Number of restarts of one connection before the other connections take over its ranges.
 const TRIES_OF_A_STREAM: u32 = 3;
 
 impl Course<'_> {
-    /// Takes range after range over several connections until nothing is missing.
+    /// Fetches ranges over several connections until none is missing.
     pub(super) async fn streams(&self, first: Answer, range: Range<u64>) -> Result<(), Break> {
         let others = self.shares.worth().min(STREAMS - 1);
         let mut running = FuturesUnordered::new();
@@ -26,7 +26,7 @@ impl Course<'_> {
         let mut last = None;
         loop {
             tokio::select! {
-                // Somebody may wait before another try of what others have done meanwhile.
+                // The other connections may complete the file while this one waits for its next attempt.
                 () = self.complete.notified() => if self.is_complete() {
                     return Ok(());
                 },
@@ -45,7 +45,7 @@ impl Course<'_> {
         }
     }
 
-    /// One connection's work.
+    /// Runs one connection.
     async fn stream(&self, first: Option<(Answer, Range<u64>)>) -> Result<(), Break> {
         let mut tries = Tries::new(TRIES_OF_A_STREAM);
         let mut next = first;
@@ -80,10 +80,10 @@ impl Course<'_> {
         }
     }
 
-    /// Asks for one more range of a file that gave one before.
+    /// Requests another range of a file that already delivered one.
     async fn ask_part(&self, range: &Range<u64>) -> Result<Answer, Break> {
         let answer = match self.ask(Some(range.clone())).await {
-            // The address that it sent us to may have been for a short time only.
+            // The redirected address may have expired.
             Err(Failure::Final(_)) if self.ask_the_first_address() => {
                 self.ask(Some(range.clone())).await?
             }
@@ -103,8 +103,8 @@ impl Course<'_> {
             return Ok(answer);
         }
         if self.job.expected.is_some() && version.tag.is_some() {
-            // Servers behind one name may call the same bytes by different names: the digest
-            // decides in the end.
+            // Servers behind one name may have different `ETag`s for the same bytes; the digest is
+            // checked at the end.
             self.partial.set_version(Version {
                 tag: None,
                 ..version

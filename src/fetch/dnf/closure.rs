@@ -1,4 +1,4 @@
-//! Which packages a list of names needs, and that they can live together.
+//! The dependencies of a list of package names, without conflicts among them.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,12 +9,12 @@ use super::relation::{Capability, Relation};
 use super::rules::{self, Clauses, Rules};
 use super::solver::take;
 
-/// Reasons that are told for a name that cannot be had.
+/// Maximum number of reasons in the message for a name that cannot be resolved.
 const MOST_REASONS: usize = 8;
 
-/// All packages of a set's repositories, by what they give.
+/// All packages of a set's repositories, indexed by what they provide.
 pub struct Universe<'a> {
-    /// All of them; elsewhere they go by their numbers in here.
+    /// All packages; other structures refer to them by index.
     pub packages: &'a [Package],
     provided: HashMap<&'a str, Vec<(usize, Option<&'a Range>)>>,
     files: HashMap<&'a str, Vec<usize>>,
@@ -22,11 +22,11 @@ pub struct Universe<'a> {
     missed_a_file: Cell<bool>,
 }
 
-/// The named packages (or what provides the names) and all that they need, sorted by name. What
-/// `base` names, with all that it needs, is taken to be on every host and left out.
+/// Returns the named packages (or providers of the names) and their dependencies, sorted by name. The
+/// packages in `base` and their dependencies are assumed to be on every host and are left out.
 ///
 /// # Errors
-/// Every name that cannot be had, with the reasons.
+/// Every name that cannot be resolved, with the reasons.
 pub fn closure<'a>(
     universe: &Universe<'a>,
     names: &[String],
@@ -42,7 +42,7 @@ pub fn closure<'a>(
     Ok(chosen)
 }
 
-/// What names need besides what is there.
+/// Selects the packages that the names need in addition to those that are present.
 fn choose(
     universe: &Universe<'_>,
     names: &[String],
@@ -97,7 +97,7 @@ fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
     }
     let mut words: Vec<&str> = core.iter().map(|number| rules.words(*number)).collect();
     words.dedup();
-    // What nobody provides tells most.
+    // The most informative reason is a missing provider.
     words.sort_by_key(|words| !words.ends_with("provides"));
     let more = words.len().saturating_sub(MOST_REASONS);
     words.truncate(MOST_REASONS);
@@ -107,8 +107,8 @@ fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
     }
 }
 
-/// Packages behind conditions that hold on some hosts only are carried too where that is possible,
-/// since no set knows what else its hosts have. A host's dnf takes them where it needs them.
+/// Adds packages behind conditions that are true on some hosts only, if possible, because the packages of a
+/// host are unknown here. The host's dnf installs them if it needs them.
 fn with_conditions(
     universe: &Universe<'_>,
     rules: &Rules,
@@ -132,7 +132,7 @@ fn with_conditions(
         if missing.is_empty() {
             return chosen;
         }
-        // Nearly always all of them can be had, and asking once is enough.
+        // Usually all of them can be installed, so that one attempt is enough.
         if let Ok(larger) = rules.with(&chosen, &missing).solver.solve() {
             chosen = larger;
             continue;
@@ -146,7 +146,7 @@ fn with_conditions(
 }
 
 impl<'a> Universe<'a> {
-    /// Sorts packages by what they give.
+    /// Indexes packages by what they provide.
     pub fn new(packages: &'a [Package]) -> Self {
         let mut universe = Self {
             packages,
@@ -168,7 +168,7 @@ impl<'a> Universe<'a> {
         universe
     }
 
-    /// Paths that packages require and that no package is known to have.
+    /// Returns the paths that packages require and no known package has.
     pub fn unknown_files(&self) -> BTreeSet<String> {
         let mut unknown = BTreeSet::new();
         for package in self.packages {
@@ -183,7 +183,7 @@ impl<'a> Universe<'a> {
         unknown
     }
 
-    /// Whether somebody looked for a file that no package is known to have.
+    /// Whether a lookup asked for a file that no known package has.
     pub fn missed_a_file(&self) -> bool {
         self.missed_a_file.get()
     }
@@ -207,9 +207,8 @@ impl<'a> Universe<'a> {
         found
     }
 
-    /// The providers as dnf prefers them: the package of that name, the newest of each name; else
-    /// the smallest, as a host without wishes of its own has it. What another one takes the place of
-    /// comes last.
+    /// Returns the providers in dnf's order of preference: the package of that name, the newest version
+    /// of each name, then the smallest. Packages that another one obsoletes come last.
     pub fn preferred(&self, wanted: &Capability) -> Vec<usize> {
         let found = self.providers(wanted);
         let replaced = |at: &usize| {
@@ -227,7 +226,7 @@ impl<'a> Universe<'a> {
         for (_, versions) in &mut names {
             versions.sort_by(|a, b| {
                 let (a, b) = (&self.packages[*a], &self.packages[*b]);
-                // Of the same version, the repository that stands first.
+                // For equal versions, the first repository is preferred.
                 let native = |package: &Package| package.arch != "noarch";
                 b.evr.newer(&a.evr).then_with(|| native(b).cmp(&native(a)))
             });
@@ -240,13 +239,13 @@ impl<'a> Universe<'a> {
         current.chain(old).collect()
     }
 
-    /// What is meant by a name that the user wrote: a package, or what provides the name. What takes a
-    /// package's place without providing its name is not meant: no host would find it by that name.
+    /// Returns the packages for a name that the user wrote: the package itself, or providers of the name. A
+    /// package that only obsoletes the name does not count, because a host could not find it by that name.
     fn named(&self, name: &str) -> Vec<usize> {
         self.preferred(&Capability::any(name))
     }
 
-    /// Everything that packages may lead to, by whatever choice.
+    /// Returns all packages that any choice may lead to.
     pub fn reach(&self, start: Vec<usize>) -> BTreeSet<usize> {
         let (mut open, mut reached) = (start, BTreeSet::new());
         while let Some(at) = open.pop() {
@@ -259,8 +258,8 @@ impl<'a> Universe<'a> {
         reached
     }
 
-    /// Those that cannot live with a package, as far as it says so itself: other versions of it, what
-    /// it takes the place of, what it is in conflict with. Rich conflicts are left to the host's dnf.
+    /// Returns the packages that cannot be installed with a package: its other versions, those it obsoletes,
+    /// and those it conflicts with. Rich conflicts are left to the host's dnf.
     pub fn enemies(&self, at: usize) -> BTreeSet<usize> {
         let package = &self.packages[at];
         let same_name = self
@@ -309,7 +308,7 @@ mod tests {
             package("lib 2-1", &[], &[]),
             package("lib 3-1", &["absent"], &[]),
         ];
-        // The newest cannot be had: the next is taken.
+        // The newest version cannot be installed: the next one is selected.
         assert_eq!(
             solve(&packages, &["tool"]).unwrap(),
             ["lib-2-1.noarch", "tool-1-1.noarch"]

@@ -1,22 +1,22 @@
-//! Versions of rpm packages: `[epoch:]version[-release]`, ordered as rpm orders them
+//! Versions of rpm packages, `[epoch:]version[-release]`, in rpm's order
 //! (<https://rpm-software-management.github.io/rpm/man/rpm-version.7>), and ranges of them.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// An epoch, a version and perhaps a release.
+/// An epoch, a version and an optional release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evr {
-    /// 0 where none is written.
+    /// 0 if it is not given.
     pub epoch: u32,
-    /// Upstream's version.
+    /// The upstream version.
     pub version: String,
-    /// The distribution's release; ranges often leave it open.
+    /// The distribution's release; ranges often omit it.
     pub release: Option<String>,
 }
 
 impl Evr {
-    /// Reads `[epoch:]version[-release]`; an epoch that is no number counts as none.
+    /// Parses `[epoch:]version[-release]`; an epoch that is not a number counts as 0.
     pub fn parse(text: &str) -> Self {
         let (epoch, rest) = match text.split_once(':') {
             Some((epoch, rest)) => (epoch.parse().unwrap_or(0), rest),
@@ -33,7 +33,7 @@ impl Evr {
         }
     }
 
-    /// Which of two packages' versions is newer.
+    /// Compares two packages' versions.
     pub fn newer(&self, other: &Self) -> Ordering {
         let release = |evr: &Self| evr.release.clone().unwrap_or_default();
         self.without_release(other)
@@ -59,7 +59,7 @@ impl fmt::Display for Evr {
     }
 }
 
-/// Which versions around one are meant: `<`, `<=`, `=`, `>=`, `>`.
+/// The comparison of a range: `<`, `<=`, `=`, `>=`, `>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sense {
     less: bool,
@@ -68,7 +68,7 @@ pub struct Sense {
 }
 
 impl Sense {
-    /// Just the one.
+    /// Only the version itself.
     pub const EQUAL: Self = Self::of(false, true, false);
 
     const fn of(less: bool, equal: bool, greater: bool) -> Self {
@@ -79,7 +79,7 @@ impl Sense {
         }
     }
 
-    /// From the words of primary.xml, `LT` to `GT`, or the signs of rich dependencies.
+    /// Parses the flags of primary.xml, `LT` to `GT`, or the operators of rich dependencies.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "LT" | "<" => Self::of(true, false, false),
@@ -91,7 +91,7 @@ impl Sense {
         })
     }
 
-    /// The word of primary.xml.
+    /// Returns the flag of primary.xml.
     pub fn word(self) -> &'static str {
         match (self.less, self.equal, self.greater) {
             (true, false, _) => "LT",
@@ -106,15 +106,15 @@ impl Sense {
 /// A range of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    /// Which side of `evr`.
+    /// The comparison with `evr`.
     pub sense: Sense,
-    /// Where the range begins or ends.
+    /// The bound of the range.
     pub evr: Evr,
 }
 
 impl Range {
-    /// Whether some version lies in both. A range that leaves the release open takes every release
-    /// of its version where it says `=`.
+    /// Whether a version is in both ranges. A range with `=` and without a release contains every release
+    /// of its version.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (a, b) = (self.sense, other.sense);
         let order = match self.evr.without_release(&other.evr) {
@@ -149,8 +149,8 @@ impl fmt::Display for Range {
     }
 }
 
-/// Compares two versions, or two releases: runs of digits and runs of letters in turn, all else only
-/// parts them; `~` goes before everything, even the end, and `^` after the end but before the rest.
+/// Compares two versions or two releases by alternating runs of digits and of letters. Other characters only
+/// separate runs. `~` sorts before everything, even the end; `^` sorts after the end and before the rest.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     loop {
@@ -200,7 +200,7 @@ fn segment(text: &[u8], digits: bool) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(ends).unwrap_or(text.len()))
 }
 
-/// Numbers of any length.
+/// Compares numbers of any length.
 fn number(a: &[u8], b: &[u8]) -> Ordering {
     let trim = |digits: &[u8]| {
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();

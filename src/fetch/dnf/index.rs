@@ -1,5 +1,5 @@
-//! A `primary.xml` over just the packages of a set, all in one folder: with the lock's digest of it,
-//! all that a host's dnf needs. The same packages give the same bytes.
+//! A `primary.xml` for exactly the packages of a set, all in one directory. With its digest in the lock, it
+//! is all that a host's dnf needs. The same packages yield the same bytes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::evr::{Evr, Range};
 use super::package::Package;
 use super::relation::{Capability, Relation};
 
-/// Writes it. Weak dependencies are left out, and so are files that none of the packages requires.
+/// Writes the index, without weak dependencies and without files that none of the packages requires.
 pub fn write(packages: &[Package]) -> String {
     let mut wanted = BTreeSet::new();
     for package in packages {

@@ -1,12 +1,13 @@
-//! OS packages for hosts with dnf, resolved for a release that need not be this machine's.
+//! OS packages for hosts with dnf, for a release that may differ from this machine's.
 //!
-//! `repomd.xml` names the digests of a repository's lists, and they name the packages'. What stands
-//! at the top of that chain is signed in one of two ways, and the manifest says which: some
-//! repositories sign `repomd.xml` (`verify: metadata`); those of the RHEL family do not, but every
-//! package of theirs is signed (`verify: packages`). It is never guessed from what a server offers,
-//! or a mirror could leave the signature out.
+//! `repomd.xml` has the digests of a repository's lists, which have the digests of the packages. The manifest
+//! states what is signed. Some repositories sign `repomd.xml` (`verify: metadata`). Those of the RHEL family
+//! do not, but they sign every package (`verify: packages`). kubexm does not derive this from what a server
+//! offers, because a mirror could omit the signature.
 //!
-//! What depends on what is solved from nothing: apart from what the manifest's `base` names, the set
+//! Dependencies are resolved from an empty host: apart from the manifest's `base`, the set is complete down
+//! to the C library. Point releases of the RHEL family update libraries, and a package of 9.6 may require a
+//! newer one than a host of 9.2 has. The host's dnf ignores what it has already.
 //! is whole, down to the C library. Point releases of the RHEL family raise libraries, and a package
 //! of 9.6 may want one that a host of 9.2 has too old; the host's own dnf leaves aside what it has.
 
@@ -42,22 +43,22 @@ use repomd::{Part, Repomd};
 
 pub use evr::{Evr, Range, Sense, compare};
 
-/// Largest `repomd.xml` and signature of it.
+/// Maximum size of `repomd.xml` and of its signature, in bytes.
 const LARGEST_REPOMD: usize = 8 * 1024 * 1024;
 
 /// A repository while a set is resolved.
 struct Repository<'a> {
     source: &'a DnfRepository,
-    /// Address for the architecture, without a slash at its end.
+    /// The address for the architecture, without a trailing slash.
     base: String,
     keyring: Arc<Keyring>,
     repomd: Repomd,
 }
 
-/// Chooses a set's packages and fetches them into the cache, checked.
+/// Selects the packages of a set and fetches them into the cache, verified.
 ///
 /// # Errors
-/// A signature that does not hold, packages that do not exist, or what the network does.
+/// A signature is not valid, a package does not exist, or a request fails.
 pub(super) async fn choose(
     http: &Http,
     source: &PackageSource,
@@ -88,7 +89,7 @@ pub(super) async fn choose(
     }
     let mut known = modules.visible(known);
     let mut solved = solve(&known, source, set);
-    // Most files are not in primary.xml; the long list of all of them is read where it matters.
+    // primary.xml lists few files; the complete list is long and is read only if it is needed.
     if solved.missed_a_file {
         learn_files(http, &repositories, &mut known).await?;
         solved = solve(&known, source, set);
@@ -115,7 +116,7 @@ pub(super) async fn choose(
     })
 }
 
-/// What solving a set came to.
+/// The result of resolving a set.
 struct Solved {
     result: Result<Vec<Package>, Vec<String>>,
     missed_a_file: bool,
@@ -142,7 +143,7 @@ fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     url::Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
 }
 
-/// Reads a repository's `repomd.xml`, once it is known whose it is.
+/// Reads a repository's `repomd.xml` and verifies its signature.
 async fn open<'a>(
     http: &Http,
     source: &'a DnfRepository,
@@ -172,7 +173,7 @@ async fn open<'a>(
     })
 }
 
-/// Fetches a metadata file and reads it unpacked.
+/// Fetches a metadata file and parses it while it is unpacked.
 async fn read<T: Send + 'static>(
     http: &Http,
     repository: &Repository<'_>,
@@ -202,7 +203,7 @@ async fn read<T: Send + 'static>(
     read.map_err(bad)
 }
 
-/// Looks up who has the files that packages require and `primary.xml` does not list.
+/// Finds the owners of files that packages require and `primary.xml` does not list.
 async fn learn_files(
     http: &Http,
     repositories: &[Repository<'_>],
@@ -236,7 +237,7 @@ fn locked(package: &Package, repository: &Repository<'_>) -> Result<LockedPackag
     })
 }
 
-/// Whose a fetched package is, where the repository's metadata do not say so.
+/// Verifies a package's own signature, unless the repository's metadata are signed.
 async fn verify(
     http: &Http,
     package: &Package,
@@ -258,7 +259,7 @@ async fn verify(
     checked.map_err(|reason| wrong(&name, &repository.base, reason))
 }
 
-/// A package for tests: `name version`, what it requires, and what it provides besides itself.
+/// Creates a package for tests: `name version`, its requirements, and what it provides besides itself.
 #[cfg(test)]
 fn package_example(text: &str, requires: &[&str], provides: &[&str]) -> Package {
     use relation::Relation;

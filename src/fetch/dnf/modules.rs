@@ -1,9 +1,9 @@
-//! Modules: packages in streams, of which a host follows one
+//! Modules: packages in streams, of which a host enables one
 //! (<https://docs.fedoraproject.org/en-US/modularity/>).
 //!
-//! A package that belongs to a stream counts only where the stream is its module's default, as on a
-//! host where nobody enabled another; and there it hides packages of the same name that belong to
-//! none. That is what dnf does before a solver sees anything.
+//! A package of a stream is visible only if the stream is its module's default, as on a host without
+//! module settings. It then hides packages of the same name that belong to no stream. dnf applies the same
+//! rule before it resolves dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Read};
@@ -12,15 +12,15 @@ use serde::Deserialize;
 
 use super::package::Package;
 
-/// No repository's modules are longer.
+/// Maximum size of `modules.yaml`, in bytes.
 const LARGEST: u64 = 256 * 1024 * 1024;
 
-/// What a repository says of modules.
+/// The modules of a repository.
 #[derive(Debug, Default)]
 pub struct Modules {
     /// Module → default stream.
     defaults: BTreeMap<String, String>,
-    /// Package (by name, version and architecture) → the streams that have it.
+    /// Package (by name, version and architecture) → the streams that contain it.
     streams: BTreeMap<String, BTreeSet<(String, String)>>,
 }
 
@@ -32,11 +32,11 @@ struct Document {
 
 #[derive(Deserialize)]
 struct Data {
-    /// Of a stream.
+    /// The module's name in a document for a stream.
     name: Option<String>,
-    /// Of defaults.
+    /// The module's name in a document for defaults.
     module: Option<String>,
-    /// As it is written: 1.10 is not 1.1.
+    /// As a string, because 1.10 is not 1.1.
     stream: Option<String>,
     artifacts: Option<Artifacts>,
 }
@@ -48,10 +48,10 @@ struct Artifacts {
 }
 
 impl Modules {
-    /// These and what a `modules.yaml` says.
+    /// Adds the modules of a `modules.yaml`.
     ///
     /// # Errors
-    /// The text is no list of modules.
+    /// The text cannot be parsed.
     pub fn with(mut self, source: impl BufRead) -> Result<Self, String> {
         let mut text = String::new();
         source
@@ -65,7 +65,7 @@ impl Modules {
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
-        // Obsoletes and translations have other fields, which do not matter here.
+        // Obsoletes and translations have other fields and are not needed.
         let kind = text.lines().find_map(|line| line.strip_prefix("document:"));
         if !matches!(kind.map(str::trim), Some("modulemd" | "modulemd-defaults")) {
             return Ok(());
@@ -90,7 +90,7 @@ impl Modules {
         Ok(())
     }
 
-    /// The packages that a host without module settings sees.
+    /// Returns the packages that are visible to a host without module settings.
     pub fn visible(&self, packages: Vec<Package>) -> Vec<Package> {
         let is_default = |streams: &BTreeSet<(String, String)>| {
             streams
@@ -111,7 +111,7 @@ impl Modules {
     }
 }
 
-/// The documents of a YAML stream.
+/// Splits a YAML stream into documents.
 fn documents(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut from, mut at) = (0, 0);

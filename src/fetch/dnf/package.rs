@@ -7,43 +7,37 @@ use kubexm_types::Digest;
 /// One package of a repository.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// Name.
     pub name: String,
     /// `x86_64`, `aarch64` or `noarch`.
     pub arch: String,
-    /// Version.
     pub evr: Evr,
-    /// Which of the set's repositories has it.
+    /// The index of its repository in the set.
     pub repository: usize,
-    /// Path below that repository's address.
+    /// The path below the repository's address.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes that its files take.
+    /// Installed size in bytes.
     pub installed: u64,
-    /// SHA-256.
     pub digest: Digest,
-    /// What it says of itself in a line.
     pub summary: String,
-    /// What it gives to others.
     pub provides: Vec<Capability>,
-    /// What it needs; weak dependencies are not read.
+    /// Requirements without weak dependencies.
     pub requires: Vec<Relation>,
-    /// What it cannot live with.
     pub conflicts: Vec<Relation>,
-    /// Packages, by name, that it takes the place of.
+    /// The packages, by name, that it replaces.
     pub obsoletes: Vec<Capability>,
-    /// Those of its files that are known: the usual ones, and others that somebody requires.
+    /// Known files: those in `primary.xml`, and others that a package requires.
     pub files: Vec<String>,
 }
 
 impl Package {
-    /// Last part of its path.
+    /// Returns the last segment of the path.
     pub fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Name, version and architecture as modules list them: the epoch always.
+    /// Returns name, version and architecture as in module documents, always with the epoch.
     pub fn nevra(&self) -> String {
         let Evr {
             epoch,
@@ -54,12 +48,12 @@ impl Package {
         format!("{}-{epoch}:{version}-{release}.{}", self.name, self.arch)
     }
 
-    /// How messages name it.
+    /// Returns the name for messages.
     pub fn label(&self) -> String {
         format!("{}-{}.{}", self.name, self.evr, self.arch)
     }
 
-    /// Whether it takes the place of another: obsoletes mean packages, not what they provide.
+    /// Whether it replaces another package. Obsoletes refer to package names, not to what packages provide.
     pub fn obsoletes(&self, other: &Self) -> bool {
         let own = super::evr::Range {
             sense: super::evr::Sense::EQUAL,

@@ -1,6 +1,6 @@
 //! `primary.xml`: a repository's packages
-//! (<https://github.com/rpm-software-management/createrepo_c>), and `filelists.xml` for the rest
-//! of their files.
+//! (<https://github.com/rpm-software-management/createrepo_c>), and `filelists.xml` with the rest of their
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -12,12 +12,12 @@ use super::repomd::is_inside;
 use super::xml::{self, Piece, Tag};
 use kubexm_types::Digest;
 
-/// More packages than any repository has.
+/// Maximum number of packages of a repository.
 const MOST_PACKAGES: usize = 500_000;
-/// More relations and files than any package has.
+/// Maximum number of relations and files of a package.
 const MOST_ENTRIES: usize = 200_000;
 
-/// Which list of a package an entry belongs to.
+/// The list of a package that an entry belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum List {
     Provides,
@@ -27,7 +27,7 @@ enum List {
     Other,
 }
 
-/// A package while its element is read.
+/// A package while its element is parsed.
 #[derive(Default)]
 struct Draft {
     name: String,
@@ -47,11 +47,11 @@ struct Draft {
     files: Vec<String>,
 }
 
-/// All packages for an architecture (rpm's name of it) or for all. What lacks one of the fields that
-/// matter, or lies on another server, names nothing that could be installed.
+/// Returns all packages for an architecture (rpm's name) and for `noarch`. Packages without a required field
+/// or with an address on another server are ignored, because they cannot be installed.
 ///
 /// # Errors
-/// What is no list of packages.
+/// The text is not a list of packages.
 pub fn parse(source: impl BufRead, arch: &str, repository: usize) -> Result<Vec<Package>, String> {
     let mut packages = Vec::new();
     let (mut draft, mut list) = (Draft::default(), List::Other);
@@ -93,7 +93,7 @@ impl Draft {
             }
             "location" => {
                 self.path = tag.attribute("href");
-                // An address of its own, beside `href`.
+                // A base address of its own, in addition to `href`.
                 self.is_elsewhere = tag.attribute("base").is_some();
             }
             _ => {}
@@ -147,14 +147,14 @@ impl Draft {
         let path = self
             .path
             .filter(|path| is_inside(path) && path.ends_with(".rpm"))?;
-        // Names go to commands and into the lock.
+        // Names become arguments of commands and are written to the lock.
         let plain = |name: &str| name.starts_with(|c: char| c.is_ascii_alphanumeric());
         let plain = plain(&self.name) && plain(path.rsplit('/').next().unwrap_or_default());
         if !fits || self.is_elsewhere || !plain || self.name.contains(char::is_whitespace) {
             return None;
         }
         let mut requires = self.requires;
-        // What rpm itself can do is no package's affair.
+        // Capabilities of rpm itself are not provided by packages.
         requires.retain(
             |relation| !matches!(relation, Relation::Plain(c) if c.name.starts_with("rpmlib(")),
         );
@@ -193,10 +193,10 @@ fn evr(tag: &Tag<'_>) -> Option<Evr> {
     })
 }
 
-/// Which packages (by their digests) have the wanted files.
+/// Returns which packages (by digest) have the wanted files.
 ///
 /// # Errors
-/// What is no list of files.
+/// The text is not a list of files.
 pub fn owners(
     source: impl BufRead,
     wanted: &BTreeSet<String>,

@@ -1,24 +1,24 @@
-//! What a package needs: names with ranges of versions, and rich dependencies over them
+//! Relations between packages: names with version ranges, and rich dependencies over them
 //! (<https://rpm-software-management.github.io/rpm/manual/boolean_dependencies.html>).
 
 use std::fmt;
 
 use super::evr::{Evr, Range, Sense};
 
-/// Rich dependencies that are nested deeper are nobody's.
+/// Maximum nesting depth of a rich dependency.
 const DEEPEST: usize = 16;
 
-/// A name with the versions that are meant: what a package provides, or wants of another.
+/// A name with a version range, which a package provides or requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
-    /// A package, a library, a file or whatever else packages agree on.
+    /// A package, a library, a file or any other name.
     pub name: String,
-    /// All versions where there is none.
+    /// `None` for all versions.
     pub range: Option<Range>,
 }
 
 impl Capability {
-    /// A name in whatever version.
+    /// Returns the name with any version.
     pub fn any(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -26,7 +26,7 @@ impl Capability {
         }
     }
 
-    /// Whether what is provided in `other`'s versions, or in none that is said, serves.
+    /// Whether a capability with the versions `other`, or without versions, satisfies this one.
     pub fn takes(&self, other: Option<&Range>) -> bool {
         match (&self.range, other) {
             (Some(wanted), Some(given)) => wanted.overlaps(given),
@@ -44,10 +44,10 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What a package wants.
+/// A requirement of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
-    /// Something that a package provides.
+    /// A capability that a package provides.
     Plain(Capability),
     /// All of them.
     And(Vec<Relation>),
@@ -55,26 +55,24 @@ pub enum Relation {
     Or(Vec<Relation>),
     /// All of them from one package.
     With(Vec<Relation>),
-    /// The first from a package that does not have the second.
+    /// The first from a package that does not provide the second.
     Without(Box<Relation>, Box<Relation>),
-    /// The first where the condition holds (or, for `unless`, where it does not), else the other.
+    /// `wanted` if the condition has the value `holds`, otherwise the alternative.
     When {
-        /// What is wanted.
         wanted: Box<Relation>,
-        /// Where this holds.
         condition: Box<Relation>,
-        /// Whether it must hold: true for `if`, false for `unless`.
+        /// The required value of the condition: true for `if`, false for `unless`.
         holds: bool,
-        /// What is wanted in the other case.
+        /// The alternative after `else`.
         otherwise: Option<Box<Relation>>,
     },
 }
 
 impl Relation {
-    /// Reads a rich dependency, `(…)`, or a plain name.
+    /// Parses a rich dependency, `(…)`, or a plain name.
     ///
     /// # Errors
-    /// Text that is neither.
+    /// The text is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             let shown: String = text.chars().take(120).collect();
@@ -91,7 +89,7 @@ impl Relation {
         }
     }
 
-    /// Every name in it.
+    /// Calls `see` with every capability in the relation.
     pub fn each_capability<'a>(&'a self, see: &mut dyn FnMut(&'a Capability)) {
         match self {
             Self::Plain(capability) => see(capability),
@@ -147,7 +145,7 @@ impl fmt::Display for Relation {
     }
 }
 
-/// Words of a rich dependency; a word holds parentheses of its own, as in `libc.so.6(GLIBC_2.4)`.
+/// The tokens of a rich dependency; a token may contain parentheses, as in `libc.so.6(GLIBC_2.4)`.
 struct Words<'a> {
     rest: &'a str,
 }
@@ -181,7 +179,7 @@ impl<'a> Words<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// The next word where it is a sign such as `>=`.
+    /// Returns the next token if it is an operator such as `>=`.
     fn sense(&mut self) -> Option<Sense> {
         let before = self.rest;
         let sense = self.word().and_then(Sense::parse);

@@ -1,4 +1,4 @@
-//! `repomd.xml`: which metadata files a repository has.
+//! `repomd.xml`: the metadata files of a repository.
 
 use super::xml::{self, Piece};
 use kubexm_types::Digest;
@@ -6,9 +6,9 @@ use kubexm_types::Digest;
 /// A metadata file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Path below the repository's address.
+    /// The path below the repository's address.
     pub path: String,
-    /// SHA-256 of the packed file.
+    /// SHA-256 of the compressed file.
     pub digest: Digest,
 }
 
@@ -19,14 +19,14 @@ pub struct Repomd {
     pub primary: Part,
     /// All files of all packages.
     pub filelists: Option<Part>,
-    /// Module streams and which packages are theirs.
+    /// Module streams and their packages.
     pub modules: Option<Part>,
 }
 
-/// Reads a `repomd.xml`.
+/// Parses a `repomd.xml`.
 ///
 /// # Errors
-/// What it lacks or what is odd about it.
+/// A required field is missing or not valid.
 pub fn parse(text: &[u8]) -> Result<Repomd, String> {
     let (mut primary, mut filelists, mut modules) = (None, None, None);
     let (mut kind, mut path, mut digest, mut other) = (None, None, None, None);
@@ -74,7 +74,7 @@ pub fn parse(text: &[u8]) -> Result<Repomd, String> {
     })
 }
 
-/// Whether a path stays below the address that it is relative to.
+/// Whether a relative path stays below its base address.
 pub fn is_inside(path: &str) -> bool {
     let good = |part: &str| !part.is_empty() && part != ".." && part != ".";
     let odd = |c: char| c.is_control() || c.is_whitespace() || "\\?#".contains(c);

@@ -1,9 +1,9 @@
-//! The rpm file itself: who signed its header, and whether the rest is what the header says
+//! The rpm file format: the signature of the header, and the payload's digest in the header
 //! (<https://rpm-software-management.github.io/rpm/manual/format_v4.html>).
 //!
-//! The signature covers the header. The header holds the digest of the payload, so that both are
-//! the distribution's; and it holds name and version, which must be those that were asked for, or a
-//! mirror could give any signed package for any other.
+//! The signature covers the header, and the header has the digest of the payload. Name and version in the
+//! header must be those of the requested package; otherwise a mirror could replace a package by any other
+//! signed package.
 
 use std::io::{self, Read};
 
@@ -16,7 +16,7 @@ use kubexm_types::{Digest, DigestReader};
 const LEAD: usize = 96;
 const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
 const HEADER_MAGIC: [u8; 4] = [0x8e, 0xad, 0xe8, 0x01];
-/// A header is never larger: the kernel's has 10 MiB.
+/// Maximum size of a header, in bytes; that of the kernel has 10 MiB.
 const LARGEST_HEADER: usize = 128 * 1024 * 1024;
 
 /// Tags of the signature header.
@@ -33,10 +33,10 @@ const PAYLOAD_DIGEST: u32 = 5092;
 const PAYLOAD_DIGEST_ALGORITHM: u32 = 5093;
 const SHA256: u32 = 8;
 
-/// Reads a package file to its end.
+/// Reads and verifies a package file.
 ///
 /// # Errors
-/// Why it is not, or not surely, the package that was asked for.
+/// Why the file is not the requested package, or why that cannot be verified.
 pub fn verify(mut file: impl Read, package: &Package, keyring: &Keyring) -> Result<(), String> {
     let cut = |error: io::Error| format!("it cannot be read as an rpm: {error}");
     let mut lead = [0; LEAD];
@@ -104,14 +104,14 @@ fn same(header: &Header, package: &Package) -> Result<(), String> {
     }
 }
 
-/// A header: an index of tags and what they point to.
+/// A header: an index of tags and the data that they refer to.
 struct Header {
-    /// All of it, as it is signed.
+    /// The whole header, which is what the signature covers.
     bytes: Vec<u8>,
     entries: usize,
 }
 
-/// Bytes before the index, and of each of its entries.
+/// Size of the header's introduction and of an index entry, in bytes.
 const INTRO: usize = 16;
 const ENTRY: usize = 16;
 
@@ -137,7 +137,7 @@ impl Header {
         }
     }
 
-    /// Where a tag's data begin, and how many there are.
+    /// Returns a tag's data and the number of its values.
     fn find(&self, tag: u32) -> Option<(&[u8], usize)> {
         let index = self.bytes.get(INTRO..INTRO + self.entries * ENTRY)?;
         let entry = index
@@ -172,7 +172,7 @@ impl Header {
     }
 }
 
-/// A big-endian number.
+/// Reads a big-endian number.
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let four: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_be_bytes(four))

@@ -1,4 +1,4 @@
-//! What packages want of each other, as clauses for the solver.
+//! The relations of packages as clauses for the solver.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use super::closure::Universe;
 use super::relation::{Capability, Relation};
 use super::solver::{Literal, Solver, leave, take};
 
-/// A rich dependency that needs more clauses is refused: nobody writes such.
+/// Maximum number of clauses of a rich dependency; real ones need far fewer.
 const MOST_CLAUSES: usize = 2000;
 
-/// Clauses of which all must hold; in each, one literal.
+/// Clauses in conjunctive normal form: in each, at least one literal must be true.
 pub type Clauses = Vec<Vec<Literal>>;
 
-/// The clauses of all packages that some names can lead to, and what each says in words.
+/// The clauses of all packages that some names can lead to, with a description of each.
 #[derive(Clone)]
 pub struct Rules {
     /// The solver with the clauses.
@@ -21,7 +21,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Rules of all packages that can be reached from `start`.
+    /// Creates the rules of all packages that are reachable from `start`.
     pub fn new(universe: &Universe<'_>, start: Vec<usize>) -> Self {
         let mut rules = Self {
             solver: Solver::new(universe.packages.len()),
@@ -63,18 +63,18 @@ impl Rules {
         }
     }
 
-    /// Adds a clause with what it says.
+    /// Adds a clause with its description.
     pub fn add(&mut self, clause: Vec<Literal>, words: String) {
         let number = self.solver.add(clause);
         self.words.insert(number, words);
     }
 
-    /// What a clause says.
+    /// Returns the description of a clause.
     pub fn words(&self, number: usize) -> &str {
         self.words.get(&number).map_or("", String::as_str)
     }
 
-    /// These rules where packages are taken and more clauses hold.
+    /// Returns these rules with fixed packages and additional clauses.
     pub fn with(&self, taken: &BTreeSet<usize>, more: &[Clauses]) -> Self {
         let mut rules = self.clone();
         for at in taken {
@@ -87,7 +87,7 @@ impl Rules {
     }
 }
 
-/// The clauses of a relation that do not hold where just these packages are taken.
+/// Returns the clauses of a relation that are false if exactly these packages are installed.
 pub fn missing(universe: &Universe<'_>, relation: &Relation, taken: &BTreeSet<usize>) -> Clauses {
     let mut missing = clauses(universe, relation, true).unwrap_or_default();
     missing.retain(|clause| {
@@ -97,7 +97,7 @@ pub fn missing(universe: &Universe<'_>, relation: &Relation, taken: &BTreeSet<us
     missing
 }
 
-/// A relation, or its contrary, as clauses. None where they would be too many.
+/// Converts a relation, or its negation, to clauses; returns `None` if they exceed the limit.
 fn clauses(universe: &Universe<'_>, relation: &Relation, holds: bool) -> Option<Clauses> {
     match (relation, holds) {
         (Relation::Plain(wanted), _) => Some(one_of(universe.preferred(wanted), holds)),
@@ -127,7 +127,7 @@ fn clauses(universe: &Universe<'_>, relation: &Relation, holds: bool) -> Option<
             },
             _,
         ) => {
-            // Where the condition is as the word says, this; else, the other.
+            // `wanted` if the condition has the stated value, otherwise the alternative.
             let is_not = clauses(universe, condition, !word)?;
             let mut all = either(&is_not, &clauses(universe, wanted, holds)?)?;
             let is = clauses(universe, condition, *word)?;
@@ -150,7 +150,7 @@ fn one_of(found: Vec<usize>, holds: bool) -> Clauses {
     }
 }
 
-/// Either all of the first or all of the second.
+/// Returns the disjunction of two sets of clauses.
 fn either(first: &Clauses, second: &Clauses) -> Option<Clauses> {
     if first.len().saturating_mul(second.len()) > MOST_CLAUSES {
         return None;
@@ -165,7 +165,7 @@ fn either(first: &Clauses, second: &Clauses) -> Option<Clauses> {
     )
 }
 
-/// The packages that give all of a `with`, or the first but not the second of a `without`.
+/// Returns the packages that satisfy all of a `with`, or the first but not the second of a `without`.
 fn of_one_package(universe: &Universe<'_>, relation: &Relation) -> Vec<usize> {
     let plain = |wanted: &Capability| universe.preferred(wanted);
     match relation {
@@ -189,7 +189,7 @@ fn of_one_package(universe: &Universe<'_>, relation: &Relation) -> Vec<usize> {
             all.extend(parts.iter().flat_map(|part| of_one_package(universe, part)));
             all
         }
-        // rpm allows no others inside of `with`.
+        // rpm permits no others inside of `with`.
         Relation::And(_) | Relation::When { .. } => Vec::new(),
     }
 }

@@ -1,27 +1,27 @@
-//! Chooses what is needed and nothing else: a small solver for clauses that learns from conflicts
-//! (<https://en.wikipedia.org/wiki/Conflict-driven_clause_learning>), with the twist of package
-//! managers that nothing is taken before somebody needs it, and then the preferred first.
+//! A SAT solver with conflict-driven clause learning
+//! (<https://en.wikipedia.org/wiki/Conflict-driven_clause_learning>) for packages. It selects a package only
+//! if a clause requires it, and then the preferred one, so that the result has no unneeded packages.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// Conflicts after which a question is given up; real ones meet a handful.
+/// Maximum number of conflicts; real problems have a handful.
 const MOST_CONFLICTS: usize = 20_000;
 
-/// A thing that is taken, or not.
+/// A literal: a package is selected, or it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Literal {
-    /// Which.
+    /// The package's index.
     pub thing: usize,
-    /// Taken.
+    /// Whether it is selected.
     pub taken: bool,
 }
 
-/// Takes a thing.
+/// Returns the literal for a selected package.
 pub fn take(thing: usize) -> Literal {
     Literal { thing, taken: true }
 }
 
-/// Leaves a thing.
+/// Returns the literal for a package that is not selected.
 pub fn leave(thing: usize) -> Literal {
     Literal {
         thing,
@@ -38,37 +38,37 @@ impl Literal {
     }
 }
 
-/// One of these must hold; those to be taken stand in order of preference.
+/// A clause: one of the literals must be true; positive literals are in order of preference.
 #[derive(Debug, Clone)]
 struct Clause {
     literals: Vec<Literal>,
-    /// The clauses that were given, by number, from which it follows.
+    /// The given clauses, by number, from which this one follows.
     origins: BTreeSet<usize>,
 }
 
-/// What was decided or found for a thing.
+/// The value that was decided or derived for a package.
 #[derive(Debug, Clone, Copy)]
 struct Fact {
     taken: bool,
     level: usize,
-    /// The clause that left no choice.
+    /// The clause that forced the value.
     because: Option<usize>,
 }
 
-/// Clauses, and what is known of things so far.
+/// The clauses and the current partial assignment.
 #[derive(Debug, Clone)]
 pub struct Solver {
     clauses: Vec<Clause>,
-    /// Clauses in which a thing occurs.
+    /// The clauses in which a package occurs.
     occurs: Vec<Vec<usize>>,
     facts: Vec<Option<Fact>>,
-    /// In the order in which they became facts.
+    /// Assigned packages in the order of their assignment.
     trail: Vec<usize>,
     level: usize,
 }
 
 impl Solver {
-    /// For things numbered from 0 up to `things`.
+    /// Creates a solver for packages with the indexes 0 to `things` - 1.
     pub fn new(things: usize) -> Self {
         Self {
             clauses: Vec::new(),
@@ -79,7 +79,7 @@ impl Solver {
         }
     }
 
-    /// Adds a clause and gives its number. An empty one can never hold.
+    /// Adds a clause and returns its number. An empty clause cannot be satisfied.
     pub fn add(&mut self, literals: Vec<Literal>) -> usize {
         let number = self.clauses.len();
         self.insert(literals, BTreeSet::from([number]))
@@ -94,10 +94,10 @@ impl Solver {
         number
     }
 
-    /// The things to take.
+    /// Returns the selected packages.
     ///
     /// # Errors
-    /// Numbers of given clauses that cannot hold together.
+    /// The numbers of given clauses that cannot be satisfied together.
     pub fn solve(mut self) -> Result<BTreeSet<usize>, BTreeSet<usize>> {
         let mut fresh: VecDeque<usize> = (0..self.clauses.len()).collect();
         for _ in 0..MOST_CONFLICTS {
@@ -135,7 +135,7 @@ impl Solver {
         fresh.extend(&self.occurs[literal.thing]);
     }
 
-    /// Follows clauses that leave no choice. The number of one that cannot hold, if there is one.
+    /// Propagates unit clauses. Returns the number of a clause that cannot be satisfied, if there is one.
     fn propagate(&mut self, fresh: &mut VecDeque<usize>) -> Option<usize> {
         while let Some(number) = fresh.pop_front() {
             let mut open = None;
@@ -161,7 +161,7 @@ impl Solver {
         None
     }
 
-    /// The preferred thing of the first clause that only holds if something more is taken.
+    /// Returns the preferred package of the first clause that needs another selected package.
     fn needed(&self) -> Option<usize> {
         self.clauses.iter().find_map(|clause| {
             let idle = |literal: &Literal| match self.value(*literal) {
@@ -180,7 +180,7 @@ impl Solver {
         })
     }
 
-    /// Learns from a clause that cannot hold, and goes back to where what was learnt decides.
+    /// Learns a clause from a conflict and backtracks to the level where it becomes a unit clause.
     fn learn(&mut self, broken: usize) -> usize {
         let mut literals: BTreeSet<Literal> =
             self.clauses[broken].literals.iter().copied().collect();
@@ -215,7 +215,7 @@ impl Solver {
                     .filter(|l| *l != false_one.not()),
             );
         }
-        // The one that will be decided by this clause, and how far back the others lie.
+        // The literal that this clause will decide, and the levels of the others.
         let mut levels: Vec<usize> = literals.iter().map(|l| self.level_of(*l)).collect();
         levels.sort_unstable();
         levels.pop();
@@ -238,7 +238,7 @@ impl Solver {
         self.level = level;
     }
 
-    /// The given clauses from which follows that one cannot hold, where nothing was decided.
+    /// Returns the given clauses that cause a conflict without any decision.
     fn roots(&self, broken: usize) -> BTreeSet<usize> {
         let mut origins = BTreeSet::new();
         let (mut open, mut seen) = (vec![broken], BTreeSet::new());
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(solve(&clauses), Err(vec![1, 2, 3, 4]));
     }
 
-    /// All clauses over four things, against trying all of the sixteen ways.
+    /// Compares all clauses over four packages with a search of all sixteen assignments.
     #[test]
     fn agrees_with_trying_everything() {
         let mut dice: u64 = 7;

@@ -1,18 +1,18 @@
-//! Compressed metadata, unpacked while it is read and never beyond a limit.
+//! Decompression of metadata with limits.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Metadata that unpacks to more than this is an attack: the largest known is a third of it.
+/// Maximum size of unpacked metadata, in bytes; the largest known has a third of it.
 const LARGEST: u64 = 2 * 1024 * 1024 * 1024;
-/// KiB that unpacking xz may take.
+/// Maximum memory for decompressing xz, in KiB.
 const XZ_MEMORY_KIB: u32 = 256 * 1024;
-/// Largest window of zstd, as a power of two.
+/// Maximum window of zstd, as a power of two.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// The content of a file that is packed as the end of its name says.
+/// Returns a reader of a file that is compressed according to its file name extension.
 ///
 /// # Errors
-/// A way of packing that is not known.
+/// The extension is not known.
 pub fn unpack<'a>(
     name: &str,
     packed: impl Read + Send + 'a,
@@ -46,7 +46,7 @@ pub fn unpack<'a>(
     )))
 }
 
-/// Fails beyond its limit, where `take` would pretend an end.
+/// A reader that fails beyond its limit; `take` would report the end of the file.
 struct Limited<R> {
     content: R,
     left: u64,

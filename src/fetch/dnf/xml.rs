@@ -1,4 +1,4 @@
-//! Walking through XML from strangers: no DTD, no entities but XML's own, bounded depth and texts.
+//! Parsing of untrusted XML: no DTD, no entities except XML's own, limited depth and text size.
 
 use std::io::BufRead;
 
@@ -6,16 +6,15 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-/// Repository metadata is four deep.
+/// Maximum depth of elements; repository metadata have a depth of four.
 const DEEPEST: usize = 16;
-/// Longest text of an element in bytes.
+/// Maximum size of an element's text, in bytes.
 const LONGEST_TEXT: usize = 1024 * 1024;
 
-/// An element's beginning, or its end with the text since the last tag.
+/// A start tag, or an end tag with the text since the previous tag.
 pub enum Piece<'a> {
-    /// A start tag.
     Open(&'a Tag<'a>),
-    /// An end tag: the name, and the text where the element holds nothing else.
+    /// The name, and the text if the element contains nothing else.
     Close(&'a str, &'a str),
 }
 
@@ -23,12 +22,12 @@ pub enum Piece<'a> {
 pub struct Tag<'a>(&'a BytesStart<'a>);
 
 impl Tag<'_> {
-    /// Name without prefix.
+    /// Returns the name without prefix.
     pub fn name(&self) -> &str {
         local(self.0.name().into_inner())
     }
 
-    /// An attribute by its name without prefix.
+    /// Returns an attribute by its name without prefix.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let mut attributes = self.0.attributes().flatten();
         let attribute = attributes.find(|a| local(a.key.into_inner()) == name)?;
@@ -41,10 +40,10 @@ fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// Goes through all tags of a document.
+/// Calls `each` for all tags of a document.
 ///
 /// # Errors
-/// What is no well-formed document, or whatever `each` finds wrong.
+/// The document is not well-formed, or `each` returns an error.
 pub fn walk(
     source: impl BufRead,
     mut each: impl FnMut(Piece<'_>) -> Result<(), String>,

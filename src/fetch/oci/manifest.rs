@@ -1,4 +1,4 @@
-//! What a registry's manifests say, checked before any of it is believed.
+//! Parsing and validation of a registry's manifests.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use crate::FetchError;
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
 use kubexm_types::{Arch, Digest, ImageRef};
 
-/// Media types that kubexm understands, in OCI's and in Docker's words.
+/// Supported media types, OCI's and Docker's.
 pub(super) const INDEX_TYPES: [&str; 2] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -15,10 +15,10 @@ pub(super) const MANIFEST_TYPES: [&str; 2] = [
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
-/// Larger manifests are refused, as registries do.
+/// Maximum size of a manifest, in bytes, as in registries.
 pub(super) const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 
-/// A manifest or an index: the fields that kubexm reads.
+/// The fields of a manifest or an index that kubexm uses.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-/// Reads a manifest's bytes.
+/// Parses a manifest.
 pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, FetchError> {
     let wrong = |reason: String| FetchError::Content {
         what: name.to_string(),
@@ -74,7 +74,7 @@ pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, 
     }
 }
 
-/// The entry of an index for an architecture.
+/// Returns the entry of an index for an architecture.
 pub(super) fn pick<'a>(
     name: &ImageRef,
     entries: &'a [Entry],
@@ -95,7 +95,7 @@ pub(super) fn pick<'a>(
     })
 }
 
-/// The image is not there for an architecture; says for which it is.
+/// Returns the error for an image without this architecture, with the list of those that it has.
 pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &[String]) -> FetchError {
     FetchError::Content {
         what: name.to_string(),
@@ -103,7 +103,7 @@ pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &[String]) -> Fe
     }
 }
 
-/// One platform of an image with the blobs that its manifest names.
+/// Returns one platform of an image with the blobs of its manifest.
 pub(super) fn platform(
     name: &ImageRef,
     arch: Arch,

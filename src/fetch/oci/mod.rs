@@ -1,6 +1,6 @@
 //! Images over the OCI distribution API
-//! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>), manifests byte for
-//! byte.
+//! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>); manifests are stored byte
+//! for byte.
 
 mod manifest;
 mod pull;
@@ -31,27 +31,27 @@ use kubexm_bundle::lock::{Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;
 use kubexm_types::{Arch, Digest, ImageRef};
 
-/// Where Docker Hub's registry really is.
+/// The address of Docker Hub's registry.
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
 
-/// By registry and repository.
+/// Sessions by registry and repository.
 type Sessions = BTreeMap<(String, String), Arc<Session>>;
 
 /// Pulls images into the cache.
 #[derive(Clone)]
 pub struct Puller {
     http: Http,
-    /// Gets tokens; manifests and blobs go the way of all downloads, with its limits, ranges and
-    /// retries.
+    /// Obtains tokens. Manifests and blobs use the common download code with its limits, ranges and retries.
     tokens: oci_client::Client,
     keyring: Arc<Keyring>,
     sessions: Arc<Mutex<Sessions>>,
 }
 
 impl Puller {
-    /// A puller that follows the registries' mirrors of `http` and uses Docker's credentials.
+    /// Creates a puller that uses the registry mirrors of `http` and Docker's credentials.
     ///
     /// # Errors
+    /// Certificates cannot be read.
     /// Certificates that cannot be read.
     pub fn new(http: Http) -> Result<Self, FetchError> {
         let addresses = http.mirrors().registries.values().flatten();
@@ -91,8 +91,8 @@ impl Puller {
         })
     }
 
-    /// Finds an image's manifests for `arches` and puts them into the cache; the blobs below them
-    /// are named, not fetched. With `pinned`, the top manifest must have that digest.
+    /// Resolves an image's manifests for `arches` into the cache; their blobs are named and not fetched.
+    /// With `pinned`, the top manifest must have that digest.
     pub async fn resolve(
         &self,
         name: &ImageRef,
@@ -118,7 +118,7 @@ impl Puller {
         let mut platforms = Vec::new();
         match &top.manifests {
             None => {
-                // A single manifest does not say its platform; its configuration does.
+                // A single manifest has no platform; its configuration has it.
                 let arch = self.arch_of(name, &top).await?;
                 if let Some(lacking) = arches.iter().find(|wanted| **wanted != arch) {
                     return Err(no_platform(name, *lacking, &[format!("linux/{arch}")]));
@@ -142,9 +142,10 @@ impl Puller {
         })
     }
 
-    /// Fetches a blob of an image into the cache, going on where an earlier run stopped.
+    /// Fetches a blob of an image into the cache and continues an earlier partial download.
     ///
     /// # Errors
+    /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     /// What the network, servers and disks do; nothing wrong is kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         let label = &format!("{name} {}", &blob.digest.hex()[..12]);
@@ -162,7 +163,7 @@ impl Puller {
         Ok(())
     }
 
-    /// A manifest by tag or digest, into the cache.
+    /// Fetches a manifest by tag or digest into the cache.
     pub(super) async fn manifest(
         &self,
         name: &ImageRef,
@@ -191,7 +192,7 @@ impl Puller {
         Ok((bytes, got))
     }
 
-    /// A manifest from one registry, held against its digest where that is known.
+    /// Fetches a manifest from one registry and verifies its digest, if that is known.
     async fn manifest_from(
         &self,
         name: &ImageRef,
@@ -216,7 +217,7 @@ impl Puller {
         }
     }
 
-    /// What a mirrored image's own registry says that its tag is: a mirror could say anything.
+    /// Returns the digest of a mirrored image's tag at its own registry, because a mirror is not trusted.
     async fn digest_at_origin(&self, name: &ImageRef) -> Result<Option<Digest>, FetchError> {
         if self.http.mirrors().of_image(name).is_none() {
             return Ok(None);
@@ -247,13 +248,13 @@ impl Puller {
             .ok_or_else(unknown)
     }
 
-    /// The registries to ask for an image, in order.
+    /// Returns the registries to ask for an image, in order.
     fn addresses(&self, name: &ImageRef) -> Vec<RegistryAddress> {
         let mirrored = self.http.mirrors().of_image(name);
         mirrored.unwrap_or_else(|| vec![origin(name)])
     }
 
-    /// The address of something in a repository
+    /// Returns the address of a resource in a repository
     /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#endpoints>).
     fn place(&self, address: &RegistryAddress, path: &str) -> Result<Url, FetchError> {
         let RegistryAddress { base, repository } = address;
@@ -261,7 +262,7 @@ impl Puller {
         Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
     }
 
-    /// One session a repository, so that all its blobs share a token.
+    /// Returns the session of a repository, so that all its blobs share a token.
     fn access(&self, address: &RegistryAddress) -> Result<Access, FetchError> {
         let RegistryAddress { base, repository } = address;
         let registry =
@@ -270,7 +271,7 @@ impl Puller {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.entry(key).or_insert_with(|| {
             let host = base.split("://").nth(1).unwrap_or(base).to_owned();
-            // Tokens are for a repository; which tag it is does not matter.
+            // Tokens are per repository; the tag has no meaning.
             let reference = Reference::with_tag(host, repository.clone(), "any".to_owned());
             let (tokens, keyring) = (self.tokens.clone(), Arc::clone(&self.keyring));
             Arc::new(Session::new(registry, reference, tokens, keyring))
@@ -279,15 +280,15 @@ impl Puller {
     }
 }
 
-/// Whether a registry is on this machine, where nobody listens on the way: it may speak HTTP without
-/// TLS, and does unless it has TLS's own port.
+/// Whether a registry is on this machine. Its traffic cannot be intercepted on a network, so plain HTTP is
+/// used unless the port is 443.
 pub fn is_loopback(registry: &str) -> bool {
     let (host, port) = registry.split_once(':').unwrap_or((registry, "443"));
     let address = host.parse::<std::net::IpAddr>();
     port != "443" && (host == "localhost" || address.is_ok_and(|address| address.is_loopback()))
 }
 
-/// An image's own registry.
+/// Returns an image's own registry.
 fn origin(name: &ImageRef) -> RegistryAddress {
     let base = match name.registry() {
         "docker.io" => DOCKER_HUB.to_owned(),

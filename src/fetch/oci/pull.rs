@@ -1,4 +1,4 @@
-//! A bundle out of a registry: its blobs into the cache, from which it is packed again.
+//! Pulling a bundle from a registry: its blobs go into the cache, and the bundle is packed from there.
 
 use futures_util::stream::{self, StreamExt};
 
@@ -11,17 +11,16 @@ use kubexm_bundle::oci_artifact;
 use kubexm_bundle::oci_artifact::{Document, LARGEST_DOCUMENT};
 use kubexm_types::{ImageRef, PublicKey};
 
-/// Blobs on their way at once.
+/// Number of concurrent downloads of blobs.
 const PARALLEL: usize = 8;
-/// A head has a handful of documents.
+/// Maximum number of documents in the bundle's manifest.
 const MOST_DOCUMENTS: usize = 16;
 
 impl Puller {
-    /// Fetches a whole bundle into the cache.
+    /// Fetches all blobs of a bundle into the cache.
     ///
     /// # Errors
-    /// There is no bundle at that place, it contradicts itself, nobody who is trusted signed it, or a
-    /// blob cannot be had.
+    /// The tag does not name a valid bundle, no trusted key signed it, or a blob cannot be fetched.
     pub async fn bundle(
         &self,
         place: &ImageRef,

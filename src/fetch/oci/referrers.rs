@@ -1,4 +1,4 @@
-//! What says of itself to belong to an image
+//! Referrers of an image
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-referrers>).
 
 use std::collections::BTreeSet;
@@ -16,21 +16,22 @@ use kubexm_config::mirrors::RegistryAddress;
 use kubexm_sigstore::Part;
 use kubexm_sigstore::referrer::{BUNDLE_TYPE, listed};
 
-/// A registry may give its list in pieces; no image has more.
+/// Maximum number of pages of a registry's list.
 const MOST_PIECES: usize = 8;
 
 impl Puller {
-    /// The manifests that may carry signatures of an image as bundles of Sigstore's: as its registry
-    /// lists them, or, where that lists none, as the list under the tag for it has them.
+    /// Returns the manifests that may be Sigstore bundles of an image: from the registry's referrers API,
+    /// or, if that returns none, from the index under the referrers tag.
     ///
     /// # Errors
-    /// What the network and servers do, and a list that is none.
+    /// The request fails, or the response is not an index.
     pub async fn bundles_of(&self, image: &LockedImage) -> Result<Vec<Descriptor>, FetchError> {
         let mut found = Vec::new();
         for address in self.listing(image) {
             match self.listed_by(image, &address).await {
                 Ok(parts) => found.extend(parts),
-                // It knows no such lists, and words that differently; 408 and 429 mean another time.
+                // Registries without the referrers API answer with various statuses; 408 and 429 are
+                // temporary.
                 Err(FetchError::Refused {
                     status: 400..=407 | 409..=428,
                     ..
@@ -49,7 +50,7 @@ impl Puller {
         Ok(found.iter().map(Descriptor::from).collect())
     }
 
-    /// Whom to ask: the image's own registry first, since a mirror could leave signatures out.
+    /// Returns the registries to ask: the image's own first, because a mirror could omit signatures.
     fn listing(&self, image: &LockedImage) -> Vec<RegistryAddress> {
         let own = origin(&image.name);
         let mut addresses = self.addresses(&image.name);
@@ -61,7 +62,7 @@ impl Puller {
         addresses
     }
 
-    /// All pieces of a registry's list.
+    /// Returns all pages of a registry's list.
     async fn listed_by(
         &self,
         image: &LockedImage,
@@ -76,14 +77,14 @@ impl Puller {
             limit: LARGEST_MANIFEST,
         };
         let mut place = self.place(address, &format!("referrers/{}", image.manifest.digest))?;
-        // A registry may leave the filter out of account; what it lists is looked at in any case.
+        // A registry may ignore the filter; every entry is checked later.
         place
             .query_pairs_mut()
             .append_pair("artifactType", BUNDLE_TYPE);
         let mut found = Vec::new();
         for _ in 0..MOST_PIECES {
             let (bytes, next) = self.http.piece(&small, &place, TRIES).await?;
-            // Who knows no such lists may answer with anything.
+            // Registries without the referrers API may answer with other content.
             let Ok(parts) = listed(&bytes) else {
                 return Ok(found);
             };
@@ -96,14 +97,14 @@ impl Puller {
         Ok(found)
     }
 
-    /// The list that clients keep where a registry makes none.
+    /// Returns the index that clients store in registries without the referrers API.
     async fn under_the_tag(&self, image: &LockedImage) -> Result<Vec<Part>, FetchError> {
         let place = image
             .name
             .with_tag(&image.referrers_tag())
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
         match self.manifest(&place, None).await {
-            // The tag may be somebody's own, of something else.
+            // The tag may name another artifact.
             Ok((bytes, _)) => Ok(listed(&bytes).unwrap_or_default()),
             Err(FetchError::Refused { status: 404, .. }) => Ok(Vec::new()),
             Err(error) => Err(error),

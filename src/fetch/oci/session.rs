@@ -1,4 +1,4 @@
-//! Being allowed to read a repository: the challenge of a registry, and the token that answers it
+//! Authorization for a repository: the registry's challenge, and the token that answers it
 //! (<https://distribution.github.io/distribution/spec/auth/token/>).
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::client::{Client, read, root_cause};
 use crate::credentials::{Keyring, Login};
 use crate::retry::Failure;
 
-/// A token service's answer is never larger.
+/// Maximum size of a token service's response, in bytes.
 const LARGEST_TOKEN: usize = 1024 * 1024;
 
-/// Reading one repository of one registry.
+/// The authorization to read one repository of one registry.
 pub struct Session {
     registry: Url,
     reference: Reference,
@@ -36,7 +36,7 @@ struct Granted {
 }
 
 impl Session {
-    /// A session without a token: it gets one when the registry asks for it.
+    /// Creates a session without a token; it obtains one when the registry requires it.
     pub fn new(
         registry: Url,
         reference: Reference,
@@ -53,17 +53,17 @@ impl Session {
         }
     }
 
-    /// Whether an address is the registry's own: others must not see its tokens.
+    /// Whether an address is the registry's own. Other servers must not receive its tokens.
     pub fn is_at(&self, url: &Url) -> bool {
         self.registry.origin() == url.origin()
     }
 
-    /// What to say to the registry, where it asked before.
+    /// Returns the `Authorization` header, if the registry has required one.
     pub async fn authorization(&self) -> Option<HeaderValue> {
         self.authorization.lock().await.clone()
     }
 
-    /// Answers a challenge. `stale` is what was said and did not suffice.
+    /// Answers a challenge. `stale` is the header that the registry did not accept.
     pub(crate) async fn renew(
         &self,
         client: &Client,
@@ -107,7 +107,7 @@ impl Session {
         found.as_ref()
     }
 
-    /// A token for the repository, as anybody or with a password.
+    /// Obtains a token for the repository, anonymously or with a password.
     async fn token(&self, label: &str, login: Option<&Login>) -> Result<String, Failure> {
         let auth = match login {
             Some(Login::Password { user, password }) => {
@@ -126,14 +126,14 @@ impl Session {
                 label,
                 "the login that is stored for it is refused: `docker login` again",
             ))),
-            // It may only have too much to do: the client does not say.
+            // The service may only be overloaded: the client does not return the status.
             Err(_) => Err(Failure::again(
                 self.refused(label, "it gives no token to strangers"),
             )),
         }
     }
 
-    /// A token for an identity token
+    /// Exchanges an identity token for an access token
     /// (<https://distribution.github.io/distribution/spec/auth/oauth/>).
     async fn refresh(
         &self,
@@ -194,7 +194,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {encoded}")
 }
 
-/// What a registry wants to hear (RFC 9110, 11.6.1).
+/// The challenge of a registry (RFC 9110, 11.6.1).
 #[derive(Debug, PartialEq, Eq)]
 enum Challenge {
     Basic,
@@ -217,7 +217,7 @@ impl Challenge {
     }
 }
 
-/// A parameter's value, quoted or not.
+/// Returns a parameter's value, quoted or not.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text;
     loop {

@@ -1,4 +1,4 @@
-//! A packed Helm chart (<https://helm.sh/docs/topics/charts/>), as far as it is looked into.
+//! Packed Helm charts (<https://helm.sh/docs/topics/charts/>).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -10,23 +10,21 @@ use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_types::Digest;
 
-/// A chart unpacked is never larger: Helm itself refuses 100 MiB.
+/// Maximum size of an unpacked chart, in bytes; Helm has the same limit.
 const LARGEST_CHART: u64 = 100 * 1024 * 1024;
-/// A file in it is never larger: Helm refuses more than 5 MiB.
+/// Maximum size of a file in a chart, in bytes; Helm has the same limit.
 const LARGEST_FILE: u64 = 5 * 1024 * 1024;
-/// Files that are looked into.
+/// Maximum number of files in a chart.
 const MOST_FILES: usize = 5000;
 
-/// What a chart says of itself, and its files that may name images.
+/// The metadata of a chart, and its files that may name images.
 #[derive(Debug)]
 pub struct Chart {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// The version of what it installs.
+    /// The version of the application that the chart installs.
     pub app_version: Option<String>,
-    /// `values.yaml` and templates, of dependencies too, by path.
+    /// `values.yaml` and templates by path, including those of dependencies.
     pub files: BTreeMap<String, String>,
 }
 
@@ -39,10 +37,10 @@ struct About {
 }
 
 impl Chart {
-    /// Reads a chart out of the cache.
+    /// Reads a chart from the cache.
     ///
     /// # Errors
-    /// Why it is none, as the rest of a sentence about it.
+    /// The reason why the file is not a chart. The text completes a sentence about it.
     pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, String> {
         let no_chart = |words: &dyn std::fmt::Display| {
             format!("is no packed Helm chart ({words}); `helm package` makes one")

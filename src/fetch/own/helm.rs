@@ -1,4 +1,4 @@
-//! Rendering by the `helm` of this machine, where there is one.
+//! Rendering of charts by the `helm` of this machine, if there is one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,23 +13,23 @@ use super::wrong;
 use crate::FetchError;
 use kubexm_types::Version;
 
-/// A chart renders in seconds.
+/// Timeout for rendering a chart, which takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
-/// A rendered chart is never larger.
+/// Maximum size of a rendered chart, in bytes.
 const LARGEST: u64 = 256 * 1024 * 1024;
 
-/// What became of rendering.
+/// The result of rendering.
 pub enum Rendered {
-    /// Documents.
+    /// The rendered documents.
     Text(String),
-    /// It could not be: why, as the start of a sentence.
+    /// The reason why the chart could not be rendered, as the start of a sentence.
     No(String),
 }
 
-/// Renders a packed chart with its own values and `values` over them.
+/// Renders a packed chart with its own values, overridden by `values`.
 ///
 /// # Errors
-/// A values file is not there, or no temporary file can be made.
+/// A values file does not exist, or a temporary file cannot be created.
 pub async fn render(
     path: &Path,
     chart: &Chart,
@@ -52,7 +52,7 @@ pub async fn render(
     for file in values {
         command.arg("--values").arg(file);
     }
-    // A home of its own: no plugins, no repositories, nothing of the user's.
+    // A separate home directory, without the user's plugins and repositories.
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

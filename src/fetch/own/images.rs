@@ -1,4 +1,4 @@
-//! Images in YAML: those that pods run for sure, and what looks like one.
+//! Images in YAML: those that pods certainly run, and values that look like one.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use kubexm_types::ImageRef;
 
-/// Lists of containers in a pod's specification
+/// The lists of containers in a pod's specification
 /// (<https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>).
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
-/// Environment variables by which operators are told which images they start.
+/// The prefix of environment variables that name the images that an operator starts.
 const RELATED: &str = "RELATED_IMAGE_";
 
-/// Something that names an image.
+/// A value that names an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What stands there.
+    /// The value.
     pub text: String,
-    /// The image, or why it is none that can be fetched.
+    /// The image, or why the value is not an image that can be fetched.
     pub image: Result<ImageRef, String>,
-    /// Where it stands, in words.
+    /// Where the value was found, for messages.
     pub place: String,
-    /// Whether a pod runs it for sure.
+    /// Whether a pod certainly runs it.
     pub is_sure: bool,
 }
 
 impl Found {
-    /// The image, where a pod runs it for sure and it can be fetched.
+    /// Returns the image, if a pod certainly runs it and it can be fetched.
     pub fn sure(&self) -> Option<ImageRef> {
         self.image.clone().ok().filter(|_| self.is_sure)
     }
@@ -57,18 +57,18 @@ impl fmt::Display for Found {
     }
 }
 
-/// What was found in a text of several documents.
+/// The result of a search in a text of several documents.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// Everything that names an image.
+    /// All values that name an image.
     pub found: Vec<Found>,
-    /// Documents that are Kubernetes objects.
+    /// Number of documents that are Kubernetes objects.
     pub documents: usize,
-    /// Documents that are no YAML.
+    /// Number of documents that are not valid YAML.
     pub unreadable: usize,
 }
 
-/// Looks through the documents of a text; `file` stands before the places, where it is not empty.
+/// Searches the documents of a text. `file` is the prefix of each place, unless it is empty.
 pub fn of_yaml(text: &str, file: &str) -> Read {
     let mut read = Read::default();
     for document in documents(text) {
@@ -90,8 +90,8 @@ pub fn of_yaml(text: &str, file: &str) -> Read {
     read
 }
 
-/// Documents of a YAML stream. Each is read by itself, so that one that is broken takes no other with
-/// it.
+/// Splits a YAML stream into documents. Each is parsed separately, so that an invalid one does not affect
+/// the others.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -109,7 +109,7 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-/// A document as a tree, read within limits; `None` where it is no YAML.
+/// Parses a document within limits; returns `None` if it is not valid YAML.
 pub fn parse(text: &str) -> Option<Value> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 300_000, max_aliases: 1000, max_recorded_anchor_events: 20_000 },
@@ -118,7 +118,7 @@ pub fn parse(text: &str) -> Option<Value> {
     serde_saphyr::from_str_with_options(text, options).ok()
 }
 
-/// Lines that set an image, in a text that is no YAML.
+/// Returns the lines that set an image in a text that is not valid YAML.
 pub fn of_lines(text: &str, file: &str) -> Vec<Found> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -151,7 +151,7 @@ fn describe(object: &Value) -> Option<String> {
     )
 }
 
-/// A way through one object.
+/// The traversal of one object.
 struct Walk<'a> {
     object: String,
     found: &'a mut Vec<Found>,
@@ -209,7 +209,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An image in parts, as values of charts and some operators have it.
+    /// Detects an image whose parts are separate values, as in charts and in some operators.
     fn guess_of_parts(&mut self, value: &Value, path: &[&str]) {
         if let Some(text) = joined(value, None) {
             let last = path.last().copied().unwrap_or_default();
@@ -217,7 +217,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Only what can be an image: many other things are called so, too.
+    /// Adds a value only if it looks like an image, because other fields have the same name.
     fn guess(&mut self, text: &str, place: &str) {
         let found = Found::new(text, String::new(), false);
         let like_one = text.contains('/') && !text.contains("://") && !text.starts_with('/');
@@ -241,15 +241,15 @@ fn dotted(path: &[&str], last: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
-/// `repository` with `registry`, `tag` and `digest` beside it. Where the tag is empty, `default`
-/// stands for it, as a chart's `appVersion` does in most charts.
+/// Joins `repository` with `registry`, `tag` and `digest`. An empty tag is replaced by `default`, as most
+/// charts do with their `appVersion`.
 pub fn joined(value: &Value, default: Option<&str>) -> Option<String> {
     let part = |name: &str| match &value[name] {
         Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
-    // A map with a repository but no word of a tag is something else: a chart repository, say.
+    // A map with a repository but without a tag is not an image, for example a chart repository.
     if !["tag", "digest"]
         .iter()
         .any(|name| value.get(name).is_some())
@@ -270,7 +270,7 @@ pub fn joined(value: &Value, default: Option<&str>) -> Option<String> {
     Some(text)
 }
 
-/// Sure ones first, each image once with its first place.
+/// Sorts certain images first and removes duplicates; the first place of each image stays.
 pub fn sort(found: &mut Vec<Found>) {
     found.sort_by(|a, b| (!a.is_sure, &a.text, &a.place).cmp(&(!b.is_sure, &b.text, &b.place)));
     let mut seen = std::collections::BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Things of the user's own: files, Helm charts and Kubernetes manifests, and the images that charts
-//! and manifests run.
+//! Artifacts of the user: files, Helm charts and Kubernetes manifests, and the images that charts and
+//! manifests run.
 
 mod chart;
 mod helm;
@@ -25,33 +25,32 @@ use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
 use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 use kubexm_types::{Digest, ImageRef, Version};
 
-/// Manifests are read whole to find their images.
+/// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
 /// Media type of a chart's layer in a registry (<https://helm.sh/docs/topics/registries/>).
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
-/// One thing in the cache, and the images that were found in it.
+/// An artifact in the cache, and the images that were found in it.
 #[derive(Debug, Clone)]
 pub struct Gathered {
-    /// What the lock says of it.
+    /// The artifact's entry in the lock.
     pub own: LockedArtifact,
-    /// Images, sure ones first.
+    /// Images, certain ones first.
     pub found: Vec<Found>,
-    /// How they were found, where that leaves doubt: a sentence.
+    /// Why the list of images may be incomplete; a sentence.
     pub doubt: Option<String>,
 }
 
-/// Fetches things of the user's own.
+/// Fetches artifacts of the user.
 pub struct Gatherer<'a> {
-    /// HTTP, cache and mirrors.
     pub http: &'a Http,
-    /// The lock of an earlier build: what was had from an address must be the same again.
+    /// The lock of an earlier build: an address must return the same content again.
     pub previous: Option<&'a Lock>,
-    /// The Kubernetes that charts are rendered for.
+    /// The Kubernetes version for which charts are rendered.
     pub kubernetes: Option<&'a Version>,
 }
 
-/// A file in the cache, before anybody has looked into it.
+/// A file in the cache before it is examined.
 struct Raw {
     digest: Digest,
     size: u64,
@@ -62,10 +61,10 @@ struct Raw {
 }
 
 impl Gatherer<'_> {
-    /// Fetches one thing into the cache and looks for images in it.
+    /// Fetches one artifact into the cache and searches it for images.
     ///
     /// # Errors
-    /// It cannot be had, is not what it must be, or is no chart where it should be one.
+    /// It cannot be fetched, its digest differs, or it is not of the expected type.
     pub async fn gather(&self, source: &OwnSource) -> Result<Gathered, FetchError> {
         let raw = match &source.place {
             OwnPlace::Path(path) => self.on_disk(path, source.sha256).await?,
@@ -97,7 +96,7 @@ impl Gatherer<'_> {
         self.look_into(source, raw).await
     }
 
-    /// What an address gave when it was asked first.
+    /// Returns the digest that an address returned in an earlier build.
     fn seen(&self, url: &Url) -> Option<Digest> {
         let own = self.previous.iter().flat_map(|lock| &lock.own);
         let mut own = own.filter(|own| own.url.as_ref() == Some(url));
@@ -128,7 +127,7 @@ impl Gatherer<'_> {
         })
     }
 
-    /// A chart out of a registry, where it is the one layer of a manifest.
+    /// Fetches a chart from a registry: the only chart layer of a manifest.
     async fn in_registry(&self, url: &Url, source: &OwnSource) -> Result<Raw, FetchError> {
         let place = ImageRef::parse_place(url.as_str(), None)
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
@@ -258,7 +257,7 @@ impl Gatherer<'_> {
     }
 }
 
-/// A file of this machine into the cache.
+/// Copies a local file into the cache.
 fn copy_in(
     http: &Http,
     path: &Path,
@@ -271,7 +270,7 @@ fn copy_in(
         return Err(wrong(&path.display(), words));
     }
     let mut file = File::open(path).map_err(failed)?;
-    // By the path, so that what a killed run has left goes with the next one.
+    // The key is derived from the path, so that the next run removes what a killed run left.
     let key = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
     let partial = http.cache().partial(&key)?;
     partial.restart()?;

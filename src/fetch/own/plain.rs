@@ -1,19 +1,19 @@
-//! Images of a chart without Helm: what its values and templates look like. All of it is guesses.
+//! Images of a chart without Helm, from the text of its values and templates. All results are guesses.
 
 use serde_json::Value;
 
 use super::chart::Chart;
 use super::images::{Found, joined, of_lines, parse};
 
-/// More lines with variables tell nobody more.
+/// Maximum number of lines with variables in the result.
 const MOST_UNKNOWN: usize = 20;
 
-/// Everything in a chart that looks like an image.
+/// Returns everything in a chart that looks like an image.
 pub fn of_chart(chart: &Chart) -> Vec<Found> {
     let mut found = Vec::new();
     for (path, text) in &chart.files {
         if path.ends_with("/values.yaml") {
-            // The version of a chart is not that of what it depends on.
+            // The chart's version does not apply to its dependencies.
             let own = path.matches('/').count() == 1;
             let default = chart.app_version.as_deref().filter(|_| own);
             let values = parse(text).unwrap_or_default();
@@ -30,7 +30,7 @@ pub fn of_chart(chart: &Chart) -> Vec<Found> {
     found
 }
 
-/// In a template a variable is no riddle, only not ours to solve.
+/// Replaces the reason for a value with a template variable.
 fn by_helm(mut found: Found) -> Found {
     if found.text.contains("{{") {
         found.image = Err("only helm can say what it becomes".to_owned());

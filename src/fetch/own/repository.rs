@@ -1,4 +1,4 @@
-//! A chart in a Helm repository: where it lies, by `index.yaml`
+//! The location of a chart in a Helm repository, from `index.yaml`
 //! (<https://helm.sh/docs/topics/chart_repository/#the-index-file>).
 
 use std::collections::BTreeMap;
@@ -10,16 +10,15 @@ use super::wrong;
 use crate::{FetchError, Http};
 use kubexm_types::Digest;
 
-/// Indexes of public repositories have up to some 25 MB.
+/// Maximum size of an index, in bytes; those of public repositories have up to 25 MB.
 const LARGEST_INDEX: usize = 64 * 1024 * 1024;
 
-/// Where a chart is had from.
+/// The location of a chart.
 pub struct Entry {
-    /// Its address.
     pub url: Url,
-    /// What it must be, where the index says so.
+    /// The expected digest, if the index has it.
     pub digest: Option<Digest>,
-    /// The index's address.
+    /// The address of the index.
     pub index: Url,
 }
 
@@ -36,10 +35,10 @@ struct Listed {
     digest: Option<String>,
 }
 
-/// Finds a chart in a version.
+/// Finds a version of a chart.
 ///
 /// # Errors
-/// The repository cannot be asked, or has no such chart.
+/// The repository cannot be reached, or does not have the chart.
 pub async fn find(
     http: &Http,
     repository: &Url,

@@ -1,4 +1,4 @@
-//! Images: which ones, whose signatures they have, and their blobs.
+//! Resolution of images: the list, their signatures and their blobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, ImageRef};
 
 impl Resolver<'_> {
-    /// The images that the pods of a file's objects run.
+    /// Returns the images that the pods in a file's objects run.
     async fn images_in(&self, file: &LockedFile) -> Result<Vec<ImageRef>, FetchError> {
         let (cache, digest) = (self.http.cache().clone(), file.digest);
         let wrong = |reason: String| FetchError::Content {
@@ -69,7 +69,7 @@ impl Resolver<'_> {
     /// Resolves images and fetches their blobs.
     ///
     /// # Errors
-    /// One cannot be had.
+    /// An image cannot be fetched.
     pub async fn pull(
         &self,
         names: BTreeSet<ImageRef>,
@@ -93,7 +93,7 @@ impl Resolver<'_> {
         Ok(images)
     }
 
-    /// Holds images against the policies for their signatures, before anything more is fetched.
+    /// Checks images against the signature policies, before any other content is fetched.
     async fn verify(
         &self,
         puller: &Puller,

@@ -18,8 +18,8 @@ struct Stamped {
 }
 
 impl Certified {
-    /// Returns the certificate's key, if the certificate has this identity, was valid at every proven time of
-    /// signing, and a trusted log contains the signature.
+    /// Returns the certificate's key, if the certificate has this identity, was valid at every proven
+    /// time of signing, and a trusted log contains the signature.
     ///
     /// # Errors
     /// The reason why one of these is not the case.
@@ -63,8 +63,8 @@ impl Certified {
         key.ok_or_else(|| other_log.unwrap_or_else(|| none.to_owned()))
     }
 
-    /// Verifies the timestamps of a signature. Invalid ones are ignored, as in other implementations, because
-    /// any party can add one to a signature.
+    /// Verifies the timestamps of a signature. Invalid ones are ignored, as in other implementations,
+    /// because any party can add one to a signature.
     fn stamped(&self, signature: &[u8], root: &TrustedRoot) -> Stamped {
         let (mut times, mut reason) = (Vec::new(), None);
         for timestamp in &self.timestamps {

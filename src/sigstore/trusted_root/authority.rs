@@ -44,8 +44,8 @@ impl Authority {
         Some(issuer)
     }
 
-    /// Whether the authority issued the certificate, and was trusted and valid at that time, in seconds since
-    /// 1970.
+    /// Whether the authority issued the certificate, and was trusted and valid at that time, in seconds
+    /// since 1970.
     pub fn issued(&self, certificate: &X509Certificate<'_>, time: i64) -> bool {
         if !self.period.contains(time) {
             return false;

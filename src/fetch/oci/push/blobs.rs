@@ -1,8 +1,8 @@
-//! Blobs into a registry: what it lacks, from the bundle by way of files.
+//! Pushing the blobs that a registry does not have, from the bundle through temporary files.
 //!
-//! A bundle gives its blobs in the order in which they lie in it, many at once; a registry wants each
-//! from its start to its end, and again where the line drops. So each blob that the registry lacks is
-//! put into a file without name first, and sent from there.
+//! A bundle yields its blobs in storage order, several interleaved. A registry needs each blob from start to
+//! end, and again if the connection breaks. Each missing blob is therefore written to an unnamed temporary
+//! file first and sent from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -23,14 +23,14 @@ use kubexm_bundle::{BlobIndex, Blobs, Bundle, BundleError};
 use kubexm_types::Digest;
 use kubexm_types::event::Transfer;
 
-/// Blobs on their way at once; more bring little, and some registries count.
+/// Number of concurrent uploads; more are not faster, and some registries limit them.
 const PARALLEL: usize = 6;
-/// Questions at once whether a blob is there.
+/// Number of concurrent requests whether a blob exists.
 const QUESTIONS: usize = 16;
 /// Bytes that are read from a file at a time.
 const STEP: usize = 1 << 18;
 
-/// A blob that waits for being sent.
+/// A blob in a temporary file, ready to be sent.
 pub(super) struct Spooled {
     pub digest: Digest,
     pub size: u64,
@@ -39,7 +39,7 @@ pub(super) struct Spooled {
 }
 
 impl Pusher {
-    /// Which blobs the registry does not have.
+    /// Returns the blobs that the registry does not have.
     pub(super) async fn missing(&self, all: &BlobIndex) -> Result<BlobIndex, FetchError> {
         let asked = stream::iter(all.iter().map(|(digest, blob)| async move {
             let there = self.has(digest).await?;
@@ -58,20 +58,20 @@ impl Pusher {
         .map_err(Into::into)
     }
 
-    /// Takes what it can from another repository; what is left over.
+    /// Mounts blobs from another repository; returns the remaining ones.
     pub(super) async fn mount(&self, missing: BlobIndex, from: &Reference) -> BlobIndex {
         let asked = stream::iter(missing.into_iter().map(|(digest, blob)| async move {
             let text = digest.to_string();
             let mount = self.client.mount_blob(&self.repository, from, &text);
             let mounted = in_time(mount).await;
-            // Whatever the reason: what is not mounted is sent.
+            // A blob that cannot be mounted for any reason is sent.
             mounted.is_err().then_some((digest, blob))
         }));
         let left: Vec<_> = asked.buffer_unordered(QUESTIONS).collect().await;
         left.into_iter().flatten().collect()
     }
 
-    /// Reads the bundle once and sends what comes out of it.
+    /// Reads the bundle once and sends its blobs.
     pub(super) async fn blobs(
         &self,
         bundle: Arc<Bundle>,
@@ -92,12 +92,12 @@ impl Pusher {
             let error = io::Error::other(error);
             FetchError::Bundle(BundleError::io(&self.spool, error))
         });
-        // Where sending failed, reading was broken off, too: the first is the reason.
+        // If sending fails, reading fails too; the send error is the cause.
         sent?;
         Ok(read??)
     }
 
-    /// Sends one blob, again from its start where the line drops.
+    /// Sends one blob; starts again if the connection breaks.
     pub(super) async fn blob(&self, spooled: Spooled) -> Result<(), FetchError> {
         let transfer = self
             .events
@@ -129,7 +129,7 @@ impl Pusher {
     }
 }
 
-/// What comes out of a channel, as a stream.
+/// Converts a channel's receiver to a stream.
 fn waiting(receive: Receiver<Spooled>) -> impl stream::Stream<Item = Spooled> {
     stream::unfold(receive, |mut receive| async move {
         let spooled = receive.recv().await?;
@@ -137,7 +137,7 @@ fn waiting(receive: Receiver<Spooled>) -> impl stream::Stream<Item = Spooled> {
     })
 }
 
-/// Takes the blobs out of the bundle, each into a file, and hands on those that are whole.
+/// Writes each blob of the bundle to a temporary file and passes on complete ones.
 fn spool(
     bundle: &Bundle,
     missing: &BlobIndex,
@@ -165,7 +165,7 @@ fn spool(
                 label: blob.label.clone(),
                 file,
             };
-            // Nobody listens any more: sending has failed, and says why.
+            // The receiver is closed only if sending has failed, and that error is reported.
             send.blocking_send(spooled).map_err(io::Error::other)
         };
         write().map_err(|error| {
@@ -181,7 +181,7 @@ fn spool(
     }
 }
 
-/// A file's bytes, counted as they are taken; told only where they are further than ever before.
+/// Returns a file's bytes as a stream. Progress is reported only beyond the previous maximum.
 fn counted(
     file: File,
     moved: &Arc<AtomicU64>,
@@ -200,7 +200,7 @@ fn counted(
     })
 }
 
-/// Ends once nothing has moved for too long.
+/// Returns when no byte has moved for too long.
 async fn stalled(moved: &AtomicU64) {
     let mut before = 0;
     loop {

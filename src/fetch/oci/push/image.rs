@@ -1,4 +1,4 @@
-//! One image of a bundle into a repository of its own, under its tag.
+//! Pushing one image of a bundle into a repository of its own, under its tag.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kubexm_bundle::lock::LockedImage;
 use kubexm_bundle::{BlobInfo, Bundle, BundleError, oci_artifact};
 use kubexm_types::Digest;
 
-/// A manifest to be put, with its media type.
+/// A manifest to push, with its media type.
 struct Document {
     media_type: String,
     digest: Digest,
@@ -19,14 +19,16 @@ struct Document {
 }
 
 impl Pusher {
-    /// Sends what the registry lacks of an image, and the tag at last. Gives the number of blobs that
-    /// were sent.
+    /// Pushes the missing blobs of an image, its manifests, and its tag last. Returns the number of pushed
+    /// blobs.
     ///
-    /// A registry may refuse an index that names platforms which the bundle does not carry: then the tag
-    /// names an index of those that it does, which pulls by tag as well, and not by the publisher's digest.
+    /// A registry may refuse an index with platforms that the bundle does not contain. The tag then names an
+    /// index of the contained platforms. That index can be pulled by tag, but not by the publisher's digest.
     ///
     /// # Errors
-    /// The bundle is damaged, or the registry refuses or cannot be reached; what was sent stays there.
+    /// The bundle is damaged, the registry refuses a request, or it cannot be reached. Pushed content
+    /// remains. The bundle is damaged, or the registry refuses or cannot be reached; what was sent stays
+    /// there.
     pub async fn push_image(
         &self,
         bundle: &Arc<Bundle>,
@@ -76,7 +78,7 @@ impl Pusher {
     }
 }
 
-/// An image's manifests: those of its platforms, and the one that its tag names.
+/// Returns an image's manifests: those of its platforms, and the one that its tag names.
 fn documents(
     bundle: &Bundle,
     image: &LockedImage,
@@ -92,7 +94,7 @@ fn documents(
     Ok((platforms.collect::<Result<_, _>>()?, read(&image.manifest)?))
 }
 
-/// The index without the platforms that the bundle does not carry; `None` where it is none.
+/// Returns the index without platforms that the bundle does not contain; `None` if it is not an index.
 fn reduced(top: &Document, image: &LockedImage) -> Option<Document> {
     let mut index: Value = serde_json::from_slice(&top.bytes).ok()?;
     let entries = index.get_mut("manifests")?.as_array_mut()?;

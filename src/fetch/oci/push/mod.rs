@@ -1,4 +1,4 @@
-//! A bundle into a registry: blobs, then the manifests over them, and the tag at last.
+//! Pushing a bundle to a registry: blobs first, then manifests, then the tag.
 
 mod blobs;
 mod image;
@@ -30,40 +30,39 @@ use kubexm_types::event::Events;
 use kubexm_types::{Digest, ImageRef};
 use refusal::{PushRefusal, push_failure};
 
-/// How often a blob or a manifest is tried.
+/// Number of attempts per blob or manifest.
 const TRIES: u32 = 4;
-/// Nothing moved, or nobody answered, for so long: a registry may take its time to store a blob.
+/// Timeout without progress; a registry may need this long to store a blob.
 const STALLED: Duration = Duration::from_secs(120);
 
-/// What a push did.
+/// The result of a push.
 #[derive(Debug, Clone)]
 pub struct Pushed {
-    /// What the tag names now.
+    /// The digest that the tag names.
     pub digest: Digest,
-    /// Blobs that were sent.
+    /// Number of pushed blobs.
     pub sent: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Blobs that the registry had, in this repository or in another one.
+    /// Number of blobs that the registry had, in this repository or in the one to mount from.
     pub there: usize,
-    /// Images that can be pulled from there by digest.
+    /// Number of images that can be pulled from there by digest.
     pub images: usize,
-    /// Publishers' signatures that stand there where cosign looks for them.
+    /// Number of publishers' signatures where cosign looks for them.
     pub signatures: usize,
 }
 
-/// How a registry is spoken to. Passwords are secret.
+/// How to connect to a registry. Passwords are secret.
 #[derive(Clone, Default)]
 pub struct PushAccess {
-    /// HTTP without TLS.
     pub plain_http: bool,
-    /// CAs beside those that this machine knows, PEM.
+    /// CA certificates in PEM, in addition to the system's.
     pub ca: Vec<Vec<u8>>,
-    /// User and password; Docker's login where there is none.
+    /// User and password; without them, Docker's login is used.
     pub login: Option<(String, String)>,
 }
 
-/// Sends bundles to one place in a registry.
+/// Pushes bundles to one tag in a registry.
 #[derive(Clone)]
 pub struct Pusher {
     client: Client,
@@ -76,10 +75,11 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// A pusher to `place`, which has a tag. Blobs wait in the folder `spool`; `mount_from` names
-    /// another repository of the registry that may have some of them already.
+    /// Creates a pusher to `place`, which has a tag. Temporary files are in the directory `spool`;
+    /// `mount_from` names another repository of the registry that may have some of the blobs.
     ///
     /// # Errors
+    /// The client cannot be created, or `place` has no tag.
     /// The client cannot be set up, or the place has no tag.
     pub async fn new(
         place: ImageRef,
@@ -94,7 +94,7 @@ impl Pusher {
             true => ClientProtocol::HttpsExcept(vec![registry.clone()]),
             false => ClientProtocol::Https,
         };
-        // No read timeout: it would count from a request's start, and end long uploads.
+        // Without a read timeout, which would start with the request and end long uploads.
         let config = ClientConfig {
             protocol,
             connect_timeout: Some(Duration::from_secs(15)),
@@ -144,11 +144,11 @@ impl Pusher {
         })
     }
 
-    /// Sends what the registry lacks, and the tag at last.
+    /// Pushes what the registry does not have, and the tag last.
     ///
     /// # Errors
-    /// The bundle is damaged, or the registry refuses or cannot be reached; what was sent stays
-    /// there, and another push goes on from it.
+    /// The bundle is damaged, the registry refuses a request, or it cannot be reached. Pushed content
+    /// remains, and the next push continues from it.
     pub async fn push(&self, bundle: Arc<Bundle>) -> Result<Pushed, FetchError> {
         let transport = oci_artifact::of(&bundle)?;
         self.client
@@ -182,7 +182,7 @@ impl Pusher {
         })
     }
 
-    /// The documents of the head.
+    /// Pushes the documents of the bundle's header.
     async fn documents(&self, transport: &BundleArtifact) -> Result<(), FetchError> {
         let texts = transport
             .documents
@@ -211,8 +211,8 @@ impl Pusher {
         Ok(())
     }
 
-    /// An index over the images' manifests under a tag of its own, so that no garbage collector takes
-    /// them.
+    /// Pushes an index of the images' manifests under a separate tag, so that the registry's garbage
+    /// collector keeps them.
     async fn images_tag(&self, images: &[ImageManifest]) -> Result<(), FetchError> {
         let index = oci_artifact::images_index(images);
         let tag = format!("{}.images", self.place.tag().unwrap_or_default());
@@ -231,7 +231,7 @@ impl Pusher {
         }
     }
 
-    /// The images' own manifests, as far as the registry takes them: those that it took.
+    /// Pushes the images' own manifests; returns those that the registry accepts.
     async fn images(&self, bundle: &Arc<Bundle>) -> Result<Vec<ImageManifest>, FetchError> {
         let reader = Arc::clone(bundle);
         let manifests = tokio::task::spawn_blocking(move || read_manifests(&reader));
@@ -248,7 +248,7 @@ impl Pusher {
             {
                 Ok(()) => taken.push(image),
                 Err(PushRefusal::Content(words)) => {
-                    // An index above a manifest that was refused is, too: once is enough.
+                    // An index above a refused manifest is refused too: one warning is enough.
                     if refused.insert(image.name.clone()) {
                         self.events.warn(format!(
                             "{}: the registry does not take its manifest ({words}); it is in the \
@@ -288,7 +288,7 @@ impl Pusher {
         )
     }
 
-    /// Tries again with growing pauses while that may help.
+    /// Repeats a request with increasing pauses while the error is temporary.
     async fn persist<T, F: Future<Output = Result<T, OciDistributionError>>>(
         &self,
         what: &str,
@@ -319,7 +319,7 @@ fn pem(data: Vec<u8>) -> Certificate {
     }
 }
 
-/// A small request that gets no answer ends, too.
+/// Limits the time of a small request.
 async fn in_time<T>(
     request: impl Future<Output = Result<T, OciDistributionError>>,
 ) -> Result<T, OciDistributionError> {

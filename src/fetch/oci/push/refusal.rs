@@ -1,21 +1,20 @@
-//! Why a registry does not take what is pushed, and what to do.
+//! Reasons why a registry refuses a push, and what the user can do.
 
 use oci_client::errors::OciDistributionError;
 
 use crate::FetchError;
 use kubexm_types::ImageRef;
 
-/// Why a registry did not take something.
+/// Why a registry refused a request.
 #[derive(Debug)]
 pub(super) enum PushRefusal {
-    /// It does not take what was sent, whoever sends it: its words.
+    /// The registry does not accept the content, independent of the user; its message.
     Content(String),
-    /// Anything else.
     Other(FetchError),
 }
 
 impl PushRefusal {
-    /// Whether another try may help.
+    /// Whether another attempt may succeed.
     pub(super) fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -51,7 +50,7 @@ impl From<PushRefusal> for FetchError {
     }
 }
 
-/// What an error means to somebody who pushes `what` to `place`.
+/// Converts an error of pushing `what` to `place`.
 pub(super) fn push_failure(
     what: &str,
     place: &ImageRef,
@@ -98,7 +97,7 @@ pub(super) fn push_failure(
     })
 }
 
-/// The words of a registry's error, short and fit to be printed.
+/// Returns the message of a registry's error, shortened and escaped for a terminal.
 fn words_of(message: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
     let error = &value["errors"][0];

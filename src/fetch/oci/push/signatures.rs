@@ -1,4 +1,4 @@
-//! Publishers' signatures into a registry, under the tags where cosign looks for them, or as referrers.
+//! Pushing publishers' signatures, under the tags where cosign looks for them or as referrers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use kubexm_bundle::{Bundle, BundleError, oci_artifact};
 use kubexm_sigstore::referrer;
 use kubexm_types::Digest;
 
-/// Media types of lists of referrers.
+/// Media types of indexes of referrers.
 const LISTS: [&str; 1] = [INDEX_TYPE];
 
 /// A signature of an image with the bytes of its manifest.
@@ -25,16 +25,17 @@ struct Signature {
     place: Place,
 }
 
-/// Where it belongs.
+/// Where a signature is stored in a registry.
 enum Place {
     /// Under a tag of its own.
     Tag(String),
-    /// Beside the image of this digest; where the registry lists no referrers, in a list under this tag.
+    /// As a referrer of the image `of`; without the referrers API, also in an index under `tag`.
     Referrer { of: Digest, tag: String },
 }
 
 impl Pusher {
-    /// Puts the signatures of all images there; their blobs are there. How many it put or found.
+    /// Pushes the signatures of all images; their blobs are already in the registry. Returns how many
+    /// signatures are now there.
     ///
     /// # Errors
     /// The bundle is damaged, or the registry cannot be reached.
@@ -64,7 +65,7 @@ impl Pusher {
         Ok(count)
     }
 
-    /// Whether it stands there now.
+    /// Pushes a signature under a tag; returns whether the tag names it.
     async fn tagged_signature(
         &self,
         signature: &Signature,
@@ -73,7 +74,7 @@ impl Pusher {
         let place = self.tagged(tag.to_owned());
         match self.digest_at(&place).await? {
             Some(there) if there == signature.manifest.digest.to_string() => Ok(true),
-            // Somebody may have signed the image there; that must not be lost.
+            // The image may have been signed at the site; that signature must not be lost.
             Some(_) => {
                 self.events.warn(format!(
                     "{place}: has other signatures, which stay; those of the bundle are in it all the \
@@ -89,7 +90,7 @@ impl Pusher {
         }
     }
 
-    /// Puts a referrer there, and into the list of those of its image where the registry makes none.
+    /// Pushes a referrer, and adds it to the index of its image in registries without the referrers API.
     async fn referrer(
         &self,
         signature: &Signature,
@@ -121,7 +122,7 @@ impl Pusher {
         Ok(true)
     }
 
-    /// What a tag names; `None` where there is no such tag.
+    /// Returns the digest that a tag names; `None` if the tag does not exist.
     async fn digest_at(&self, place: &Reference) -> Result<Option<String>, PushRefusal> {
         let ask = || async {
             let asked = in_time(self.client.fetch_manifest_digest(place, &self.auth)).await;
@@ -153,7 +154,7 @@ fn is_absent(error: &OciDistributionError) -> bool {
     }
 }
 
-/// Each once: an image may stand under several names.
+/// Reads the signatures of a bundle without duplicates; an image may have several names.
 fn read(bundle: &Bundle) -> Result<BTreeMap<(Digest, Digest), Signature>, BundleError> {
     let mut signatures = BTreeMap::new();
     for image in &bundle.lock().images {
