@@ -3,56 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{DeployError, Inputs, KUBECTL, dns, kubernetes};
+use super::{DeployError, Inputs, dns, kubernetes};
 use kubexm_config::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
 use kubexm_engine::plan::{Slot, Task, TaskId};
 use kubexm_engine::steps::{Produce, RunScript, WaitFor};
-
-const READY: &str = r#"
-nodes=$($KUBECTL get nodes --no-headers 2>&1) || { echo "$nodes"; exit 1; }
-for name in "$@"; do
-  printf '%s\n' "$nodes" | awk -v name="$name" '$1 == name && $2 == "Ready" { found = 1 } END { exit !found }' ||
-    { echo "$name is not Ready"; exit 1; }
-done
-"#;
-
-/// Asks CoreDNS over TCP for the API server's name: a query of fixed bytes, since hosts have no
-/// resolver of their own that could be pointed at it.
-const DNS: &str = r#"
-[ "$($KUBECTL -n kube-system get deployment coredns -o jsonpath='{.status.readyReplicas}' 2>/dev/null)" -ge 1 ] 2>/dev/null ||
-  { echo "no CoreDNS pod is ready"; exit 1; }
-address=$1 domain=$2
-query='\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00'
-length=12
-for label in kubernetes default svc $(echo "$domain" | tr . ' '); do
-  query="$query\\x$(printf %02x ${#label})$label"
-  length=$((length + 1 + ${#label}))
-done
-query="$query\\x00\\x00\\x01\\x00\\x01"
-length=$((length + 5))
-size="\\x$(printf %02x $((length / 256)))\\x$(printf %02x $((length % 256)))"
-answer=$(timeout 5 bash -c '
-  exec 3<>"/dev/tcp/$1/53" || exit 1
-  printf "$2$3" >&3
-  head -c 8 <&3 | od -An -tx1
-' dns "$address" "$size" "$query" 2>/dev/null) || { echo "CoreDNS does not answer at $address"; exit 1; }
-# The answer's flags: a response (8), and no error in the last digit.
-set -- $answer
-case ${5:-}${6:-} in 8??0) ;; *) echo "CoreDNS answers with an error at $address"; exit 1 ;; esac
-"#;
-
-/// Tokens that kubexm minted, in this run or in one that was killed; and the uploaded certificates,
-/// with the token by whose end kubeadm lets them expire: they may go with it before we come to them.
-const TOKENS: &str = r#"
-tokens() {
-  $KUBECTL -n kube-system get secrets --field-selector type=bootstrap.kubernetes.io/token \
-    -o jsonpath='{range .items[*]}{.metadata.name} {.data.description}{"\n"}{end}' |
-    awk -v ours="$(printf 'kubexm install' | base64 -w0)" \
-      -v proxy="$(printf 'Proxy for managing TTL for the kubeadm-certs secret' | base64 -w0)" \
-      '$2 == ours || $2 == proxy { print $1 }'
-  $KUBECTL -n kube-system get secret kubeadm-certs --ignore-not-found -o jsonpath='{.metadata.name}'
-}
-"#;
+use kubexm_scripts::kubernetes as scripts;
 
 /// A local proxy's endpoint leads nodes to themselves; from outside the first control plane is as
 /// good as any.
@@ -94,7 +49,6 @@ pub(super) fn tasks(
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
-    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
     let nodes = inputs.cluster.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
     let mut task = Task::new("cluster", "ready", &first.name)
@@ -104,23 +58,21 @@ pub(super) fn tasks(
     if inputs.cluster.network.plugin != NetworkPlugin::None {
         task = task.step(WaitFor {
             title: "Wait until every node is Ready".to_owned(),
-            script: format!("{kubectl}{READY}"),
+            script: scripts::NODES.verb("ready"),
             arguments: names,
             at_most: Duration::from_secs(300),
-            diagnosis: format!("{kubectl}$KUBECTL get nodes,pods -A -o wide; journalctl -u kubelet -n 20 --no-pager -o cat"),
+            diagnosis: scripts::NODES.verb("diagnose").into(),
         });
         task = task.step(WaitFor {
             title: "Wait until CoreDNS answers".to_owned(),
-            script: format!("{kubectl}{DNS}"),
+            script: kubexm_scripts::dns::ANSWERS,
             arguments: vec![
                 inputs.cluster.network.dns_address.to_string(),
                 inputs.cluster.kubernetes.dns_domain.clone(),
             ],
             // After a power cut pods come back by the kubelet's back-off, which grows to five minutes.
             at_most: Duration::from_secs(360),
-            diagnosis: format!(
-                "{kubectl}$KUBECTL -n kube-system describe pods -l k8s-app=kube-dns | tail -n 30"
-            ),
+            diagnosis: kubexm_scripts::dns::DIAGNOSIS.into(),
         });
         for wait in dns::waits(inputs) {
             task = task.step(wait);
@@ -129,14 +81,13 @@ pub(super) fn tasks(
     let clean = RunScript::new(
         "join secrets",
         "Remove join tokens",
-        &format!("{kubectl}{TOKENS}[ -z \"$(tokens)\" ]"),
-        &format!(
-            "{kubectl}{TOKENS}$KUBECTL -n kube-system delete secret --ignore-not-found $(tokens) >/dev/null"
-        ),
+        scripts::JOIN_SECRETS.verb("check"),
+        scripts::JOIN_SECRETS.verb("remove"),
     );
     let fetch = Produce {
         title: "Fetch the administrator's kubeconfig".to_owned(),
-        script: "cat /etc/kubernetes/admin.conf".to_owned(),
+        script: "cat /etc/kubernetes/admin.conf".into(),
+        arguments: Vec::new(),
         input: None,
         parse: Box::new(kubeconfig_for_home(inputs, first)),
         slot: kubeconfig.clone(),

@@ -3,19 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::runtime::{self, Holds};
-use super::{BIN, DeployError, Inputs, dns, kubernetes, load_balancer, network, registry};
+use super::{DeployError, Inputs, dns, kubernetes, load_balancer, network, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::RunScript;
+use kubexm_scripts::runtime::STOP_PODS;
 use kubexm_types::ImageRef;
-
-/// Pods live on when their runtime stops: they must end before their files go.
-pub(super) const STOP_PODS: &str = r#"
-export PATH=/usr/local/bin:$PATH
-command -v crictl >/dev/null || exit 0
-pods=$(crictl pods -q 2>/dev/null || :)
-[ -z "$pods" ] || crictl rmp -f $pods >/dev/null 2>&1 || :
-"#;
 
 /// All images that the cluster needs.
 pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
@@ -55,18 +48,17 @@ pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployE
     let title = format!("Pull and pin {} images", images.len());
     let registry = registry::endpoints(inputs).into_iter().next();
     let registry = registry.unwrap_or_default();
-    let path = format!("export PATH={BIN}:$PATH registry={registry}\n");
     let runtime = runtime::of_cluster(inputs);
     let scripts = runtime.images();
-    let stop = format!("{STOP_PODS}{}", runtime.after_pods());
-    let step = RunScript::new(
-        "pinned images",
-        title,
-        &format!("{path}{}", scripts.check),
-        &format!("{path}{}", scripts.pull),
-    );
+    let arguments = std::iter::once(registry).chain(images);
+    let mut step = RunScript::new("pinned images", title, scripts.check, scripts.pull);
+    // A reset reverts the last record first: pods end before what they leave behind is removed.
+    if let Some(script) = runtime.after_pods() {
+        step = step.undo_script("Stop what pods left running", script);
+    }
+    step = step.undo_script("Stop pods", STOP_PODS);
     Ok(Task::new("images", "pull", &host.name)
         .after(registry::ready(inputs))
         .after([runtime::installed(&host.name)])
-        .step(step.undo_script("Stop pods", &stop).arguments(images)))
+        .step(step.arguments(arguments)))
 }

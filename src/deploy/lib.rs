@@ -32,6 +32,8 @@ use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_render::RenderError;
+use kubexm_scripts::Call;
+use kubexm_scripts::systemd::JOURNAL;
 use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
 
 /// What is known of a machine when planning.
@@ -117,8 +119,6 @@ pub enum DeployError {
 /// Folder of kubexm's own files on hosts.
 const ETC: &str = "/etc/kubexm";
 const BIN: &str = "/usr/local/bin";
-/// kubectl as the administrator; its cache goes with the other traces.
-const KUBECTL: &str = "/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl";
 
 /// Whether what the cluster is made of works together, as far as the parts themselves know it.
 ///
@@ -330,4 +330,9 @@ fn members(
 
 fn id(module: &str, name: &str, host: &HostName) -> TaskId {
     Task::new(module, name, host).id()
+}
+
+/// Prints the end of a unit's journal, for a wait that failed.
+fn journal(unit: &str, lines: u32) -> Call {
+    JOURNAL.with([unit.to_owned(), lines.to_string()])
 }

@@ -1,11 +1,12 @@
-//! NetworkManager, where a host has it: it must leave the interfaces of pods alone, which it would else
-//! take addresses and routes from.
+//! NetworkManager, if a host has it. It must not manage the interfaces of pods: it would remove their
+//! addresses and routes.
 
 use super::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{FileContent, PlannedFile};
 use kubexm_engine::steps::RunScript;
 use kubexm_render::os;
+use kubexm_scripts::os as scripts;
 use kubexm_types::HostPath;
 
 const PATH: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
@@ -24,23 +25,7 @@ const INTERFACES: [&str; 11] = [
     "docker0",
 ];
 
-/// Arguments: the file, its text.
-const IS_TOLD: &str = r#"
-[ "$(cat "$1" 2>/dev/null)" = "$2" ] || { echo "is not told"; exit 1; }
-"#;
-const TELL: &str = r#"
-umask 022
-mkdir -p "$(dirname "$1")"
-printf '%s\n' "$2" >"$1.partial"
-mv -f "$1.partial" "$1"
-systemctl reload NetworkManager
-"#;
-const FORGET: &str = r#"
-rm -f "$1" "$1.partial"
-systemctl reload NetworkManager 2>/dev/null || :
-"#;
-
-/// Tells NetworkManager; `None` where a host runs none.
+/// Configures NetworkManager; `None` if the host does not run it.
 pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScript>, DeployError> {
     if !inputs.machine(&host.name).has_network_manager {
         return Ok(None);
@@ -48,9 +33,16 @@ pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScr
     let interfaces = INTERFACES.to_vec();
     let content = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces })?;
     let title = "Keep NetworkManager from the interfaces of pods";
-    let step = RunScript::new("NetworkManager", title, IS_TOLD, TELL)
+    let (check, apply) = (
+        scripts::NETWORK_MANAGER.verb("check"),
+        scripts::NETWORK_MANAGER.verb("apply"),
+    );
+    let step = RunScript::new("NetworkManager", title, check, apply)
         .arguments([PATH, content.trim_end()])
-        .undo_script("Give NetworkManager all interfaces again", FORGET);
+        .undo_script(
+            "Give NetworkManager all interfaces again",
+            scripts::NETWORK_MANAGER_FORGET,
+        );
     let file = PlannedFile {
         path: HostPath::parse(PATH)?,
         mode: 0o644,

@@ -8,6 +8,7 @@ use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
 use kubexm_render::os;
+use kubexm_scripts::os as scripts;
 use kubexm_types::{HostName, HostPath};
 
 /// What containers and the pod network need of the kernel
@@ -18,61 +19,6 @@ const SETTINGS: [(&str, &str); 3] = [
     ("net.bridge.bridge-nf-call-ip6tables", "1"),
     ("net.ipv4.ip_forward", "1"),
 ];
-
-/// Ends with 0 where the kernel has every module, built in or loaded.
-const HAS_MODULES: &str = r#"
-for name in "$@"; do
-  [ -d "/sys/module/$name" ] || grep -qw "$name" /proc/filesystems && continue
-  [ "$name" = br_netfilter ] && [ -d /proc/sys/net/bridge ] && continue
-  grep -qs "/$name\.ko" "/lib/modules/$(uname -r)/modules.builtin" && continue
-  echo "$name is not loaded"
-  exit 1
-done
-"#;
-const LOAD_MODULES: &str = r#"for name in "$@"; do modprobe "$name"; done"#;
-
-/// Arguments: key and value in turn. Compares what runs.
-const SAME_SETTINGS: &str = r#"
-while [ $# -gt 0 ]; do
-  path=/proc/sys/$(echo "$1" | tr . /)
-  [ "$(cat "$path" 2>/dev/null)" = "$2" ] || { echo "$1 is $(cat "$path" 2>/dev/null)"; exit 1; }
-  shift 2
-done
-"#;
-/// Sets what differs and keeps the former values beside the receipt.
-const APPLY_SETTINGS: &str = r#"
-umask 077
-mkdir -p /var/lib/kubexm/backup
-former=/var/lib/kubexm/backup/sysctl
-while [ $# -gt 0 ]; do
-  path=/proc/sys/$(echo "$1" | tr . /)
-  [ -e "$path" ] || { echo "the kernel has no setting $1" >&2; exit 1; }
-  grep -qs "^$path " "$former" || echo "$path $(cat "$path")" >>"$former"
-  echo "$2" >"$path"
-  shift 2
-done
-"#;
-const RESTORE_SETTINGS: &str = r#"
-[ -e /var/lib/kubexm/backup/sysctl ] || exit 0
-while read -r path value; do echo "$value" >"$path" || :; done </var/lib/kubexm/backup/sysctl
-"#;
-
-const SWAP_IS_OFF: &str = r#"
-[ "$(wc -l </proc/swaps)" -le 1 ] || { echo "swap is on"; exit 1; }
-! grep -Eqs '^[^#]\S*\s+\S+\s+swap\s' /etc/fstab || { echo "/etc/fstab turns swap on"; exit 1; }
-"#;
-const SWAP_OFF: &str = r#"
-umask 077
-mkdir -p /var/lib/kubexm/backup
-sed 1d /proc/swaps | awk '{ print $1 }' >>/var/lib/kubexm/backup/swaps
-swapoff -a
-[ ! -e /etc/fstab ] || sed -i -E 's,^([^#]\S*\s+\S+\s+swap\s.*),#kubexm \1,' /etc/fstab
-"#;
-const SWAP_ON: &str = r#"
-[ ! -e /etc/fstab ] || sed -i 's,^#kubexm ,,' /etc/fstab
-[ -e /var/lib/kubexm/backup/swaps ] || exit 0
-while read -r name; do swapon "$name" || :; done </var/lib/kubexm/backup/swaps
-"#;
 
 /// Prepares a host.
 pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
@@ -100,8 +46,12 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
         });
     }
     if system.disable_swap {
-        let swap = RunScript::new("swap", "Turn swap off", SWAP_IS_OFF, SWAP_OFF);
-        task = task.step(swap.undo_script("Turn swap on again", SWAP_ON));
+        let (check, apply) = (
+            scripts::SWAP_OFF.verb("check"),
+            scripts::SWAP_OFF.verb("apply"),
+        );
+        let swap = RunScript::new("swap", "Turn swap off", check, apply);
+        task = task.step(swap.undo_script("Turn swap on again", scripts::SWAP_ON));
     }
     if let Some(step) = network_manager::step(inputs, host)? {
         task = task.step(step);
@@ -117,8 +67,13 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
             text,
         ))
         .step(
-            RunScript::new("modules", "Load kernel modules", HAS_MODULES, LOAD_MODULES)
-                .arguments(modules),
+            RunScript::new(
+                "modules",
+                "Load kernel modules",
+                scripts::MODULES.verb("check"),
+                scripts::MODULES.verb("apply"),
+            )
+            .arguments(modules),
         );
     let mut settings: Vec<(String, String)> = SETTINGS
         .iter()
@@ -139,11 +94,11 @@ pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Depl
             RunScript::new(
                 "sysctl",
                 "Set kernel settings",
-                SAME_SETTINGS,
-                APPLY_SETTINGS,
+                scripts::SYSCTL.verb("check"),
+                scripts::SYSCTL.verb("apply"),
             )
             .arguments(arguments)
-            .undo_script("Restore kernel settings", RESTORE_SETTINGS),
+            .undo_script("Restore kernel settings", scripts::SYSCTL_RESTORE),
         );
     if system.manage_hosts_file {
         let path = HostPath::parse("/etc/hosts")?;

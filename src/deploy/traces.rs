@@ -1,14 +1,19 @@
-//! What pods leave on their host, such as interfaces and rules: no step made it, a reset takes it
-//! away.
+//! What pods leave on their host, such as interfaces and rules: no step made it, and a reset removes it.
 
-use kubexm_engine::steps::RunScript;
+use kubexm_engine::steps::{RunScript, Undo};
+use kubexm_scripts::{marks, network};
 
-/// Takes note, before any such pod runs, of the script that removes `what` once all have ended.
-pub(super) fn note(id: &str, what: &str, remove: &str) -> RunScript {
-    let mark = format!("/var/lib/kubexm/done/traces-{id}");
-    let check = format!("[ -e {mark} ] || {{ echo \"has not been done\"; exit 1; }}");
-    let apply = format!("umask 077; mkdir -p /var/lib/kubexm/done; : >{mark}");
+/// Records, before any such pod runs, that a reset must remove `what`. `whose` selects the traces in
+/// `network/remove-traces.sh`.
+pub(super) fn note(id: &str, what: &str, whose: &'static str) -> RunScript {
     let name = format!("traces {id}");
-    RunScript::new(&name, format!("Take note of {what}"), &check, &apply)
-        .undo_script(&format!("Remove {what}"), remove)
+    let title = format!("Take note of {what}");
+    RunScript::new(&name, title, marks::CHECK, marks::SET)
+        .arguments([format!("traces-{id}")])
+        .undo(remove(&format!("Remove {what}"), whose))
+}
+
+/// Removes traces.
+pub(super) fn remove(title: &str, whose: &'static str) -> Undo {
+    Undo::script(title, network::REMOVE_TRACES.verb(whose), [""; 0])
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Read;
 use std::time::Duration;
 
+use kubexm_scripts::Script;
+
 /// What a command reads on its standard input.
 pub enum Input {
     /// Nothing: `/dev/null`.
@@ -35,8 +37,8 @@ impl Command {
         }
     }
 
-    /// Runs `script` under `sh -eu`; the script sees `arguments` as `$1`, `$2`…, so that no
-    /// value is ever pasted into shell text.
+    /// Runs the text of a script under `sh -eu`. The script sees `arguments` as `$1`, `$2`…, so that no
+    /// value becomes part of shell text.
     pub fn script<I, S>(script: impl Into<String>, arguments: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -53,6 +55,15 @@ impl Command {
             timeout: None,
             description: None,
         }
+    }
+
+    /// Runs a script of the crate `kubexm-scripts` with its verb and `arguments`.
+    pub fn of<I, S>(script: Script, arguments: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        Self::script(script.text, script.arguments(arguments))
     }
 
     /// Adds an argument.

@@ -7,10 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ipnet::Ipv4Net;
 
 use super::{Command, Host, HostError};
+use kubexm_scripts::host as scripts;
 use kubexm_types::Arch;
-
-/// Prints `key=value` lines; a key may come several times.
-const SCRIPT: &str = include_str!("facts.sh");
 
 /// What a host is.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +22,7 @@ impl Facts {
     /// Asks a host, and how much room it has at `paths`.
     pub async fn gather(host: &dyn Host, paths: &[String]) -> Result<Self, HostError> {
         let before = now();
-        let command = Command::script(SCRIPT, paths.iter().cloned())
+        let command = Command::of(scripts::FACTS, paths.iter().cloned())
             .describe("gather facts")
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;

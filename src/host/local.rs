@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
 use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
+use kubexm_scripts::host as scripts;
 use kubexm_types::HostName;
 
 /// Runs commands here, as the current user, or as root of a folder that stands for a machine.
@@ -33,20 +34,6 @@ const FOLDERS: [&str; 9] = [
     "var/lib",
     "var/tmp",
 ];
-
-/// Enters `$1` in a mount namespace of its own and runs the rest of the arguments there. `unshare`
-/// and all below replace one another, so that the command has the process id that was started.
-const ENTER: &str = r#"
-root=$1
-shift
-for folder in usr dev proc etc/alternatives; do
-  [ ! -d "/$folder" ] || mount --rbind "/$folder" "$root/$folder"
-done
-# A user namespace may not change these flags; there, the files' owner is the protection.
-for folder in usr etc/alternatives; do mount -o remount,bind,ro "$root/$folder" 2>/dev/null || :; done
-exec chroot "$root" /usr/bin/env -i \
-  PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
-"#;
 
 impl LocalHost {
     /// This machine under a name.
@@ -92,7 +79,7 @@ impl LocalHost {
                 }
                 program
                     .args(["--mount", "--"])
-                    .args(["sh", "-euc", ENTER, "kubexm"])
+                    .args(["sh", "-euc", scripts::SANDBOX.text, "kubexm"])
                     .arg(root)
                     .arg(&argv[0]);
                 program

@@ -26,13 +26,14 @@ fn once() -> RunOnce {
     RunOnce {
         id: "init".to_owned(),
         title: "Run init".to_owned(),
-        command: COMMAND.to_owned(),
+        command: COMMAND.into(),
         input: Some(InputFile {
             path: path("/run/kubexm/init.yaml"),
             preview: "token: <token>".to_owned(),
             content: Arc::new(|| Ok(SECRET.into())),
         }),
-        cleanup: "echo clean >>/root/log".to_owned(),
+        cleanup: "echo clean >>/root/log".into(),
+        arguments: Vec::new(),
         undo: vec![Undo::Script {
             title: "Take init back".to_owned(),
             script: "echo undo >>/root/log; rm -f /root/input /root/guard".to_owned(),
@@ -122,7 +123,7 @@ async fn a_reset_ends_a_killed_guards_command_first() {
 async fn a_failed_try_is_cleaned_up_after_and_its_words_are_told() {
     let host = Sandbox::new();
     let failing = RunOnce {
-        command: "echo no room; exit 3".to_owned(),
+        command: "echo no room; exit 3".into(),
         ..once()
     };
     let error = host.apply(&failing).await.unwrap_err().to_string();

@@ -30,24 +30,26 @@ async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
     const SECRET: &str = "pw-0123456789abcdef-SECRET";
     let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm_engine::steps::LateInput);
     // What every process was started with is open to every user of a host.
-    let leaks =
-        "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi\n";
+    const LEAKS: &str = "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi; exit \"$1\"";
     let once = |end: &str| RunOnce {
         id: format!("once-{end}"),
         title: "Run once".to_owned(),
-        command: format!("{leaks}exit {end}"),
+        command: LEAKS.into(),
         input: input().map(|content| InputFile {
             path: path("/run/kubexm/once.yaml"),
             preview: String::new(),
             content,
         }),
-        cleanup: ":".to_owned(),
+        cleanup: ":".into(),
+        arguments: vec![end.to_owned()],
         undo: Vec::new(),
     };
-    let script = |apply: &str| RunScript::new(apply, "Run", "false", apply).input(input().unwrap());
-    let produce = |script: &str| Produce::<()> {
+    let script =
+        |apply: &'static str| RunScript::new(apply, "Run", "false", apply).input(input().unwrap());
+    let produce = |script: &'static str| Produce::<()> {
         title: "Mint".to_owned(),
-        script: script.to_owned(),
+        script: script.into(),
+        arguments: Vec::new(),
         input: input(),
         parse: Box::new(|_| Err("this is no token".to_owned())),
         slot: Slot::new("token"),

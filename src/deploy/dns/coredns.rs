@@ -2,21 +2,16 @@
 //! there is no kubeadm.
 
 use super::corefile;
-use crate::{DeployError, ETC, Inputs, KUBECTL, kubernetes, manifest};
+use crate::{DeployError, ETC, Inputs, kubernetes, manifest};
 use kubexm_config::cluster::{HostSpec, KubernetesKind};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, WriteFile};
 use kubexm_render::dns;
+use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
 
 /// As many as kubeadm has.
 const REPLICAS: u32 = 2;
-
-/// A Corefile that kubexm never wrote is kubeadm's or the user's own: it stays as long as the spec
-/// says nothing of it.
-const IS_NOT_OURS: &str = r#"
-[ "$($KUBECTL -n kube-system get configmap coredns -o jsonpath='{.metadata.labels.app\.kubernetes\.io/managed-by}')" != kubexm ] && exit 0
-"#;
 
 /// The image of the cluster's CoreDNS: the one that this version's kubeadm lists.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
@@ -66,7 +61,7 @@ fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/corefile.yaml"))?;
     let mut step = manifest::apply("corefile", "Configure CoreDNS", path.as_str());
     if !corefile::is_asked_for(inputs) {
-        step.check = format!("KUBECTL='{KUBECTL}'\n{IS_NOT_OURS}{}", step.check);
+        step.check = scripts::COREFILE_CHECK;
     }
     let mut task = task
         .step(WriteFile::new(path, kubexm_render::text("Corefile", &map)?))
@@ -78,11 +73,10 @@ fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
 }
 
 fn scale(replicas: u32) -> RunScript {
-    let check = format!(
-        "[ \"$({KUBECTL} -n kube-system get deployment coredns -o jsonpath='{{.spec.replicas}}')\" = \"$1\" ]"
+    let (check, apply) = (
+        scripts::REPLICAS.verb("check"),
+        scripts::REPLICAS.verb("apply"),
     );
-    let apply =
-        format!("{KUBECTL} -n kube-system scale deployment coredns --replicas=\"$1\" >/dev/null");
     let title = format!("Run {replicas} replicas of CoreDNS");
-    RunScript::new("coredns replicas", title, &check, &apply).arguments([replicas.to_string()])
+    RunScript::new("coredns replicas", title, check, apply).arguments([replicas.to_string()])
 }

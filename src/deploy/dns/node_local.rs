@@ -4,26 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::corefile;
-use crate::{DeployError, ETC, Inputs, KUBECTL, manifest, traces};
+use crate::{DeployError, ETC, Inputs, manifest, traces};
 use kubexm_config::cluster::{CacheInterface, NodeLocal};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
 use kubexm_render::dns;
+use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
 
 const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
-
-/// The cache takes back its device and its rules when it is asked to end; at a reset it is not.
-const REMOVE: &str = r#"
-ip link del nodelocaldns 2>/dev/null || :
-for save in iptables ip6tables; do
-  command -v $save >/dev/null || continue
-  for table in raw filter; do
-    $save -t $table -S 2>/dev/null | grep 'NodeLocal DNS Cache' | sed 's/^-A/-D/' |
-      while read -r rule; do eval "$save -t $table $rule" || :; done
-  done
-done
-"#;
 
 /// The cache's image, out of what the bundle has.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
@@ -35,7 +24,7 @@ pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError
     let task = task.step(traces::note(
         "node-local-dns",
         "the DNS cache's rules",
-        REMOVE,
+        "node-local-dns",
     ));
     if cache.interface == CacheInterface::Dummy {
         return Ok(task);
@@ -82,16 +71,10 @@ pub(super) fn deploy(
 pub(super) fn wait() -> WaitFor {
     WaitFor {
         title: "Wait until every node has its DNS cache".to_owned(),
-        script: format!(
-            "{KUBECTL} -n kube-system rollout status daemonset/node-local-dns --watch=false | grep 'successfully rolled out' || \
-             {{ echo \"not all are ready\"; exit 1; }}"
-        ),
+        script: scripts::NODE_LOCAL.verb("check"),
         arguments: Vec::new(),
         at_most: Duration::from_secs(180),
-        diagnosis: format!(
-            "{KUBECTL} -n kube-system describe pods -l k8s-app=node-local-dns | tail -n 30; \
-             {KUBECTL} -n kube-system logs -l k8s-app=node-local-dns --tail=10"
-        ),
+        diagnosis: scripts::NODE_LOCAL.verb("diagnose").into(),
     }
 }
 

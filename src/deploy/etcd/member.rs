@@ -10,6 +10,7 @@ use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, OwnFolders, Payload, RunScript, WriteFile};
 use kubexm_render::etcd;
+use kubexm_scripts::etcd as scripts;
 use kubexm_types::{HostPath, InvalidValue};
 
 /// etcd's unit.
@@ -62,46 +63,6 @@ pub(super) fn read_at_start() -> Result<Vec<HostPath>, InvalidValue> {
     files.iter().map(|path| HostPath::parse(path)).collect()
 }
 
-/// The member's folder is its alone.
-const IS_PRIVATE: &str = r#"
-[ "$(stat -c '%F %a %u' "$1" 2>/dev/null)" = "directory 700 0" ] || { echo "$1 is not root's alone"; exit 1; }
-"#;
-const MAKE_PRIVATE: &str = r#"
-others=$(find "$1" -mindepth 1 -maxdepth 1 ! -name member ! -name lost+found 2>/dev/null | head -n 3)
-[ -z "$others" ] || {
-  printf '%s holds what is not of etcd; give etcd a folder of its own:\n%s\n' "$1" "$others" >&2
-  exit 1
-}
-umask 077
-mkdir -p /var/lib/kubexm/backup
-former=/var/lib/kubexm/backup/etcd-folder
-[ ! -d "$1" ] || [ -e "$former" ] || stat -c '%a %u:%g' "$1" >"$former"
-(umask 022; mkdir -p "$(dirname "$1")")
-mkdir -p "$1"
-chown root:root "$1"
-chmod 700 "$1"
-"#;
-const MAKE_AS_BEFORE: &str = r#"
-[ -d "$1" ] && read -r mode owner </var/lib/kubexm/backup/etcd-folder 2>/dev/null || exit 0
-chmod "$mode" "$1"
-chown "$owner" "$1"
-"#;
-
-/// A member that has its data starts again whatever the others do: they may wait for it. One that runs
-/// is left as it is.
-const RUNS: &str = r#"
-[ -n "$(find "$1/member/wal" -name '*.wal' 2>/dev/null | head -n 1)" ] || exit 0
-case $(systemctl is-active "$2") in
-active | activating | reloading) ;;
-*) echo "does not run"; exit 1 ;;
-esac
-"#;
-const WAKE: &str = r#"
-systemctl daemon-reload
-systemctl reset-failed "$2" 2>/dev/null || :
-systemctl start --no-block "$2"
-"#;
-
 /// Puts a member's programs and files onto its host, and starts nothing that has no data yet.
 pub(super) fn install(
     inputs: &Inputs<'_>,
@@ -121,11 +82,14 @@ pub(super) fn install(
             RunScript::new(
                 "etcd folder",
                 format!("Make {data}, for root alone"),
-                IS_PRIVATE,
-                MAKE_PRIVATE,
+                scripts::FOLDER.verb("check"),
+                scripts::FOLDER.verb("apply"),
             )
             .arguments([data])
-            .undo_script("Give etcd's folder its former mode", MAKE_AS_BEFORE),
+            .undo_script(
+                "Give etcd's folder its former mode",
+                scripts::FOLDER_RESTORE,
+            ),
         )
         .step(InstallFiles {
             title: format!("etcd {}", release.version),
@@ -135,7 +99,12 @@ pub(super) fn install(
     for file in files(inputs, host, place, release)? {
         task = task.step(file);
     }
-    let wake = RunScript::new("etcd awake", "Start etcd where it has data", RUNS, WAKE);
+    let wake = RunScript::new(
+        "etcd awake",
+        "Start etcd where it has data",
+        scripts::AWAKE.verb("check"),
+        scripts::AWAKE.verb("apply"),
+    );
     Ok(task.step(wake.arguments([data, UNIT])))
 }
 

@@ -3,7 +3,6 @@
 mod binary;
 mod config;
 pub(super) mod kubeadm;
-mod undo;
 
 use super::{DeployError, Inputs, id};
 use kubexm_config::cluster::{Etcd, HostSpec, KubernetesKind};

@@ -4,30 +4,24 @@ use std::net::IpAddr;
 
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Slot;
-use kubexm_engine::steps::{Produce, RunScript};
-
-/// Takes an address away from whatever interface has it, where the program that held it died.
-const REMOVE: &str = r#"
-ip -o addr show to "$1" 2>/dev/null | awk '{ print $2, $4 }' | while read -r interface address; do
-  ip addr del "$address" dev "$interface" || :
-done
-"#;
-const IS_NOTED: &str =
-    "[ -e \"/var/lib/kubexm/done/address-$1\" ] || { echo 'is not written down'; exit 1; }";
-const NOTE: &str =
-    "umask 077; mkdir -p /var/lib/kubexm/done; : >\"/var/lib/kubexm/done/address-$1\"";
+use kubexm_engine::steps::{Produce, RunScript, Undo};
+use kubexm_scripts::{load_balancer as scripts, marks};
 
 /// Writes down that the address may come up on a host, so that a reset takes it away for certain.
 pub(super) fn note(address: IpAddr) -> RunScript {
     let step = RunScript::new(
         "endpoint address",
         format!("Take note of the address {address}"),
-        IS_NOTED,
-        NOTE,
+        marks::CHECK,
+        marks::SET,
     );
     let title = format!("Take {address} away from this host");
-    step.arguments([address.to_string()])
-        .undo_script(&title, REMOVE)
+    step.arguments([format!("address-{address}")])
+        .undo(Undo::script(
+            title,
+            scripts::ADDRESS_REMOVE,
+            [address.to_string()],
+        ))
 }
 
 /// Asks a host on which interface it has its own address: the endpoint's comes up there, too.
@@ -36,7 +30,8 @@ pub(super) fn interface(host: &HostSpec) -> (Produce<String>, Slot<String>) {
     let address = host.internal_address;
     let produce = Produce {
         title: format!("Find the interface that has {address}"),
-        script: format!("ip -o addr show to {address} | awk 'NR == 1 {{ print $2 }}'"),
+        script: scripts::INTERFACE,
+        arguments: vec![address.to_string()],
         input: None,
         parse: Box::new(move |printed| {
             let name = printed.trim();

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use askama::Template;
 
-use super::static_pod::{MANIFESTS, SHOW, SOURCES};
+use super::static_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, proxy, required};
-use crate::{DeployError, ETC, Inputs, KUBECTL, id, kubernetes};
+use crate::{DeployError, ETC, Inputs, id, kubernetes};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, Produce, WaitFor, WriteFile};
 use kubexm_render::filters;
+use kubexm_scripts::load_balancer::KUBE_VIP_SETTLED;
 use kubexm_types::{HostName, HostPath, Version};
 
 const IMAGE: Image = Image {
@@ -31,14 +32,6 @@ const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 /// certificate. Kubelets of 1.29's first releases lose a static pod's `hostAliases`
 /// (<https://github.com/kube-vip/kube-vip/issues/692>); a file they do not.
 const HOSTS: &str = "127.0.0.1 localhost kubernetes\n";
-
-/// Until no process sees the more powerful kubeconfig, and the endpoint answers the other.
-const HAS_CHANGED: &str = r#"
-! grep -qs '/super-admin\.conf /etc/kubernetes/admin\.conf ' /proc/[0-9]*/mountinfo ||
-  { echo "kube-vip still runs with super-admin.conf"; exit 1; }
-$KUBECTL get --raw /readyz --request-timeout=5s >/dev/null 2>&1 ||
-  { echo "the endpoint does not answer"; exit 1; }
-"#;
 
 /// kube-vip, by ARP.
 pub(super) struct KubeVip;
@@ -65,8 +58,8 @@ impl Balancer for KubeVip {
         }
     }
 
-    fn before_init(&self) -> &'static str {
-        SHOW
+    fn has_pod_before_init(&self) -> bool {
+        true
     }
 
     fn settle(
@@ -81,11 +74,10 @@ impl Balancer for KubeVip {
         let (ask, manifest) = pod(inputs, host, MANIFESTS, ADMIN)?;
         Ok(task.step(ask).step(manifest).step(WaitFor {
             title: "Wait until kube-vip has the endpoint answered".to_owned(),
-            script: format!("KUBECTL='{KUBECTL}'\n{HAS_CHANGED}"),
+            script: KUBE_VIP_SETTLED,
             arguments: Vec::new(),
             at_most: Duration::from_secs(300),
-            diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log"
-                .to_owned(),
+            diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
         }))
     }
 }

@@ -52,10 +52,10 @@ trait Balancer {
     /// Tasks after which a host may become a node: from there on its programs use the endpoint.
     fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId>;
 
-    /// POSIX shell right before `kubeadm init`, which cleans up after a failed try of its own and
-    /// takes away what a step would have put there.
-    fn before_init(&self) -> &'static str {
-        ""
+    /// Whether the kubelet must see static pods before `kubeadm init`. No step can show them: kubeadm
+    /// cleans up after a failed try and removes them.
+    fn has_pod_before_init(&self) -> bool {
+        false
     }
 
     /// Adds what can be done only once a host is a node, and must be before anything else is.
@@ -154,9 +154,9 @@ pub(super) fn ready(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
     of(inputs.cluster).map_or(Vec::new(), |balancer| balancer.ready(inputs, host))
 }
 
-/// POSIX shell right before `kubeadm init`.
-pub(super) fn before_init(cluster: &Cluster) -> &'static str {
-    of(cluster).map_or("", |balancer| balancer.before_init())
+/// Whether the kubelet must see static pods before `kubeadm init`.
+pub(super) fn has_pod_before_init(cluster: &Cluster) -> bool {
+    of(cluster).is_some_and(|balancer| balancer.has_pod_before_init())
 }
 
 /// Adds to the task that makes a host a node what must be done right after it.

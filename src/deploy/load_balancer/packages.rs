@@ -6,38 +6,8 @@ use crate::{Inputs, os};
 use kubexm_bundle::lock::{LockedPackages, PackageFormat};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::steps::RunScript;
+use kubexm_scripts::load_balancer as scripts;
 use kubexm_types::HostName;
-
-/// Ends with 0 where no package that is still to come could start one of these units.
-const IS_QUIET: &str = r#"
-for unit in "$@"; do
-  [ "$(systemctl show -p LoadState --value "$unit")" != not-found ] ||
-    { echo "$unit would start with the distribution's settings"; exit 1; }
-done
-"#;
-/// Units that a host has already are its own and stay as they are. Debian's nginx brings a page, and
-/// leaves it behind.
-const BE_QUIET: &str = r#"
-umask 077
-mkdir -p /var/lib/kubexm/backup
-[ -e /var/www ] || : >/var/lib/kubexm/backup/no-pages
-for unit in "$@"; do
-  [ "$(systemctl show -p LoadState --value "$unit")" = not-found ] || continue
-  echo "$unit" >>/var/lib/kubexm/backup/masked
-  systemctl mask --quiet "$unit" 2>/dev/null
-done
-"#;
-/// A package's folder below `/run`, which nobody has used, outlives the package.
-const SPEAK: &str = r#"
-[ -e /var/lib/kubexm/backup/masked ] || exit 0
-while read -r unit; do
-  systemctl unmask --quiet "$unit" 2>/dev/null || :
-  rmdir "/run/${unit%.service}" 2>/dev/null || :
-done </var/lib/kubexm/backup/masked
-[ -e /var/lib/kubexm/backup/no-pages ] || exit 0
-rm -f /var/www/html/index.nginx-debian.html
-rmdir /var/www/html /var/www 2>/dev/null || :
-"#;
 
 /// Whether a package belongs to load balancers.
 pub(crate) fn is_balancers(package: &str) -> bool {
@@ -60,8 +30,14 @@ pub(crate) fn without_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<R
         return None;
     }
     let title = format!("Mask {}, for units of kubexm's own", units.join(", "));
-    let step = RunScript::new("quiet services", title, IS_QUIET, BE_QUIET).arguments(units);
-    Some(step.undo_script("Unmask services", SPEAK))
+    let step = RunScript::new(
+        "quiet services",
+        title,
+        scripts::MASK_SERVICES.verb("check"),
+        scripts::MASK_SERVICES.verb("apply"),
+    )
+    .arguments(units);
+    Some(step.undo_script("Unmask services", scripts::UNMASK_SERVICES))
 }
 
 /// What the load balancer needs and the bundle has not.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Image;
-use crate::{DeployError, ETC, Inputs, id, kubernetes};
+use crate::{DeployError, ETC, Inputs, id, journal, kubernetes};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Slot, StepError, Task, TaskId};
@@ -12,6 +12,8 @@ use kubexm_engine::steps::{Content, ManageUnit, Produce, RunScript, Undo, WaitFo
 use kubexm_render::RenderError;
 use kubexm_render::load_balancer as template;
 use kubexm_render::load_balancer::Server;
+use kubexm_scripts::load_balancer as scripts;
+use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
 
 /// Port on loopback at which a proxy tells keepalived how it is.
@@ -157,13 +159,16 @@ pub(super) fn serve(
     }
     let wait = WaitFor {
         title: format!("Wait until {} listens", proxy.name()),
-        script: "bash -c \"exec 3<>/dev/tcp/127.0.0.1/$1\" 2>/dev/null".to_owned(),
-        arguments: vec![match health {
-            true => HEALTH_PORT.to_string(),
-            false => port.to_string(),
-        }],
+        script: PORT_OPEN,
+        arguments: vec![
+            "127.0.0.1".to_owned(),
+            match health {
+                true => HEALTH_PORT.to_string(),
+                false => port.to_string(),
+            },
+        ],
         at_most: std::time::Duration::from_secs(30),
-        diagnosis: format!("journalctl -u {} -n 20 --no-pager -o cat", proxy.unit()),
+        diagnosis: journal(&proxy.unit(), 20),
     };
     Ok(task
         .step(ManageUnit {
@@ -174,36 +179,23 @@ pub(super) fn serve(
         .step(wait))
 }
 
-const HAS_CA: &str = "[ -s \"$1\" ] || { echo 'is not there'; exit 1; }";
-const PUT_CA: &str = "umask 022; cat >\"$1.kubexm-new\"; mv -f \"$1.kubexm-new\" \"$1\"";
-
-/// A CA that signed no API server: a proxy that asks them wants one to start, and there is no other yet. Its checks
-/// fail by it, and so it takes every server unchecked.
+/// A CA that signed no API server: a proxy that asks them needs one to start, and there is no other yet. Its
+/// checks fail with it, so it uses every server unchecked.
 fn first_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployError> {
     let path = HostPath::parse(&proxy.ca_file())?;
     let title = format!("Give {} a CA until the cluster has its own", proxy.name());
     let ca = inputs.certificates.ca.clone();
     let folders = Vec::new();
-    Ok(RunScript::new("proxy ca", title, HAS_CA, PUT_CA)
-        .arguments([path.as_str()])
-        .input(Arc::new(move || Ok(ca.clone().into_bytes())))
-        .undo(Undo::RemoveFile { path, folders }))
+    Ok(RunScript::new(
+        "proxy ca",
+        title,
+        scripts::PROXY_CA.verb("check"),
+        scripts::PROXY_CA.verb("put"),
+    )
+    .arguments([path.as_str()])
+    .input(Arc::new(move || Ok(ca.clone().into_bytes())))
+    .undo(Undo::RemoveFile { path, folders }))
 }
-
-/// Prints the CA out of a kubeconfig.
-const CLUSTER_CA: &str = "sed -n 's/^ *certificate-authority-data: *//p' \
-    /etc/kubernetes/admin.conf | head -n 1 | base64 -d";
-
-/// Reloads where the CA is another than at the last reload; connections live on.
-const HAS_LOADED: &str = r#"
-[ "$(sha256sum <"$2" | cut -d' ' -f1)" = "$(cat "/var/lib/kubexm/started/$1.ca" 2>/dev/null)" ] ||
-  { echo "goes by another CA"; exit 1; }
-"#;
-const RELOAD: &str = r#"
-systemctl reload "$1"
-mkdir -p /var/lib/kubexm/started
-sha256sum <"$2" | cut -d' ' -f1 >"/var/lib/kubexm/started/$1.ca"
-"#;
 
 /// Tasks that give proxies on `hosts` the cluster's CA, once there is one: from then on those that ask
 /// know which API server is ready.
@@ -218,7 +210,8 @@ pub(super) fn verify(
     let slot: Slot<String> = Slot::new("load_balancer.cluster_ca");
     let ask = Produce {
         title: "Ask for the cluster's CA".to_owned(),
-        script: CLUSTER_CA.to_owned(),
+        script: scripts::CLUSTER_CA,
+        arguments: Vec::new(),
         input: None,
         parse: Box::new(
             |text| match text.starts_with("-----BEGIN CERTIFICATE-----") {
@@ -242,7 +235,12 @@ pub(super) fn verify(
             produce: Arc::new(move || ca.get().cloned().ok_or(StepError::Missing(ca.name()))),
         };
         let title = format!("Let {} check by the cluster's CA", proxy.name());
-        let reload = RunScript::new("proxy reload", title, HAS_LOADED, RELOAD);
+        let reload = RunScript::new(
+            "proxy reload",
+            title,
+            scripts::PROXY_RELOAD.verb("check"),
+            scripts::PROXY_RELOAD.verb("reload"),
+        );
         let mut task = Task::new("load-balancer", "verify", &host.name)
             .after([serving(&host.name)])
             .step(file)

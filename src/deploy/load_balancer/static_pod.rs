@@ -16,17 +16,14 @@ use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
+use kubexm_scripts::load_balancer as scripts;
+use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{Digest, HostName, HostPath};
 
 /// Where kubexm keeps static pods until the kubelet may see them.
 pub(super) const SOURCES: &str = "/etc/kubexm/static-pods";
 /// Where the kubelet looks for them.
 pub(super) const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// Lets the kubelet of the first control plane see them.
-pub(super) const SHOW: &str = "mkdir -p /etc/kubernetes/manifests
-install -m 644 /etc/kubexm/static-pods/*.yaml /etc/kubernetes/manifests/
-";
-
 /// The cluster's CA as kubeadm leaves it on every node.
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
@@ -35,29 +32,6 @@ pub(super) struct StaticPod {
     /// The program.
     pub(super) proxy: &'static dyn Proxy,
 }
-
-/// Arguments: where to listen, where to lead, the pod's manifest.
-const FORWARDS: &str = r#"
-[ ! -e "$3" ] || exit 0
-systemctl is-active --quiet kubexm-join.socket || { echo "nothing stands at $1 yet"; exit 1; }
-"#;
-const FORWARD: &str = r#"
-for program in /usr/lib/systemd/systemd-socket-proxyd /lib/systemd/systemd-socket-proxyd; do
-  [ ! -x "$program" ] || break
-done
-[ -x "$program" ] || { echo "systemd-socket-proxyd is missing: it comes with systemd; set run: systemd" >&2; exit 1; }
-systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
-systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$1" "$program" "$2"
-"#;
-const IS_OVER: &str = r#"
-for unit in kubexm-join.socket kubexm-join.service; do
-  ! systemctl is-active --quiet "$unit" || { echo "$unit stands in its place"; exit 1; }
-done
-"#;
-const END: &str = r#"
-systemctl stop kubexm-join.socket kubexm-join.service 2>/dev/null || :
-systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
-"#;
 
 impl Balancer for StaticPod {
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool {
@@ -80,8 +54,8 @@ impl Balancer for StaticPod {
         vec![proxy::serving(&host.name)]
     }
 
-    fn before_init(&self) -> &'static str {
-        SHOW
+    fn has_pod_before_init(&self) -> bool {
+        true
     }
 
     fn settle(&self, inputs: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
@@ -90,17 +64,15 @@ impl Balancer for StaticPod {
         let clear = RunScript::new(
             "join proxy away",
             format!("Make way for {name}"),
-            IS_OVER,
-            END,
+            scripts::JOIN_PROXY.verb("gone"),
+            scripts::JOIN_PROXY.verb("stop"),
         );
         let wait = WaitFor {
             title: format!("Wait until {name} listens"),
-            script: "bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null".to_owned(),
+            script: PORT_OPEN,
             arguments: vec![listen.ip().to_string(), listen.port().to_string()],
             at_most: Duration::from_secs(120),
-            diagnosis: format!(
-                "tail -n 5 /var/log/pods/kube-system_{name}-*/*/*.log; journalctl -u kubelet -n 10 --no-pager -o cat"
-            ),
+            diagnosis: scripts::POD_DIAGNOSIS.with([name]),
         };
         Ok(task
             .step(clear)
@@ -141,15 +113,17 @@ impl StaticPod {
                 first.name,
                 self.name()
             ),
-            FORWARDS,
-            FORWARD,
+            scripts::JOIN_PROXY.verb("check"),
+            scripts::JOIN_PROXY.verb("start"),
         );
         let forward = forward.arguments([
             listen(inputs.cluster).to_string(),
             api_server.to_string(),
             self.manifest()?.to_string(),
         ]);
-        Ok(task.step(forward.undo_script("Stop the proxy for joins", END)))
+        Ok(task.step(
+            forward.undo_script("Stop the proxy for joins", scripts::JOIN_PROXY.verb("stop")),
+        ))
     }
 
     fn config(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {

@@ -24,12 +24,6 @@ const UNIT: &str = "kubexm-pod-routes.service";
 /// Of the range that nobody has been given (`/etc/iproute2/rt_protos`).
 const ROUTE_PROTOCOL: u8 = 187;
 
-/// What pods leave behind once they are gone, and what the runtime needs to end them.
-const REMOVE: &str = r#"
-ip link del cni0 2>/dev/null || :
-rm -f /etc/cni/net.d/10-kubexm-bridge.conflist
-"#;
-
 impl Plugin for Bridge {
     fn images(&self, _: &Inputs<'_>) -> Vec<ImageRef> {
         Vec::new()
@@ -40,7 +34,7 @@ impl Plugin for Bridge {
     }
 
     fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
-        Ok(task.step(traces::note("bridge", "the pods' bridge", REMOVE)))
+        Ok(task.step(traces::note("bridge", "the pods' bridge", "bridge")))
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {

@@ -18,35 +18,6 @@ const FOLDERS: [&str; 4] = [
     "/run/calico",
     "/run/nodeagent",
 ];
-/// What calico-node leaves on its host: devices, routes of its own protocol, rules, sets.
-const REMOVE: &str = r#"
-for link in vxlan.calico vxlan-v6.calico wireguard.cali wg-v6.cali; do
-  ip link del "$link" 2>/dev/null || :
-done
-for link in /sys/class/net/cali*; do
-  [ ! -e "$link" ] || ip link del "${link##*/}" 2>/dev/null || :
-done
-[ ! -e /sys/class/net/tunl0 ] || { ip addr flush dev tunl0; ip link set tunl0 down; }
-for protocol in bird 80; do
-  ip route flush proto "$protocol" 2>/dev/null || :
-  ip -6 route flush proto "$protocol" 2>/dev/null || :
-done
-for save in iptables ip6tables; do
-  command -v $save >/dev/null || continue
-  for table in filter nat mangle raw; do
-    $save -t $table -S 2>/dev/null | grep -E '^-A' | grep 'cali' | sed 's/^-A/-D/' |
-      while read -r rule; do eval "$save -t $table $rule" 2>/dev/null || :; done
-    $save -t $table -S 2>/dev/null | sed -n 's/^-N \(cali.*\)/\1/p' |
-      while read -r chain; do $save -t $table -F "$chain"; $save -t $table -X "$chain" || :; done
-  done
-done
-if command -v nft >/dev/null; then
-  for family in ip ip6; do nft delete table $family calico 2>/dev/null || :; done
-fi
-if command -v ipset >/dev/null; then
-  ipset list -n 2>/dev/null | grep '^cali' | while read -r set; do ipset destroy "$set" || :; done
-fi
-"#;
 
 impl Plugin for Calico {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
@@ -81,7 +52,7 @@ impl Plugin for Calico {
             .step(traces::note(
                 "calico",
                 "Calico's devices, routes and rules",
-                REMOVE,
+                "calico",
             )))
     }
 

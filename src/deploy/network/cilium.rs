@@ -22,35 +22,6 @@ const FOLDERS: [&str; 3] = [
     "/var/lib/cilium",
     "/etc/sysctl.d/99-zzz-override_cilium.conf",
 ];
-/// What the agent leaves on its host: devices, programs in the kernel, rules.
-const REMOVE: &str = r#"
-for link in cilium_vxlan cilium_geneve cilium_host cilium_net; do
-  ip link del "$link" 2>/dev/null || :
-done
-for link in /sys/class/net/lxc*; do
-  [ ! -e "$link" ] || ip link del "${link##*/}" 2>/dev/null || :
-done
-rm -rf /sys/fs/bpf/cilium /sys/fs/bpf/tc
-if command -v tc >/dev/null; then
-  for link in /sys/class/net/*; do
-    ! tc filter show dev "${link##*/}" ingress 2>/dev/null | grep -q cil_ ||
-      tc qdisc del dev "${link##*/}" clsact || :
-  done
-fi
-for table in 2004 2005; do
-  while ip rule del lookup $table 2>/dev/null; do :; done
-  ip route flush table $table 2>/dev/null || :
-done
-for save in iptables ip6tables; do
-  command -v $save >/dev/null || continue
-  for table in filter nat mangle raw; do
-    $save -t $table -S 2>/dev/null | grep -E '^-A' | grep CILIUM | sed 's/^-A/-D/' |
-      while read -r rule; do eval "$save -t $table $rule" 2>/dev/null || :; done
-    $save -t $table -S 2>/dev/null | sed -n 's/^-N \(\(OLD_\)\?CILIUM.*\)/\1/p' |
-      while read -r chain; do $save -t $table -F "$chain"; $save -t $table -X "$chain" || :; done
-  done
-done
-"#;
 
 impl Plugin for Cilium {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
@@ -77,7 +48,7 @@ impl Plugin for Cilium {
             .step(traces::note(
                 "cilium",
                 "Cilium's devices, programs and rules",
-                REMOVE,
+                "cilium",
             )))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{BIN, DeployError, ETC, Inputs, id, members};
+use crate::{BIN, DeployError, ETC, Inputs, id, journal, members};
 use kubexm_bundle::Blobs;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
@@ -12,6 +12,7 @@ use kubexm_engine::seed;
 use kubexm_engine::seed::Content;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
 use kubexm_render::registry;
+use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-registry.service";
@@ -69,10 +70,10 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     ];
     let wait = WaitFor {
         title: "Wait until the registry listens".to_owned(),
-        script: "bash -c \"exec 3<>/dev/tcp/127.0.0.1/$1\" 2>/dev/null".to_owned(),
-        arguments: vec![cluster.registry.port.to_string()],
+        script: PORT_OPEN,
+        arguments: vec!["127.0.0.1".to_owned(), cluster.registry.port.to_string()],
         at_most: std::time::Duration::from_secs(30),
-        diagnosis: format!("journalctl -u {UNIT} -n 20 --no-pager -o cat"),
+        diagnosis: journal(UNIT, 20),
     };
     // A host of another architecture that joins later brings its images with the next install.
     let wanted = inputs.lock.only(&inputs.arches());

@@ -11,6 +11,7 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
 use kubexm_render::{filters, merge};
+use kubexm_scripts::runtime::CONTAINERD_IMAGES;
 use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/containerd/config.toml";
@@ -21,27 +22,6 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 /// containerd with runc.
 pub(super) struct Containerd;
-
-/// Ends with 0 where every image is there and pinned against the kubelet's garbage collection
-/// (<https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md>).
-const PINNED: &str = r#"
-images=$(ctr -n k8s.io images ls)
-for image in "$@"; do
-  printf %s "$images" | awk -v image="$image" '
-    $1 == image && /io.cri-containerd.pinned=pinned/ { found = 1 } END { exit !found }' ||
-    { echo "$image is not there or not pinned"; exit 1; }
-done
-"#;
-const PULL: &str = r#"
-pids=
-for image in "$@"; do
-  crictl pull "$image" >/dev/null & pids="$pids $!"
-done
-for pid in $pids; do wait "$pid"; done
-for image in "$@"; do
-  ctr -n k8s.io images label "$image" io.cri-containerd.pinned=pinned >/dev/null
-done
-"#;
 
 impl Runtime for Containerd {
     fn components(&self) -> &'static [&'static str] {
@@ -66,8 +46,8 @@ impl Runtime for Containerd {
 
     fn images(&self) -> ImageScripts {
         ImageScripts {
-            check: PINNED,
-            pull: PULL,
+            check: CONTAINERD_IMAGES.verb("check"),
+            pull: CONTAINERD_IMAGES.verb("pull"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::CNI_BIN;
-use crate::{BIN, DeployError, Inputs, members, pause_image, registry};
+use crate::{BIN, DeployError, Inputs, journal, members, pause_image, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
@@ -23,29 +23,6 @@ pub(super) const FOLDERS: [&str; 6] = [
     "/run/nri",
     "/run/xtables.lock",
 ];
-
-/// Ends with 0 where every image is there; for runtimes that cannot pin images.
-pub(super) const PRESENT: &str = r#"
-for image in "$@"; do
-  crictl inspecti -q "$image" >/dev/null 2>&1 || { echo "$image is not there"; exit 1; }
-done
-"#;
-/// Ends with 0 where every image is there and the runtime tells the kubelet to keep it
-/// (`pinned` of <https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto>).
-pub(super) const PINNED: &str = r#"
-for image in "$@"; do
-  [ "$(crictl inspecti -o go-template --template '{{.status.pinned}}' "$image" 2>/dev/null)" = true ] ||
-    { echo "$image is not there or not pinned"; exit 1; }
-done
-"#;
-/// Pulls all images at once.
-pub(super) const PULL: &str = r#"
-pids=
-for image in "$@"; do
-  crictl pull "$image" >/dev/null & pids="$pids $!"
-done
-for pid in $pids; do wait "$pid"; done
-"#;
 
 /// crictl and the CNI plugins.
 pub(super) fn payloads(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Payload>, DeployError> {
@@ -156,10 +133,10 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
 pub(super) fn answers(name: &str, unit: &str) -> WaitFor {
     WaitFor {
         title: format!("Wait until {name} answers"),
-        script: format!("{BIN}/crictl info >/dev/null 2>&1"),
+        script: "/usr/local/bin/crictl info >/dev/null 2>&1".into(),
         arguments: Vec::new(),
         at_most: Duration::from_secs(60),
-        diagnosis: format!("journalctl -u {unit} -n 20 --no-pager -o cat"),
+        diagnosis: journal(unit, 20),
     }
 }
 

@@ -12,6 +12,8 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
 use kubexm_render::{filters, merge};
+use kubexm_scripts::Script;
+use kubexm_scripts::runtime as scripts;
 use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
@@ -44,12 +46,6 @@ const FOLDERS: [&str; 15] = [
     "/var/lib/crio",
     "/var/log/crio",
 ];
-
-/// Nobody stops the scopes that conmon ran in; with cgroup v1 systemd is not told that they are empty.
-const STOP_SCOPES: &str = r#"
-systemctl stop 'crio-*.scope' 2>/dev/null || :
-systemctl reset-failed 'crio-*.scope' 2>/dev/null || :
-"#;
 
 /// CRI-O with crun.
 pub(super) struct CriO;
@@ -123,13 +119,13 @@ impl Runtime for CriO {
 
     fn images(&self) -> ImageScripts {
         ImageScripts {
-            check: cri::PINNED,
-            pull: cri::PULL,
+            check: scripts::CRI_IMAGES.verb("pinned"),
+            pull: scripts::CRI_IMAGES.verb("pull"),
         }
     }
 
-    fn after_pods(&self) -> &'static str {
-        STOP_SCOPES
+    fn after_pods(&self) -> Option<Script> {
+        Some(scripts::STOP_CRIO_SCOPES)
     }
 }
 

@@ -14,6 +14,7 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
 use kubexm_render::{filters, merge};
+use kubexm_scripts::runtime as scripts;
 use kubexm_types::{HostPath, Version};
 
 const CONFIG: &str = "/etc/docker/daemon.json";
@@ -96,8 +97,8 @@ impl Runtime for Docker {
 
     fn images(&self) -> ImageScripts {
         ImageScripts {
-            check: cri::PRESENT,
-            pull: cri::PULL,
+            check: scripts::CRI_IMAGES.verb("present"),
+            pull: scripts::CRI_IMAGES.verb("pull"),
         }
     }
 }

@@ -14,6 +14,7 @@ use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
 use kubexm_render::{filters, merge};
+use kubexm_scripts::runtime as scripts;
 use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/isulad/daemon.json";
@@ -30,25 +31,6 @@ const FOLDERS: [&str; 5] = [
     "/run/isulad.sock",
     "/var/lib/isula",
 ];
-
-const INSTALLED: &str = r#"
-for name in isulad isula runc; do
-  command -v "$name" >/dev/null || { echo "has no program $name"; exit 1; }
-done
-"#;
-const NOT_INSTALLED: &str = r#"
-echo "iSulad comes as a package of the distribution: add iSulad and runc to the packages of this host's" >&2
-echo "release in spec.packages of the manifest and build the bundle again, or install them" >&2
-exit 1
-"#;
-/// The local registry has images below the name of their own one, with `_` before its port.
-const PULL_AND_NAME: &str = r#"
-for image in "$@"; do
-  from=$registry/$(printf %s "${image%%/*}" | tr : _)/${image#*/}
-  isula pull "$from" >/dev/null
-  isula tag "$from" "$image" >/dev/null
-done
-"#;
 
 /// iSulad.
 pub(super) struct Isulad;
@@ -104,8 +86,8 @@ impl Runtime for Isulad {
             .step(RunScript::new(
                 "isulad package",
                 "See that iSulad is installed",
-                INSTALLED,
-                NOT_INSTALLED,
+                scripts::ISULAD_INSTALLED.verb("check"),
+                scripts::ISULAD_INSTALLED.verb("explain"),
             ))
             .step(InstallFiles {
                 title: "crictl and CNI plugins".to_owned(),
@@ -129,8 +111,8 @@ impl Runtime for Isulad {
 
     fn images(&self) -> ImageScripts {
         ImageScripts {
-            check: cri::PRESENT,
-            pull: PULL_AND_NAME,
+            check: scripts::CRI_IMAGES.verb("present"),
+            pull: scripts::ISULAD_PULL,
         }
     }
 

@@ -12,6 +12,7 @@ use super::{DeployError, Inputs};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
 use kubexm_engine::plan::{Task, TaskId};
+use kubexm_scripts::Script;
 use kubexm_types::{HostName, Version};
 
 /// Folder of CNI plugins on hosts.
@@ -47,9 +48,9 @@ pub(super) trait Runtime: Sync {
     /// How images are held on a node.
     fn images(&self) -> ImageScripts;
 
-    /// POSIX shell that takes away what pods leave behind when they are gone.
-    fn after_pods(&self) -> &'static str {
-        ""
+    /// Removes what pods leave behind when they have ended.
+    fn after_pods(&self) -> Option<Script> {
+        None
     }
 
     /// Which images a node holds from the first day on.
@@ -58,14 +59,13 @@ pub(super) trait Runtime: Sync {
     }
 }
 
-/// POSIX shell over image names as arguments, with kubexm's programs in `PATH` and the address of the
-/// local registry in `$registry`.
+/// Scripts for images. Their arguments are the address of the local registry and the names of images.
 pub(super) struct ImageScripts {
-    /// Ends with 0 where every image is there and safe from the kubelet's garbage collection, as far
-    /// as the runtime can keep images safe; else prints which one is not.
-    pub(super) check: &'static str,
-    /// Gets them from the local registry and makes them safe.
-    pub(super) pull: &'static str,
+    /// Ends with 0 if every image is there and, if the runtime can pin images, safe from the kubelet's
+    /// garbage collection; else prints one that is not.
+    pub(super) check: Script,
+    /// Pulls them from the local registry and pins them.
+    pub(super) pull: Script,
 }
 
 /// Which images are brought to a node before a pod asks for them.

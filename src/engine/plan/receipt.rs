@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use super::step::{StepError, UndoLog};
 use kubexm_host::{Command, Host, Input};
+use kubexm_scripts::steps as scripts;
 
 /// A line of the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,16 +20,6 @@ pub struct Record {
     pub undo: serde_json::Value,
 }
 
-/// Appends durably; the folder is root's alone.
-const APPEND: &str = r#"
-umask 077
-mkdir -p /var/lib/kubexm
-receipt=/var/lib/kubexm/receipt.jsonl
-# A line that was cut off must not swallow this one.
-[ ! -s "$receipt" ] || [ "$(tail -c 1 "$receipt" | wc -l)" -eq 1 ] || echo >>"$receipt"
-cat >>"$receipt"
-sync "$receipt" 2>/dev/null || sync
-"#;
 /// A receipt that cannot be read must never pass for an empty one.
 const READ: &str = "[ ! -e /var/lib/kubexm/receipt.jsonl ] || cat /var/lib/kubexm/receipt.jsonl";
 
@@ -117,7 +108,7 @@ impl UndoLog for Receipt {
         }
         let input = Input::Bytes(format!("{line}\n").into_bytes());
         let action = "write the receipt";
-        let command = Command::script(APPEND, [""; 0]).input(input);
+        let command = Command::of(scripts::RECEIPT_APPEND, [""; 0]).input(input);
         let output = self.host.run(command.describe(action)).await?;
         StepError::unless_done(action, output)?;
         known.insert(line);

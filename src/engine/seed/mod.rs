@@ -14,6 +14,7 @@ use kubexm_bundle::lock::{Lock, LockedImage, LockedSignature};
 use kubexm_bundle::{BlobPart, Blobs, BundleError};
 use kubexm_host::piped::piped;
 use kubexm_host::{Command, Host, HostError, Input, Output};
+use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, HostPath, ImageRef};
 
@@ -155,16 +156,6 @@ impl Content {
     }
 }
 
-/// Lists blobs as `digest size` and links as `path digest`.
-const LIST: &str = r#"
-cd "$1/docker/registry/v2" 2>/dev/null || exit 0
-find blobs -type f -name data -printf 'blob %h %s\n' 2>/dev/null | sed 's,blobs/sha256/../,,'
-find repositories -type f -name link 2>/dev/null | while read -r path; do
-  read -r digest <"$path" || :
-  echo "link $path $digest"
-done
-"#;
-
 /// What a host lacks, by name and size; contents were compared when they were put in place.
 ///
 /// # Errors
@@ -175,7 +166,7 @@ pub async fn missing(
     content: &Content,
 ) -> Result<Missing, SeedError> {
     let command =
-        Command::script(LIST, [data_dir.to_string()]).describe("list the registry's images");
+        Command::of(scripts::LIST, [data_dir.to_string()]).describe("list the registry's images");
     let output = must(host, command).await?;
     let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();
@@ -193,59 +184,6 @@ pub async fn missing(
     })
 }
 
-/// Takes lines of a number and a digest, each followed by so many bytes of that blob; blobs may take
-/// turns. A line `end` compares a blob and moves it into place, a line `all` says that nothing was cut
-/// off.
-const RECEIVE: &str = r#"
-umask 022
-root=$1/docker/registry/v2
-mkdir -p "$root/blobs/sha256"
-# Its own folder: a killed run's receiver may still be at work. What nobody holds any more goes.
-for old in "$1"/.kubexm-staging-*; do
-  [ ! -d "$old" ] || flock -n "$old" rm -rf "$old" || :
-done
-staging=$(mktemp -d "$1/.kubexm-staging-XXXXXX")
-trap 'rm -rf "$staging"' EXIT
-exec 9<"$staging"
-flock 9
-cd "$staging"
-whole=
-while read -r count name; do
-  case $count in
-  all)
-    whole=yes
-    break
-    ;;
-  end)
-    : >>"$name"
-    echo "$name  $name" | sha256sum -c --quiet - >&2
-    # A later look compares sizes only: after a power cut a name must never stand for zeros.
-    sync "$name" 2>/dev/null || sync
-    folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
-    mkdir -p "$folder"
-    mv -f "$name" "$folder/data"
-    ;;
-  # One block, which is never read beyond its end: the next line follows.
-  *) dd bs="$count" count=1 iflag=fullblock status=none >>"$name" ;;
-  esac
-done
-if [ -z "$whole" ]; then
-  echo "what was sent ends too early" >&2
-  exit 1
-fi
-"#;
-
-/// Writes links from lines of path and digest; tags stand last.
-const LINK: &str = r#"
-umask 022
-cd "$1/docker/registry/v2"
-while read -r path digest; do
-  mkdir -p "${path%/*}"
-  printf %s "$digest" >"$path.partial"
-  mv -f "$path.partial" "$path"
-done
-"#;
-
 /// Sends what is missing. Tags appear when all below them is in place.
 pub async fn seed(
     host: &dyn Host,
@@ -260,7 +198,7 @@ pub async fn seed(
         let wanted: BTreeSet<Digest> = missing.blobs.iter().map(|(digest, _)| *digest).collect();
         let moved = Arc::clone(&transfer);
         let stream = piped(move |out| send(out, &wanted, source.as_ref(), &moved))?;
-        let command = Command::script(RECEIVE, [data_dir.to_string()]);
+        let command = Command::of(scripts::RECEIVE, [data_dir.to_string()]);
         must(
             host,
             command
@@ -278,7 +216,7 @@ pub async fn seed(
         .chain(&tags)
         .map(|(path, digest)| format!("{path} {digest}\n"))
         .collect();
-    let command = Command::script(LINK, [data_dir.to_string()]);
+    let command = Command::of(scripts::LINK, [data_dir.to_string()]);
     must(
         host,
         command
@@ -305,7 +243,7 @@ async fn must(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
     })
 }
 
-/// Writes what [`RECEIVE`] reads.
+/// Writes what [`RECEIVE`](scripts::RECEIVE) reads.
 fn send(
     mut out: impl Write,
     wanted: &BTreeSet<Digest>,

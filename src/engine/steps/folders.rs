@@ -1,20 +1,21 @@
-//! Remember which folders are not there yet, so that a reset may remove them with all in them.
+//! Records which folders do not exist yet, so that a reset may remove them with their content.
 
 use async_trait::async_trait;
 
 use super::{Undo, ask, look_for_mark, must};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
+use kubexm_scripts::{marks, steps as scripts};
 use kubexm_types::{HostPath, InvalidValue};
 
-/// Folders that programs of the cluster will make and fill. Those that a host has already are its
-/// own: a reset leaves them, and empties them only of what was recorded file by file.
+/// Folders that programs of the cluster make and fill. A reset keeps the folders that the host had before,
+/// and removes from them only the files that the receipt records.
 pub struct OwnFolders {
     /// Name of its mark.
     pub id: String,
-    /// Whose folders they are, in words.
+    /// Whose folders they are, for people.
     pub title: String,
-    /// The folders, or single files.
+    /// Folders or single files.
     pub paths: Vec<HostPath>,
 }
 
@@ -32,11 +33,6 @@ impl OwnFolders {
         })
     }
 }
-
-/// A link that leads nowhere is the host's own, too: its disk may just not be mounted.
-const MISSING: &str =
-    r#"for path in "$@"; do [ -e "$path" ] || [ -L "$path" ] || echo "$path"; done"#;
-const MARK: &str = r#"umask 077; mkdir -p /var/lib/kubexm/done; : >"/var/lib/kubexm/done/$1""#;
 
 impl Describe for OwnFolders {
     fn id(&self) -> String {
@@ -65,7 +61,7 @@ impl Ensure for OwnFolders {
         let missing = must(
             context.host,
             &self.describe(),
-            Command::script(MISSING, paths),
+            Command::of(scripts::MISSING_PATHS, paths),
         )
         .await?
         .text();
@@ -81,7 +77,7 @@ impl Ensure for OwnFolders {
         must(
             context.host,
             &self.describe(),
-            Command::script(MARK, [self.id.clone()]),
+            Command::of(marks::SET, [self.id.clone()]),
         )
         .await
         .map(|_| ())

@@ -12,6 +12,7 @@ use crate::plan::{
 };
 use kubexm_bundle::{Blobs, archive};
 use kubexm_host::{Command, Host, Input, tar_stream};
+use kubexm_scripts::steps as scripts;
 use kubexm_types::event::Transfer;
 use kubexm_types::{Digest, HostPath};
 
@@ -54,50 +55,13 @@ pub struct InstallFiles {
     pub blobs: Arc<dyn Blobs>,
 }
 
-/// Prints the number of each file that is not there as wanted; arguments are path, digest, mode.
-const LOOK: &str = r#"
-number=0
-while [ $# -gt 0 ]; do
-  if [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u' "$1")" = "$3 0" ] &&
-    [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then :; else echo "$number"; fi
-  number=$((number + 1))
-  shift 3
-done
-"#;
-
-/// Unpacks numbered files into a staging folder, compares digests, then moves each into place.
-const RECEIVE: &str = r#"
-umask 077
-mkdir -p /var/lib/kubexm/staging
-# Its own folder: a killed run's receiver may still be cleaning up after itself.
-staging=$(mktemp -d /var/lib/kubexm/staging/XXXXXX)
-trap 'rm -rf "$staging"; rmdir /var/lib/kubexm/staging 2>/dev/null || :' EXIT
-tar -x --no-same-owner -C "$staging"
-while [ $# -gt 0 ]; do
-  number=$1 path=$2 digest=$3 mode=$4
-  shift 4
-  got=$(sha256sum <"$staging/$number" | cut -d' ' -f1)
-  if [ "$got" != "$digest" ]; then
-    echo "what arrived for $path has the digest $got, not $digest" >&2
-    exit 1
-  fi
-  (umask 022; mkdir -p "$(dirname "$path")")
-  # The staging folder may be on another file system: only the last rename is atomic.
-  new=$(dirname "$path")/.$(basename "$path").kubexm-new
-  cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
-  chmod "$mode" "$new"
-  mv -fT "$new" "$path"
-  if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
-done
-"#;
-
 impl InstallFiles {
     async fn differing(&self, host: &dyn Host) -> Result<Vec<usize>, StepError> {
         let arguments = self
             .payloads
             .iter()
             .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
-        let look = Command::script(LOOK, arguments);
+        let look = Command::of(scripts::INSTALL_LOOK, arguments);
         let output = must(host, &format!("look for {}", self.title), look).await?;
         Ok(output
             .text()
@@ -127,7 +91,7 @@ impl InstallFiles {
         let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command = Command::script(RECEIVE, arguments).input(Input::Stream(stream));
+        let command = Command::of(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
         must(context.host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(moved) {
             transfer.done();
@@ -180,7 +144,7 @@ impl Ensure for InstallFiles {
             .filter_map(|n| Some((*n, self.payloads.get(*n)?.clone())))
             .collect();
         for (_, payload) in &chosen {
-            let look = Command::script(super::write::PREPARE, [payload.path.to_string()]);
+            let look = Command::of(scripts::FILE_PREPARE, [payload.path.to_string()]);
             let printed = must(context.host, &format!("look at {}", payload.path), look)
                 .await?
                 .text();

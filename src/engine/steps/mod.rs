@@ -33,6 +33,7 @@ pub use write::{Content, WriteFile};
 
 use crate::plan::{Check, StepError};
 use kubexm_host::{Command, Host, Output};
+use kubexm_scripts::marks;
 
 /// Runs a command that must succeed.
 async fn must(host: &dyn Host, action: &str, command: Command) -> Result<Output, StepError> {
@@ -49,9 +50,7 @@ async fn ask(host: &dyn Host, action: String, command: Command) -> Result<Check,
     })
 }
 
-/// A look for the mark of what is done once.
+/// Ends with 0 if the mark of what is done once is set.
 fn look_for_mark(id: &str) -> Command {
-    const LOOK: &str =
-        r#"[ -e "/var/lib/kubexm/done/$1" ] || { echo "has not been done"; exit 1; }"#;
-    Command::script(LOOK, [id])
+    Command::of(marks::CHECK, [id])
 }

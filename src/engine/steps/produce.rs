@@ -6,6 +6,7 @@ use super::input::{LateInput, script_with_input};
 use super::must;
 use crate::plan::{Action, Describe, PlannedFile, Slot, Step, StepError};
 use kubexm_host::Host;
+use kubexm_scripts::Script;
 
 /// Turns what a script printed into a value.
 pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
@@ -14,8 +15,10 @@ pub type Parse<T> = Box<dyn Fn(&str) -> Result<T, String> + Send + Sync>;
 pub struct Produce<T> {
     /// What the script does, for the operator.
     pub title: String,
-    /// POSIX shell.
-    pub script: String,
+    /// The script.
+    pub script: Script,
+    /// The script's arguments.
+    pub arguments: Vec<String>,
     /// The script's standard input; may be secret.
     pub input: Option<LateInput>,
     /// Parses the script's standard output. No message contains the output itself.
@@ -53,7 +56,7 @@ impl<T: Send + Sync + 'static> Action for Produce<T> {
     }
 
     async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
-        let command = script_with_input(&self.script, Vec::new(), self.input.as_ref())?;
+        let command = script_with_input(self.script, &self.arguments, self.input.as_ref())?;
         let output = must(host, &self.title, command).await?;
         let value = (self.parse)(&output.text())
             .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;

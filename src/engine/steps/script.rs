@@ -1,4 +1,4 @@
-//! Run a script where a check says that it is needed.
+//! Runs a script if a check says that it is needed.
 
 use async_trait::async_trait;
 
@@ -6,22 +6,23 @@ use super::input::{LateInput, script_with_input};
 use super::{Undo, ask, must};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
+use kubexm_scripts::Script;
 
-/// A change that is best said in shell.
+/// A change that a script makes.
 pub struct RunScript {
     /// Stable name.
     pub id: String,
-    /// What it does, in words.
+    /// What it does, for people.
     pub title: String,
-    /// Ends with 0 where the host is already as wanted; prints why where it is not.
-    pub check: String,
-    /// Makes the host as wanted.
-    pub apply: String,
+    /// Ends with 0 if the host is in the desired state; else prints why it is not.
+    pub check: Script,
+    /// Produces that state.
+    pub apply: Script,
     /// `$1`, `$2`… of both.
     pub arguments: Vec<String>,
     /// What `apply` reads.
     pub input: Option<LateInput>,
-    /// How it is taken back.
+    /// How a reset undoes it.
     pub undo: Vec<Undo>,
     /// Files that it puts on the host, for `render`.
     pub files: Vec<PlannedFile>,
@@ -29,12 +30,17 @@ pub struct RunScript {
 
 impl RunScript {
     /// A script without arguments, input and undo.
-    pub fn new(id: &str, title: impl Into<String>, check: &str, apply: &str) -> Self {
+    pub fn new(
+        id: &str,
+        title: impl Into<String>,
+        check: impl Into<Script>,
+        apply: impl Into<Script>,
+    ) -> Self {
         Self {
             id: id.to_owned(),
             title: title.into(),
-            check: check.to_owned(),
-            apply: apply.to_owned(),
+            check: check.into(),
+            apply: apply.into(),
             arguments: Vec::new(),
             input: None,
             undo: Vec::new(),
@@ -49,22 +55,18 @@ impl RunScript {
         self
     }
 
-    /// Adds a way back.
+    /// Adds an undo record.
     #[must_use]
     pub fn undo(mut self, undo: Undo) -> Self {
         self.undo.push(undo);
         self
     }
 
-    /// Adds a way back that is a script with the same arguments.
+    /// Adds an undo script with the same arguments.
     #[must_use]
-    pub fn undo_script(self, title: &str, script: &str) -> Self {
-        let arguments = self.arguments.clone();
-        self.undo(Undo::Script {
-            title: title.to_owned(),
-            script: script.to_owned(),
-            arguments,
-        })
+    pub fn undo_script(self, title: &str, script: impl Into<Script>) -> Self {
+        let undo = Undo::script(title, script, self.arguments.clone());
+        self.undo(undo)
     }
 
     /// Feeds standard input.
@@ -98,7 +100,7 @@ impl From<RunScript> for Step {
 #[async_trait]
 impl Ensure for RunScript {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::script(&self.check, self.arguments.clone());
+        let command = Command::of(self.check, &self.arguments);
         ask(host, format!("check: {}", self.title), command).await
     }
 
@@ -106,7 +108,7 @@ impl Ensure for RunScript {
         for undo in &self.undo {
             context.undo.record(&self.id, undo.to_value()?).await?;
         }
-        let command = script_with_input(&self.apply, self.arguments.clone(), self.input.as_ref())?;
+        let command = script_with_input(self.apply, &self.arguments, self.input.as_ref())?;
         must(context.host, &self.title, command).await.map(|_| ())
     }
 }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::StepError;
 use kubexm_host::{Command, Host};
+use kubexm_scripts::Script;
+use kubexm_scripts::steps as scripts;
 use kubexm_types::HostPath;
 
 /// How one change is taken back. Each is harmless where the change never happened.
@@ -40,30 +42,22 @@ pub enum Undo {
     },
 }
 
-const REMOVE_FILE: &str = r#"
-rm -f "$1" "$(dirname "$1")/.$(basename "$1")".kubexm-*
-shift
-for folder in "$@"; do rmdir "$folder" 2>/dev/null || :; done
-"#;
-/// What stands there meanwhile is replaced, not written through: it may be a link.
-const RESTORE_FILE: &str = r#"
-[ -e "$2" ] || [ -L "$2" ] || exit 0
-folder=$(dirname "$1")
-mkdir -p "$folder"
-rm -f "$folder/.$(basename "$1")".kubexm-*
-new=$folder/.$(basename "$1").kubexm-old
-cp -a "$2" "$new"
-mv -fT "$new" "$1"
-"#;
-const REMOVE_TREE: &str = r#"
-# Nothing below may be another file system: that would be somebody else's data.
-awk -v root="$1/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mount; do
-  umount "$mount" || umount -l "$mount"
-done
-rm -rf --one-file-system "$1"
-"#;
-
 impl Undo {
+    /// A script with its verb and `arguments`. The record keeps the text: a later version of kubexm may not
+    /// have this script any more.
+    pub fn script<I, S>(title: impl Into<String>, script: impl Into<Script>, arguments: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        let script: Script = script.into();
+        Self::Script {
+            title: title.into(),
+            script: script.text.to_owned(),
+            arguments: script.arguments(arguments).collect(),
+        }
+    }
+
     /// What it does, in words.
     pub fn title(&self) -> String {
         match self {
@@ -79,15 +73,16 @@ impl Undo {
         let command = match self {
             Self::RemoveFile { path, folders } => {
                 let folders = folders.iter().map(ToString::to_string);
-                Command::script(
-                    REMOVE_FILE,
+                Command::of(
+                    scripts::FILE_REMOVE,
                     std::iter::once(path.to_string()).chain(folders),
                 )
             }
-            Self::RestoreFile { path, backup } => {
-                Command::script(RESTORE_FILE, [path.to_string(), backup.to_string()])
-            }
-            Self::RemoveTree { path } => Command::script(REMOVE_TREE, [path.to_string()]),
+            Self::RestoreFile { path, backup } => Command::of(
+                scripts::FILE_RESTORE,
+                [path.to_string(), backup.to_string()],
+            ),
+            Self::RemoveTree { path } => Command::of(scripts::REMOVE_TREE, [path.to_string()]),
             Self::Script {
                 script, arguments, ..
             } => Command::script(script, arguments.clone()),

@@ -6,19 +6,20 @@ use async_trait::async_trait;
 
 use crate::plan::{Condition, Describe, Step, StepError, Wait};
 use kubexm_host::{Command, Host};
+use kubexm_scripts::{Call, Script};
 
 /// Polls a script until it exits with 0. The script must not change anything.
 pub struct WaitFor {
     /// The condition, as in "Wait until every node is Ready".
     pub title: String,
-    /// POSIX shell. It exits with 0 if the condition holds, and prints what is still missing.
-    pub script: String,
+    /// Exits with 0 if the condition holds, and prints what is still missing.
+    pub script: Script,
     /// `$1`, `$2`…
     pub arguments: Vec<String>,
     /// How long the executor polls.
     pub at_most: Duration,
-    /// POSIX shell that prints what helps to find the cause when the limit is reached.
-    pub diagnosis: String,
+    /// Prints what helps to find the cause when the limit is reached.
+    pub diagnosis: Call,
 }
 
 impl Describe for WaitFor {
@@ -44,7 +45,7 @@ impl Wait for WaitFor {
     }
 
     async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
-        let command = Command::script(&self.script, self.arguments.clone())
+        let command = Command::of(self.script, &self.arguments)
             .describe(self.title.clone())
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
@@ -55,7 +56,7 @@ impl Wait for WaitFor {
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
-        let command = Command::script(&self.diagnosis, self.arguments.clone());
+        let command = Command::of(self.diagnosis.script, &self.diagnosis.arguments);
         let output = host.run(command.describe("diagnosis")).await?;
         Ok(output.text())
     }

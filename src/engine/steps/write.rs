@@ -9,6 +9,7 @@ use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
 use kubexm_host::{Command, Host, Input};
+use kubexm_scripts::steps as scripts;
 use kubexm_types::{Digest, HostPath};
 
 /// A file's text.
@@ -72,7 +73,7 @@ impl WriteFile {
 
     /// Writes down how the file is taken back.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let prepare = Command::script(PREPARE, [self.path.to_string()]);
+        let prepare = Command::of(scripts::FILE_PREPARE, [self.path.to_string()]);
         let printed = must(context.host, &format!("look at {}", self.path), prepare)
             .await?
             .text();
@@ -82,38 +83,7 @@ impl WriteFile {
     }
 }
 
-/// Prints the digest, mode and owner of a file, `absent`, or `other` for a link, folder or device.
-const LOOK: &str = r#"
-if [ -f "$1" ] && [ ! -L "$1" ]; then echo "$(sha256sum <"$1" | cut -d' ' -f1) $(stat -c '%a %u' "$1")"
-elif [ -e "$1" ] || [ -L "$1" ]; then echo other
-else echo absent; fi
-"#;
-
-/// Says what must be recorded before a file is written: a copy of it, or the folders to make.
-pub(super) const PREPARE: &str = r#"
-path=$1
-if [ -d "$path" ] && [ ! -L "$path" ]; then
-  echo "$path is a folder; a file must go there: move it away" >&2
-  exit 1
-fi
-if [ -e "$path" ] || [ -L "$path" ]; then
-  umask 077
-  mkdir -p /var/lib/kubexm/backup
-  backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
-  if [ ! -e "$backup" ] && [ ! -L "$backup" ]; then
-    # Under its name only when it is whole: half a copy would be put back one day.
-    cp -a "$path" "$backup.partial"
-    sync "$backup.partial" 2>/dev/null || :
-    mv -fT "$backup.partial" "$backup"
-  fi
-  echo "backup $backup"
-else
-  folder=$(dirname "$path")
-  while [ ! -d "$folder" ]; do echo "folder $folder"; folder=$(dirname "$folder"); done
-fi
-"#;
-
-/// The undo record for a path that is about to be written, from what [`PREPARE`] printed.
+/// The undo record for a path that is about to be written, from what [`FILE_PREPARE`](scripts::FILE_PREPARE) printed.
 pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Undo, StepError> {
     let other = |error: kubexm_types::InvalidValue| StepError::Other(error.to_string());
     let mut folders = Vec::new();
@@ -172,7 +142,7 @@ impl Ensure for WriteFile {
             Digest::of(self.text()?.as_bytes()).hex(),
             self.mode
         );
-        let look = Command::script(LOOK, [self.path.to_string()]);
+        let look = Command::of(scripts::FILE_LOOK, [self.path.to_string()]);
         let output = must(host, &format!("look at {}", self.path), look).await?;
         let found = output.text();
         Ok(match found.trim() {

@@ -246,7 +246,8 @@ async fn a_value_is_produced_anew_in_every_run() {
     let slot = Slot::new("token");
     let step = |slot: &Slot<u32>| Produce {
         title: "Mint".to_owned(),
-        script: "cat; echo 2".to_owned(),
+        script: "cat; echo 2".into(),
+        arguments: Vec::new(),
         input: Some(Arc::new(|| Ok(b"4".to_vec()))),
         parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
         slot: slot.clone(),
@@ -260,7 +261,7 @@ async fn a_value_is_produced_anew_in_every_run() {
     assert_eq!(done.unwrap(), Done::Ran);
     assert_eq!(slot.get(), Some(&42));
     let broken = Produce {
-        script: "echo SECRET-TOKEN".to_owned(),
+        script: "echo SECRET-TOKEN".into(),
         ..step(&Slot::new("token"))
     };
     let error = perform(&broken.into(), &context, &Stop::new())
@@ -275,10 +276,10 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
     let host = Sandbox::new();
     let wait = |seconds| WaitFor {
         title: "Wait until it is there".to_owned(),
-        script: "[ -e \"$1\" ] || { echo \"$1 is missing\"; exit 1; }".to_owned(),
+        script: "[ -e \"$1\" ] || { echo \"$1 is missing\"; exit 1; }".into(),
         arguments: vec!["/root/ready".to_owned()],
         at_most: Duration::from_secs(seconds),
-        diagnosis: "echo look at the log".to_owned(),
+        diagnosis: "echo look at the log".into(),
     };
     let receipt = Receipt::of(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);

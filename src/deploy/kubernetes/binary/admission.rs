@@ -7,54 +7,27 @@ use std::time::Duration;
 use super::node::CONTROL_PLANE;
 use super::serving::{ApproveServing, Node};
 use crate::kubernetes::joined;
-use crate::{DeployError, Inputs, KUBECTL, id};
+use crate::{DeployError, Inputs, id, journal};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, WaitFor};
 use kubexm_pki::kubernetes::node_user;
 use kubexm_pki::request::Entitled;
-
-const REGISTERED: &str = r#"
-nodes=$($KUBECTL --request-timeout=10s get nodes -o name 2>&1) || { echo "$nodes"; exit 1; }
-for name in "$@"; do
-  printf '%s\n' "$nodes" | grep -qx "node/$name" || { echo "$name has not registered"; exit 1; }
-done
-"#;
-
-/// Arguments: in turn a list of labels, and the nodes that shall have them, by blanks.
-const HAVE_LABELS: &str = r#"
-while [ $# -gt 0 ]; do
-  have=$($KUBECTL get nodes -l "$1" -o name)
-  for name in $2; do
-    printf '%s\n' "$have" | grep -qx "node/$name" || { echo "$name lacks one of $1"; exit 1; }
-  done
-  shift 2
-done
-"#;
-const LABEL: &str = r#"
-while [ $# -gt 0 ]; do
-  $KUBECTL label --overwrite node $2 $(printf %s "$1" | tr , ' ') >/dev/null
-  shift 2
-done
-"#;
+use kubexm_scripts::kubernetes as scripts;
 
 /// Labels nodes and approves their servers' certificates, on the first control plane.
 pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let nodes = inputs.cluster.nodes();
-    let kubectl = format!("KUBECTL='{KUBECTL}'\n");
     let names = nodes.iter().map(|host| host.name.to_string());
     let registered = WaitFor {
         title: "Wait until every node has registered".to_owned(),
-        script: format!("{kubectl}{REGISTERED}"),
+        script: scripts::NODES.verb("registered"),
         arguments: names.collect(),
         at_most: Duration::from_secs(120),
-        diagnosis: "journalctl -u kubelet -n 20 --no-pager -o cat".to_owned(),
+        diagnosis: journal("kubelet", 20),
     };
-    let (check, apply) = (
-        format!("{kubectl}{HAVE_LABELS}"),
-        format!("{kubectl}{LABEL}"),
-    );
-    let labels = RunScript::new("node labels", "Label nodes", &check, &apply);
+    let (check, apply) = (scripts::LABELS.verb("check"), scripts::LABELS.verb("apply"));
+    let labels = RunScript::new("node labels", "Label nodes", check, apply);
     let entitled = nodes.iter().map(|host| Node {
         name: host.name.clone(),
         entitled: entitled(inputs, host),

@@ -8,7 +8,7 @@ use super::files::{
     self, CA, CA_KEY, FOLDER, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
 use crate::kubernetes::{BIND_PORT, config};
-use crate::{BIN, DeployError, Inputs, etcd};
+use crate::{BIN, DeployError, Inputs, etcd, journal};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
 
@@ -16,6 +16,7 @@ use kubexm_config::cluster::{Cluster, Component, HostSpec};
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
 use kubexm_render::kubernetes as template;
 use kubexm_render::kubernetes::ControlPlaneService;
+use kubexm_scripts::kubernetes::API_SERVER_READY;
 use kubexm_types::HostPath;
 
 const AUDIT_POLICY: &str = "/etc/kubernetes/audit-policy.yaml";
@@ -23,12 +24,6 @@ const AUDIT_LOG: &str = "/var/log/kubernetes/audit.log";
 const CONTROLLER_MANAGER: &str = "/etc/kubernetes/controller-manager.conf";
 const SCHEDULER: &str = "/etc/kubernetes/scheduler.conf";
 const SCHEDULER_CONFIG: &str = "/etc/kubernetes/scheduler.yaml";
-
-/// Asks a control plane's own API server, as one of its programs.
-const READY: &str = r#"
-/usr/local/bin/kubectl --kubeconfig /etc/kubernetes/controller-manager.conf \
-  --cache-dir /run/kubexm/kubectl --request-timeout=5s get --raw /readyz >/dev/null
-"#;
 
 /// A program of the control plane.
 struct Program {
@@ -60,10 +55,10 @@ pub(super) fn steps(
     let task = run(task, scheduler(cluster, pki, own, host)?)?;
     Ok(task.step(WaitFor {
         title: "Wait until this API server is ready".to_owned(),
-        script: READY.to_owned(),
+        script: API_SERVER_READY,
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
-        diagnosis: "journalctl -u kube-apiserver -n 30 --no-pager -o cat".to_owned(),
+        diagnosis: journal("kube-apiserver", 30),
     }))
 }
 

@@ -56,7 +56,7 @@ fn join(
         id("kubernetes", "programs", &host.name),
     ]);
     debug_assert_eq!(task.id(), joined(inputs, host));
-    task = task.step(programs::traces());
+    task = task.step(programs::pod_traces());
     if let Some(own) = pki.control_planes.get(&host.name) {
         task = control_plane::steps(inputs, pki, own, host, task)?;
         if is_first {

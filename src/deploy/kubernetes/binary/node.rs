@@ -13,6 +13,7 @@ use kubexm_render::kubeadm::{OwnKubeProxy, OwnKubelet};
 use kubexm_render::kubelet;
 use kubexm_render::kubernetes as template;
 use kubexm_render::kubernetes::KubeProxyService;
+use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostPath;
 
 const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
@@ -26,25 +27,6 @@ const RESOLV_CONF: &str = "/etc/kubernetes/resolv.conf";
 /// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
 pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// Where systemd-resolved runs, `/etc/resolv.conf` names the host's own loopback, and CoreDNS would
-/// ask itself in circles (<https://coredns.io/plugins/loop/#troubleshooting>). The link may come to
-/// lead elsewhere with the host's next update: it is looked at in every install.
-const SURROUNDINGS: &str = r#"
-folder=$1 link=$2
-wanted=/etc/resolv.conf
-! systemctl is-active --quiet systemd-resolved || wanted=/run/systemd/resolve/resolv.conf
-"#;
-const ARE_THERE: &str = r#"
-[ -d "$folder" ] || { echo "$folder is not there"; exit 1; }
-[ "$(readlink "$link")" = "$wanted" ] || { echo "$link does not lead to $wanted"; exit 1; }
-"#;
-const MAKE: &str = r#"
-(umask 077; mkdir -p "$folder")
-ln -sfn "$wanted" "$link.new"
-mv -fT "$link.new" "$link"
-"#;
-const TAKE_AWAY: &str = r#"rm -f "$2"; rmdir "$1" 2>/dev/null || :"#;
-
 /// Certificates, configurations and units of both.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
@@ -53,12 +35,15 @@ pub(super) fn steps(
     host: &HostSpec,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let check = format!("{SURROUNDINGS}{ARE_THERE}");
-    let make = format!("{SURROUNDINGS}{MAKE}");
+    let check = scripts::KUBELET_SURROUNDINGS.verb("check");
+    let make = scripts::KUBELET_SURROUNDINGS.verb("apply");
     let title = "Prepare the kubelet's surroundings";
-    let surroundings = RunScript::new("kubelet surroundings", title, &check, &make)
+    let surroundings = RunScript::new("kubelet surroundings", title, check, make)
         .arguments([STATIC_PODS, RESOLV_CONF])
-        .undo_script("Remove the kubelet's surroundings", TAKE_AWAY);
+        .undo_script(
+            "Remove the kubelet's surroundings",
+            scripts::KUBELET_SURROUNDINGS_REMOVE,
+        );
     let mut kubelet_files = kubelet_files(inputs, pki, own, host)?;
     let proxy_files = proxy_files(inputs, pki, own, host)?;
     let mut task = task.step(surroundings);

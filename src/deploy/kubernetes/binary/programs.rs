@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::files::CA;
-use crate::kubernetes::undo::TRACES;
-use crate::{BIN, DeployError, Inputs, binary, etcd, id, images};
+use crate::{BIN, DeployError, Inputs, binary, etcd, id, traces};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, OwnFolders, RunScript, Undo};
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_scripts::kubernetes::SAME_CA;
+use kubexm_scripts::marks;
+use kubexm_scripts::runtime::STOP_PODS;
 use kubexm_types::Digest;
 
 /// Where Kubernetes' programs and pods keep data.
@@ -23,17 +25,6 @@ const FOLDERS: [&str; 8] = [
     // Network plugins' pods mount it and have it made where it is not there.
     "/lib/modules",
 ];
-
-/// The state folder holds the cluster's CA: with another one an install would replace every
-/// certificate of a running cluster, and none of its tokens and nodes would be trusted any more.
-const SAME_CA: &str = r#"
-[ ! -e "$1" ] || [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ] ||
-  { echo "is of another state folder"; exit 1; }
-"#;
-const OTHER_CA: &str = r#"
-echo "$1 is not the CA of this state folder. Give the --state that the cluster was installed with, or reset its hosts." >&2
-exit 1
-"#;
 
 /// Puts a node's programs there.
 pub(super) fn programs(
@@ -56,7 +47,12 @@ pub(super) fn programs(
         payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
     let digest = Digest::of(pki.ca.certificate.as_bytes()).hex();
-    let same_ca = RunScript::new("cluster CA", "Compare the cluster's CA", SAME_CA, OTHER_CA);
+    let same_ca = RunScript::new(
+        "cluster CA",
+        "Compare the cluster's CA",
+        SAME_CA.verb("check"),
+        SAME_CA.verb("refuse"),
+    );
     let task = Task::new("kubernetes", "programs", &host.name)
         .after([id("os", "prepare", &host.name)])
         .step(same_ca.arguments([CA.to_owned(), digest]))
@@ -77,16 +73,17 @@ pub(super) fn programs(
     Ok(client_files.into_iter().fold(task, Task::step))
 }
 
-/// Nothing but the way back from what the programs will do; facts see its mark. It stands after the
-/// runtime, so that a reset comes to it while there still is one that ends pods.
-pub(super) fn traces() -> RunScript {
-    const MARK: &str = "/var/lib/kubexm/done/kubernetes-node";
-    let check = format!("[ -e {MARK} ] || {{ echo \"has not been done\"; exit 1; }}");
-    let apply = format!("umask 077; mkdir -p /var/lib/kubexm/done; : >{MARK}");
+/// Records what a reset must undo of what the programs will do; facts see its mark. The step comes after the
+/// runtime, so that a reset reverts it while there still is a runtime that ends pods.
+pub(super) fn pod_traces() -> RunScript {
     let title = "Take note of pods, links and rules to come";
-    RunScript::new("node traces", title, &check, &apply).undo(Undo::Script {
-        title: "Stop pods, remove links and rules".to_owned(),
-        script: format!("(\n{}\n)\n{TRACES}rm -f {MARK}\n", images::STOP_PODS),
-        arguments: Vec::new(),
-    })
+    RunScript::new("node traces", title, marks::CHECK, marks::SET)
+        .arguments(["kubernetes-node"])
+        .undo(Undo::script(
+            "Remove the mark of a node",
+            "rm -f /var/lib/kubexm/done/kubernetes-node",
+            [""; 0],
+        ))
+        .undo(traces::remove("Remove links and rules", "kubernetes"))
+        .undo(Undo::script("Stop pods", STOP_PODS, [""; 0]))
 }

@@ -13,11 +13,11 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use crate::KUBECTL;
 use kubexm_engine::plan::{Action, Describe, Step, StepError};
 use kubexm_engine::{Command, Host};
 use kubexm_pki::request;
 use kubexm_pki::request::Entitled;
+use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostName;
 
 /// Approves what kubelets of the cluster ask for, until the API server reaches each of them.
@@ -32,18 +32,6 @@ pub(super) struct Node {
     pub(super) entitled: Entitled,
 }
 
-/// Says of each node whether the API server reaches it, then lists requests.
-const LOOK: &str = r#"
-printf '%s\n' "$@" | xargs -P 8 -I '{}' sh -c '
-  if said=$(KUBECTL --request-timeout=5s get --raw "/api/v1/nodes/$1/proxy/healthz" 2>&1); then
-    echo "reached $1"
-  else
-    printf "%s\n" "$said" | tail -n 1 | sed "s/^/missed $1 /"
-  fi
-' look '{}'
-echo requests
-KUBECTL --request-timeout=10s get csr --field-selector spec.signerName=kubernetes.io/kubelet-serving -o json
-"#;
 const PAUSE: Duration = Duration::from_millis(500);
 const AT_MOST: Duration = Duration::from_secs(120);
 /// What the cluster says.
@@ -92,7 +80,7 @@ struct Status {
 impl ApproveServing {
     async fn look(&self, host: &dyn Host) -> Result<Seen, StepError> {
         let names = self.nodes.iter().map(|node| node.name.to_string());
-        let command = Command::script(LOOK.replace("KUBECTL", KUBECTL), names);
+        let command = Command::of(scripts::SERVING_LOOK, names);
         let action = "look at nodes' servers";
         let output = host.run(command.describe(action)).await?;
         let text = StepError::unless_done(action, output)?.text();
@@ -192,8 +180,7 @@ impl Action for ApproveServing {
                 }
             };
             if !seen.belong.is_empty() {
-                let script = format!("{KUBECTL} certificate approve \"$@\" >/dev/null");
-                let command = Command::script(script, seen.belong);
+                let command = Command::of(scripts::SERVING_APPROVE, seen.belong);
                 let output = host.run(command.describe(self.describe())).await?;
                 StepError::unless_done(&self.describe(), output)?;
                 continue;

@@ -4,13 +4,14 @@ use super::{etcd, node, patches, read_once, ready_to_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
-use crate::{BIN, DeployError, ETC, Inputs, load_balancer};
-use kubexm_config::cluster::{Cluster, Component, HostSpec};
+use crate::{DeployError, ETC, Inputs, load_balancer};
+use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunOnce, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::ComponentSection;
+use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
 /// The mark of what makes the first control plane.
@@ -19,7 +20,6 @@ const INIT: &str = "kubeadm-init";
 /// Writes the configuration and runs `kubeadm init` with it.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
-    let before_init = load_balancer::before_init(inputs.cluster);
     let task = Task::new("control-plane", "init", &first.name)
         .after(ready_to_join(first))
         .after(crate::etcd::ready(inputs))
@@ -31,14 +31,23 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunOnce {
         id: INIT.to_owned(),
         title: "Run kubeadm init".to_owned(),
-        command: format!(
-            "export PATH={BIN}:$PATH\n{before_init}kubeadm init --config {path} >/dev/null"
-        ),
+        command: kubeadm::INIT.verb("init"),
         input: None,
-        cleanup: undo::cleanup_init(inputs),
-        undo: vec![undo::undo(inputs)],
+        cleanup: kubeadm::INIT.verb("clean-up"),
+        arguments: vec![
+            path.to_string(),
+            yes_or_no(load_balancer::has_pod_before_init(inputs.cluster)),
+            undo::socket(inputs).to_owned(),
+            yes_or_no(matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. })),
+        ],
+        undo: undo::undo(inputs),
     });
     load_balancer::settle(inputs, first, task)
+}
+
+/// How the script spells a flag.
+fn yes_or_no(flag: bool) -> String {
+    if flag { "yes" } else { "no" }.to_owned()
 }
 
 /// The four documents of `kubeadm init`.

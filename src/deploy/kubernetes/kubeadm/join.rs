@@ -1,34 +1,23 @@
 //! `kubeadm join` on all other nodes.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
 use super::{node, patches, ready_to_join, undo};
 use crate::kubernetes::BIND_PORT;
-use crate::{BIN, DeployError, Inputs, load_balancer};
+use crate::{DeployError, Inputs, load_balancer};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Slot, StepError, Task};
 use kubexm_engine::steps::{InputFile, RunOnce};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::JoinControlPlane;
+use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
 /// The mark of what makes the other nodes.
 const JOIN_MARK: &str = "kubeadm-join";
-/// A node that died while it joined stays Ready in the cluster until its lease runs out, after some
-/// 50 seconds, and kubeadm takes no name that is: then the join waits for that.
-const JOIN: &str = r#"
-left=12
-until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do
-  case $said in *"already exists in the cluster"*) ;; *) left=0 ;; esac
-  if [ "$left" = 0 ]; then printf '%s\n' "$said" >&2; exit 1; fi
-  left=$((left - 1))
-  clean_up || :
-  sleep 10
-done
-"#;
-
 /// Runs `kubeadm join` on a node that is not the first control plane.
 pub(super) fn join(
     inputs: &Inputs<'_>,
@@ -40,17 +29,17 @@ pub(super) fn join(
         true => "control-plane",
         false => "worker",
     };
-    let cleanup = cleanup(inputs, host);
     let task = Task::new(module, "join", &host.name)
         .after(ready_to_join(host))
         .after(load_balancer::ready(inputs, host));
     let mut task = patches::write(inputs.cluster, host, JOIN_MARK, task)?.step(RunOnce {
         id: JOIN_MARK.to_owned(),
         title: "Run kubeadm join".to_owned(),
-        command: format!("export PATH={BIN}:$PATH\nclean_up() {{ (\n{cleanup}\n) }}\n{JOIN}"),
+        command: kubeadm::JOIN.verb("join"),
         input: Some(config_file(inputs.cluster, host, slot)?),
-        cleanup,
-        undo: vec![undo::undo(inputs)],
+        cleanup: kubeadm::JOIN.verb("clean-up"),
+        arguments: arguments(inputs, host),
+        undo: undo::undo(inputs),
     });
     if pending {
         task.needs.push(slot.name());
@@ -58,14 +47,18 @@ pub(super) fn join(
     load_balancer::settle(inputs, host, task)
 }
 
-fn cleanup(inputs: &Inputs<'_>, host: &HostSpec) -> String {
+/// The runtime's socket. For a node that joins with a member of the stacked etcd also the first control
+/// plane, which has another member, and the peer address of its own; else two empty words.
+fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let stacked = matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. });
-    match inputs.first() {
+    let (first, peer) = match inputs.first() {
         Some(first) if stacked && inputs.cluster.is_control_plane(&host.name) => {
-            undo::cleanup_member(inputs, first, host)
+            let peer = SocketAddr::new(host.internal_address, 2380);
+            (first.name.to_string(), format!("https://{peer}"))
         }
-        _ => undo::cleanup(inputs),
-    }
+        _ => (String::new(), String::new()),
+    };
+    vec![undo::socket(inputs).to_owned(), first, peer]
 }
 
 fn config_file(

@@ -5,31 +5,11 @@ use crate::DeployError;
 use kubexm_config::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, WriteFile};
+use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
 /// Where kubeadm finds them on a host.
 pub(crate) const FOLDER: &str = "/etc/kubexm/patches";
-
-/// `$1` is the folder, the others are the names of its files. A patch that the cluster file had once
-/// would be applied, too.
-const ONLY_THESE: &str = r#"
-folder=$1
-shift
-others() {
-  for file in "$folder"/*; do
-    [ -e "$file" ] || continue
-    name=${file##*/}
-    case " $* " in *" $name "*) ;; *) printf '%s\n' "$name" ;; esac
-  done
-}
-"#;
-const CHECK: &str = r#"
-left=$(others "$@")
-[ -z "$left" ] || { echo "holds $left"; exit 1; }
-"#;
-const REMOVE: &str = r#"
-others "$@" | while IFS= read -r name; do rm -rf "${folder:?}/$name"; done
-"#;
 
 /// The folder of patches for a host; `None` where it needs none.
 pub(super) fn folder(cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
@@ -70,8 +50,8 @@ pub(super) fn write(
         RunScript::new(
             "kubeadm patches",
             "Remove patches that the cluster file does not have",
-            &format!("{ONLY_THESE}{CHECK}"),
-            &format!("{ONLY_THESE}{REMOVE}"),
+            kubeadm::PATCHES.verb("check"),
+            kubeadm::PATCHES.verb("remove"),
         )
         .arguments([FOLDER.to_owned()].into_iter().chain(names)),
     ))

@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use super::etcd;
 use crate::kubernetes::BIND_PORT;
-use crate::{BIN, DeployError, Inputs, id};
+use crate::{DeployError, Inputs, id};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{FileContent, PlannedFile, Slot, StepError, Task};
 use kubexm_engine::steps::{LateInput, Parse, Produce};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
+use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
 /// What a node needs to join. Secret.
@@ -41,23 +42,8 @@ impl JoinSecrets {
     }
 }
 
-/// kubeadm's configuration, on the control plane only while the script below runs.
+/// kubeadm's configuration, on the control plane only while the script runs.
 const CONFIG: &str = "/run/kubexm/secrets-XXXXXX";
-
-/// Makes the token, uploads the certificates for further control planes, prints the CA. What
-/// kubeadm prints on its standard output holds the certificate key.
-const MINT: &str = r#"
-export KUBECONFIG=/etc/kubernetes/admin.conf
-umask 077
-mkdir -p /run/kubexm
-config=$(mktemp "$config")
-trap 'rm -f "$config"' EXIT
-cat >"$config"
-kubeadm token create --config "$config" >/dev/null
-[ "$control_planes" = 1 ] ||
-  kubeadm init phase upload-certs --upload-certs --config "$config" >/dev/null
-cat /etc/kubernetes/pki/ca.crt
-"#;
 
 /// Mints what joins of this run need, on the first control plane. The random values are made when the
 /// task runs, so that planning is a pure function of its inputs.
@@ -76,7 +62,8 @@ pub(super) fn mint(
     let control_planes = inputs.cluster.roles.control_plane.len();
     let produce = Produce {
         title: "Mint a join token for this run".to_owned(),
-        script: format!("PATH={BIN}:$PATH config={CONFIG} control_planes={control_planes}\n{MINT}"),
+        script: kubeadm::JOIN_SECRETS,
+        arguments: vec![CONFIG.to_owned(), control_planes.to_string()],
         input: Some(input(inputs.cluster, first, minted)),
         parse,
         slot: slot.clone(),

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::KUBECTL;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Slot;
 use kubexm_engine::steps::Produce;
+use kubexm_scripts::network::POD_SUBNETS;
 use kubexm_types::HostName;
 
 /// A node's address and its pods', in text that was checked.
@@ -22,34 +22,13 @@ struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subnets(BTreeMap<String, Node>);
 
-/// Prints a line a node: its name, its addresses, its pods'. Waits until each node of ours has its
-/// pods' addresses.
-const LIST: &str = r#"
-left=60
-while :; do
-  lines=$($KUBECTL get nodes -o jsonpath='{range .items[*]}{.metadata.name}{range .status.addresses[?(@.type=="InternalIP")]}{" "}{.address}{end}{" "}{.spec.podCIDR}{"\n"}{end}')
-  without=
-  for name in $nodes; do
-    printf '%s\n' "$lines" | awk -v name="$name" '$1 == name && $NF ~ "/" { found = 1 } END { exit !found }' ||
-      without="$without $name"
-  done
-  [ -n "$without" ] || break
-  left=$((left - 1))
-  if [ "$left" -le 0 ]; then
-    echo "the controller manager gave no pod addresses to:$without (does it run with --allocate-node-cidrs?)" >&2
-    exit 1
-  fi
-  sleep 1
-done
-printf '%s\n' "$lines"
-"#;
-
 /// Asks the cluster which node has which subnet.
 pub(super) fn ask(nodes: &[&HostSpec], slot: &Slot<Subnets>) -> Produce<Subnets> {
-    let names: Vec<&str> = nodes.iter().map(|host| host.name.as_str()).collect();
+    let names = nodes.iter().map(|host| host.name.to_string());
     Produce {
         title: "Ask which node has which pods' addresses".to_owned(),
-        script: format!("KUBECTL='{KUBECTL}' nodes='{}'\n{LIST}", names.join(" ")),
+        script: POD_SUBNETS,
+        arguments: names.collect(),
         input: None,
         parse: Box::new(Subnets::parse),
         slot: slot.clone(),

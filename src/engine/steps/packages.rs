@@ -1,10 +1,7 @@
-//! Install OS packages of the bundle with the host's own package manager.
+//! Installs OS packages of the bundle with the host's package manager.
 //!
-//! The bundle's packages become a repository on the host, the only one that its package manager is
-//! shown: it decides which of them the host lacks, and it installs all of those or none.
-
-mod apt;
-mod dnf;
+//! The bundle's packages become a repository on the host, the only one that the package manager sees. The
+//! package manager decides which of them are missing, and installs all of those or none.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +14,7 @@ use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
 use kubexm_host::{Command, Host, Input, tar_stream};
+use kubexm_scripts::{Script, packages};
 
 /// Installs the requested packages of a set.
 pub struct InstallPackages {
@@ -26,49 +24,56 @@ pub struct InstallPackages {
     pub blobs: Arc<dyn Blobs>,
 }
 
-/// How a package manager is asked, in POSIX shell. Each script sees the requested names as its
-/// arguments; `functions` goes before `simulate` and `install` and takes two more arguments away
-/// before the names: the SHA-256 of the index, and its bytes.
+/// A package manager and the scripts that use it. `main` has the verbs `simulate` and `install`; it gets the
+/// SHA-256 of the index, its size in bytes and the names of the requested packages.
 struct Manager {
     /// Its name.
     name: &'static str,
-    /// Ends with 0 where all names are installed; prints those that are not.
-    check: &'static str,
-    /// The package manager with nothing but the bundle's repository, at `$base`, and not before an
-    /// earlier run's is done.
-    functions: &'static str,
-    /// Reads the index from standard input and prints what would be installed: name, version, and
-    /// `new` for what the host has in no version.
-    simulate: &'static str,
-    /// Reads the packages as a tar from standard input, with `SHA256SUMS` over them, and installs.
-    install: &'static str,
+    /// Ends with 0 if all packages are installed; prints those that are not.
+    check: Script,
+    /// Simulates an installation, or installs.
+    main: Script,
     /// Removes packages.
-    undo: &'static str,
+    remove: Script,
 }
 
-/// Which packages arrive, for `sha256sum -c`.
+/// Debian and distributions built like it: dpkg and apt.
+const APT: Manager = Manager {
+    name: "apt",
+    check: packages::APT_CHECK,
+    main: packages::APT,
+    remove: packages::APT_REMOVE,
+};
+
+/// Red Hat and distributions built like it: rpm and dnf.
+const DNF: Manager = Manager {
+    name: "dnf",
+    check: packages::DNF_CHECK,
+    main: packages::DNF,
+    remove: packages::DNF_REMOVE,
+};
+
+/// File in the stream that lists the packages for `sha256sum -c`.
 const SUMS: &str = "SHA256SUMS";
 
 impl InstallPackages {
     fn manager(&self) -> &'static Manager {
         match self.set.format {
-            PackageFormat::Deb => &apt::APT,
-            PackageFormat::Rpm => &dnf::DNF,
+            PackageFormat::Deb => &APT,
+            PackageFormat::Rpm => &DNF,
         }
     }
 
-    fn command(&self, script: &str) -> Command {
-        let script = format!("{}{script}", self.manager().functions);
+    fn command(&self, verb: &'static str) -> Command {
         let index = [self.set.index.digest.hex(), self.set.index.size.to_string()];
-        Command::script(script, index.into_iter().chain(self.set.requested.clone()))
+        let arguments = index.into_iter().chain(self.set.requested.clone());
+        Command::of(self.manager().main.verb(verb), arguments)
     }
 
     /// What would be installed, out of the set, and whether the host has it in no version yet.
     async fn simulate(&self, host: &dyn Host) -> Result<Vec<(LockedPackage, bool)>, StepError> {
         let index = self.blobs.open(&self.set.index.digest)?;
-        let command = self
-            .command(self.manager().simulate)
-            .input(Input::Stream(index));
+        let command = self.command("simulate").input(Input::Stream(index));
         let action = format!("ask {} what it would install", self.manager().name);
         let printed = must(host, &action, command).await?.text();
         let chosen: BTreeMap<(&str, &str), bool> = printed
@@ -104,7 +109,7 @@ impl From<InstallPackages> for Step {
 #[async_trait]
 impl Ensure for InstallPackages {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::script(self.manager().check, self.set.requested.clone());
+        let command = Command::of(self.manager().check, self.set.requested.clone());
         ask(host, "look for packages".to_owned(), command).await
     }
 
@@ -117,11 +122,8 @@ impl Ensure for InstallPackages {
             .map(|(package, _)| package.name.clone())
             .collect();
         let packages: Vec<LockedPackage> = packages.into_iter().map(|(p, _)| p).collect();
-        let undo = Undo::Script {
-            title: format!("Remove {} packages", names.len()),
-            script: self.manager().undo.to_owned(),
-            arguments: names,
-        };
+        let title = format!("Remove {} packages", names.len());
+        let undo = Undo::script(title, self.manager().remove, names);
         context.undo.record(&self.id(), undo.to_value()?).await?;
         let total = packages.iter().map(|package| package.size).sum();
         let label = format!("{} packages → {}", packages.len(), context.host.name());
@@ -140,9 +142,7 @@ impl Ensure for InstallPackages {
             Ok(())
         })
         .map_err(|error| StepError::Other(format!("packages: {error}")))?;
-        let command = self
-            .command(self.manager().install)
-            .input(Input::Stream(stream));
+        let command = self.command("install").input(Input::Stream(stream));
         must(context.host, &self.describe(), command).await?;
         transfer.advance(total);
         transfer.done();

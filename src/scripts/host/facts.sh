@@ -1,9 +1,22 @@
+#!/bin/sh -eu
+# Prints facts about the host, one `key=value` in a line; some keys occur several times. The keys are
+# those that the facts of the crate kubexm-host read.
+# Arguments: paths whose disk space is of interest.
 yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
+has_default_route() {
+  awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route
+}
+# Whether a module is loaded, built in, or available.
+has_module() {
+  [ -d "/sys/module/$1" ] ||
+    grep -qs "/$1\.ko" "/lib/modules/$2/modules.builtin" "/lib/modules/$2/modules.dep"
+}
+has_container_selinux() { ls -d /var/lib/selinux/*/active/modules/*/container; }
 echo "arch=$(uname -m)"
 echo "kernel=$(uname -r)"
-echo "hostname=$(cat /proc/sys/kernel/hostname)"
 (
-  . /etc/os-release 2>/dev/null
+  # shellcheck source=/dev/null
+  [ ! -r /etc/os-release ] || . /etc/os-release
   echo "os_id=${ID:-}"
   echo "os_codename=${VERSION_CODENAME:-}"
   echo "os_version=${VERSION_ID:-}"
@@ -13,21 +26,19 @@ echo "hostname=$(cat /proc/sys/kernel/hostname)"
 echo "machine_id=$(cat /etc/machine-id 2>/dev/null)"
 echo "cpus=$(grep -c '^processor' /proc/cpuinfo)"
 echo "memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
-sed 1d /proc/swaps | while read -r name rest; do echo "swap=$name"; done
+sed 1d /proc/swaps | while read -r name _; do echo "swap=$name"; done
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo cgroup=v2; else echo cgroup=v1; fi
-for file in /proc/net/fib_trie; do
-  # Every local address of the host, without depending on a program.
-  awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' "$file" | sort -u
-done
+# Every local address of the host, without a program that may be missing.
+awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' /proc/net/fib_trie | sort -u
 awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
   sed 's/\(....\)/\1:/g; s/:$//; s/^/address=/'
-echo "default_route=$(yes awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route)"
+echo "default_route=$(yes has_default_route)"
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
-# Networks that the host is on itself, destination and mask as the kernel prints them.
+# Networks that the host reaches without a gateway: destination and mask as the kernel prints them.
 awk 'FNR > 1 && $3 == "00000000" && $8 != "00000000" { print "onlink=" $2 " " $8 }' /proc/net/route 2>/dev/null | sort -u
-# Modules that are loaded, built in, or there to be loaded.
+kernel=$(uname -r)
 for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do
-  echo "module_$module=$(yes sh -c '[ -d "/sys/module/$1" ] || grep -qs "/$1\.ko" "/lib/modules/$2/modules.builtin" "/lib/modules/$2/modules.dep"' sh "$module" "$(uname -r)")"
+  echo "module_$module=$(yes has_module "$module" "$kernel")"
 done
 echo "systemd=$(yes test -d /run/systemd/system)"
 for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do
@@ -35,16 +46,16 @@ for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrac
 done
 echo "firewalld=$(yes systemctl is-active firewalld)"
 for port in $(firewall-cmd --list-ports 2>/dev/null); do echo "firewalld_port=$port"; done
-# Its unit is active even where it does nothing.
+# The unit of ufw is active even if ufw filters nothing.
 echo "ufw=$(yes grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf)"
 echo "networkmanager=$(yes systemctl is-active NetworkManager)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
-echo "container_selinux=$(yes sh -c 'ls -d /var/lib/selinux/*/active/modules/*/container')"
+echo "container_selinux=$(yes has_container_selinux)"
 for path in "$@"; do
   nearest=$path
   echo "exists_$path=$(yes test -e "$path")"
   while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
-  # Free KiB and mount point of the file system that the path is on, or would be; its size.
+  # Free KiB, mount point and size of the file system that the path is on or would be on.
   df -Pk "$nearest" 2>/dev/null |
     awk -v path="$path" 'NR == 2 { print "free_" path "=" $4 " " $6; print "size_" path "=" $2 }'
 done

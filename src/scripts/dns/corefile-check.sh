@@ -1,0 +1,12 @@
+#!/bin/sh -eu
+# Compares the Corefile with the cluster, unless kubexm never wrote the cluster's: then it is kubeadm's or
+# the user's, and stays as long as cluster.yaml does not mention it.
+# Arguments: path of the manifest.
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+}
+owner=$(kubectl -n kube-system get configmap coredns --ignore-not-found \
+  -o jsonpath='{.metadata.labels.app\.kubernetes\.io/managed-by}')
+[ "$owner" = kubexm ] || exit 0
+kubectl diff --server-side --force-conflicts --field-manager=kubexm -f "$1" >/dev/null 2>&1 ||
+  { echo differs; exit 1; }

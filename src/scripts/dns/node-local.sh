@@ -1,0 +1,17 @@
+#!/bin/sh -eu
+# Looks whether the DNS cache of every node is ready, or prints what helps to find out why not.
+# Arguments: `check` or `diagnose`.
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+}
+case $1 in
+check)
+  kubectl -n kube-system rollout status daemonset/node-local-dns --watch=false |
+    grep 'successfully rolled out' || { echo "not all are ready"; exit 1; }
+  ;;
+diagnose)
+  kubectl -n kube-system describe pods -l k8s-app=node-local-dns | tail -n 30
+  kubectl -n kube-system logs -l k8s-app=node-local-dns --tail=10
+  ;;
+*) echo "usage: node-local.sh check|diagnose" >&2; exit 2 ;;
+esac

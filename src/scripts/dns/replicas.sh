@@ -1,0 +1,11 @@
+#!/bin/sh -eu
+# Compares the number of CoreDNS's replicas, or sets it.
+# Arguments: `check` or `apply`, the number.
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+}
+case $1 in
+check) [ "$(kubectl -n kube-system get deployment coredns -o jsonpath='{.spec.replicas}')" = "$2" ] ;;
+apply) kubectl -n kube-system scale deployment coredns --replicas="$2" >/dev/null ;;
+*) echo "usage: replicas.sh check|apply" >&2; exit 2 ;;
+esac

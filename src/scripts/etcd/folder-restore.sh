@@ -1,0 +1,8 @@
+#!/bin/sh -eu
+# Restores the former mode and owner of etcd's data folder.
+# Arguments: the folder.
+former=/var/lib/kubexm/backup/etcd-folder
+[ -d "$1" ] && [ -e "$former" ] || exit 0
+read -r mode owner <"$former" || exit 0
+chmod "$mode" "$1"
+chown "$owner" "$1"

@@ -1,0 +1,19 @@
+#!/bin/sh -eu
+# Looks whether the member is marked as one of a complete cluster, or marks it. From then on no install
+# founds a cluster in its place.
+# Arguments: `check` or `mark`, the file that describes a member's first start.
+mark=/var/lib/kubexm/done/etcd-formed
+case $1 in
+check)
+  [ -e "$mark" ] || { echo "was never seen complete"; exit 1; }
+  [ ! -e "$2" ] || { echo "would start for the first time again"; exit 1; }
+  ;;
+mark)
+  umask 077
+  mkdir -p /var/lib/kubexm/done
+  : >"$mark"
+  sync "$mark" 2>/dev/null || sync
+  rm -f "$2"
+  ;;
+*) echo "usage: formed.sh check|mark" >&2; exit 2 ;;
+esac

@@ -1,0 +1,99 @@
+#!/bin/sh -eu
+# The start of a member of etcd.
+#   has-data  looks whether the member has data
+#   found     prepares the first start of all members together. No member has ever been part of a complete
+#             cluster, so none can have lost data. What an aborted start left is not data.
+#   join      replaces a member whose data is gone. Removes its member, if the cluster has one with this
+#             address: without its memory it must not vote again. The new member votes after it has caught
+#             up. A quorum of the others must be healthy, so that this cannot stop the cluster.
+#   answers   looks whether the member answers; a learner answers no one, so a member that answers votes
+#   promote   lets a learner vote
+# Arguments: verb, name, peer address, data folder, client addresses of the other members with commas
+# between them, all members as etcd expects them for the first start.
+verb=$1 name=$2 peer=$3 data=$4 others=$5 members=$6
+unit=etcd.service
+initial=/run/kubexm/etcd-initial.env
+files=/etc/kubexm/etcd-member
+lost="etcd has no data in $data of this host"
+snapshot="restore a snapshot (etcdutl snapshot restore), or begin anew with kubexm reset"
+
+# Calls etcd at the addresses in $ask.
+etcdctl() {
+  ETCDCTL_ENDPOINTS=$ask ETCDCTL_CACERT=$files/ca.crt ETCDCTL_CERT=$files/admin.crt \
+    ETCDCTL_KEY=$files/admin.key /usr/local/lib/kubexm/etcdctl --command-timeout=10s "$@"
+}
+# Tries a command for some seconds: right after a member came or went, etcd calls itself unhealthy and
+# accepts no other, and a learner must catch up first.
+# Arguments: seconds, command.
+patiently() {
+  deadline=$(($(date +%s) + $1))
+  shift
+  until said=$("$@" 2>&1); do
+    [ "$(date +%s)" -lt "$deadline" ] || { printf '%s\n' "$said" >&2; return 1; }
+    sleep 2
+  done
+  printf '%s\n' "$said"
+}
+has_data() { [ -n "$(find "$data/member/wal" -name '*.wal' 2>/dev/null | head -n 1)" ]; }
+found() {
+  umask 077
+  mkdir -p /run/kubexm
+  systemctl stop "$unit" 2>/dev/null || :
+  rm -rf "${data:?}/member"
+  printf 'ETCD_INITIAL_CLUSTER=%s\nETCD_INITIAL_CLUSTER_STATE=new\n' "$members" >"$initial"
+}
+join() {
+  if [ -z "$others" ]; then
+    echo "$lost, and this is its only member: bring the data back, $snapshot" >&2
+    exit 1
+  fi
+  healthy=0 answering=
+  for ask in $(echo "$others" | tr , ' '); do
+    if etcdctl endpoint health >/dev/null 2>&1; then
+      healthy=$((healthy + 1)) answering=$answering,$ask
+    fi
+  done
+  ask=${answering#,}
+  if [ "$healthy" = 0 ] || ! list=$(etcdctl member list 2>&1); then
+    echo "$lost, and no other member is healthy ($others): bring them up, $snapshot" >&2
+    exit 1
+  fi
+  voters=$(printf '%s\n' "$list" | awk -F', ' '$6 == "false" { count++ } END { print count + 0 }')
+  if [ "$healthy" -lt $((voters / 2 + 1)) ]; then
+    echo "$lost; it is made a new member only with a quorum of the others, and of $voters members" \
+      "$healthy are healthy ($ask): bring one more up, $snapshot" >&2
+    exit 1
+  fi
+  systemctl stop "$unit" 2>/dev/null || :
+  old=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
+  [ -z "$old" ] || patiently 60 etcdctl member remove "$old" >/dev/null
+  added=$(patiently 60 etcdctl member add "$name" --learner --peer-urls "$peer")
+  umask 077
+  mkdir -p /run/kubexm
+  rm -rf "${data:?}/member"
+  printf '%s\n' "$added" | grep -E '^ETCD_INITIAL_CLUSTER(_STATE)?=' >"$initial"
+}
+promote() {
+  ask=$others
+  [ -n "$ask" ] || exit 0
+  list=$(patiently 20 etcdctl member list 2>/dev/null) || {
+    echo "no other member answers ($ask), and without a quorum this one does nothing: bring them up; where" \
+      "the data of more than half is gone, restore a snapshot (etcdutl snapshot restore), or begin anew with" \
+      "kubexm reset" >&2
+    exit 1
+  }
+  learner=$(printf '%s\n' "$list" |
+    awk -F', ' -v peer="$peer" '$4 == peer && $6 == "true" { print $1 }')
+  [ -z "$learner" ] || patiently 60 etcdctl member promote "$learner" >/dev/null
+}
+case $verb in
+has-data) has_data || { echo "has no data"; exit 1; } ;;
+found) found ;;
+join) join ;;
+answers)
+  ask=https://127.0.0.1:2379
+  etcdctl endpoint health >/dev/null 2>&1 || { echo "does not answer"; exit 1; }
+  ;;
+promote) promote ;;
+*) echo "usage: member.sh has-data|found|join|answers|promote" >&2; exit 2 ;;
+esac

@@ -1,0 +1,22 @@
+#!/bin/sh -eu
+# Writes standard input to a file: first to a temporary name beside it, then, if the digest matches,
+# under its own name.
+# Arguments: path, mode in octal digits, SHA-256.
+path=$1 mode=$2 digest=$3
+folder=$(dirname "$path")
+(umask 022; mkdir -p "$folder")
+umask 077
+# The name starts with a dot, since the kubelet and others read every other file in some folders. It
+# contains the name of the file, so that a reset after a power cut knows whose temporary file it is.
+partial=$(mktemp "$folder/.$(basename "$path").kubexm-XXXXXX")
+trap 'rm -f "$partial"' EXIT
+cat >"$partial"
+got=$(sha256sum "$partial" | cut -d' ' -f1)
+if [ "$got" != "$digest" ]; then
+  echo "what arrived for $path has the digest $got, not $digest" >&2
+  exit 1
+fi
+chmod "$mode" "$partial"
+mv -f "$partial" "$path"
+trap - EXIT
+if command -v restorecon >/dev/null; then restorecon "$path" || :; fi

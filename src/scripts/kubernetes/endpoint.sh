@@ -1,0 +1,14 @@
+#!/bin/sh -eu
+# Looks whether the API server answers at the control plane's endpoint, or prints why it may not.
+# Arguments: `check` or `diagnose`.
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+}
+case $1 in
+check) kubectl --request-timeout=5s get namespace kube-system -o name 2>&1 ;;
+diagnose)
+  echo 'does the load balancer lead to port 6443 of this control plane?'
+  kubectl --request-timeout=5s get --raw '/readyz?verbose' 2>&1 | tail -n 5
+  ;;
+*) echo "usage: endpoint.sh check|diagnose" >&2; exit 2 ;;
+esac

@@ -1,0 +1,21 @@
+#!/bin/sh -eu
+# Looks whether the kubelet's folder of static pods and its resolv.conf exist, or makes them. Where
+# systemd-resolved runs, /etc/resolv.conf names the host's loopback address, and CoreDNS would ask itself
+# (https://coredns.io/plugins/loop/#troubleshooting). An update of the host may change the target of the
+# link, so every install compares it.
+# Arguments: `check` or `apply`, the folder, the link.
+folder=$2 link=$3
+wanted=/etc/resolv.conf
+! systemctl is-active --quiet systemd-resolved || wanted=/run/systemd/resolve/resolv.conf
+case $1 in
+check)
+  [ -d "$folder" ] || { echo "$folder is missing"; exit 1; }
+  [ "$(readlink "$link")" = "$wanted" ] || { echo "$link does not lead to $wanted"; exit 1; }
+  ;;
+apply)
+  (umask 077; mkdir -p "$folder")
+  ln -sfn "$wanted" "$link.new"
+  mv -fT "$link.new" "$link"
+  ;;
+*) echo "usage: kubelet-surroundings.sh check|apply" >&2; exit 2 ;;
+esac

@@ -1,0 +1,228 @@
+//! POSIX shell scripts that run on hosts, embedded as files. `README.md` states their rules.
+
+#[cfg(test)]
+mod tests;
+
+/// A POSIX shell script. It runs as `sh -euc TEXT kubexm ARGUMENTS…`, so that no value becomes part of
+/// its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Script {
+    /// Its path below this crate, as in `steps/once.sh`; empty for a command in one line.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+    /// Its first argument, if the script does one of several things.
+    pub verb: Option<&'static str>,
+}
+
+impl Script {
+    /// The same script with a first argument that selects what it does.
+    #[must_use]
+    pub const fn verb(self, verb: &'static str) -> Self {
+        Self {
+            verb: Some(verb),
+            ..self
+        }
+    }
+
+    /// The script with its arguments.
+    #[must_use]
+    pub fn with<I, S>(self, arguments: I) -> Call
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        Call {
+            script: self,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// All arguments: the verb, if there is one, and `arguments`.
+    pub fn arguments<I, S>(&self, arguments: I) -> impl Iterator<Item = String>
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        let verb = self.verb.map(str::to_owned);
+        verb.into_iter()
+            .chain(arguments.into_iter().map(Into::into))
+    }
+}
+
+/// A command in one line. Longer texts are files of this crate.
+impl From<&'static str> for Script {
+    fn from(text: &'static str) -> Self {
+        Self {
+            name: "",
+            text,
+            verb: None,
+        }
+    }
+}
+
+/// A script with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The script.
+    pub script: Script,
+    /// Its arguments after the verb.
+    pub arguments: Vec<String>,
+}
+
+/// A script without arguments.
+impl<T: Into<Script>> From<T> for Call {
+    fn from(script: T) -> Self {
+        script.into().with([""; 0])
+    }
+}
+
+/// Declares one module per folder with one constant per file, and [`ALL`].
+macro_rules! scripts {
+    ($($(#[$about:meta])* $area:ident { $($name:ident = $path:literal)* })*) => {
+        $(
+            $(#[$about])*
+            pub mod $area {
+                $(
+                    #[doc = concat!("`", $path, "`")]
+                    pub const $name: super::Script = super::Script {
+                        name: $path,
+                        text: include_str!($path),
+                        verb: None,
+                    };
+                )*
+            }
+        )*
+        /// All scripts.
+        pub const ALL: &[Script] = &[$($($area::$name,)*)*];
+    };
+}
+
+scripts! {
+    /// Names in the cluster.
+    dns {
+        ANSWERS = "dns/answers.sh"
+        COREFILE_CHECK = "dns/corefile-check.sh"
+        DIAGNOSIS = "dns/diagnosis.sh"
+        NODE_LOCAL = "dns/node-local.sh"
+        REPLICAS = "dns/replicas.sh"
+    }
+    /// Members of etcd.
+    etcd {
+        AWAKE = "etcd/awake.sh"
+        FOLDER_RESTORE = "etcd/folder-restore.sh"
+        FOLDER = "etcd/folder.sh"
+        FORMED = "etcd/formed.sh"
+        MEMBER = "etcd/member.sh"
+    }
+    /// What the crate `kubexm-host` runs.
+    host {
+        FACTS = "host/facts.sh"
+        SANDBOX = "host/sandbox.sh"
+        UPLOAD = "host/upload.sh"
+    }
+    /// kubeadm.
+    kubeadm {
+        INIT = "kubeadm/init.sh"
+        JOIN_SECRETS = "kubeadm/join-secrets.sh"
+        JOIN = "kubeadm/join.sh"
+        PATCHES = "kubeadm/patches.sh"
+        RESET = "kubeadm/reset.sh"
+    }
+    /// Nodes and objects of the cluster.
+    kubernetes {
+        ACCESS = "kubernetes/access.sh"
+        API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        ENDPOINT = "kubernetes/endpoint.sh"
+        JOIN_SECRETS = "kubernetes/join-secrets.sh"
+        KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
+        KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
+        LABELS = "kubernetes/labels.sh"
+        MANIFEST = "kubernetes/manifest.sh"
+        NODES = "kubernetes/nodes.sh"
+        SAME_CA = "kubernetes/same-ca.sh"
+        SERVING_APPROVE = "kubernetes/serving-approve.sh"
+        SERVING_LOOK = "kubernetes/serving-look.sh"
+    }
+    /// The control plane's endpoint.
+    load_balancer {
+        ADDRESS_REMOVE = "load-balancer/address-remove.sh"
+        CLUSTER_CA = "load-balancer/cluster-ca.sh"
+        INTERFACE = "load-balancer/interface.sh"
+        JOIN_PROXY = "load-balancer/join-proxy.sh"
+        KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh"
+        MASK_SERVICES = "load-balancer/mask-services.sh"
+        POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"
+        PROXY_CA = "load-balancer/proxy-ca.sh"
+        PROXY_RELOAD = "load-balancer/proxy-reload.sh"
+        UNMASK_SERVICES = "load-balancer/unmask-services.sh"
+    }
+    /// Marks of what is done once.
+    marks {
+        CHECK = "marks/check.sh"
+        SET = "marks/set.sh"
+    }
+    /// The pod network.
+    network {
+        POD_SUBNETS = "network/pod-subnets.sh"
+        REMOVE_TRACES = "network/remove-traces.sh"
+    }
+    /// The operating system.
+    os {
+        MODULES = "os/modules.sh"
+        NETWORK_MANAGER_FORGET = "os/network-manager-forget.sh"
+        NETWORK_MANAGER = "os/network-manager.sh"
+        PORT_OPEN = "os/port-open.sh"
+        SWAP_OFF = "os/swap-off.sh"
+        SWAP_ON = "os/swap-on.sh"
+        SYSCTL_RESTORE = "os/sysctl-restore.sh"
+        SYSCTL = "os/sysctl.sh"
+    }
+    /// Installation of OS packages.
+    packages {
+        APT_CHECK = "packages/apt-check.sh"
+        APT_REMOVE = "packages/apt-remove.sh"
+        APT = "packages/apt.sh"
+        DNF_CHECK = "packages/dnf-check.sh"
+        DNF_REMOVE = "packages/dnf-remove.sh"
+        DNF = "packages/dnf.sh"
+    }
+    /// Storage of the local registry.
+    registry {
+        LINK = "registry/link.sh"
+        LIST = "registry/list.sh"
+        RECEIVE = "registry/receive.sh"
+    }
+    /// Container runtimes.
+    runtime {
+        CONTAINERD_IMAGES = "runtime/containerd-images.sh"
+        CRI_IMAGES = "runtime/cri-images.sh"
+        ISULAD_INSTALLED = "runtime/isulad-installed.sh"
+        ISULAD_PULL = "runtime/isulad-pull.sh"
+        STOP_CRIO_SCOPES = "runtime/stop-crio-scopes.sh"
+        STOP_PODS = "runtime/stop-pods.sh"
+    }
+    /// Files, folders, receipts and commands that run once.
+    steps {
+        BLOCK_EDIT = "steps/block-edit.sh"
+        BLOCK_STATE = "steps/block-state.sh"
+        FILE_LOOK = "steps/file-look.sh"
+        FILE_PREPARE = "steps/file-prepare.sh"
+        FILE_REMOVE = "steps/file-remove.sh"
+        FILE_RESTORE = "steps/file-restore.sh"
+        INSTALL_LOOK = "steps/install-look.sh"
+        INSTALL_RECEIVE = "steps/install-receive.sh"
+        MISSING_PATHS = "steps/missing-paths.sh"
+        ONCE_END = "steps/once-end.sh"
+        ONCE = "steps/once.sh"
+        RECEIPT_APPEND = "steps/receipt-append.sh"
+        RECEIVE_INPUT = "steps/receive-input.sh"
+        REMOVE_TREE = "steps/remove-tree.sh"
+    }
+    /// systemd units.
+    systemd {
+        JOURNAL = "systemd/journal.sh"
+        UNIT_STOP = "systemd/unit-stop.sh"
+        UNIT = "systemd/unit.sh"
+    }
+}

@@ -1,0 +1,33 @@
+#!/bin/sh -eu
+# A socket proxy of systemd stands at the endpoint until the kubelet runs the load balancer's pod.
+#   check  looks whether it listens, or whether the pod's manifest is there
+#   start  starts it
+#   gone   looks whether it has ended
+#   stop   stops it
+# Arguments: verb; for `check` and `start`: address to listen on, address of an API server, path of the
+# pod's manifest.
+case $1 in
+check)
+  [ ! -e "$4" ] || exit 0
+  systemctl is-active --quiet kubexm-join.socket || { echo "nothing listens at $2 yet"; exit 1; }
+  ;;
+start)
+  for program in /usr/lib/systemd/systemd-socket-proxyd /lib/systemd/systemd-socket-proxyd; do
+    [ ! -x "$program" ] || break
+  done
+  [ -x "$program" ] ||
+    { echo "systemd-socket-proxyd is missing: it comes with systemd; set run: systemd" >&2; exit 1; }
+  systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
+  systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$2" "$program" "$3"
+  ;;
+gone)
+  for unit in kubexm-join.socket kubexm-join.service; do
+    ! systemctl is-active --quiet "$unit" || { echo "$unit stands in its place"; exit 1; }
+  done
+  ;;
+stop)
+  systemctl stop kubexm-join.socket kubexm-join.service 2>/dev/null || :
+  systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
+  ;;
+*) echo "usage: join-proxy.sh check|start|gone|stop" >&2; exit 2 ;;
+esac

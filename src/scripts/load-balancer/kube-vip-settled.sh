@@ -1,0 +1,9 @@
+#!/bin/sh -eu
+# Ends with 0 if no process sees the more powerful kubeconfig any more and the endpoint answers.
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+}
+! grep -qs '/super-admin\.conf /etc/kubernetes/admin\.conf ' /proc/[0-9]*/mountinfo ||
+  { echo "kube-vip still runs with super-admin.conf"; exit 1; }
+kubectl get --raw /readyz --request-timeout=5s >/dev/null 2>&1 ||
+  { echo "the endpoint does not answer"; exit 1; }

@@ -1,0 +1,25 @@
+#!/bin/sh -eu
+# Looks whether a package that is still to come could start one of these units, or masks them. Units that
+# the host has already do not change. Debian's nginx brings a page and leaves it behind.
+# Arguments: `check` or `apply`, units.
+verb=$1
+shift
+is_absent() { [ "$(systemctl show -p LoadState --value "$1")" = not-found ]; }
+case $verb in
+check)
+  for unit in "$@"; do
+    ! is_absent "$unit" || { echo "$unit would start with the distribution's settings"; exit 1; }
+  done
+  ;;
+apply)
+  umask 077
+  mkdir -p /var/lib/kubexm/backup
+  [ -e /var/www ] || : >/var/lib/kubexm/backup/no-pages
+  for unit in "$@"; do
+    is_absent "$unit" || continue
+    echo "$unit" >>/var/lib/kubexm/backup/masked
+    systemctl mask --quiet "$unit" 2>/dev/null
+  done
+  ;;
+*) echo "usage: mask-services.sh check|apply" >&2; exit 2 ;;
+esac

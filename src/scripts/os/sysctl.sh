@@ -1,0 +1,21 @@
+#!/bin/sh -eu
+# Compares settings of the running kernel, or sets those that differ. Keeps the former values beside the
+# receipt.
+# Arguments: `check` or `apply`, key and value of each setting.
+verb=$1
+shift
+former=/var/lib/kubexm/backup/sysctl
+while [ $# -gt 0 ]; do
+  path=/proc/sys/$(echo "$1" | tr . /)
+  case $verb in
+  check) [ "$(cat "$path" 2>/dev/null)" = "$2" ] || { echo "$1 is $(cat "$path" 2>/dev/null)"; exit 1; } ;;
+  apply)
+    [ -e "$path" ] || { echo "the kernel has no setting $1" >&2; exit 1; }
+    (umask 077; mkdir -p /var/lib/kubexm/backup)
+    grep -qs "^$path " "$former" || (umask 077; echo "$path $(cat "$path")" >>"$former")
+    echo "$2" >"$path"
+    ;;
+  *) echo "usage: sysctl.sh check|apply" >&2; exit 2 ;;
+  esac
+  shift 2
+done

@@ -1,0 +1,46 @@
+#!/bin/sh -eu
+# Installs packages of the bundle with apt. apt sees one source, the bundle's packages; the host's lists,
+# sources and caches do not change.
+#   simulate  reads the index from standard input and prints what apt would install: name, version, and
+#             `new` for a package that the host has in no version
+#   install   reads the packages as a tar from standard input, compares them with the index, and installs
+#             them. None of their services starts meanwhile: Kubernetes brings its own rules.
+# Arguments: verb, SHA-256 of the index, its size in bytes, names of packages. apt computes digest and
+# size by itself.
+verb=$1
+shift 3
+export DEBIAN_FRONTEND=noninteractive
+base=/var/lib/kubexm/packages
+mkdir -p /run/kubexm
+# A killed install leaves its apt running on the host. This waits for it.
+exec 9>/run/kubexm/packages.lock
+flock -w 600 9 || { echo "an earlier run's apt is still going on after 10 minutes" >&2; exit 1; }
+apt() {
+  apt-get -q -y --no-install-recommends -o Dir::Etc::sourcelist="$base/sources.list" \
+    -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$base/lists" \
+    -o Dir::Cache="$base/cache" -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold \
+    -o APT::Sandbox::User=root "$@"
+}
+mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
+case $verb in
+simulate)
+  cat >"$base/Packages"
+  echo "deb [trusted=yes] file:$base ./" >"$base/sources.list"
+  apt update >/dev/null
+  apt -s install "$@" | sed -n -e 's/^Inst \([^ ]*\) \[[^]]*] (\([^ ]*\) .*/\1 \2 newer/p' \
+    -e 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1 \2 new/p'
+  ;;
+install)
+  tar -x --no-same-owner -C "$base"
+  policy=/usr/sbin/policy-rc.d
+  made=
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    made=yes
+  fi
+  trap '[ -z "$made" ] || rm -f "$policy"; rm -rf "$base"' EXIT
+  apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }
+  ;;
+*) echo "usage: apt.sh simulate|install" >&2; exit 2 ;;
+esac

@@ -1,0 +1,9 @@
+#!/bin/sh -eu
+# Ends with 0 if all packages are installed; prints those that are not. A name may be one that packages
+# provide, as `iptables-nft` provides `iptables`.
+# Arguments: names of packages.
+missing=
+for name in "$@"; do
+  rpm -q --quiet --whatprovides "$name" || missing="$missing $name"
+done
+[ -z "$missing" ] || { echo "lacks$missing"; exit 1; }

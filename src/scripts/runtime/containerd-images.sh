@@ -1,0 +1,28 @@
+#!/bin/sh -eu
+# Looks whether images are there and pinned against the kubelet's garbage collection
+# (https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md), or pulls and pins them.
+# Arguments: `check` or `pull`, address of the local registry, names of images.
+verb=$1
+shift 2
+export PATH="/usr/local/bin:$PATH"
+case $verb in
+check)
+  images=$(ctr -n k8s.io images ls)
+  for image in "$@"; do
+    printf %s "$images" | awk -v image="$image" '
+      $1 == image && /io.cri-containerd.pinned=pinned/ { found = 1 } END { exit !found }' ||
+      { echo "$image is missing or not pinned"; exit 1; }
+  done
+  ;;
+pull)
+  pids=
+  for image in "$@"; do
+    crictl pull "$image" >/dev/null & pids="$pids $!"
+  done
+  for pid in $pids; do wait "$pid"; done
+  for image in "$@"; do
+    ctr -n k8s.io images label "$image" io.cri-containerd.pinned=pinned >/dev/null
+  done
+  ;;
+*) echo "usage: containerd-images.sh check|pull" >&2; exit 2 ;;
+esac

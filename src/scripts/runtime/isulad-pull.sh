@@ -1,0 +1,12 @@
+#!/bin/sh -eu
+# Pulls images for iSulad and gives them their own names: the local registry has each image below the name
+# of its registry, with `_` before the port.
+# Arguments: address of the local registry, names of images.
+export PATH="/usr/local/bin:$PATH"
+registry=$1
+shift
+for image in "$@"; do
+  from=$registry/$(printf %s "${image%%/*}" | tr : _)/${image#*/}
+  isula pull "$from" >/dev/null
+  isula tag "$from" "$image" >/dev/null
+done

@@ -1,0 +1,102 @@
+//! Rules that all scripts follow. Tests of single scripts are in the modules below.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use super::ALL;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn every_file_is_a_script_of_the_crate() {
+    let mut found = BTreeSet::new();
+    for area in std::fs::read_dir(CRATE).unwrap() {
+        let area = area.unwrap().path();
+        if !area.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(&area).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "sh") {
+                let name = path.strip_prefix(CRATE).unwrap();
+                found.insert(name.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    let known: BTreeSet<String> = ALL.iter().map(|script| script.name.to_owned()).collect();
+    assert_eq!(known, found);
+    assert_eq!(known.len(), ALL.len(), "a file has two constants");
+}
+
+#[test]
+fn both_shells_parse_every_script() {
+    for shell in ["dash", "bash"] {
+        for script in ALL {
+            let mut command = Command::new(shell);
+            command.arg("-n").arg(Path::new(CRATE).join(script.name));
+            let output = command
+                .output()
+                .unwrap_or_else(|error| panic!("{shell} is needed: {error}"));
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success() && words.is_empty(),
+                "{shell} {}: {words}",
+                script.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_script_states_its_options_and_its_purpose() {
+    for script in ALL {
+        let mut lines = script.text.lines();
+        assert_eq!(lines.next(), Some("#!/bin/sh -eu"), "{}", script.name);
+        let purpose = lines.next().unwrap_or_default();
+        assert!(
+            purpose.starts_with("# ") && purpose.len() > 20,
+            "{}: {purpose}",
+            script.name
+        );
+    }
+}
+
+#[test]
+fn no_script_evaluates_text() {
+    for script in ALL {
+        for (at, line) in script.text.lines().enumerate() {
+            let code = line.trim_start();
+            let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_');
+            assert!(
+                code.starts_with('#') || !words.any(|word| word == "eval"),
+                "{}:{}: {line}",
+                script.name,
+                at + 1
+            );
+        }
+    }
+}
+
+/// A disabled check has its reason in the same line.
+#[test]
+fn every_exception_for_shellcheck_states_its_reason() {
+    for script in ALL {
+        let lines = script.text.lines().map(str::trim_start);
+        for line in lines.filter(|line| line.starts_with("# shellcheck disable")) {
+            let reason = line.split_once(" # ").map_or("", |(_, reason)| reason);
+            assert!(reason.len() > 10, "{}: {line}", script.name);
+        }
+    }
+}
+
+/// A function that several scripts define has one text.
+#[test]
+fn kubectl_is_the_same_in_every_script() {
+    let definitions: BTreeSet<&str> = ALL
+        .iter()
+        .flat_map(|script| script.text.split("\nkubectl() {\n").skip(1))
+        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
+        .collect();
+    assert!(definitions.len() <= 1, "{definitions:#?}");
+}
