@@ -1,5 +1,11 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
+mod cluster;
+mod files;
+mod machine;
+mod network;
+mod packages;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

@@ -20,7 +20,7 @@ apply)
   [ ! -d "$folder" ] || [ -e "$former" ] || stat -c '%a %u:%g' "$folder" >"$former"
   (umask 022; mkdir -p "$(dirname "$folder")")
   mkdir -p "$folder"
-  chown root:root "$folder"
+  chown 0:0 "$folder"
   chmod 700 "$folder"
   ;;
 *) echo "usage: folder.sh check|apply" >&2; exit 2 ;;

@@ -15,7 +15,7 @@ unit=etcd.service
 initial=/run/kubexm/etcd-initial.env
 files=/etc/kubexm/etcd-member
 lost="etcd has no data in $data of this host"
-snapshot="restore a snapshot (etcdutl snapshot restore), or begin anew with kubexm reset"
+snapshot="restore a snapshot (etcdutl snapshot restore), or begin again with kubexm reset"
 
 # Calls etcd at the addresses in $ask.
 etcdctl() {
@@ -78,7 +78,7 @@ promote() {
   [ -n "$ask" ] || exit 0
   list=$(patiently 20 etcdctl member list 2>/dev/null) || {
     echo "no other member answers ($ask), and without a quorum this one does nothing: bring them up; where" \
-      "the data of more than half is gone, restore a snapshot (etcdutl snapshot restore), or begin anew with" \
+      "the data of more than half is gone, restore a snapshot (etcdutl snapshot restore), or begin again with" \
       "kubexm reset" >&2
     exit 1
   }

@@ -9,7 +9,7 @@ check() {
   labels=$1
   have=$(kubectl get nodes -l "$labels" -o name)
   for name in $2; do
-    printf '%s\n' "$have" | grep -Fqx "node/$name" || { echo "$name lacks one of $labels"; exit 1; }
+    printf '%s\n' "$have" | grep -Fqx "node/$name" || { echo "$name does not have all of $labels"; exit 1; }
   done
 }
 apply() {

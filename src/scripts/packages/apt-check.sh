@@ -6,4 +6,4 @@ for name in "$@"; do
   # shellcheck disable=SC2016 # dpkg-query expands it
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing="$missing $name"
 done
-[ -z "$missing" ] || { echo "lacks$missing"; exit 1; }
+[ -z "$missing" ] || { echo "does not have$missing"; exit 1; }

@@ -6,4 +6,4 @@ missing=
 for name in "$@"; do
   rpm -q --quiet --whatprovides "$name" || missing="$missing $name"
 done
-[ -z "$missing" ] || { echo "lacks$missing"; exit 1; }
+[ -z "$missing" ] || { echo "does not have$missing"; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Runs a script after all of its standard input has arrived. When the connection breaks, standard input
-# just ends: only the size tells a part from the whole. The input may be secret; it is stored in memory,
+# just ends: only the size shows that something is missing. The input may be secret; it is stored in memory,
 # readable by root only, and has no name any more when the script runs.
 # Arguments: size in bytes, text of the script, arguments of the script.
 size=$1 script=$2

@@ -42,7 +42,7 @@ async fn dnf_installs_what_the_host_lacks_and_a_reset_leaves_what_it_had() {
     };
     assert_eq!(
         sandbox.check(&step).await,
-        Check::Needed("lacks tool".into())
+        Check::Needed("does not have tool".into())
     );
     sandbox.apply(&step).await.unwrap();
     assert_eq!(sandbox.check(&step).await, Check::Satisfied);

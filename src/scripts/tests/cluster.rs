@@ -1,0 +1,384 @@
+//! Scripts that change a cluster, etcd or systemd.
+
+use super::machine::Machine;
+use crate::{dns, etcd, kubeadm, kubernetes, runtime, systemd};
+
+/// `etcdctl` is in a folder of its own.
+const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /usr/local/lib/kubexm\n\
+                       cp /root/etcdctl /usr/local/lib/kubexm/etcdctl";
+
+const MEMBERS: &str = "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n\
+                       2, started, node2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n\
+                       3, started, node3, https://192.0.2.3:2380, https://192.0.2.3:2379, false\n";
+
+/// A cluster of etcd in which the members at `healthy` answer.
+fn with_etcd(machine: &Machine, healthy: &str) {
+    machine.fake(
+        "etcdctl",
+        &format!(
+            "case $ETCDCTL_ENDPOINTS in {healthy}) ;; *) exit 1 ;; esac\n\
+             case \"$*\" in\n\
+             *'member list') cat /root/members ;;\n\
+             *'member add'*) printf 'Member added\\nETCD_NAME=\"node1\"\\nETCD_INITIAL_CLUSTER=\"a=b\"\\nETCD_INITIAL_CLUSTER_STATE=\"existing\"\\n' ;;\n\
+             esac"
+        ),
+    );
+    std::fs::rename(
+        machine.at("/root/fake/etcdctl"),
+        machine.at("/root/etcdctl"),
+    )
+    .unwrap();
+    machine.fake("systemctl", "");
+    machine.write("/root/members", MEMBERS);
+    machine.write("/srv/etcd/member/snap/db", "half");
+}
+
+const ARGUMENTS: [&str; 5] = [
+    "node1",
+    "https://192.0.2.1:2380",
+    "/srv/etcd",
+    "https://192.0.2.2:2379,https://192.0.2.3:2379",
+    "node1=https://192.0.2.1:2380",
+];
+
+#[test]
+fn a_member_without_data_is_replaced_with_a_quorum_of_the_others() {
+    Machine::with_each_shell(|machine| {
+        with_etcd(machine, "*");
+        let member = etcd::MEMBER;
+        let ended = machine.run(member.verb("has-data"), &ARGUMENTS);
+        assert_eq!((ended.status, ended.printed.as_str()), (1, "has no data\n"));
+        let ended = machine.run_after(ETCDCTL, member.verb("join"), &ARGUMENTS, "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        let calls = machine.calls();
+        let changes: Vec<&String> = calls
+            .iter()
+            .filter(|call| !call.contains("health") && !call.contains("list"))
+            .collect();
+        let expected = [
+            "systemctl stop etcd.service",
+            "etcdctl --command-timeout=10s member remove 1",
+            "etcdctl --command-timeout=10s member add node1 --learner --peer-urls https://192.0.2.1:2380",
+        ];
+        assert_eq!(changes, expected);
+        let initial = machine.read("/run/kubexm/etcd-initial.env");
+        assert_eq!(
+            initial,
+            "ETCD_INITIAL_CLUSTER=\"a=b\"\nETCD_INITIAL_CLUSTER_STATE=\"existing\"\n"
+        );
+        assert!(machine.has("/srv/etcd") && !machine.has("/srv/etcd/member"));
+    });
+}
+
+#[test]
+fn without_a_quorum_nothing_of_etcd_changes() {
+    Machine::with_each_shell(|machine| {
+        let cases = [
+            (
+                "https://192.0.2.2:2379",
+                ARGUMENTS[3],
+                "of 3 members 1 are healthy (https://192.0.2.2:2379)",
+            ),
+            ("nothing", ARGUMENTS[3], "no other member is healthy"),
+            ("*", "", "this is its only member"),
+        ];
+        for (healthy, others, words) in cases {
+            with_etcd(machine, healthy);
+            let mut arguments = ARGUMENTS;
+            arguments[3] = others;
+            let ended = machine.run_after(ETCDCTL, etcd::MEMBER.verb("join"), &arguments, "");
+            assert_eq!(ended.status, 1);
+            assert!(ended.complained.contains(words), "{}", ended.complained);
+            let calls = machine.calls();
+            let change = |call: &String| {
+                call.starts_with("systemctl") || call.contains("remove") || call.contains("add")
+            };
+            assert!(!calls.iter().any(change), "{calls:?}");
+            assert_eq!(machine.read("/srv/etcd/member/snap/db"), "half");
+        }
+    });
+}
+
+#[test]
+fn all_members_start_together_for_the_first_time() {
+    Machine::with_each_shell(|machine| {
+        with_etcd(machine, "*");
+        machine.done(etcd::MEMBER.verb("found"), &ARGUMENTS);
+        assert!(!machine.has("/srv/etcd/member"));
+        let initial = machine.read("/run/kubexm/etcd-initial.env");
+        assert_eq!(
+            initial,
+            "ETCD_INITIAL_CLUSTER=node1=https://192.0.2.1:2380\nETCD_INITIAL_CLUSTER_STATE=new\n"
+        );
+        let arguments = ["/run/kubexm/etcd-initial.env"];
+        assert_eq!(
+            machine.run(etcd::FORMED.verb("check"), &arguments).status,
+            1
+        );
+        machine.done(etcd::FORMED.verb("mark"), &arguments);
+        machine.done(etcd::FORMED.verb("check"), &arguments);
+        assert!(!machine.has("/run/kubexm/etcd-initial.env"));
+    });
+}
+
+#[test]
+fn a_unit_is_restarted_if_its_files_changed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "systemctl",
+            "[ \"$1\" != restart ] || [ ! -e /root/broken ]",
+        );
+        machine.fake("journalctl", "echo 'bind: address in use'");
+        machine.write("/etc/a.conf", "1");
+        let arguments = ["a.service", "yes", "/etc/a.conf"];
+        let says = |words: &str| {
+            let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
+            assert_eq!((ended.status, ended.printed.as_str()), (1, words));
+        };
+        says("runs with older files\n");
+        machine.write("/root/broken", "");
+        let ended = machine.run(systemd::UNIT.verb("apply"), &arguments);
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (1, "bind: address in use\n")
+        );
+        says("runs with older files\n");
+        std::fs::remove_file(machine.at("/root/broken")).unwrap();
+        machine.done(systemd::UNIT.verb("apply"), &arguments);
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+        machine.write("/etc/a.conf", "2");
+        says("runs with older files\n");
+        machine.calls();
+        machine.done(systemd::UNIT.verb("apply"), &["a.service", "no"]);
+        assert_eq!(
+            machine.calls(),
+            [
+                "systemctl daemon-reload",
+                "systemctl enable --quiet a.service"
+            ]
+        );
+    });
+}
+
+#[test]
+fn a_join_waits_until_the_dead_nodes_name_is_free() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sleep", "");
+        machine.fake(
+            "kubeadm",
+            "[ \"$1\" = join ] || exit 0\n\
+             joins=$(grep -c '^kubeadm join' /root/calls)\n\
+             [ \"$joins\" -ge 3 ] || { echo 'node1 already exists in the cluster' >&2; exit 1; }",
+        );
+        let arguments = ["unix:///run/cri.sock", "", ""];
+        let input = "export INPUT=/run/join.yaml";
+        let ended = machine.run_after(input, kubeadm::JOIN.verb("join"), &arguments, "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        let reset =
+            "kubeadm reset -f --skip-phases=remove-etcd-member --cri-socket unix:///run/cri.sock";
+        let join = "kubeadm join --config /run/join.yaml";
+        assert_eq!(
+            machine.calls(),
+            [join, reset, "sleep 10", join, reset, "sleep 10", join]
+        );
+        machine.fake("kubeadm", "echo 'no such token' >&2; exit 1");
+        let ended = machine.run_after(input, kubeadm::JOIN.verb("join"), &arguments, "");
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (1, "no such token\n")
+        );
+    });
+}
+
+#[test]
+fn a_failed_join_leaves_etcd_before_its_data_goes() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/etc/kubernetes/admin.conf", "");
+        machine.write("/var/lib/etcd/member/db", "");
+        machine.write("/root/members", MEMBERS);
+        machine.fake("sleep", "");
+        machine.fake("kubeadm", "");
+        machine.fake("kubectl", "case $* in *'member list') cat /root/members ;; *remove*) [ ! -e /root/unhealthy ] ;; esac");
+        let arguments = ["unix:///run/cri.sock", "node2", "https://192.0.2.1:2380"];
+        let clean_up = kubeadm::JOIN.verb("clean-up");
+        machine.write("/root/unhealthy", "");
+        assert_eq!(machine.run(clean_up, &arguments).status, 1);
+        assert!(
+            machine.has("/var/lib/etcd/member/db") && machine.has("/etc/kubernetes/admin.conf")
+        );
+        std::fs::remove_file(machine.at("/root/unhealthy")).unwrap();
+        machine.calls();
+        machine.done(clean_up, &arguments);
+        let calls = machine.calls();
+        assert!(
+            calls[1].contains("exec etcd-node2") && calls[1].ends_with("member remove 1"),
+            "{calls:?}"
+        );
+        assert!(!machine.has("/var/lib/etcd/member") && !machine.has("/etc/kubernetes/admin.conf"));
+    });
+}
+
+#[test]
+fn cleaning_up_after_init_keeps_the_data_of_another_etcd() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubeadm", "");
+        machine.write("/etc/kubexm/static-pods/vip.yaml", "pod");
+        machine.write("/var/lib/etcd/member/db", "");
+        let arguments = |pods, etcd| ["/etc/init.yaml", pods, "unix:///run/cri.sock", etcd];
+        machine.done(kubeadm::INIT.verb("clean-up"), &arguments("yes", "no"));
+        assert!(machine.has("/var/lib/etcd/member/db"));
+        machine.done(kubeadm::INIT.verb("clean-up"), &arguments("yes", "yes"));
+        assert!(machine.has("/var/lib/etcd") && !machine.has("/var/lib/etcd/member"));
+        machine.done(kubeadm::INIT.verb("init"), &arguments("no", "yes"));
+        assert!(!machine.has("/etc/kubernetes/manifests"));
+        machine.done(kubeadm::INIT.verb("init"), &arguments("yes", "yes"));
+        assert_eq!(machine.read("/etc/kubernetes/manifests/vip.yaml"), "pod");
+        assert_eq!(
+            machine.calls().last().unwrap(),
+            "kubeadm init --config /etc/init.yaml"
+        );
+    });
+}
+
+#[test]
+fn join_secrets_are_gone_only_if_the_api_server_says_so() {
+    Machine::with_each_shell(|machine| {
+        // `kubexm install` and another description, in base64.
+        machine.fake(
+            "kubectl",
+            "[ ! -e /root/down ] || { echo refused >&2; exit 1; }\n\
+             case $* in\n\
+             *'get secrets'*) printf 'bootstrap-token-a a3ViZXhtIGluc3RhbGw=\\nbootstrap-token-b dGhlaXJz\\n' ;;\n\
+             *'get secret kubeadm-certs'*) printf kubeadm-certs ;;\n\
+             esac",
+        );
+        assert_eq!(
+            machine
+                .run(kubernetes::JOIN_SECRETS.verb("check"), &[])
+                .status,
+            1
+        );
+        machine.calls();
+        machine.done(kubernetes::JOIN_SECRETS.verb("remove"), &[]);
+        let calls = machine.calls();
+        let deleted = calls
+            .iter()
+            .filter_map(|call| call.split_once("--ignore-not-found "));
+        let deleted: Vec<&str> = deleted
+            .map(|(_, name)| name)
+            .filter(|name| !name.starts_with('-'))
+            .collect();
+        assert_eq!(deleted, ["bootstrap-token-a", "kubeadm-certs"]);
+        machine.write("/root/down", "");
+        let ended = machine.run(kubernetes::JOIN_SECRETS.verb("check"), &[]);
+        assert_eq!((ended.status, ended.complained.as_str()), (1, "refused\n"));
+        machine.fake("kubectl", "");
+        machine.done(kubernetes::JOIN_SECRETS.verb("check"), &[]);
+    });
+}
+
+#[test]
+fn nodes_get_each_label() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "case $* in *get*) echo node/node1 ;; esac");
+        let arguments = ["a=1,b/c=", "node1 node2"];
+        let ended = machine.run(kubernetes::LABELS.verb("check"), &arguments);
+        assert_eq!(
+            (ended.status, ended.printed.as_str()),
+            (1, "node2 does not have all of a=1,b/c=\n")
+        );
+        machine.calls();
+        machine.done(kubernetes::LABELS.verb("apply"), &arguments);
+        assert!(machine.calls()[0].ends_with("label --overwrite node node1 node2 a=1 b/c="));
+    });
+}
+
+#[test]
+fn each_kubelet_is_reached_or_missed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "kubectl",
+            "case $* in *node2/*) printf 'warning\\nremote error: tls & \\\\1\\n' >&2; exit 1 ;; *csr*) echo '{}' ;; esac",
+        );
+        let printed = machine.done(kubernetes::SERVING_LOOK, &["node1", "node2"]);
+        let mut lines: Vec<&str> = printed.lines().collect();
+        assert_eq!(lines.split_off(2), ["requests", "{}"]);
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            ["missed node2 remote error: tls & \\1", "reached node1"]
+        );
+    });
+}
+
+#[test]
+fn a_corefile_of_someone_else_stays() {
+    Machine::with_each_shell(|machine| {
+        let check = || {
+            machine
+                .run(dns::COREFILE_CHECK, &["/etc/kubexm/corefile.yaml"])
+                .status
+        };
+        machine.fake(
+            "kubectl",
+            "case $* in *get*) printf \"$(cat /root/owner)\" ;; *diff*) exit 1 ;; esac",
+        );
+        machine.write("/root/owner", "");
+        assert_eq!(check(), 0);
+        machine.write("/root/owner", "kubexm");
+        assert_eq!(check(), 1);
+        // No answer is not the answer that the Corefile is someone else's.
+        machine.fake("kubectl", "exit 1");
+        assert_eq!(check(), 1);
+    });
+}
+
+#[test]
+fn an_answer_with_an_error_is_not_an_answer() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "printf 1");
+        let answers = |bytes: &str| {
+            machine.fake("timeout", &format!("echo ' {bytes}'"));
+            machine
+                .run(dns::ANSWERS, &["10.96.0.10", "cluster.local"])
+                .status
+        };
+        assert_eq!(answers("00 2a 12 34 81 80 00 01"), 0);
+        assert_eq!(answers("00 2a 12 34 81 83 00 01"), 1);
+        assert_eq!(answers("00 2a 12 34 01 80 00 01"), 1);
+        assert_eq!(answers("00 2a 12"), 1);
+        machine.fake("kubectl", "");
+        assert_eq!(answers("00 2a 12 34 81 80 00 01"), 1);
+    });
+}
+
+#[test]
+fn all_pods_end() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("crictl", "[ \"$1\" != pods ] || printf 'a1\\nb2\\n'");
+        machine.done(runtime::STOP_PODS, &[]);
+        assert_eq!(machine.calls(), ["crictl pods -q", "crictl rmp -f a1 b2"]);
+        machine.fake("crictl", "exit 1");
+        machine.done(runtime::STOP_PODS, &[]);
+        assert_eq!(machine.calls(), ["crictl pods -q"]);
+    });
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_an_error() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("crictl", "[ \"$2\" != broken ]");
+        machine.fake("ctr", "");
+        let pull = runtime::CONTAINERD_IMAGES.verb("pull");
+        assert_ne!(
+            machine
+                .run(pull, &["registry:5000", "good", "broken", "fine"])
+                .status,
+            0
+        );
+        assert!(!machine.calls().iter().any(|call| call.starts_with("ctr")));
+        machine.done(pull, &["registry:5000", "good"]);
+        let pinned = "ctr -n k8s.io images label good io.cri-containerd.pinned=pinned";
+        assert_eq!(machine.calls(), ["crictl pull good", pinned]);
+    });
+}

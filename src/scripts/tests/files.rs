@@ -1,0 +1,147 @@
+//! Scripts that remove and mount.
+
+use super::machine::Machine;
+use crate::{etcd, kubeadm, os, steps};
+
+#[test]
+fn a_tree_goes_and_what_is_mounted_in_it_stays() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/disk/data", "theirs");
+        machine.write("/srv/own/deep/file", "ours");
+        machine.write("/srv/own-not/file", "theirs");
+        let mounts = "mkdir -p '/srv/own/a disk' /srv/own/b\n\
+                      mount --bind /disk '/srv/own/a disk'\nmount --bind /disk /srv/own/b";
+        let ended = machine.run_after(mounts, steps::REMOVE_TREE, &["/srv/own"], "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert!(!machine.has("/srv/own"));
+        assert_eq!(machine.read("/disk/data"), "theirs");
+        assert_eq!(machine.read("/srv/own-not/file"), "theirs");
+        machine.done(steps::REMOVE_TREE, &["/srv/own"]);
+    });
+}
+
+#[test]
+fn a_tree_with_a_mount_that_stays_is_not_emptied() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/disk/data", "theirs");
+        machine.fake("umount", "exit 32");
+        let mounts = "mkdir -p /srv/own/disk\nmount --bind /disk /srv/own/disk";
+        let ended = machine.run_after(mounts, steps::REMOVE_TREE, &["/srv/own"], "");
+        assert_ne!(ended.status, 0);
+        assert_eq!(machine.read("/disk/data"), "theirs");
+    });
+}
+
+#[test]
+fn a_script_gets_its_input_and_no_file_stays() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/run/kubexm/input-999999999", "of a killed script");
+        let script = "cat; echo \" $1 $2\"; ls /run/kubexm";
+        let arguments = ["6", script, "a b", "c"];
+        let ended = machine.run_after("umask 022", steps::RECEIVE_INPUT, &arguments, "secret");
+        assert_eq!(
+            (ended.status, ended.printed.as_str()),
+            (0, "secret a b c\n")
+        );
+        let ended = machine.run_after(":", steps::RECEIVE_INPUT, &arguments, "secre");
+        assert_eq!((ended.status, ended.printed.as_str()), (1, ""));
+        assert_eq!(ended.complained, "only 5 of 6 bytes of its input arrived\n");
+        assert_eq!(machine.at("/run/kubexm").read_dir().unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn swap_goes_from_fstab_and_comes_back() {
+    let fstab = "# swap\nUUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n/swap.img\tnone\tswap\tsw 0 0\n";
+    Machine::with_each_shell(|machine| {
+        machine.fake("swapoff", "");
+        machine.fake("swapon", "");
+        machine.write("/etc/fstab", fstab);
+        let ended = machine.run(os::SWAP_OFF.verb("check"), &[]);
+        assert_eq!(ended.status, 1);
+        machine.done(os::SWAP_OFF.verb("apply"), &[]);
+        assert_eq!(machine.calls(), ["swapoff -a"]);
+        let off = "# swap\nUUID=1 / ext4 defaults 0 1\n#kubexm /dev/sdb none swap sw 0 0\n#kubexm /swap.img\tnone\tswap\tsw 0 0\n";
+        assert_eq!(machine.read("/etc/fstab"), off);
+        machine.write("/var/lib/kubexm/backup/swaps", "/dev/sdb\n/swap.img\n");
+        machine.done(os::SWAP_ON, &[]);
+        assert_eq!(machine.read("/etc/fstab"), fstab);
+        assert_eq!(machine.calls(), ["swapon /dev/sdb", "swapon /swap.img"]);
+    });
+}
+
+#[test]
+fn modules_are_loaded_if_the_kernel_does_not_have_them() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("modprobe", "");
+        let names = ["proc", "kubexm_none"];
+        let ended = machine.run(os::MODULES.verb("check"), &names);
+        assert_eq!(
+            (ended.status, ended.printed.as_str()),
+            (1, "kubexm_none is not loaded\n")
+        );
+        machine.done(os::MODULES.verb("apply"), &["kubexm_none"]);
+        assert_eq!(machine.calls(), ["modprobe kubexm_none"]);
+        let ended = machine.run(os::SYSCTL.verb("apply"), &["kubexm.none", "1"]);
+        assert_eq!(ended.complained, "the kernel has no setting kubexm.none\n");
+    });
+}
+
+#[test]
+fn etcds_folder_is_of_root_only_and_gets_its_mode_back() {
+    use std::os::unix::fs::PermissionsExt;
+    Machine::with_each_shell(|machine| {
+        machine.write("/srv/etcd/lost+found/x", "");
+        let mode = || {
+            machine
+                .at("/srv/etcd")
+                .metadata()
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777
+        };
+        std::fs::set_permissions(machine.at("/srv/etcd"), PermissionsExt::from_mode(0o751))
+            .unwrap();
+        assert_eq!(
+            machine
+                .run(etcd::FOLDER.verb("check"), &["/srv/etcd"])
+                .status,
+            1
+        );
+        machine.done(etcd::FOLDER.verb("apply"), &["/srv/etcd"]);
+        assert_eq!(mode(), 0o700);
+        machine.done(etcd::FOLDER.verb("check"), &["/srv/etcd"]);
+        machine.done(etcd::FOLDER_RESTORE, &["/srv/etcd"]);
+        assert_eq!(mode(), 0o751);
+        machine.write("/srv/mixed/report.txt", "");
+        let ended = machine.run(etcd::FOLDER.verb("apply"), &["/srv/mixed"]);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.ends_with("/srv/mixed/report.txt\n"),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+#[test]
+fn only_patches_of_the_cluster_file_stay() {
+    Machine::with_each_shell(|machine| {
+        for name in ["one.yaml", "two.yaml", "old one.yaml"] {
+            machine.write(&format!("/etc/kubexm/patches/{name}"), "");
+        }
+        let arguments = ["/etc/kubexm/patches", "one.yaml", "two.yaml"];
+        let ended = machine.run(kubeadm::PATCHES.verb("check"), &arguments);
+        assert_eq!(
+            (ended.status, ended.printed.as_str()),
+            (1, "contains old one.yaml\n")
+        );
+        machine.done(kubeadm::PATCHES.verb("remove"), &arguments);
+        machine.done(kubeadm::PATCHES.verb("check"), &arguments);
+        assert!(
+            machine.has("/etc/kubexm/patches/one.yaml")
+                && machine.has("/etc/kubexm/patches/two.yaml")
+        );
+    });
+}

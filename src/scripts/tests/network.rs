@@ -1,0 +1,220 @@
+//! Scripts that change interfaces, rules and addresses.
+
+use super::machine::Machine;
+use crate::{load_balancer, network};
+
+/// In a network namespace of its own: chains and rules of kube-proxy, calico and the host.
+const RULES: &str = r#"
+mkdir /sys
+mount -t sysfs none /sys
+ip link set lo up
+iptables -N KUBE-SERVICES
+iptables -N KUBE-FIREWALL
+iptables -N cali-INPUT
+iptables -N THEIRS
+iptables -A INPUT -m comment --comment "kubernetes \"quoted\" \$(touch /root/pwned) \`touch /root/pwned\`" -j KUBE-SERVICES
+iptables -A KUBE-SERVICES -j KUBE-FIREWALL
+iptables -A INPUT -j cali-INPUT
+iptables -A INPUT -m comment --comment "it's theirs" -j THEIRS
+iptables -t nat -N KUBE-POSTROUTING
+iptables -t nat -A POSTROUTING -j KUBE-POSTROUTING
+iptables -t raw -A OUTPUT -p udp -m comment --comment "NodeLocal DNS Cache: skip conntrack" -j ACCEPT
+ip6tables -N KUBE-FIREWALL
+ip link add cni0 type bridge
+ip link add lxc1234 type bridge
+ip link add cali1234 type bridge
+ip link add eth7 type bridge
+"#;
+
+/// The rules of all tables and the names of links after a removal.
+fn left(machine: &Machine, whose: &'static str) -> String {
+    // The rules are in a network namespace, which ends with the command.
+    machine.fake("systemctl", "");
+    let script = crate::Script {
+        name: "removal and listing",
+        text: r#"
+            sh -euc "$1" kubexm "$2"
+            for table in filter nat raw; do iptables -t "$table" -S; done
+            ip6tables -S | grep -v '^-P'|| :
+            ip -o link | sed 's/^[0-9]*: \([^:@]*\).*/link \1/'
+        "#,
+        verb: None,
+    };
+    let text = network::REMOVE_TRACES.text;
+    let ended = machine.run_after(RULES, script, &[text, whose], "");
+    assert_eq!(ended.status, 0, "{whose}: {}", ended.complained);
+    assert!(
+        !machine.has("/root/pwned"),
+        "{whose}: a comment was executed"
+    );
+    let lines = ended.printed.lines().filter(|line| !line.starts_with("-P"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn only_rules_and_links_of_kubernetes_go() {
+    Machine::with_each_shell(|machine| {
+        let expected = "\
+-N THEIRS
+-N cali-INPUT
+-A INPUT -j cali-INPUT
+-A INPUT -m comment --comment \"it\\'s theirs\" -j THEIRS
+-A OUTPUT -p udp -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j ACCEPT
+link lo
+link lxc1234
+link cali1234
+link eth7
+";
+        assert_eq!(left(machine, "kubernetes"), expected);
+        assert!(
+            machine
+                .calls()
+                .contains(&"systemctl stop kubepods.slice".to_owned())
+        );
+    });
+}
+
+#[test]
+fn only_rules_and_links_of_calico_go() {
+    Machine::with_each_shell(|machine| {
+        let left = left(machine, "calico");
+        assert!(!left.contains("cali"), "{left}");
+        for kept in [
+            "-N KUBE-SERVICES\n",
+            "-N THEIRS\n",
+            "-j THEIRS",
+            "link cni0\n",
+            "link lxc1234\n",
+        ] {
+            assert!(left.contains(kept), "{kept}: {left}");
+        }
+    });
+}
+
+#[test]
+fn only_rules_of_the_dns_cache_go() {
+    Machine::with_each_shell(|machine| {
+        let left = left(machine, "node-local-dns");
+        assert!(!left.contains("NodeLocal"), "{left}");
+        for kept in [
+            "-N KUBE-SERVICES\n",
+            "-N cali-INPUT\n",
+            "KUBE-POSTROUTING",
+            "link cni0\n",
+        ] {
+            assert!(left.contains(kept), "{kept}: {left}");
+        }
+    });
+}
+
+#[test]
+fn only_links_of_cilium_go() {
+    Machine::with_each_shell(|machine| {
+        let left = left(machine, "cilium");
+        assert!(!left.contains("lxc1234"), "{left}");
+        for kept in [
+            "-N KUBE-SERVICES\n",
+            "-N cali-INPUT\n",
+            "link cni0\n",
+            "link cali1234\n",
+            "link eth7\n",
+        ] {
+            assert!(left.contains(kept), "{kept}: {left}");
+        }
+    });
+}
+
+#[test]
+fn sets_and_nft_tables_go_last() {
+    Machine::with_each_shell(|machine| {
+        for name in [
+            "systemctl",
+            "ip",
+            "iptables",
+            "ip6tables",
+            "iptables-restore",
+            "ip6tables-restore",
+            "nft",
+        ] {
+            machine.fake(name, "");
+        }
+        machine.fake(
+            "ipset",
+            "[ \"$1\" != list ] || printf 'KUBE-A\\ntheirs\\nKUBE-B\\n'",
+        );
+        machine.done(network::REMOVE_TRACES.verb("kubernetes"), &[]);
+        let calls = machine.calls();
+        let destroyed: Vec<&String> = calls
+            .iter()
+            .filter(|call| call.starts_with("ipset destroy"))
+            .collect();
+        assert_eq!(destroyed, ["ipset destroy KUBE-A", "ipset destroy KUBE-B"]);
+        let tables: Vec<&String> = calls
+            .iter()
+            .filter(|call| call.starts_with("nft"))
+            .collect();
+        assert_eq!(tables.len(), 4, "{tables:?}");
+        assert_eq!(tables[0], "nft delete table ip kube-proxy");
+    });
+}
+
+#[test]
+fn traces_of_nothing_are_refused() {
+    Machine::with_each_shell(|machine| {
+        let ended = machine.run(network::REMOVE_TRACES.verb("everything"), &[]);
+        assert_eq!(ended.status, 2);
+        assert!(
+            ended.complained.starts_with("usage: remove-traces.sh"),
+            "{}",
+            ended.complained
+        );
+    });
+}
+
+#[test]
+fn an_address_goes_from_each_interface_that_has_it() {
+    Machine::with_each_shell(|machine| {
+        let listing = "3: eth0    inet 192.0.2.9/32 scope global eth0\\n4: eth1    inet 192.0.2.9/24 scope global eth1";
+        machine.fake(
+            "ip",
+            &format!("case $* in *' show to 192.0.2.9') printf '{listing}\\n' ;; esac"),
+        );
+        machine.done(load_balancer::ADDRESS_REMOVE, &["192.0.2.9"]);
+        let expected = [
+            "ip -o addr show to 192.0.2.9",
+            "ip addr del 192.0.2.9/32 dev eth0",
+            "ip addr del 192.0.2.9/24 dev eth1",
+        ];
+        assert_eq!(machine.calls(), expected);
+        assert_eq!(
+            machine.done(load_balancer::INTERFACE, &["192.0.2.9"]),
+            "eth0\n"
+        );
+    });
+}
+
+#[test]
+fn subnets_are_waited_for() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sleep", "");
+        // The second node has its subnet when it is asked for the third time.
+        machine.fake(
+            "kubectl",
+            "asked=$(grep -c ^kubectl /root/calls)\n\
+             echo 'node1 192.0.2.11 10.244.0.0/24'\n\
+             if [ \"$asked\" -lt 3 ]; then echo 'node2 192.0.2.12'; else echo 'node2 192.0.2.12 10.244.1.0/24'; fi",
+        );
+        let printed = machine.done(network::POD_SUBNETS, &["node1", "node2"]);
+        assert_eq!(
+            printed,
+            "node1 192.0.2.11 10.244.0.0/24\nnode2 192.0.2.12 10.244.1.0/24\n"
+        );
+        let ended = machine.run(network::POD_SUBNETS, &["node1", "node3"]);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("to: node3 (does it run"),
+            "{}",
+            ended.complained
+        );
+    });
+}
