@@ -87,9 +87,9 @@ pub(crate) fn machine(arch: Arch, facts: &Facts) -> Machine {
     Machine {
         arch,
         releases: facts.releases(),
-        has_name_server: facts.one("nameserver").is_some(),
-        is_node: facts.is("initialized") || facts.is("joined"),
-        etcd_formed: facts.is("etcd_formed"),
-        has_network_manager: facts.is("networkmanager"),
+        has_name_server: facts.nameserver.is_some(),
+        is_node: facts.is_node(),
+        etcd_formed: facts.etcd_formed,
+        has_network_manager: facts.network_manager,
     }
 }

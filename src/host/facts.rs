@@ -1,151 +1,263 @@
-//! What a host is, gathered by one script.
+//! Facts about a host, collected by one script.
+
+mod parse;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
-
-use super::{Command, Host, HostError};
 use kubexm_scripts::host as scripts;
 use kubexm_types::Arch;
 
-/// What a host is.
-#[derive(Debug, Clone, Default)]
+use super::{Command, Host, HostError};
+
+/// What kubexm knows about a host. `None` means that the host did not state a value; it never stands for
+/// zero or for "no".
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    values: BTreeMap<String, Vec<String>>,
-    /// Seconds by which its clock is ahead of ours, as far as can be told.
+    /// The machine's architecture as `uname -m` prints it.
+    pub machine: String,
+    /// The kernel's release, as in `6.1.0-28-amd64`.
+    pub kernel: String,
+    /// The distribution.
+    pub os: Os,
+    /// `/etc/machine-id`.
+    pub machine_id: Option<String>,
+    /// Number of processors.
+    pub cpus: Option<u64>,
+    /// Memory in KiB.
+    pub memory: Option<u64>,
+    /// Devices and files that the host swaps to.
+    pub swap: Vec<String>,
+    /// Version of control groups.
+    pub cgroup: Option<Cgroup>,
+    /// All addresses of all interfaces.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Networks that the host reaches without a gateway.
+    pub networks: Vec<Ipv4Net>,
+    /// Whether it has a default route for IPv4.
+    pub default_route: bool,
+    /// First name server in `/etc/resolv.conf`.
+    pub nameserver: Option<String>,
+    /// TCP ports that something listens on.
+    pub listening: BTreeSet<u16>,
+    /// Kernel modules that are loaded, built in or available.
+    pub modules: BTreeSet<Module>,
+    /// Programs that are installed.
+    pub tools: BTreeSet<Tool>,
+    /// Whether systemd runs.
+    pub systemd: bool,
+    /// Open ports of firewalld's default zone, as in `6443/tcp`; `None` if firewalld does not run.
+    pub firewalld: Option<Vec<String>>,
+    /// Whether ufw is enabled.
+    pub ufw: bool,
+    /// Whether NetworkManager runs.
+    pub network_manager: bool,
+    /// SELinux; `None` if the kernel does not have it or it is disabled.
+    pub selinux: Option<Selinux>,
+    /// Whether SELinux has the policy for containers.
+    pub container_selinux: bool,
+    /// The paths that [`Facts::gather`] was asked for and that exist.
+    pub existing: BTreeSet<String>,
+    /// Disk space at the paths that [`Facts::gather`] was asked for.
+    pub disks: BTreeMap<String, Disk>,
+    /// Container runtimes whose socket exists.
+    pub runtimes: BTreeSet<Runtime>,
+    /// Whether kubexm's receipt exists: an install has begun.
+    pub receipt: bool,
+    /// Whether files of Kubernetes exist.
+    pub kubernetes: bool,
+    /// Whether `kubeadm init` succeeded.
+    pub initialized: bool,
+    /// Whether the host joined a cluster or runs the node's programs.
+    pub joined: bool,
+    /// Whether the etcd that kubexm runs on the host was once complete.
+    pub etcd_formed: bool,
+    /// Seconds by which the host's clock is ahead of this machine's, as far as the round trip allows.
     pub clock_ahead: f64,
 }
 
+/// A distribution, by os-release(5).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Os {
+    /// `ID`.
+    pub id: Option<String>,
+    /// `VERSION_CODENAME`.
+    pub codename: Option<String>,
+    /// `VERSION_ID`.
+    pub version: Option<String>,
+    /// `ID_LIKE`.
+    pub like: Vec<String>,
+    /// `PRETTY_NAME`.
+    pub name: Option<String>,
+}
+
+/// Version of control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cgroup {
+    /// One hierarchy per controller.
+    V1,
+    /// One hierarchy.
+    V2,
+}
+
+/// What SELinux does with a violation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selinux {
+    /// Refuses it.
+    Enforcing,
+    /// Logs it.
+    Permissive,
+}
+
+/// Space of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// Free KiB.
+    pub free: u64,
+    /// Size in KiB.
+    pub size: u64,
+    /// Where it is mounted.
+    pub mount: String,
+}
+
+/// Declares an enum of names that the script knows.
+macro_rules! names {
+    ($(#[$about:meta])* $enum:ident { $($variant:ident = $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $enum {
+            $(#[doc = concat!("`", $name, "`")] $variant,)*
+        }
+
+        impl $enum {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $enum {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+names! {
+    /// A program that kubexm or Kubernetes needs on a host.
+    Tool {
+        Tar = "tar",
+        Gzip = "gzip",
+        Sha256sum = "sha256sum",
+        Flock = "flock",
+        Systemctl = "systemctl",
+        AptGet = "apt-get",
+        Dnf = "dnf",
+        Iptables = "iptables",
+        Nft = "nft",
+        Conntrack = "conntrack",
+        Socat = "socat",
+        Ebtables = "ebtables",
+        Ipset = "ipset",
+        Ethtool = "ethtool",
+    }
+}
+
+names! {
+    /// A kernel module that some clusters need.
+    Module {
+        Dummy = "dummy",
+        IpVs = "ip_vs",
+        IpVsRr = "ip_vs_rr",
+        IpVsWrr = "ip_vs_wrr",
+        IpVsSh = "ip_vs_sh",
+    }
+}
+
+names! {
+    /// A container runtime.
+    Runtime {
+        Containerd = "containerd",
+        Docker = "docker",
+        CriO = "crio",
+        Isulad = "isulad",
+    }
+}
+
 impl Facts {
-    /// Asks a host, and how much room it has at `paths`.
+    /// Collects the facts of a host, and its disk space at `paths`.
+    ///
+    /// # Errors
+    /// The script fails, or prints a line that kubexm does not know.
     pub async fn gather(host: &dyn Host, paths: &[String]) -> Result<Self, HostError> {
+        const ACTION: &str = "gather facts";
+        let failed = |reason: String| HostError::Command {
+            host: host.name().clone(),
+            command: ACTION.to_owned(),
+            reason,
+        };
         let before = now();
         let command = Command::of(scripts::FACTS, paths.iter().cloned())
-            .describe("gather facts")
+            .describe(ACTION)
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
         let after = now();
         if !output.success() {
-            return Err(HostError::Command {
-                host: host.name().clone(),
-                command: "gather facts".to_owned(),
-                reason: output.complaint(),
-            });
+            return Err(failed(output.complaint()));
         }
-        let mut facts = Self::parse(&output.text());
-        if let Some(clock) = facts.one("clock").and_then(|text| text.parse::<f64>().ok()) {
-            // The script reads its clock at its end: all of the round trip is uncertainty.
-            let nearest = clock.clamp(before, after);
-            facts.clock_ahead = clock - nearest;
-        }
+        let (mut facts, clock) =
+            parse::facts(&output.text()).map_err(|error| failed(error.to_string()))?;
+        // The script reads its clock at its end: all of the round trip is uncertainty.
+        facts.clock_ahead = clock - clock.clamp(before, after);
         Ok(facts)
     }
 
-    /// Reads what the script printed.
-    pub fn parse(text: &str) -> Self {
-        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
-            values
-                .entry(key.to_owned())
-                .or_default()
-                .push(value.trim_matches('"').to_owned());
-        }
-        Self {
-            values,
-            clock_ahead: 0.0,
-        }
-    }
-
-    /// The first value of a key, where it is not empty.
-    pub fn one(&self, key: &str) -> Option<&str> {
-        self.values
-            .get(key)?
-            .first()
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
-    }
-
-    /// All values of a key.
-    pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
-        self.values
-            .get(key)
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-    }
-
-    /// A number.
-    pub fn number(&self, key: &str) -> Option<u64> {
-        self.one(key)?.parse().ok()
-    }
-
-    /// Free KiB at a path that was asked for, and the mount point of its file system.
-    pub fn free(&self, path: &str) -> Option<(u64, &str)> {
-        let (free, mount) = self.one(&format!("free_{path}"))?.split_once(' ')?;
-        Some((free.parse().ok()?, mount))
-    }
-
-    /// Whether a key has the value `yes`.
-    pub fn is(&self, key: &str) -> bool {
-        self.one(key) == Some("yes")
-    }
-
-    /// Architecture.
+    /// The architecture, if kubexm knows it.
     pub fn arch(&self) -> Option<Arch> {
-        self.one("arch")?.parse().ok()
+        self.machine.parse().ok()
     }
 
-    /// The names under which a bundle may have packages for it, distribution and release, the most
+    /// Whether the host is a node of a cluster.
+    pub fn is_node(&self) -> bool {
+        self.initialized || self.joined
+    }
+
+    /// The names under which a bundle may have packages for the host, distribution and release, the most
     /// exact first: `ID` with `VERSION_CODENAME`, with `VERSION_ID`, with the major version, and
-    /// `rhel-like` with the major version for whatever says that it is built like RHEL.
+    /// `rhel-like` with the major version for a system that states that it is built like RHEL.
     pub fn releases(&self) -> Vec<(String, String)> {
-        let id = self.one("os_id").unwrap_or("");
-        let version = self.one("os_version");
+        let Os {
+            id,
+            codename,
+            version,
+            like,
+            ..
+        } = &self.os;
+        let id = id.as_deref().unwrap_or("");
+        let version = version.as_deref();
         let major = version.and_then(|version| version.split('.').next());
         let mut names: Vec<(String, String)> = Vec::new();
-        for release in [self.one("os_codename"), version, major]
-            .into_iter()
-            .flatten()
-        {
+        for release in [codename.as_deref(), version, major].into_iter().flatten() {
             names.push((id.to_owned(), release.to_owned()));
         }
-        let mut like = self.one("os_like").unwrap_or("").split_whitespace();
-        // Oracle's says only that it is like Fedora.
-        let is_rhel = ["rhel", "ol"].contains(&id) || like.any(|other| other == "rhel");
+        // Oracle's states only that it is like Fedora.
+        let is_rhel = ["rhel", "ol"].contains(&id) || like.iter().any(|other| other == "rhel");
         if let (true, Some(major)) = (is_rhel, major) {
             names.push(("rhel-like".to_owned(), major.to_owned()));
         }
         names.dedup();
         names
-    }
-
-    /// All addresses of all interfaces.
-    pub fn addresses(&self) -> BTreeSet<IpAddr> {
-        let addresses = self
-            .all("address")
-            .filter_map(|text| text.split('/').next()?.parse().ok());
-        addresses.collect()
-    }
-
-    /// Networks that it reaches without a gateway.
-    pub fn own_networks(&self) -> Vec<Ipv4Net> {
-        let networks = self.all("onlink").filter_map(|text| {
-            // The kernel prints addresses as numbers of this machine's byte order; both that kubexm
-            // knows have the lowest byte first.
-            let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
-            let (network, mask) = text.split_once(' ')?;
-            Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
-        });
-        networks.collect()
-    }
-
-    /// TCP ports that something listens on.
-    pub fn listening(&self) -> BTreeSet<u16> {
-        self.all("listen")
-            .filter_map(|hex| u16::from_str_radix(hex, 16).ok())
-            .collect()
     }
 }
 
@@ -153,77 +265,4 @@ fn now() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_what_a_host_prints() {
-        let facts = Facts::parse(
-            "arch=x86_64\nos_id=debian\nos_codename=\"trixie\"\naddress=10.0.0.1/24\naddress=fe80::1/64\n\
-             onlink=0002000A 00FFFFFF\nonlink=zz 0\nlisten=192B\nlisten=zz\nnonsense\nswap=yes\nmemory=2048\nfree_/opt=77 /\nfree_/x=zz /\n",
-        );
-        assert_eq!(facts.arch(), Some(Arch::Amd64));
-        let name = |id: &str, release: &str| (id.to_owned(), release.to_owned());
-        assert_eq!(facts.releases(), [name("debian", "trixie")]);
-        assert_eq!(facts.addresses().len(), 2);
-        assert_eq!(facts.own_networks(), ["10.0.2.0/24".parse().unwrap()]);
-        assert_eq!(facts.listening().into_iter().collect::<Vec<_>>(), [6443]);
-        assert_eq!(
-            (facts.free("/opt"), facts.free("/x")),
-            (Some((77, "/")), None)
-        );
-        assert!(facts.is("swap") && facts.number("memory") == Some(2048));
-    }
-
-    #[test]
-    fn a_host_finds_its_packages_under_several_names() {
-        let names = |text: &str| -> Vec<String> {
-            let releases = Facts::parse(text).releases();
-            releases
-                .iter()
-                .map(|(id, release)| format!("{id} {release}"))
-                .collect()
-        };
-        let rocky = "os_id=rocky\nos_codename=\nos_version=9.4\nos_like=rhel centos fedora\n";
-        assert_eq!(names(rocky), ["rocky 9.4", "rocky 9", "rhel-like 9"]);
-        assert_eq!(
-            names("os_id=rhel\nos_version=8.10\nos_like=fedora\n")
-                .last()
-                .unwrap(),
-            "rhel-like 8"
-        );
-        let stream = "os_id=centos\nos_version=9\nos_like=rhel fedora\n";
-        assert_eq!(names(stream), ["centos 9", "rhel-like 9"]);
-        let ubuntu = "os_id=ubuntu\nos_codename=noble\nos_version=24.04\nos_like=debian\n";
-        assert_eq!(names(ubuntu), ["ubuntu noble", "ubuntu 24.04", "ubuntu 24"]);
-        assert_eq!(
-            names("os_id=openEuler\nos_version=22.03\n"),
-            ["openEuler 22.03", "openEuler 22"]
-        );
-        assert_eq!(names("os_id=kylin\nos_version=V10\n"), ["kylin V10"]);
-        assert!(names("os_id=arch\n").is_empty());
-    }
-
-    #[tokio::test]
-    async fn the_script_runs_on_a_real_system() {
-        let name = "here".parse().unwrap();
-        let facts = Facts::gather(
-            &crate::local::LocalHost::new(name),
-            &["/".to_owned(), "/nothing/here".to_owned()],
-        )
-        .await
-        .unwrap();
-        assert_eq!(
-            facts.free("/nothing/here").map(|(_, mount)| mount),
-            Some("/")
-        );
-        assert!(
-            facts.arch().is_some() && facts.number("cpus") > Some(0),
-            "{facts:?}"
-        );
-        assert!(facts.clock_ahead.abs() < 2.0, "{}", facts.clock_ahead);
-    }
 }

@@ -2,7 +2,7 @@
 //! firewalld, ufw, SELinux.
 
 use kubexm_config::cluster::{Cluster, Etcd, FlannelBackend, LoadBalancer, NetworkPlugin};
-use kubexm_host::facts::Facts;
+use kubexm_host::facts::{Facts, Selinux};
 use kubexm_types::HostName;
 
 /// A word about a host: what is so, and what to do.
@@ -17,14 +17,10 @@ type Port = (String, &'static str);
 /// All words on a host.
 pub(super) fn words(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec<Word> {
     let selinux = selinux(facts);
-    let firewalld = facts
-        .is("firewalld")
-        .then(|| firewalld(cluster, name, facts));
-    let ufw = facts.is("ufw").then(|| ufw(cluster, name));
-    [selinux, firewalld.flatten(), ufw]
-        .into_iter()
-        .flatten()
-        .collect()
+    let open = facts.firewalld.as_deref();
+    let firewalld = open.and_then(|open| firewalld(cluster, name, open));
+    let ufw = facts.ufw.then(|| ufw(cluster, name));
+    [selinux, firewalld, ufw].into_iter().flatten().collect()
 }
 
 /// What others of the cluster, and its users, must reach on a host
@@ -63,9 +59,8 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     ports
 }
 
-fn firewalld(cluster: &Cluster, name: &HostName, facts: &Facts) -> Option<Word> {
-    let open: Vec<&str> = facts.all("firewalld_port").collect();
-    let is_open = |(port, kind): &Port| open.contains(&format!("{port}/{kind}").as_str());
+fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Word> {
+    let is_open = |(port, kind): &Port| open.contains(&format!("{port}/{kind}"));
     let closed: Vec<Port> = ports(cluster, name)
         .into_iter()
         .filter(|port| !is_open(port))
@@ -119,10 +114,10 @@ fn ufw(cluster: &Cluster, name: &HostName) -> Word {
 /// Binaries get their labels by restorecon; what containers may do is said by a policy of its own
 /// (<https://github.com/containers/container-selinux>).
 fn selinux(facts: &Facts) -> Option<Word> {
-    if facts.one("selinux") != Some("1") {
+    if facts.selinux != Some(Selinux::Enforcing) {
         return None;
     }
-    let (what, hint) = match facts.is("container_selinux") {
+    let (what, hint) = match facts.container_selinux {
         true => (
             "SELinux enforces",
             "if a pod is refused something: ausearch -m avc -ts recent",

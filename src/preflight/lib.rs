@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
-use kubexm_host::facts::Facts;
+use kubexm_host::facts::{Cgroup, Facts, Tool};
 use kubexm_types::{Arch, HostName, Version};
 pub use room::paths;
 use room::{etcd_data, own_etcd};
@@ -48,7 +48,7 @@ impl fmt::Display for Finding {
 }
 
 /// What the bundle offers and asks for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Offer {
     /// What the bundle has for each architecture that it is for.
     pub carried: BTreeMap<Arch, Carried>,
@@ -125,10 +125,7 @@ impl Checker<'_> {
     fn machine(&mut self) {
         match self.facts.arch() {
             None => self.error(
-                format!(
-                    "its architecture '{}' is unknown",
-                    self.facts.one("arch").unwrap_or("")
-                ),
+                format!("its architecture '{}' is unknown", self.facts.machine),
                 "kubexm knows amd64 and arm64",
             ),
             Some(arch) if !self.offer.carried.contains_key(&arch) => {
@@ -149,31 +146,53 @@ impl Checker<'_> {
                 }
             }
         }
-        let control_plane = self.cluster.is_control_plane(self.name);
-        if control_plane && self.facts.number("cpus") < Some(2) && !self.ignored("NumCPU") {
-            self.error(
-                "has one CPU; a control plane needs two",
-                "ignore with NumCPU",
-            );
-        }
-        if control_plane
-            && self.facts.number("memory") < Some(CONTROL_PLANE_MEMORY)
-            && !self.ignored("Mem")
-        {
-            self.error(
-                "has less than 1700 MiB of memory",
-                "a control plane needs more; ignore with Mem",
-            );
+        if self.cluster.is_control_plane(self.name) {
+            self.control_plane();
         }
         self.room();
     }
 
+    /// kubeadm's least machine for a control plane.
+    fn control_plane(&mut self) {
+        match self.facts.cpus {
+            _ if self.ignored("NumCPU") => {}
+            Some(0..2) => self.error(
+                "has one CPU; a control plane needs two",
+                "ignore with NumCPU",
+            ),
+            Some(_) => {}
+            None => self.warning(
+                "does not state its number of CPUs; a control plane needs two",
+                "look at /proc/cpuinfo; ignore with NumCPU",
+            ),
+        }
+        match self.facts.memory {
+            _ if self.ignored("Mem") => {}
+            Some(0..CONTROL_PLANE_MEMORY) => self.error(
+                "has less than 1700 MiB of memory",
+                "a control plane needs more; ignore with Mem",
+            ),
+            Some(_) => {}
+            None => self.warning(
+                "does not state its memory; a control plane needs 1700 MiB",
+                "look at /proc/meminfo; ignore with Mem",
+            ),
+        }
+    }
+
     fn system(&mut self) {
-        if !self.facts.is("systemd") {
+        if !self.facts.systemd {
             self.error("does not run systemd", "kubexm installs systemd units");
         }
-        for tool in ["tar", "gzip", "sha256sum", "flock", "systemctl"] {
-            if !self.facts.is(&format!("tool_{tool}")) {
+        let needed = [
+            Tool::Tar,
+            Tool::Gzip,
+            Tool::Sha256sum,
+            Tool::Flock,
+            Tool::Systemctl,
+        ];
+        for tool in needed {
+            if !self.facts.tools.contains(&tool) {
                 self.error(
                     format!("lacks the program '{tool}'"),
                     "install it from your system's media",
@@ -190,7 +209,7 @@ impl Checker<'_> {
                 "certificates fail with wrong clocks: set it, or run a time server in this network",
             );
         }
-        if self.facts.one("swap").is_some() && !self.cluster.system.disable_swap {
+        if !self.facts.swap.is_empty() && !self.cluster.system.disable_swap {
             self.error(
                 "swap is on and system.disableSwap is false",
                 "turn swap off, or let kubexm do it",
@@ -198,7 +217,7 @@ impl Checker<'_> {
         }
         let failing = self.cluster.kubernetes.kubelet.extra_config["failCgroupV1"] != false;
         let new = self.cluster.kubernetes.version >= Version::new(1, 35, 0);
-        if self.facts.one("cgroup") == Some("v1") && new && failing {
+        if self.facts.cgroup == Some(Cgroup::V1) && new && failing {
             self.error(
                 "has cgroup v1, with which this kubelet refuses to start",
                 "boot it with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false",
@@ -210,7 +229,8 @@ impl Checker<'_> {
         let names = self.facts.releases();
         let has_set = names.iter().any(|name| self.offer.releases.contains(name));
         if has_set && self.cluster.system.install_packages {
-            if !self.facts.is("tool_apt-get") && !self.facts.is("tool_dnf") {
+            let tools = &self.facts.tools;
+            if !tools.contains(&Tool::AptGet) && !tools.contains(&Tool::Dnf) {
                 self.error(
                     "has neither apt-get nor dnf",
                     "install its packages by hand, and set system.installPackages: false",
@@ -219,31 +239,40 @@ impl Checker<'_> {
             return;
         }
         let wanted = [
-            "conntrack",
-            "socat",
-            "ebtables",
-            "ipset",
-            "ethtool",
-            "iptables",
+            Tool::Conntrack,
+            Tool::Socat,
+            Tool::Ebtables,
+            Tool::Ipset,
+            Tool::Ethtool,
+            Tool::Iptables,
         ];
-        let missing: Vec<&str> = wanted
+        let missing: Vec<Tool> = wanted
             .into_iter()
-            .filter(|tool| !self.facts.is(&format!("tool_{tool}")))
+            .filter(|tool| !self.facts.tools.contains(tool))
             .collect();
         if missing.is_empty() {
             return;
         }
         let known_as: Vec<String> = names.iter().map(|(id, r)| format!("{id} {r}")).collect();
         let system = match known_as.is_empty() {
-            true => self.facts.one("os_name").unwrap_or("its system").to_owned(),
+            true => self
+                .facts
+                .os
+                .name
+                .clone()
+                .unwrap_or("its system".to_owned()),
             false => known_as.join(" or "),
         };
         let what = format!(
             "lacks {}, and the bundle has no packages for {system}",
-            missing.join(", ")
+            missing
+                .iter()
+                .map(|tool| tool.name())
+                .collect::<Vec<_>>()
+                .join(", ")
         );
         let hint = "add the release to spec.packages of the manifest, or install them";
-        if missing.contains(&"conntrack") || missing.contains(&"iptables") {
+        if missing.contains(&Tool::Conntrack) || missing.contains(&Tool::Iptables) {
             self.error(what, hint);
         } else {
             self.warning(what, hint);
@@ -252,7 +281,7 @@ impl Checker<'_> {
 
     fn network(&mut self) {
         if let Some(host) = self.cluster.host(self.name)
-            && !self.facts.addresses().contains(&host.internal_address)
+            && !self.facts.addresses.contains(&host.internal_address)
         {
             self.error(
                 format!(
@@ -262,13 +291,13 @@ impl Checker<'_> {
                 "correct internalAddress in cluster.yaml",
             );
         }
-        if !self.facts.is("default_route") {
+        if !self.facts.default_route {
             self.warning(
                 "has no default route",
                 "service addresses need one: ip route add default via <any gateway>",
             );
         }
-        if self.facts.one("nameserver").is_none() {
+        if self.facts.nameserver.is_none() {
             self.warning(
                 "/etc/resolv.conf names no server",
                 "names outside the cluster will not resolve in pods",
@@ -280,31 +309,30 @@ impl Checker<'_> {
     }
 
     fn leftovers(&mut self) {
-        if self.facts.is("receipt") {
+        if self.facts.receipt {
             return;
         }
-        if self.facts.is("kubernetes") {
+        if self.facts.kubernetes {
             self.error(
                 "has a Kubernetes that kubexm did not install",
                 "kubeadm reset, or take another host",
             );
         }
-        let mut runtimes = ["containerd", "docker", "crio", "isulad"].into_iter();
-        if runtimes.any(|name| self.facts.is(name)) {
+        if !self.facts.runtimes.is_empty() {
             self.error(
                 "has a container runtime that kubexm did not install",
                 "remove it: kubexm will not overwrite it",
             );
         }
         if let Some(data) = own_etcd(self.cluster, self.name).map(etcd_data)
-            && self.facts.is(&format!("exists_{data}"))
+            && self.facts.existing.contains(&data)
         {
             self.error(
                 format!("{data} holds the data of an etcd that kubexm did not install"),
                 "move it away if nobody needs it, or set etcd.dataDir to another folder",
             );
         }
-        let listening = self.facts.listening();
+        let listening = &self.facts.listening;
         let mut ports = vec![10250];
         if self.cluster.is_control_plane(self.name) {
             ports.extend([6443, 10257, 10259]);
@@ -339,7 +367,7 @@ impl Checker<'_> {
 fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
     let mut seen: BTreeMap<&str, &HostName> = BTreeMap::new();
     for (name, facts) in facts {
-        let Some(id) = facts.one("machine_id") else {
+        let Some(id) = facts.machine_id.as_deref() else {
             continue;
         };
         if let Some(other) = seen.insert(id, name) {
@@ -352,3 +380,6 @@ fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

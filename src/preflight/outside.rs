@@ -68,7 +68,7 @@ async fn external_etcd(
                 .collect();
         }
     };
-    let is = |name: &HostName, fact| facts.get(name).is_some_and(|facts| facts.is(fact));
+    let is = |name: &HostName, fact: fn(&Facts) -> bool| facts.get(name).is_some_and(fact);
     let control_planes = cluster.roles.control_plane.iter();
     let lookers: Vec<Looker<'_>> = control_planes
         .filter_map(|name| {
@@ -77,8 +77,8 @@ async fn external_etcd(
                 host: hosts.get(name)?,
                 client: &client,
                 least,
-                begun: is(name, "receipt"),
-                is_node: is(name, "initialized") || is(name, "joined"),
+                begun: is(name, |facts| facts.receipt),
+                is_node: is(name, Facts::is_node),
             })
         })
         .collect();
@@ -194,7 +194,7 @@ async fn endpoint(
         LoadBalancer::Local { .. } => Vec::new(),
         LoadBalancer::Holder { .. } | LoadBalancer::Pods { .. } => {
             // Later it is this cluster that answers.
-            match facts.values().any(|facts| facts.is("receipt")) {
+            match facts.values().any(|facts| facts.receipt) {
                 true => Vec::new(),
                 false => free_address(cluster, hosts).await,
             }

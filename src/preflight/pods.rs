@@ -7,6 +7,7 @@ use kubexm_config::cluster::{
     CacheInterface, CiliumRouting, FlannelBackend, IPVS_MODULES, KubernetesKind, NetworkPlugin,
     ProxyMode,
 };
+use kubexm_host::facts::{Module, Tool};
 
 /// kube-proxy's nftables mode needs Linux 5.13
 /// (<https://kubernetes.io/docs/reference/networking/virtual-ips/#proxy-mode-nftables>).
@@ -31,7 +32,7 @@ impl Checker<'_> {
             // Routers that speak BGP may know the way.
             NetworkPlugin::Calico(_) | NetworkPlugin::Flannel(_) | NetworkPlugin::None => false,
         };
-        let own = self.facts.own_networks();
+        let own = &self.facts.networks;
         if !by_routes || own.is_empty() {
             return;
         }
@@ -61,12 +62,12 @@ impl Checker<'_> {
     }
 
     fn nftables(&mut self) {
-        let kernel = self.facts.one("kernel").unwrap_or_default();
+        let kernel = &self.facts.kernel;
         if version_of(kernel).is_some_and(|version| version < NFTABLES_KERNEL) {
             let what = format!("has Linux {kernel}; kube-proxy's nftables mode needs 5.13");
             self.error(what, "take kubeProxy.mode: iptables, or a newer kernel");
         }
-        if self.facts.is("tool_nft") || self.gets_packages() {
+        if self.facts.tools.contains(&Tool::Nft) || self.gets_packages() {
             return;
         }
         let hint = "install nftables, or add it to spec.packages of the manifest";
@@ -83,9 +84,11 @@ impl Checker<'_> {
     }
 
     fn ipvs(&mut self) {
+        let modules = &self.facts.modules;
+        let there: Vec<&str> = modules.iter().map(|module| module.name()).collect();
         let missing: Vec<&str> = IPVS_MODULES
             .into_iter()
-            .filter(|module| !self.facts.is(&format!("module_{module}")))
+            .filter(|module| !there.contains(module))
             .collect();
         if !missing.is_empty() {
             let what = format!(
@@ -96,7 +99,7 @@ impl Checker<'_> {
                         shows what ipvs does";
             self.error(what, hint);
         }
-        if !self.facts.is("tool_ipset") && !self.gets_packages() {
+        if !self.facts.tools.contains(&Tool::Ipset) && !self.gets_packages() {
             let hint = "install ipset, or add it to spec.packages of the manifest";
             self.error("lacks ipset, which kube-proxy's ipvs mode needs", hint);
         }
@@ -111,7 +114,7 @@ impl Checker<'_> {
     fn dns_cache(&mut self) {
         let cache = self.cluster.dns.node_local.as_ref();
         let dummy = cache.is_some_and(|cache| cache.interface == CacheInterface::Dummy);
-        if dummy && !self.facts.is("module_dummy") {
+        if dummy && !self.facts.modules.contains(&Module::Dummy) {
             self.error(
                 "its kernel has no dummy devices, on which the DNS cache listens",
                 "set dns.nodeLocal.interface: loopback",
@@ -139,7 +142,7 @@ mod tests {
 
     use crate::{Offer, check};
     use kubexm_config::parse_cluster;
-    use kubexm_host::facts::Facts;
+    use kubexm_host::facts::{Facts, Module, Tool};
 
     const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
@@ -151,7 +154,7 @@ spec:
 ";
 
     /// What is found on node1 with these facts, for a cluster with these sections.
-    fn findings(sections: &str, facts: &str) -> String {
+    fn findings(sections: &str, facts: Facts) -> String {
         let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
         let offer = Offer {
             carried: BTreeMap::new(),
@@ -159,14 +162,14 @@ spec:
             releases: Vec::new(),
             runtime_dir: "/var/lib/containerd".to_owned(),
         };
-        let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(facts))]);
+        let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
         let found = check(&cluster, &facts, &offer);
         found.iter().map(|finding| format!("{finding}\n")).collect()
     }
 
     /// What of it the sections add to what is found on a host without any facts.
-    fn added(sections: &str, facts: &str) -> String {
-        let plain = findings("  kubernetes: {version: 1.36.3}\n", "");
+    fn added(sections: &str, facts: Facts) -> String {
+        let plain = findings("  kubernetes: {version: 1.36.3}\n", Facts::default());
         let known: Vec<&str> = plain.lines().collect();
         let found = findings(sections, facts);
         let lines = found.lines().filter(|line| !known.contains(line));
@@ -175,20 +178,28 @@ spec:
 
     #[test]
     fn plain_routes_want_one_network() {
+        let network = |text: &str| Facts {
+            networks: vec![text.parse().unwrap()],
+            ..Facts::default()
+        };
         let bridge = "  kubernetes: {version: 1.36.3}\n  network: {plugin: bridge}\n";
-        let apart = added(bridge, "onlink=000200C0 00FFFFFF\n");
+        let apart = added(bridge, network("192.0.2.0/24"));
         insta::assert_snapshot!(apart, @"
         node1: is on no network with node2 (198.51.100.12), and bridge leads packets by plain routes
           hint: take a plugin that goes over any network, as flannel does with its backend vxlan, or correct internalAddress
         ");
-        let together = findings(bridge, "onlink=006433C6 00FFFFFF\n");
+        let together = findings(bridge, network("198.51.100.0/24"));
         assert!(!together.contains("on no network"), "{together}");
     }
 
     #[test]
     fn the_kernel_must_have_what_kube_proxy_and_the_cache_use() {
         let ipvs = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: ipvs}}\n";
-        let found = added(ipvs, "module_ip_vs=yes\nmodule_ip_vs_rr=no\n");
+        let one = Facts {
+            modules: [Module::IpVs].into(),
+            ..Facts::default()
+        };
+        let found = added(ipvs, one);
         insta::assert_snapshot!(found, @"
         node1: kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove
           hint: nftables is its successor: kubeProxy.mode: nftables
@@ -198,17 +209,22 @@ spec:
           hint: install ipset, or add it to spec.packages of the manifest
         ");
         let nftables = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: nftables}}\n";
-        let found = added(nftables, "kernel=5.10.0-8-amd64\n");
+        let with = |kernel: &str, tools: &[Tool]| Facts {
+            kernel: kernel.to_owned(),
+            tools: tools.iter().copied().collect(),
+            ..Facts::default()
+        };
+        let found = added(nftables, with("5.10.0-8-amd64", &[]));
         insta::assert_snapshot!(found, @"
         node1: lacks the program 'nft': a reset cannot remove kube-proxy's rules
           hint: install nftables, or add it to spec.packages of the manifest
         node1: has Linux 5.10.0-8-amd64; kube-proxy's nftables mode needs 5.13
           hint: take kubeProxy.mode: iptables, or a newer kernel
         ");
-        let found = findings(nftables, "kernel=6.1.0-8-amd64\ntool_nft=yes\n");
+        let found = findings(nftables, with("6.1.0-8-amd64", &[Tool::Nft]));
         assert!(!found.contains("nft"), "{found}");
         let cache = "  kubernetes: {version: 1.36.3}\n  dns: {nodeLocal: {}}\n";
-        insta::assert_snapshot!(added(cache, "module_dummy=no\n"), @"
+        insta::assert_snapshot!(added(cache, Facts::default()), @"
         node1: its kernel has no dummy devices, on which the DNS cache listens
           hint: set dns.nodeLocal.interface: loopback
         ");

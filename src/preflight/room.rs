@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Checker;
 use kubexm_config::cluster::{Cluster, Etcd};
+use kubexm_host::facts::Disk;
 use kubexm_types::{HostName, HostPath};
 
 /// Where files arrive before they are put into place.
@@ -71,15 +72,17 @@ impl Checker<'_> {
         let facts = self.facts;
         let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
         for (path, need) in needs {
-            let Some((free, mount)) = facts.free(path) else {
+            let Some(disk) = facts.disks.get(path) else {
                 continue;
             };
-            let entry = mounts.entry(mount).or_insert((free, 0, Vec::new()));
+            let entry = mounts
+                .entry(&disk.mount)
+                .or_insert((disk.free, 0, Vec::new()));
             entry.1 += need;
             entry.2.push(path);
         }
         // What an earlier run brought is there already, and how much that is nobody has counted.
-        let again = facts.is("receipt");
+        let again = facts.receipt;
         for (mount, (free, need, paths)) in mounts {
             let need = if again { ALMOST_FULL } else { need };
             if free < need {
@@ -97,13 +100,12 @@ impl Checker<'_> {
     /// Below its eviction thresholds a kubelet is Ready and takes no pod.
     pub(super) fn disk_pressure(&mut self) {
         let runtime = self.offer.runtime_dir.as_str();
-        let size = self.facts.number(&format!("size_{runtime}"));
-        let Some(((free, mount), size)) = self.facts.free(runtime).zip(size) else {
+        let Some(Disk { free, size, mount }) = self.facts.disks.get(runtime) else {
             return;
         };
         let own = &self.cluster.kubernetes.kubelet.extra_config["evictionHard"];
         if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
-            let percent = free.saturating_mul(100) / size.max(1);
+            let percent = free.saturating_mul(100) / (*size).max(1);
             self.warning(
                 format!("{mount} has {percent}% free: its node will refuse pods for DiskPressure"),
                 "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
@@ -146,11 +148,18 @@ spec:
             releases: Vec::new(),
             runtime_dir: "/var/lib/containerd".to_owned(),
         };
-        let mut facts = format!("arch={machine}\n");
-        for path in paths(&cluster, &offer.runtime_dir) {
-            facts.push_str(&format!("free_{path}={} /\n", free_mib * 1024));
-        }
-        let facts = BTreeMap::from([("node1".parse().unwrap(), Facts::parse(&facts))]);
+        let disk = Disk {
+            free: free_mib * 1024,
+            size: free_mib * 1024,
+            mount: "/".to_owned(),
+        };
+        let paths = paths(&cluster, &offer.runtime_dir).into_iter();
+        let facts = Facts {
+            machine: machine.to_owned(),
+            disks: paths.map(|path| (path, disk.clone())).collect(),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
         let found = check(&cluster, &facts, &offer);
         found.iter().map(|finding| format!("{finding}\n")).collect()
     }

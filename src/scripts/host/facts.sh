@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Prints facts about the host, one `key=value` in a line; some keys occur several times. The keys are
-# those that the facts of the crate kubexm-host read.
+# Prints facts about the host, one `key=value` in a line; some keys occur several times. The crate
+# kubexm-host parses them and refuses a key that it does not know. The clock comes last.
 # Arguments: paths whose disk space is of interest.
 yes() { if "$@" >/dev/null 2>&1; then echo yes; else echo no; fi; }
 has_default_route() {
@@ -38,11 +38,11 @@ awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }
 awk 'FNR > 1 && $3 == "00000000" && $8 != "00000000" { print "onlink=" $2 " " $8 }' /proc/net/route 2>/dev/null | sort -u
 kernel=$(uname -r)
 for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do
-  echo "module_$module=$(yes has_module "$module" "$kernel")"
+  ! has_module "$module" "$kernel" || echo "module=$module"
 done
 echo "systemd=$(yes test -d /run/systemd/system)"
 for tool in tar gzip sha256sum flock systemctl apt-get dnf iptables nft conntrack socat ebtables ipset ethtool; do
-  echo "tool_$tool=$(yes command -v "$tool")"
+  ! command -v "$tool" >/dev/null || echo "tool=$tool"
 done
 echo "firewalld=$(yes systemctl is-active firewalld)"
 for port in $(firewall-cmd --list-ports 2>/dev/null); do echo "firewalld_port=$port"; done
@@ -53,18 +53,18 @@ echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
 echo "container_selinux=$(yes has_container_selinux)"
 for path in "$@"; do
   nearest=$path
-  echo "exists_$path=$(yes test -e "$path")"
+  [ ! -e "$path" ] || echo "exists=$path"
   while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
-  # Free KiB, mount point and size of the file system that the path is on or would be on.
+  # Free KiB, size in KiB and mount point of the file system that the path is on or would be on.
   df -Pk "$nearest" 2>/dev/null |
-    awk -v path="$path" 'NR == 2 { print "free_" path "=" $4 " " $6; print "size_" path "=" $2 }'
+    awk -v path="$path" 'NR == 2 { print "disk=" $4 " " $2 " " $6 " " path }'
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"
-echo "containerd=$(yes test -S /run/containerd/containerd.sock)"
-echo "docker=$(yes test -S /run/docker.sock)"
-echo "crio=$(yes test -S /run/crio/crio.sock)"
-echo "isulad=$(yes test -S /run/isulad.sock)"
+[ ! -S /run/containerd/containerd.sock ] || echo runtime=containerd
+[ ! -S /run/docker.sock ] || echo runtime=docker
+[ ! -S /run/crio/crio.sock ] || echo runtime=crio
+[ ! -S /run/isulad.sock ] || echo runtime=isulad
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
 echo "etcd_formed=$(yes test -e /var/lib/kubexm/done/etcd-formed)"
 echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join -o -e /var/lib/kubexm/done/kubernetes-node)"

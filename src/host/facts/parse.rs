@@ -1,0 +1,172 @@
+//! Parses what `host/facts.sh` prints.
+
+use std::collections::BTreeSet;
+
+use ipnet::Ipv4Net;
+
+use super::{Cgroup, Disk, Facts, Module, Runtime, Selinux, Tool};
+
+/// Why facts cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(super) enum FactsError {
+    /// A line without `=`, with an unknown key or with a value that its key cannot have.
+    #[error("line {number} of the facts is '{line}': {reason}")]
+    Line {
+        /// Its number, from 1.
+        number: usize,
+        /// The line.
+        line: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// The script prints the clock last.
+    #[error("the facts end too early: the clock is missing")]
+    CutOff,
+}
+
+/// The facts, and the host's clock in seconds since 1970.
+pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
+    let mut facts = Facts::default();
+    let mut clock = None;
+    let mut open_ports = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let wrong = |reason| FactsError::Line {
+            number: at + 1,
+            line: line.to_owned(),
+            reason,
+        };
+        let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no ="))?;
+        match key {
+            "clock" => clock = Some(value.parse().map_err(|_| wrong("is not a time"))?),
+            "firewalld_port" => open_ports.push(value.to_owned()),
+            _ => fact(&mut facts, key, value).map_err(wrong)?,
+        }
+    }
+    if let Some(ports) = &mut facts.firewalld {
+        *ports = open_ports;
+    }
+    Ok((facts, clock.ok_or(FactsError::CutOff)?))
+}
+
+/// Stores one value. An error states what is wrong with it.
+fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
+    match key {
+        "arch" => facts.machine = value.to_owned(),
+        "kernel" => facts.kernel = value.to_owned(),
+        "os_id" => facts.os.id = text(value),
+        "os_codename" => facts.os.codename = text(value),
+        "os_version" => facts.os.version = text(value),
+        "os_like" => facts.os.like = value.split_whitespace().map(str::to_owned).collect(),
+        "os_name" => facts.os.name = text(value),
+        "machine_id" => facts.machine_id = text(value),
+        "cpus" => facts.cpus = number(value)?,
+        "memory" => facts.memory = number(value)?,
+        "swap" => facts.swap.push(value.to_owned()),
+        "cgroup" => facts.cgroup = Some(cgroup(value)?),
+        "address" => {
+            let address = value.split('/').next().and_then(|text| text.parse().ok());
+            facts.addresses.insert(address.ok_or("is not an address")?);
+        }
+        "onlink" => facts
+            .networks
+            .push(network(value).ok_or("is not a network")?),
+        "default_route" => facts.default_route = flag(value)?,
+        "nameserver" => facts.nameserver = text(value),
+        "listen" => {
+            let port = u16::from_str_radix(value, 16).map_err(|_| "is not a port")?;
+            facts.listening.insert(port);
+        }
+        "module" => add(&mut facts.modules, Module::ALL, Module::name, value)?,
+        "tool" => add(&mut facts.tools, Tool::ALL, Tool::name, value)?,
+        "runtime" => add(&mut facts.runtimes, Runtime::ALL, Runtime::name, value)?,
+        "systemd" => facts.systemd = flag(value)?,
+        // The ports follow in lines of their own.
+        "firewalld" => facts.firewalld = flag(value)?.then(Vec::new),
+        "ufw" => facts.ufw = flag(value)?,
+        "networkmanager" => facts.network_manager = flag(value)?,
+        "selinux" => facts.selinux = selinux(value)?,
+        "container_selinux" => facts.container_selinux = flag(value)?,
+        "exists" => {
+            facts.existing.insert(value.to_owned());
+        }
+        "disk" => {
+            let (path, disk) = disk(value).ok_or("is not the space of a disk")?;
+            facts.disks.insert(path, disk);
+        }
+        "receipt" => facts.receipt = flag(value)?,
+        "kubernetes" => facts.kubernetes = flag(value)?,
+        "initialized" => facts.initialized = flag(value)?,
+        "joined" => facts.joined = flag(value)?,
+        "etcd_formed" => facts.etcd_formed = flag(value)?,
+        _ => return Err("kubexm does not know this key"),
+    }
+    Ok(())
+}
+
+/// A value that may be empty.
+fn text(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// A number that may be missing.
+fn number(value: &str) -> Result<Option<u64>, &'static str> {
+    match value {
+        "" => Ok(None),
+        _ => value.parse().map(Some).map_err(|_| "is not a number"),
+    }
+}
+
+fn flag(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("is neither yes nor no"),
+    }
+}
+
+fn cgroup(value: &str) -> Result<Cgroup, &'static str> {
+    match value {
+        "v1" => Ok(Cgroup::V1),
+        "v2" => Ok(Cgroup::V2),
+        _ => Err("is neither v1 nor v2"),
+    }
+}
+
+/// `/sys/fs/selinux/enforce`, which does not exist if SELinux is disabled.
+fn selinux(value: &str) -> Result<Option<Selinux>, &'static str> {
+    match value {
+        "" => Ok(None),
+        "0" => Ok(Some(Selinux::Permissive)),
+        "1" => Ok(Some(Selinux::Enforcing)),
+        _ => Err("is neither 0 nor 1"),
+    }
+}
+
+fn add<T: Copy + Ord>(
+    set: &mut BTreeSet<T>,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    value: &str,
+) -> Result<(), &'static str> {
+    let found = all.iter().find(|known| name(**known) == value);
+    set.insert(*found.ok_or("kubexm does not know this name")?);
+    Ok(())
+}
+
+/// Destination and mask of a route. The kernel prints them as numbers in the machine's byte order; both
+/// architectures that kubexm knows have the lowest byte first.
+fn network(value: &str) -> Option<Ipv4Net> {
+    let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
+    let (network, mask) = value.split_once(' ')?;
+    Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
+}
+
+/// Free KiB, size in KiB, mount point and path.
+fn disk(value: &str) -> Option<(String, Disk)> {
+    let mut words = value.splitn(4, ' ');
+    let free = words.next()?.parse().ok()?;
+    let size = words.next()?.parse().ok()?;
+    let mount = words.next()?.to_owned();
+    let path = words.next()?.to_owned();
+    Some((path, Disk { free, size, mount }))
+}

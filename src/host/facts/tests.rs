@@ -1,0 +1,202 @@
+use super::*;
+
+/// What a host prints.
+const TEXT: &str = "arch=x86_64
+kernel=6.1.0-28-amd64
+os_id=debian
+os_codename=trixie
+os_version=13
+os_like=
+os_name=Debian GNU/Linux 13 (trixie)
+machine_id=
+cpus=2
+memory=2048
+swap=/dev/sdb
+cgroup=v2
+address=10.0.0.1
+address=fe80:0000:0000:0000:0000:0000:0000:0001
+default_route=yes
+listen=192B
+onlink=0002000A 00FFFFFF
+module=ip_vs
+systemd=yes
+tool=apt-get
+firewalld=yes
+firewalld_port=6443/tcp
+ufw=no
+networkmanager=no
+selinux=1
+container_selinux=no
+exists=/opt/a=b c
+disk=77 100 / /opt/a=b c
+receipt=no
+kubernetes=no
+runtime=crio
+initialized=no
+etcd_formed=no
+joined=yes
+nameserver=
+clock=17.5
+";
+
+fn parsed(text: &str) -> Facts {
+    parse::facts(text).unwrap().0
+}
+
+#[test]
+fn every_line_is_read() {
+    let (facts, clock) = parse::facts(TEXT).unwrap();
+    let disk = Disk {
+        free: 77,
+        size: 100,
+        mount: "/".to_owned(),
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let expected = Facts {
+        machine: "x86_64".to_owned(),
+        kernel: "6.1.0-28-amd64".to_owned(),
+        os: Os {
+            id: some("debian"),
+            codename: some("trixie"),
+            version: some("13"),
+            like: Vec::new(),
+            name: some("Debian GNU/Linux 13 (trixie)"),
+        },
+        cpus: Some(2),
+        memory: Some(2048),
+        swap: vec!["/dev/sdb".to_owned()],
+        cgroup: Some(Cgroup::V2),
+        addresses: ["10.0.0.1", "fe80::1"]
+            .map(|text| text.parse().unwrap())
+            .into(),
+        networks: vec!["10.0.2.0/24".parse().unwrap()],
+        default_route: true,
+        listening: [6443].into(),
+        modules: [Module::IpVs].into(),
+        tools: [Tool::AptGet].into(),
+        systemd: true,
+        firewalld: Some(vec!["6443/tcp".to_owned()]),
+        selinux: Some(Selinux::Enforcing),
+        existing: ["/opt/a=b c".to_owned()].into(),
+        disks: [("/opt/a=b c".to_owned(), disk)].into(),
+        runtimes: [Runtime::CriO].into(),
+        joined: true,
+        ..Facts::default()
+    };
+    assert_eq!((facts, clock), (expected, 17.5));
+}
+
+#[test]
+fn a_missing_value_is_not_zero() {
+    let facts = parsed("cpus=\nmemory=\nselinux=\nnameserver=\nmachine_id=\nclock=1\n");
+    assert_eq!(facts, Facts::default());
+    assert_eq!((facts.cpus, facts.memory), (None, None));
+}
+
+#[test]
+fn a_line_that_kubexm_does_not_know_is_an_error() {
+    let error = |line: &str| {
+        parse::facts(&format!("cpus=2\n{line}\nclock=1\n"))
+            .unwrap_err()
+            .to_string()
+    };
+    let cases = [
+        ("cpu=2", "kubexm does not know this key"),
+        ("nonsense", "has no ="),
+        ("tool=tarr", "kubexm does not know this name"),
+        ("module=zram", "kubexm does not know this name"),
+        ("systemd=maybe", "is neither yes nor no"),
+        ("memory=2 GiB", "is not a number"),
+        ("cpus=-1", "is not a number"),
+        ("listen=zz", "is not a port"),
+        ("address=node1", "is not an address"),
+        ("onlink=zz 0", "is not a network"),
+        ("disk=zz 1 / /opt", "is not the space of a disk"),
+        ("cgroup=v3", "is neither v1 nor v2"),
+        ("selinux=2", "is neither 0 nor 1"),
+        ("clock=now", "is not a time"),
+    ];
+    for (line, reason) in cases {
+        assert_eq!(
+            error(line),
+            format!("line 2 of the facts is '{line}': {reason}")
+        );
+    }
+}
+
+#[test]
+fn facts_that_were_cut_off_are_an_error() {
+    let cut = TEXT.strip_suffix("clock=17.5\n").unwrap();
+    assert_eq!(parse::facts(cut), Err(parse::FactsError::CutOff));
+}
+
+#[test]
+fn a_host_finds_its_packages_under_several_names() {
+    let names = |id: &str, codename: &str, version: &str, like: &str| -> Vec<String> {
+        let text = format!(
+            "os_id={id}\nos_codename={codename}\nos_version={version}\nos_like={like}\nclock=1\n"
+        );
+        let releases = parsed(&text).releases();
+        releases
+            .iter()
+            .map(|(id, release)| format!("{id} {release}"))
+            .collect()
+    };
+    assert_eq!(
+        names("rocky", "", "9.4", "rhel centos fedora"),
+        ["rocky 9.4", "rocky 9", "rhel-like 9"]
+    );
+    assert_eq!(
+        names("rhel", "", "8.10", "fedora").last().unwrap(),
+        "rhel-like 8"
+    );
+    assert_eq!(
+        names("centos", "", "9", "rhel fedora"),
+        ["centos 9", "rhel-like 9"]
+    );
+    assert_eq!(
+        names("ubuntu", "noble", "24.04", "debian"),
+        ["ubuntu noble", "ubuntu 24.04", "ubuntu 24"]
+    );
+    assert_eq!(
+        names("openEuler", "", "22.03", ""),
+        ["openEuler 22.03", "openEuler 22"]
+    );
+    assert_eq!(names("kylin", "", "V10", ""), ["kylin V10"]);
+    assert!(names("arch", "", "", "").is_empty());
+}
+
+#[tokio::test]
+async fn the_script_runs_on_a_real_system() {
+    let host = crate::local::LocalHost::new("here".parse().unwrap());
+    let paths = ["/".to_owned(), "/nothing/here".to_owned()];
+    let facts = Facts::gather(&host, &paths).await.unwrap();
+    assert_eq!(facts.disks["/nothing/here"].mount, "/");
+    assert_eq!(facts.existing, ["/".to_owned()].into());
+    assert!(facts.arch().is_some() && facts.cpus > Some(0), "{facts:?}");
+    assert!(facts.memory > Some(0) && facts.tools.contains(&Tool::Tar));
+    assert!(facts.clock_ahead.abs() < 2.0, "{}", facts.clock_ahead);
+}
+
+/// The names of the script and of the enums are the same.
+#[test]
+fn the_script_asks_for_every_name() {
+    let list = |start: &str| -> Vec<&str> {
+        let line = scripts::FACTS
+            .text
+            .lines()
+            .find(|line| line.starts_with(start));
+        let line = line
+            .unwrap()
+            .trim_start_matches(start)
+            .trim_end_matches("; do");
+        line.split_whitespace().collect()
+    };
+    let tools: Vec<&str> = Tool::ALL.iter().map(|tool| tool.name()).collect();
+    assert_eq!(list("for tool in"), tools);
+    let modules: Vec<&str> = Module::ALL.iter().map(|module| module.name()).collect();
+    assert_eq!(list("for module in"), modules);
+    for runtime in Runtime::ALL {
+        assert!(scripts::FACTS.text.contains(&format!("runtime={runtime}")));
+    }
+}

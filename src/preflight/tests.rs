@@ -1,0 +1,54 @@
+//! Checks of machines by their facts.
+
+use super::*;
+use kubexm_config::parse_cluster;
+
+const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
+  roleGroups: {control-plane: [node1], worker: [node2]}
+  kubernetes: {version: 1.36.3}
+";
+
+/// Findings on the control plane with these numbers.
+fn findings(cpus: Option<u64>, memory: Option<u64>) -> Vec<(bool, String)> {
+    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let facts = Facts {
+        cpus,
+        memory,
+        ..Facts::default()
+    };
+    let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+    let found = check(&cluster, &facts, &Offer::default()).into_iter();
+    let about = |what: &str| what.contains("CPU") || what.contains("memory");
+    found
+        .filter(|finding| about(&finding.what))
+        .map(|finding| (finding.fatal, finding.what))
+        .collect()
+}
+
+#[test]
+fn a_missing_number_is_not_zero() {
+    let unknown = [
+        (
+            false,
+            "does not state its memory; a control plane needs 1700 MiB",
+        ),
+        (
+            false,
+            "does not state its number of CPUs; a control plane needs two",
+        ),
+    ];
+    let unknown = unknown.map(|(fatal, what)| (fatal, what.to_owned()));
+    assert_eq!(findings(None, None), unknown);
+    assert_eq!(findings(Some(2), Some(1700 * 1024)), []);
+    let small = [
+        (true, "has less than 1700 MiB of memory"),
+        (true, "has one CPU; a control plane needs two"),
+    ];
+    let small = small.map(|(fatal, what)| (fatal, what.to_owned()));
+    assert_eq!(findings(Some(1), Some(1700 * 1024 - 1)), small);
+}
