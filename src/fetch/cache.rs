@@ -83,7 +83,7 @@ impl Cache {
         }
         let source = io::Error::new(
             io::ErrorKind::InvalidData,
-            "the file was changed; remove it",
+            "the file does not have its digest\nhint: delete the file",
         );
         Err(failed(&path, source))
     }

@@ -61,7 +61,6 @@ impl Client {
     ///
     /// # Errors
     /// Certificates cannot be read, or there are none.
-    /// Certificates that cannot be read, or none at all.
     pub fn new(ca: &[PathBuf], connections: Option<usize>) -> Result<Self, FetchError> {
         let mut certificates = Vec::new();
         for path in ca {
@@ -78,7 +77,7 @@ impl Client {
             .map_err(|error| {
                 let reason = root_cause(&error);
                 FetchError::Resolve(format!(
-                    "cannot set up HTTPS: {reason} (apt-get install ca-certificates, or name your authority with --ca)"
+                    "cannot set up HTTPS: {reason}\nhint: install the package ca-certificates, or name your authority with --ca"
                 ))
             })?;
         let gates = Gates::new(connections.unwrap_or(CONNECTIONS));
@@ -163,12 +162,12 @@ impl Answer {
         let hint = match ask.access {
             Access::Open => hint(status).to_owned(),
             Access::Registry(_) => match registry_words(self.response).await {
-                Some(words) => format!("{} (it says: {words})", registry_hint(status)),
+                Some(words) => format!("{} (registry: {words})", registry_hint(status)),
                 None => registry_hint(status).to_owned(),
             },
         };
         let hint = match wait.filter(|wait| *wait > LONGEST_WAIT) {
-            Some(wait) => format!("{hint}; it wants to be asked again in {} s", wait.as_secs()),
+            Some(wait) => format!("{hint}; the server asks to wait {} s", wait.as_secs()),
             None => hint,
         };
         let refused = Box::new(FetchError::Refused {
@@ -191,7 +190,7 @@ impl Answer {
 pub(super) fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>, FetchError> {
     let wrong = |reason: String| {
         FetchError::Resolve(format!(
-            "the authority's certificates in {}: {reason}",
+            "cannot read the CA certificates in {}: {reason}",
             path.display()
         ))
     };
@@ -199,7 +198,7 @@ pub(super) fn authorities(path: &std::path::Path) -> Result<Vec<Certificate>, Fe
     let certificates =
         Certificate::from_pem_bundle(&bytes).map_err(|error| wrong(root_cause(&error)))?;
     if certificates.is_empty() {
-        return Err(wrong("there are none; it wants PEM".to_owned()));
+        return Err(wrong("the file has no certificate in PEM".to_owned()));
     }
     Ok(certificates)
 }
@@ -257,22 +256,24 @@ pub(super) fn root_cause(error: &dyn Error) -> String {
 
 fn hint(status: StatusCode) -> &'static str {
     match status.as_u16() {
-        401 | 403 => "it wants credentials, or this network may not ask it",
-        404 | 410 => "does this version exist? (see the project's releases)",
-        407 => "the proxy wants credentials: HTTPS_PROXY=http://user:password@host:port",
-        429 => "too many requests; wait, or use a mirror (--mirrors)",
-        500.. => "the server failed again and again; try later, or use a mirror (--mirrors)",
-        _ => "unexpected",
+        401 | 403 => {
+            "check that this network has access; kubexm sends no credentials to this server"
+        }
+        404 | 410 => "check that this version exists in the project's releases",
+        407 => "the proxy requires credentials: set HTTPS_PROXY=http://user:password@host:port",
+        429 => "too many requests: wait, or use a mirror (--mirrors)",
+        500.. => "the server failed repeatedly: try later, or use a mirror (--mirrors)",
+        _ => "the status is unexpected: check the address",
     }
 }
 
 fn registry_hint(status: StatusCode) -> &'static str {
     match status.as_u16() {
-        401 | 403 => "the image does not exist there, or `docker login` is needed",
-        404 => "there is no such image or tag",
-        429 => "too many requests; wait, log in, or use a mirror (--mirrors)",
-        500.. => "the registry failed; try later, or use a mirror (--mirrors)",
-        _ => "the registry refuses",
+        401 | 403 => "check the image's name, or log in with `docker login`",
+        404 => "check that the image and the tag exist",
+        429 => "too many requests: wait, log in, or use a mirror (--mirrors)",
+        500.. => "the registry failed: try later, or use a mirror (--mirrors)",
+        _ => "the registry refused the request: see its log",
     }
 }
 

@@ -91,7 +91,7 @@ impl Keyring {
         };
         match read() {
             Ok(bytes) => Self::parse(&bytes)
-                .ok_or_else(|| format!("{}: it is no Docker configuration", path.display())),
+                .ok_or_else(|| format!("{}: not a Docker configuration", path.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(format!("{}: {error}", path.display())),
         }
@@ -170,7 +170,7 @@ async fn ask(helper: &str, name: &str) -> Option<Login> {
     // The helper's name becomes a program name, so that it must not be a path.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if helper.is_empty() || !helper.chars().all(is_plain) {
-        tracing::warn!(helper, "no name of a credential helper");
+        tracing::warn!(helper, "the name of the credential helper is not valid");
         return None;
     }
     let program = format!("docker-credential-{helper}");
@@ -178,7 +178,7 @@ async fn ask(helper: &str, name: &str) -> Option<Login> {
     let bytes = match answer {
         Ok(Ok(bytes)) => bytes?,
         Ok(Err(error)) => {
-            tracing::warn!(program, %error, "the credential helper does not run");
+            tracing::warn!(program, %error, "cannot run the credential helper");
             return None;
         }
         Err(_) => {

@@ -39,18 +39,24 @@ impl Job {
             let expected = self.expected;
             let published = tokio::task::spawn_blocking(move || partial.publish(expected.as_ref()));
             let published = published.await.map_err(|error| {
-                FetchError::Resolve(format!("{}: publishing broke: {error}", self.label))
+                FetchError::Resolve(format!(
+                    "{}: cannot store the download: {error}",
+                    self.label
+                ))
             })?;
             match published? {
                 Ok(done) => return Ok(done),
                 Err(got) if in_one_piece || way == Way::Whole => return Err(self.wrong(got)),
                 Err(_) => {
-                    tracing::debug!(label = self.label, "ranges do not fit; once more, whole")
+                    tracing::debug!(
+                        label = self.label,
+                        "ranges are inconsistent; requesting the whole file"
+                    )
                 }
             }
         }
         Err(FetchError::Resolve(format!(
-            "{}: no try was made",
+            "{}: no address was tried",
             self.label
         )))
     }
@@ -60,7 +66,7 @@ impl Job {
         let (events, label) = (self.events.clone(), self.label.clone());
         let on_wait = move || {
             events.note(format!(
-                "{label}: another kubexm is downloading it; waiting for it"
+                "{label}: waiting for another kubexm process that downloads it"
             ));
         };
         self.cache.claim(&self.key, self.expected, on_wait).await
@@ -122,7 +128,9 @@ impl Job {
         Failure::again(FetchError::Unreachable {
             what: self.label.clone(),
             url: shown(&self.address),
-            reason: "the line dropped before the end; run again to go on from there".to_owned(),
+            reason:
+                "the connection broke before the end\nhint: run the same command again to continue"
+                    .to_owned(),
         })
     }
 }

@@ -43,7 +43,7 @@ impl Policies {
         let Some(signature) = signature else {
             return match wanted.required {
                 false => Ok(None),
-                true => Err(refused(file.url, &wanted, "and there is none beside it")),
+                true => Err(refused(file.url, &wanted, "and there is none")),
             };
         };
         let known = file.previous.and_then(|s| s.certificate.as_ref());
@@ -56,7 +56,9 @@ impl Policies {
         let reading = self.reading.lock().await;
         let verified = tokio::task::spawn_blocking(move || {
             if cache.size(&digest).is_some_and(|size| size > LARGEST) {
-                return Ok(Err("it is too large to be held against one".to_owned()));
+                return Ok(Err(
+                    "the file is larger than 512 MiB, the limit for verification".to_owned(),
+                ));
             }
             let content = cache.read(&digest)?;
             let (signature, certificate) = &texts;
@@ -69,7 +71,7 @@ impl Policies {
             .map_err(|error| FetchError::Resolve(error.to_string()))??;
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|reason| {
-            let words = format!("and the one beside it is not taken: {reason}");
+            let words = format!("and its signature is not valid: {reason}");
             refused(file.url, &wanted, &words)
         })?;
         let keep = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, FetchError> {
@@ -103,8 +105,8 @@ fn refused(url: &Url, wanted: &Wanted<'_>, words: &str) -> FetchError {
     FetchError::Content {
         what: url.to_string(),
         reason: format!(
-            "the policy for {} wants a signature of {}, {words}.\nNothing was built of it. \
-             spec.signatures of the manifest says who shall be trusted.",
+            "the policy for {} requires a signature of {}, {words}\n\
+             hint: set the trusted signers in spec.signatures of the bundle manifest",
             wanted.prefix, wanted.signers
         ),
     }

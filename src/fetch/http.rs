@@ -59,7 +59,6 @@ impl Http {
     ///
     /// # Errors
     /// Certificates cannot be read.
-    /// Certificates that cannot be read.
     pub fn new(mirrors: Mirrors, cache: Cache, events: Events) -> Result<Self, FetchError> {
         Ok(Self {
             client: Client::new(&mirrors.ca, mirrors.connections)?,
@@ -105,7 +104,6 @@ impl Http {
     ///
     /// # Errors
     /// The request fails, or the file is too large.
-    /// What the network and servers do.
     pub async fn bytes(&self, label: &str, url: &Url, limit: usize) -> Result<Vec<u8>, FetchError> {
         let small = Small::open(label, limit);
         let read = |address: Url, tries| {
@@ -119,7 +117,6 @@ impl Http {
     ///
     /// # Errors
     /// The request fails, or the file is too large or not UTF-8.
-    /// What the network and servers do, and bytes that are no text.
     pub async fn text(&self, label: &str, url: &Url, limit: usize) -> Result<String, FetchError> {
         text(label, url, self.bytes(label, url, limit).await?)
     }
@@ -130,7 +127,6 @@ impl Http {
     ///
     /// # Errors
     /// The request fails, or the text is not UTF-8.
-    /// What the network and servers do, and bytes that are no text.
     pub async fn published(
         &self,
         label: &str,
@@ -167,7 +163,7 @@ impl Http {
                 },
             )) => return Err(error),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer in {} s", ORIGIN_WAIT.as_secs()),
+            Err(_) => format!("no response in {} s", ORIGIN_WAIT.as_secs()),
         };
         let mut out = self
             .out_of_reach
@@ -175,7 +171,7 @@ impl Http {
             .unwrap_or_else(PoisonError::into_inner);
         if out.insert(host.clone()) {
             self.events.warn(format!(
-                "{host} cannot be asked for its checksums and tags, so its mirror's own word is taken for them ({reason})"
+                "cannot reach {host} to verify checksums and tags; using those of its mirror ({reason})"
             ));
         }
         Ok(None)
@@ -195,7 +191,6 @@ impl Http {
     ///
     /// # Errors
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
-    /// All ways in which networks, servers, checksums and disks fail; nothing wrong is kept.
     pub async fn download(&self, wanted: &Wanted) -> Result<(Digest, u64), FetchError> {
         if let Some(digest) = &wanted.expected
             && let Some(size) = self.at_hand(&wanted.label, digest).await?
@@ -250,8 +245,11 @@ impl Http {
     /// when its caller is dropped.
     async fn job(&self, job: Job) -> Result<(Digest, u64), FetchError> {
         let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(job.run()));
-        task.await
-            .unwrap_or_else(|error| Err(FetchError::Resolve(format!("a download broke: {error}"))))
+        task.await.unwrap_or_else(|error| {
+            Err(FetchError::Resolve(format!(
+                "a download task failed: {error}"
+            )))
+        })
     }
 
     /// Reads a small document from one address.
@@ -311,13 +309,13 @@ impl Http {
             match attempt(address, tries).await {
                 Err(error) if left > 0 && error.is_of_a_server() => {
                     self.events
-                        .note(format!("{error}\nAsking the next address for {label}."));
+                        .note(format!("{error}\nTrying the next address for {label}."));
                 }
                 result => return result,
             }
         }
         Err(FetchError::Resolve(format!(
-            "{label}: there is no address to ask"
+            "{label}: no address is configured"
         )))
     }
 
@@ -372,6 +370,6 @@ fn next_piece(headers: &HeaderMap, from: &Url) -> Option<Url> {
 fn text(label: &str, url: &Url, bytes: Vec<u8>) -> Result<String, FetchError> {
     String::from_utf8(bytes).map_err(|_| FetchError::Content {
         what: label.to_owned(),
-        reason: format!("{} is no text", shown(url)),
+        reason: format!("{} is not UTF-8 text", shown(url)),
     })
 }

@@ -87,9 +87,9 @@ impl Policies {
         Err(FetchError::Content {
             what: image.name.to_string(),
             reason: format!(
-                "the policy for {} wants a signature of {}, and {}.\nSomebody may have changed the \
-                 image, or its publisher signs otherwise now: spec.signatures of the manifest says \
-                 who shall be trusted.",
+                "the policy for {} requires a signature of {}, and {}\nhint: the image may have been changed, \
+                 or its publisher may sign with another key; set the trusted signers in spec.signatures \
+                 of the bundle manifest",
                 wanted.prefix,
                 wanted.signers,
                 refused.join(", and ")
@@ -116,7 +116,8 @@ impl Search<'_> {
             Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),
             Err(error) => return Err(error),
         };
-        let refused = |reason| Look::Refused(format!("the one at {place} is not taken: {reason}"));
+        let refused =
+            |reason| Look::Refused(format!("the signature at {place} is not valid: {reason}"));
         let manifest = match document::read(&bytes) {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(refused(format!("it {reason}"))),
@@ -160,7 +161,7 @@ impl Search<'_> {
         }
         let reason = Unverified::none_of(reasons);
         Ok(Look::Refused(format!(
-            "what is attached to it as a referrer is not taken: {reason}"
+            "its referrers are not valid signatures: {reason}"
         )))
     }
 

@@ -51,13 +51,17 @@ impl Kubeadm {
         );
         let said = said?;
         if said.trim() != version {
-            return Err(self.wrong(format!("it calls itself {}, not {version}", said.trim())));
+            return Err(self.wrong(format!(
+                "it reports the version {}, not {version}",
+                said.trim()
+            )));
         }
         let list = list?;
         let images: Result<Vec<ImageRef>, _> = list.lines().map(str::parse).collect();
-        let images = images.map_err(|error| self.wrong(format!("its image list: {error}")))?;
+        let images =
+            images.map_err(|error| self.wrong(format!("cannot parse its image list: {error}")))?;
         if images.is_empty() {
-            return Err(self.wrong("it lists no images".to_owned()));
+            return Err(self.wrong("its image list is empty".to_owned()));
         }
         Ok(KubeadmFacts {
             version: self.version.clone(),
@@ -152,9 +156,9 @@ impl Kubeadm {
             folders.extend(entries.flatten().map(|entry| entry.path()));
         }
         let mut paths = folders.iter().map(|folder| folder.join("config.yaml"));
-        paths
-            .find(|path| path.exists())
-            .ok_or_else(|| self.wrong("its dry run makes no kubelet configuration".to_owned()))
+        paths.find(|path| path.exists()).ok_or_else(|| {
+            self.wrong("its dry run did not write a kubelet configuration".to_owned())
+        })
     }
 
     /// Runs a command; returns its output, or as the inner error if the status is not 0.

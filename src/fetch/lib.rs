@@ -51,7 +51,7 @@ pub enum FetchError {
         reason: String,
     },
     /// The server answered with an error status.
-    #[error("{what}: {url} answered {status}: {hint}")]
+    #[error("{what}: {url} answered {status}\nhint: {hint}")]
     Refused {
         /// What kubexm fetched.
         what: String,
@@ -62,7 +62,7 @@ pub enum FetchError {
     },
     /// The content does not have the expected digest.
     #[error(
-        "{what}: {url} gave other bytes than published\n  expected {expected}\n  got      {got}\nNothing of it was kept. A mirror or proxy may be serving a damaged copy."
+        "{what}: {url} returned content with the wrong digest; it was discarded\n  expected {expected}\n  got      {got}\nhint: a mirror or proxy may serve a damaged copy; try another one"
     )]
     Checksum {
         /// What kubexm fetched.
@@ -81,8 +81,8 @@ pub enum FetchError {
     },
     /// The disk is full.
     #[error(
-        "the cache at {path}: the disk is full{}\nFree some and run the same command again: what was downloaded is kept. Or name another folder with --cache.",
-        missing.map_or_else(String::new, |bytes| format!(": at least {} more are needed", indicatif::HumanBytes(bytes)))
+        "the cache at {path}: the disk is full{}\nhint: free some space and run the same command again, which continues the download; or name another directory with --cache",
+        missing.map_or_else(String::new, |bytes| format!(": at least {} more are required", indicatif::HumanBytes(bytes)))
     )]
     Full {
         /// The file that could not be written.

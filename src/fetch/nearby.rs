@@ -88,7 +88,7 @@ impl Http {
             Err(Failure::Bundle(reason)) => {
                 let path = self.nearby().bundles[holder].path().display();
                 self.events().warn(format!(
-                    "{label} is downloaded: {path} has it, and is damaged there ({reason})"
+                    "downloading {label}, because the copy in {path} is damaged ({reason})"
                 ));
                 Ok(None)
             }

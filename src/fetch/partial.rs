@@ -121,7 +121,6 @@ impl Partial {
     ///
     /// # Errors
     /// The cache cannot be written.
-    /// The cache cannot be written.
     pub fn set_version(&self, version: Version) -> Result<(), FetchError> {
         let mut state = self.state();
         if state.version == version {
@@ -135,7 +134,6 @@ impl Partial {
     /// Discards all received bytes.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn restart(&self) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -155,7 +153,6 @@ impl Partial {
     ///
     /// # Errors
     /// The cache cannot be written.
-    /// The cache cannot be written.
     pub fn append(&self, bytes: &[u8]) -> Result<(), FetchError> {
         self.write(self.front(), bytes)
     }
@@ -163,7 +160,6 @@ impl Partial {
     /// Writes bytes at an offset of the file.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -194,7 +190,6 @@ impl Partial {
     /// Records the progress before a pause.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn record(&self) -> Result<(), FetchError> {
         let mut state = self.state();
@@ -227,7 +222,6 @@ impl Partial {
     /// actual digest as the inner error.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn publish(
         self,
@@ -282,7 +276,7 @@ impl Drop for Partial {
     /// Records the progress, so that a stopped build keeps all received bytes.
     fn drop(&mut self) {
         if let Err(error) = self.record() {
-            tracing::debug!(%error, "the last bytes of a download are not recorded");
+            tracing::debug!(%error, "cannot record the progress of a download");
         }
     }
 }

@@ -46,7 +46,7 @@ impl EncoderCache for Cache {
             write_atomic(&self.recipe(blob), &text, 0o600)
         };
         if let Err(error) = write() {
-            tracing::debug!(%error, "a recipe is not kept");
+            tracing::debug!(%error, "cannot store a gzip analysis result");
         }
     }
 }

@@ -48,7 +48,7 @@ pub async fn newest(
     };
     choose(versions, current).ok_or_else(|| FetchError::Content {
         what: label,
-        reason: "no release is named there".to_owned(),
+        reason: "it does not list a release".to_owned(),
     })
 }
 

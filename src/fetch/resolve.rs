@@ -186,7 +186,7 @@ impl<'a> Resolver<'a> {
         let (digest, size) = self.http.download(&wanted).await?;
         if locked.is_none() && checksum == ChecksumSource::FirstSeen {
             self.http.events().note(format!(
-                "{}: its publisher serves no checksum; the lock fixes what came now, sha256:{}",
+                "{}: its publisher serves no checksum; the lock records the downloaded digest sha256:{}",
                 file.file_name,
                 digest.hex()
             ));
@@ -223,7 +223,7 @@ impl<'a> Resolver<'a> {
         checksum::find(&text, &file.file_name).ok_or_else(|| FetchError::Content {
             what: label,
             reason: format!(
-                "{url} has no SHA-256 of this file; look at that page: a mirror or proxy may be serving another one"
+                "{url} has no SHA-256 of this file\nhint: check that page; a mirror or proxy may serve another one"
             ),
         })
     }
@@ -256,7 +256,10 @@ impl<'a> Resolver<'a> {
         if missing.is_empty() {
             return Ok(members);
         }
-        Err(wrong(format!("the archive lacks {}", missing.join(", "))))
+        Err(wrong(format!(
+            "the archive does not contain {}",
+            missing.join(", ")
+        )))
     }
 
     async fn packages(&self, manifest: &Manifest) -> Result<Vec<LockedPackages>, FetchError> {
@@ -331,7 +334,7 @@ impl<'a> Resolver<'a> {
             }
             for found in gathered.found.iter().filter(|found| found.sure().is_none()) {
                 self.http.events().warn(format!(
-                    "{name}: not taken: {found}; where its pods need it, name it in spec.images"
+                    "{name}: not included: {found}; if its pods need the image, add it to spec.images"
                 ));
             }
             own.push(gathered.own);

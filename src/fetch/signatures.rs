@@ -93,17 +93,22 @@ impl Policies {
     pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
         let lacking = images.iter().filter_map(|image| {
             let wanted = self.wanted_of_image(image)?;
-            let words = || format!("{image}: {} wants one of {}", wanted.prefix, wanted.signers);
+            let words = || {
+                format!(
+                    "{image}: {} requires one of {}",
+                    wanted.prefix, wanted.signers
+                )
+            };
             wanted.required.then(words)
         });
         let lacking: Vec<String> = lacking.collect();
         match lacking.is_empty() {
             true => Ok(()),
             false => Err(FetchError::Content {
-                what: "images without a signature, where a policy wants one".to_owned(),
+                what: "images without a required signature".to_owned(),
                 reason: format!(
-                    "nothing was built of\n  {}\nWhere that is right, `mode: ifPresent` in the \
-                     manifest's spec.signatures lets them pass.",
+                    "a signature policy requires one\n  {}\nhint: to allow unsigned images, set `mode: ifPresent` \
+                     in spec.signatures of the bundle manifest",
                     lacking.join("\n  ")
                 ),
             }),

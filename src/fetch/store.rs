@@ -49,7 +49,6 @@ impl Cache {
     ///
     /// # Errors
     /// The cache cannot be read.
-    /// The cache cannot be read.
     pub fn kept(&self) -> Result<Vec<Kept>, FetchError> {
         let mut kept: Vec<Kept> = files(&self.blobs())?
             .into_iter()
@@ -66,7 +65,6 @@ impl Cache {
     /// Returns the unfinished downloads, which the next build continues.
     ///
     /// # Errors
-    /// The cache cannot be read.
     /// The cache cannot be read.
     pub fn partials(&self) -> Result<Vec<Unfinished>, FetchError> {
         let mut partials = Vec::new();
@@ -87,7 +85,6 @@ impl Cache {
     /// Deletes an unfinished download, unless a build uses it. Returns whether it was deleted.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn forget(&self, unfinished: &Unfinished) -> Result<bool, FetchError> {
         let take = || -> io::Result<bool> {
@@ -113,7 +110,6 @@ impl Cache {
     ///
     /// # Errors
     /// The cache cannot be read.
-    /// The cache cannot be read.
     pub fn strays(&self) -> Result<Vec<PathBuf>, FetchError> {
         let mut strays = Vec::new();
         for folder in [self.unfinished(), self.recipes()] {
@@ -136,7 +132,6 @@ impl Cache {
     ///
     /// # Errors
     /// It cannot be read.
-    /// It cannot be read.
     pub fn is_right(&self, kept: &Kept) -> Result<bool, FetchError> {
         let read = || -> io::Result<Digest> {
             let mut reader = DigestReader::new(File::open(&kept.path)?);
@@ -150,7 +145,6 @@ impl Cache {
     /// Deletes a blob. A running build that needs it fails, and downloads it when it is run again.
     ///
     /// # Errors
-    /// The cache cannot be written.
     /// The cache cannot be written.
     pub fn remove(&self, kept: &Kept) -> Result<(), FetchError> {
         // The result of the gzip analysis has no use without the blob, and may not exist.

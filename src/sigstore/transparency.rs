@@ -19,7 +19,6 @@ const EXTENSIONS: u8 = 0xa3;
 ///
 /// # Errors
 /// None of the logs did.
-/// None does.
 pub(super) fn must_be_seen(
     certificate: &X509Certificate<'_>,
     der: &[u8],

@@ -111,10 +111,10 @@ async fn a_lying_checksum_names_everything_and_keeps_nothing() {
     let words = error.to_string();
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(words, @"
-    file: http://127.0.0.1:[port]/file gave other bytes than published
+    file: http://127.0.0.1:[port]/file returned content with the wrong digest; it was discarded
       expected sha256:2c146302731b4a45e3f4fcb635428d72fc96e9b24ec2af771d3e2b2c33639099
       got      sha256:afcdaf6e4c147311d2dcdbd839cf3d254aabd090926147fa99f66f878e036c97
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
     assert_eq!(site.blobs(), 0);
     assert_eq!(
@@ -166,9 +166,12 @@ async fn refusals_say_what_they_mean() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
-    file: http://127.0.0.1:[port]/file answered 404: does this version exist? (see the project's releases)
-    file: http://127.0.0.1:[port]/file answered 403: it wants credentials, or this network may not ask it
-    file: http://127.0.0.1:[port]/file answered 401: it wants credentials, or this network may not ask it
+    file: http://127.0.0.1:[port]/file answered 404
+    hint: check that this version exists in the project's releases
+    file: http://127.0.0.1:[port]/file answered 403
+    hint: check that this network has access; kubexm sends no credentials to this server
+    file: http://127.0.0.1:[port]/file answered 401
+    hint: check that this network has access; kubexm sends no credentials to this server
     ");
 }
 
@@ -213,9 +216,10 @@ async fn a_host_that_wants_hours_of_peace_is_given_up_at_once() {
     site.answers("/file", busy).await;
     for _ in 0..2 {
         let words = site.download(None).await.unwrap_err().to_string();
-        insta::allow_duplicates!(
-            insta::assert_snapshot!(words, @"file: http://127.0.0.1:[port]/file answered 429: too many requests; wait, or use a mirror (--mirrors); it wants to be asked again in 7200 s")
-        );
+        insta::allow_duplicates!(insta::assert_snapshot!(words, @"
+            file: http://127.0.0.1:[port]/file answered 429
+            hint: too many requests: wait, or use a mirror (--mirrors); the server asks to wait 7200 s
+            "));
     }
     assert_eq!(site.server.received_requests().await.unwrap().len(), 2);
 }
@@ -250,10 +254,10 @@ async fn a_registry_that_gives_other_bytes_is_refused() {
     let error = site.resolve(Some(wrong)).await.unwrap_err();
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(error, @"
-    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/sha256:e7b0c7ca59efa17fc92e5aafb66a8109dd8bac6baf3db6e56c926dfa263ec1ea gave other bytes than published
+    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/sha256:e7b0c7ca59efa17fc92e5aafb66a8109dd8bac6baf3db6e56c926dfa263ec1ea returned content with the wrong digest; it was discarded
       expected sha256:e7b0c7ca59efa17fc92e5aafb66a8109dd8bac6baf3db6e56c926dfa263ec1ea
       got      sha256:dff9de10919148711140d349bf03f1a99eb06f94b03e51715ccebfa7cdc518e2
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
     assert_eq!(site.blobs(), 0);
 }
@@ -315,9 +319,12 @@ async fn a_missing_image_and_a_failing_registry_are_told_apart() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
-    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/1 answered 404: there is no such image or tag (it says: manifest unknown)
-    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/1 answered 500: the registry failed; try later, or use a mirror (--mirrors) (it says: manifest unknown)
-    registry.example/team/app:1: http://127.0.0.1:[port]/ answered 401: the image does not exist there, or `docker login` is needed (no login for it is known here)
+    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/1 answered 404
+    hint: check that the image and the tag exist (registry: manifest unknown)
+    registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/manifests/1 answered 500
+    hint: the registry failed: try later, or use a mirror (--mirrors) (registry: manifest unknown)
+    registry.example/team/app:1: http://127.0.0.1:[port]/ answered 401
+    hint: check the image's name, or log in with `docker login` (kubexm has no login for it)
     ");
 }
 

@@ -27,7 +27,7 @@ pub fn closure<'a>(
         };
         match archive.satisfy(&relation) {
             Some(package) => start.push(package),
-            None => problems.push(format!("there is no package '{name}'")),
+            None => problems.push(format!("package '{name}' does not exist")),
         }
     }
     let skip = base.keys().copied().collect();
@@ -115,7 +115,7 @@ impl<'a> Archive<'a> {
                     None => {
                         let names: Vec<&str> = group.iter().map(|r| r.name).collect();
                         problems.push(format!(
-                            "'{}' wants {}, which is missing",
+                            "'{}' depends on {}, which is missing",
                             package.name,
                             names.join(" or ")
                         ));

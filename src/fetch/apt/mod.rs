@@ -94,7 +94,7 @@ async fn package_lists(
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
         let (digest, size) = release::entry(&text, &path)
-            .ok_or_else(|| wrong(format!("it does not list {path}")))?;
+            .ok_or_else(|| wrong(format!("it does not list '{path}'")))?;
         // By digest, because the list under the plain name may change between two requests.
         let folder = format!("{suite}/{component}/binary-{arch}");
         let url = parse(&format!("{folder}/by-hash/SHA256/{}", digest.hex()))?;

@@ -25,10 +25,10 @@ fn check_validity(text: &str) -> Result<(), String> {
     };
     let rfc2822 = until.trim().replace("UTC", "+0000");
     let date = OffsetDateTime::parse(&rfc2822, &Rfc2822)
-        .map_err(|_| format!("its Valid-Until '{until}' is no date"))?;
+        .map_err(|_| format!("its Valid-Until '{until}' is not a date"))?;
     if date < OffsetDateTime::now_utc() {
         return Err(format!(
-            "it was valid until {until}: the mirror is stale, or this clock is wrong"
+            "it was valid until {until}\nhint: the mirror is stale or the clock of this machine is wrong"
         ));
     }
     Ok(())

@@ -60,7 +60,7 @@ fn choose(
     }
     let want = |rules: &mut Rules, (name, found): &(&String, Vec<usize>)| {
         let clause = found.iter().copied().map(take).collect();
-        rules.add(clause, format!("'{name}' is asked for"));
+        rules.add(clause, format!("'{name}' is requested"));
     };
     let mut problems = Vec::new();
     for one in &named {
@@ -69,10 +69,10 @@ fn choose(
         want(&mut alone, one);
         match alone.solver.clone().solve() {
             Ok(_) => {}
-            Err(_) if found.is_empty() => problems.push(format!("there is no package '{name}'")),
+            Err(_) if found.is_empty() => problems.push(format!("package '{name}' does not exist")),
             Err(core) => {
                 problems.push(format!(
-                    "'{name}' cannot be had: {}",
+                    "'{name}' cannot be installed: {}",
                     reasons(&alone, &core)
                 ));
             }
@@ -86,14 +86,18 @@ fn choose(
         Ok(chosen) => Ok(with_conditions(universe, &rules, chosen)),
         Err(core) => {
             let reasons = reasons(&rules, &core);
-            Err(vec![format!("they cannot be had together: {reasons}")])
+            Err(vec![format!(
+                "the packages cannot be installed together: {reasons}"
+            )])
         }
     }
 }
 
 fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
     if core.is_empty() {
-        return "no answer was found in reasonable time; name fewer, or more exact ones".to_owned();
+        return "the solver gave up after too many conflicts; request fewer packages or exact \
+                versions"
+            .to_owned();
     }
     let mut words: Vec<&str> = core.iter().map(|number| rules.words(*number)).collect();
     words.dedup();
@@ -346,8 +350,8 @@ mod tests {
         ];
         let problems = solve(&packages, &["tool", "nothing"]).unwrap_err();
         insta::assert_snapshot!(problems.join("\n"), @"
-        'tool' cannot be had: lib-1-1.noarch wants deep >= 3, which no package provides; tool-1-1.noarch wants lib; 'tool' is asked for
-        there is no package 'nothing'
+        'tool' cannot be installed: lib-1-1.noarch requires deep >= 3, which no package provides; tool-1-1.noarch requires lib; 'tool' is requested
+        package 'nothing' does not exist
         ");
     }
 

@@ -8,8 +8,6 @@
 //! Dependencies are resolved from an empty host: apart from the manifest's `base`, the set is complete down
 //! to the C library. Point releases of the RHEL family update libraries, and a package of 9.6 may require a
 //! newer one than a host of 9.2 has. The host's dnf ignores what it has already.
-//! is whole, down to the C library. Point releases of the RHEL family raise libraries, and a package
-//! of 9.6 may want one that a host of 9.2 has too old; the host's own dnf leaves aside what it has.
 
 mod closure;
 mod evr;

@@ -54,13 +54,13 @@ pub fn parse(text: &[u8]) -> Result<Repomd, String> {
                 let kind = kind.as_deref().unwrap_or_default();
                 if let Some(other) = &other {
                     return Err(format!(
-                        "it gives its {kind} a checksum of type {other}; kubexm wants sha256"
+                        "its {kind} has a checksum of type {other}; kubexm requires sha256"
                     ));
                 }
                 let path = path.take().filter(|path| is_inside(path));
-                let path = path.ok_or_else(|| format!("it gives its {kind} no proper place"))?;
+                let path = path.ok_or_else(|| format!("its {kind} has no valid location"))?;
                 let digest = digest.take();
-                let digest = digest.ok_or_else(|| format!("it gives its {kind} no checksum"))?;
+                let digest = digest.ok_or_else(|| format!("its {kind} has no checksum"))?;
                 *place = Some(Part { path, digest });
             }
             Piece::Close(..) => {}
@@ -68,7 +68,7 @@ pub fn parse(text: &[u8]) -> Result<Repomd, String> {
         Ok(())
     })?;
     Ok(Repomd {
-        primary: primary.ok_or("it names no list of packages ('primary')")?,
+        primary: primary.ok_or("it does not list 'primary'")?,
         filelists,
         modules,
     })

@@ -42,7 +42,7 @@ pub fn verify(mut file: impl Read, package: &Package, keyring: &Keyring) -> Resu
     let mut lead = [0; LEAD];
     file.read_exact(&mut lead).map_err(cut)?;
     if lead[..4] != LEAD_MAGIC {
-        return Err("it is no rpm".to_owned());
+        return Err("it is not an rpm".to_owned());
     }
     let signatures = Header::read(&mut file)?;
     let padding = (8 - signatures.bytes.len() % 8) % 8;
@@ -54,7 +54,7 @@ pub fn verify(mut file: impl Read, package: &Package, keyring: &Keyring) -> Resu
     io::copy(&mut payload, &mut io::sink()).map_err(cut)?;
     let (got, _) = payload.finish();
     if header.number(PAYLOAD_DIGEST_ALGORITHM) != Some(SHA256) {
-        let reason = "its header has no SHA-256 of its payload (rpm before 4.14 made it)";
+        let reason = "its header has no SHA-256 of its payload (it was built with rpm before 4.14)";
         return Err(reason.to_owned());
     }
     let expected = header.text(PAYLOAD_DIGEST).unwrap_or_default();
@@ -74,7 +74,7 @@ fn signed(signatures: &Header, header: &Header, keyring: &Keyring) -> Result<(),
     found.extend(
         texts.filter_map(|text| base64::engine::general_purpose::STANDARD.decode(text).ok()),
     );
-    let mut reason = "nobody has signed its header".to_owned();
+    let mut reason = "its header has no signature".to_owned();
     for signature in found {
         match keyring.detached_bytes(&header.bytes, &signature) {
             Ok(()) => return Ok(()),
@@ -98,7 +98,7 @@ fn same(header: &Header, package: &Package) -> Result<(), String> {
                 .flat_map(char::escape_default)
                 .collect();
             Err(format!(
-                "it holds {shown}: the mirror gave one package for another"
+                "it contains {shown}, another package than the requested one"
             ))
         }
     }
@@ -124,7 +124,7 @@ impl Header {
         let store = number(&intro, 12).unwrap_or(0) as usize;
         let rest = entries.saturating_mul(ENTRY).saturating_add(store);
         if intro[..4] != HEADER_MAGIC || rest > LARGEST_HEADER {
-            return Err("its header is none".to_owned());
+            return Err("its header is not valid".to_owned());
         }
         let mut bytes = intro.to_vec();
         let got = file

@@ -37,7 +37,7 @@ impl Rules {
             {
                 let packages = universe.packages;
                 let (own, their) = (packages[at].label(), packages[other].label());
-                let words = format!("{own} cannot be installed beside {their}");
+                let words = format!("{own} conflicts with {their}");
                 rules.add(vec![leave(at), leave(other)], words);
             }
         }
@@ -47,9 +47,12 @@ impl Rules {
     fn requirements(&mut self, universe: &Universe<'_>, at: usize) {
         let package = &universe.packages[at];
         for relation in &package.requires {
-            let words = format!("{} wants {relation}", package.label());
+            let words = format!("{} requires {relation}", package.label());
             let Some(clauses) = clauses(universe, relation, true) else {
-                self.add(vec![leave(at)], format!("{words}, which is too long"));
+                self.add(
+                    vec![leave(at)],
+                    format!("{words}, which exceeds the limit of {MOST_CLAUSES} clauses"),
+                );
                 continue;
             };
             for mut clause in clauses {

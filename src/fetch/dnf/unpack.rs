@@ -35,7 +35,7 @@ pub fn unpack<'a>(
         }
         other => {
             return Err(format!(
-                "'{name}' is packed as '{other}'; kubexm reads gz, xz and zst"
+                "'{name}' is compressed as '{other}'; kubexm supports gz, xz and zst"
             ));
         }
     };

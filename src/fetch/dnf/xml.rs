@@ -54,7 +54,7 @@ pub fn walk(
         buffer.clear();
         let event = reader
             .read_event_into(&mut buffer)
-            .map_err(|error| format!("it is no well-formed XML: {error}"))?;
+            .map_err(|error| format!("it is not well-formed XML: {error}"))?;
         match event {
             Event::Start(tag) => {
                 depth += 1;
@@ -79,7 +79,7 @@ pub fn walk(
             Event::Text(part) => text.push_str(&part.xml10_content()),
             Event::CData(part) => text.push_str(&part.xml10_content()),
             Event::GeneralRef(reference) => text.push(character(&reference)?),
-            Event::DocType(_) => return Err("it has a DTD, as no repository has".to_owned()),
+            Event::DocType(_) => return Err("it has a DTD, which is not allowed".to_owned()),
             Event::Eof if depth == 0 && seen => return Ok(()),
             Event::Eof => return Err("it ends too early: was it cut off?".to_owned()),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}

@@ -68,7 +68,7 @@ pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, 
     let known = |kind: &str| INDEX_TYPES.contains(&kind) || MANIFEST_TYPES.contains(&kind);
     match &manifest.media_type {
         Some(kind) if !known(kind) => Err(wrong(format!(
-            "its manifest is a '{kind}', which kubexm does not carry"
+            "its manifest is a '{kind}', which kubexm does not support"
         ))),
         _ => Ok(manifest),
     }

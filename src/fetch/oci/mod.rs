@@ -52,7 +52,6 @@ impl Puller {
     ///
     /// # Errors
     /// Certificates cannot be read.
-    /// Certificates that cannot be read.
     pub fn new(http: Http) -> Result<Self, FetchError> {
         let addresses = http.mirrors().registries.values().flatten();
         let plain = addresses.filter_map(|url| url.strip_prefix("http://"));
@@ -79,8 +78,9 @@ impl Puller {
             FetchError::Resolve(format!("cannot set up the registry client: {error}"))
         })?;
         let keyring = Keyring::of_docker().unwrap_or_else(|reason| {
-            http.events()
-                .warn(format!("{reason}; registries are asked without a login"));
+            http.events().warn(format!(
+                "{reason}; kubexm contacts registries without a login"
+            ));
             Keyring::default()
         });
         Ok(Self {
@@ -146,7 +146,6 @@ impl Puller {
     ///
     /// # Errors
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
-    /// What the network, servers and disks do; nothing wrong is kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         let label = &format!("{name} {}", &blob.digest.hex()[..12]);
         if self.http.at_hand(label, &blob.digest).await? == Some(blob.size) {
@@ -235,7 +234,7 @@ impl Puller {
     async fn arch_of(&self, name: &ImageRef, manifest: &Manifest) -> Result<Arch, FetchError> {
         let unknown = || FetchError::Content {
             what: name.to_string(),
-            reason: "its configuration names no architecture that kubexm knows".to_owned(),
+            reason: "its configuration does not name a supported architecture".to_owned(),
         };
         let config = manifest.config.as_ref().ok_or_else(unknown)?;
         self.blob(name, &config.descriptor()).await?;

@@ -33,16 +33,18 @@ impl Puller {
         self.http.events().phase("pull");
         let (top, _) = self.manifest(place, place.digest()).await?;
         let named = oci_artifact::read(&top)
-            .ok_or_else(|| content("is no bundle that `kubexm bundle push` has put there"))?;
+            .ok_or_else(|| content("is not a bundle that `kubexm bundle push` wrote"))?;
         if named.len() > MOST_DOCUMENTS {
             return Err(content(
-                "names more documents than a bundle has; do not use it",
+                "names more documents than a bundle has\nhint: do not use this bundle",
             ));
         }
         let mut documents = Vec::new();
         for (name, descriptor) in named {
             if descriptor.size > LARGEST_DOCUMENT {
-                return Err(content("has a document of impossible size; do not use it"));
+                return Err(content(
+                    "has a document whose size exceeds the limit\nhint: do not use this bundle",
+                ));
             }
             self.blob(place, &descriptor).await?;
             let bytes = self.http.cache().read(&descriptor.digest)?;
@@ -57,7 +59,9 @@ impl Puller {
             HeaderError::Damaged(reason) | HeaderError::Untrusted(reason) => content(&reason),
         })?;
         if head.storage.base.is_some() {
-            return Err(content("carries only what was new; do not use it"));
+            return Err(content(
+                "is an incremental bundle, which registries cannot store\nhint: push a complete bundle",
+            ));
         }
         self.all_blobs(place, head.lock.blobs()).await?;
         Ok(head)

@@ -89,12 +89,12 @@ impl Session {
             (Some(Challenge::Bearer { .. }), login) => self.token(label, login).await?,
             _ => {
                 return Err(Failure::last(
-                    self.refused(label, "no login for it is known here"),
+                    self.refused(label, "kubexm has no login for it"),
                 ));
             }
         };
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            Failure::last(self.refused(label, "its token service gave no usable token"))
+            Failure::last(self.refused(label, "its token service returned an invalid token"))
         })?;
         value.set_sensitive(true);
         *held = Some(value.clone());
@@ -118,17 +118,18 @@ impl Session {
         let pull = RegistryOperation::Pull;
         match self.tokens.auth(&self.reference, &auth, pull).await {
             Ok(Some(token)) => Ok(format!("Bearer {token}")),
-            Ok(None) => Err(Failure::last(self.refused(label, "it offers no token"))),
+            Ok(None) => Err(Failure::last(
+                self.refused(label, "the registry does not offer a token"),
+            )),
             Err(oci_client::errors::OciDistributionError::RequestError(error)) => {
                 Err(Failure::again(self.unreachable(&error)))
             }
-            Err(_) if login.is_some() => Err(Failure::last(self.refused(
-                label,
-                "the login that is stored for it is refused: `docker login` again",
-            ))),
+            Err(_) if login.is_some() => Err(Failure::last(
+                self.refused(label, "the registry refuses the stored login"),
+            )),
             // The service may only be overloaded: the client does not return the status.
             Err(_) => Err(Failure::again(
-                self.refused(label, "it gives no token to strangers"),
+                self.refused(label, "the registry gives no token to anonymous clients"),
             )),
         }
     }
@@ -144,7 +145,7 @@ impl Session {
         identity: &str,
     ) -> Result<String, Failure> {
         if realm.scheme() != "https" && self.registry.scheme() == "https" {
-            let words = "it wants its login sent without encryption";
+            let words = "the registry requests the login without encryption";
             return Err(Failure::last(self.refused(label, words)));
         }
         let scope = format!("repository:{}:pull", self.reference.repository());
@@ -159,13 +160,14 @@ impl Session {
         let response = client.post_form(realm, form).await;
         let response = response.map_err(|error| lost(&error))?;
         if response.status() != StatusCode::OK {
-            let words = "the login that is stored for it is refused: `docker login` again";
+            let words = "the registry refuses the stored login";
             return Err(Failure::last(self.refused(label, words)));
         }
         let body = read(response, LARGEST_TOKEN).await;
         let body = body.map_err(|error| lost(&error))?.unwrap_or_default();
-        let granted: Granted = serde_json::from_slice(&body)
-            .map_err(|_| Failure::last(self.refused(label, "its token service gave no token")))?;
+        let granted: Granted = serde_json::from_slice(&body).map_err(|_| {
+            Failure::last(self.refused(label, "its token service returned no token"))
+        })?;
         Ok(format!("Bearer {}", granted.access_token))
     }
 
@@ -174,7 +176,7 @@ impl Session {
             what: label.to_owned(),
             url: self.registry.to_string(),
             status: StatusCode::UNAUTHORIZED.as_u16(),
-            hint: format!("the image does not exist there, or `docker login` is needed ({words})"),
+            hint: format!("check the image's name, or log in with `docker login` ({words})"),
         }
     }
 

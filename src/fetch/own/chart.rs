@@ -43,7 +43,7 @@ impl Chart {
     /// The reason why the file is not a chart. The text completes a sentence about it.
     pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, String> {
         let no_chart = |words: &dyn std::fmt::Display| {
-            format!("is no packed Helm chart ({words}); `helm package` makes one")
+            format!("is not a packed Helm chart: {words}\nhint: pack the chart with `helm package`")
         };
         let archive = cache.open_inside(digest).map_err(|e| no_chart(&e))?;
         let mut about = None;
@@ -56,7 +56,7 @@ impl Chart {
             let mut text = String::new();
             content.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
             if text.len() as u64 > LARGEST_FILE || files.len() > MOST_FILES {
-                return Err(io::Error::other("it is larger than Helm takes"));
+                return Err(io::Error::other("it is larger than Helm's limit"));
             }
             match is_about {
                 true => about = Some(text),

@@ -64,29 +64,21 @@ pub async fn render(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Rendered::No(
-                "there is no helm here to render it".to_owned(),
-            ));
+            return Ok(Rendered::No("helm is not installed".to_owned()));
         }
-        Err(error) => return Ok(Rendered::No(format!("helm does not run here ({error})"))),
+        Err(error) => return Ok(Rendered::No(format!("cannot run helm ({error})"))),
     };
     let (name, version) = (&chart.name, &chart.version);
     let Ok(status) = tokio::time::timeout(LONGEST, child.wait()).await else {
         return Ok(Rendered::No(format!(
-            "helm did not end on {name} {version}"
+            "helm did not finish on {name} {version}"
         )));
     };
     if !status.map_err(failed)?.success() {
         let words = text(&mut err, 64 * 1024).map_err(failed)?;
         let words = words.lines().rfind(|line| !line.trim().is_empty());
-        let words: String = words
-            .unwrap_or("it says nothing")
-            .chars()
-            .take(300)
-            .collect();
-        return Ok(Rendered::No(format!(
-            "helm cannot render it without more values ({words})"
-        )));
+        let words: String = words.unwrap_or("no message").chars().take(300).collect();
+        return Ok(Rendered::No(format!("helm failed to render it ({words})")));
     }
     text(&mut out, LARGEST).map(Rendered::Text).map_err(failed)
 }

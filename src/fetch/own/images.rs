@@ -35,7 +35,7 @@ impl Found {
         let text = text.trim();
         let shown: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
         let image = if text.contains("{{") || text.contains("$(") || text.contains("${") {
-            Err("has a variable in it: somebody must say what it stands for".to_owned())
+            Err("contains a variable that kubexm cannot resolve".to_owned())
         } else {
             ImageRef::parse(text).map_err(|error| error.reason)
         };
@@ -365,7 +365,7 @@ spec:
         let found = [read.found[0].to_string(), read.found[1].to_string()];
         insta::assert_snapshot!(found.join("\n"), @"
         'nginx' (Pod, container a): wants a tag or a digest, as in registry.k8s.io/pause:3.10
-        'x.example/b:${TAG}' (Pod, container b): has a variable in it: somebody must say what it stands for
+        'x.example/b:${TAG}' (Pod, container b): contains a variable that kubexm cannot resolve
         ");
     }
 

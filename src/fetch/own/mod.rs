@@ -143,7 +143,7 @@ impl Gatherer<'_> {
                 size: layer["size"].as_u64()?,
             })
         });
-        let blob = blob.ok_or_else(|| wrong(url, "is no Helm chart"))?;
+        let blob = blob.ok_or_else(|| wrong(url, "is not a Helm chart"))?;
         let pinned = source.sha256.or_else(|| self.seen(url));
         if let Some(expected) = pinned.filter(|expected| *expected != blob.digest) {
             return Err(FetchError::Checksum {
@@ -215,20 +215,23 @@ impl Gatherer<'_> {
     fn manifest(&self, gathered: &mut Gathered) -> Result<(), FetchError> {
         let name = &gathered.own.name;
         if gathered.own.size > LARGEST_MANIFEST {
-            return Err(wrong(name, "is larger than any manifest"));
+            return Err(wrong(
+                name,
+                "is larger than 64 MiB, the limit for a manifest",
+            ));
         }
         let text = String::from_utf8(self.http.cache().read(&gathered.own.digest)?)
-            .map_err(|_| wrong(name, "is no text; is it a manifest?"))?;
+            .map_err(|_| wrong(name, "is not UTF-8 text, so it is not a manifest"))?;
         let read = images::of_yaml(&text, "");
         if read.documents == 0 {
             return Err(wrong(
                 name,
-                "holds no YAML document with a kind; is it a manifest?",
+                "has no YAML document with a kind, so it is not a manifest",
             ));
         }
         if read.unreadable > 0 {
             gathered.doubt = Some(format!(
-                "{} of its documents are no YAML: only their lines with 'image:' were looked at",
+                "{} of its documents are not valid YAML; kubexm searched only their lines with 'image:'",
                 read.unreadable
             ));
         }
@@ -249,7 +252,7 @@ impl Gatherer<'_> {
             helm::Rendered::No(reason) => {
                 gathered.found = plain::of_chart(&chart);
                 gathered.doubt = Some(format!(
-                    "{reason}, so its values and templates were only searched for images"
+                    "{reason}, so kubexm only searched its values and templates for images"
                 ));
             }
         }
@@ -266,7 +269,7 @@ fn copy_in(
     let failed = |error: io::Error| wrong(&path.display(), error);
     let metadata = std::fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
-        let words = "is no regular file; a chart's folder is packed by `helm package`";
+        let words = "is not a regular file\nhint: pack a chart's directory with `helm package`";
         return Err(wrong(&path.display(), words));
     }
     let mut file = File::open(path).map_err(failed)?;
@@ -285,7 +288,7 @@ fn copy_in(
     partial
         .publish(expected.as_ref())?
         .map_err(|got| FetchError::Checksum {
-            what: "a file of your own".to_owned(),
+            what: "a file of the user".to_owned(),
             url: path.display().to_string(),
             expected: expected.unwrap_or(got),
             got,

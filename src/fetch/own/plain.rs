@@ -33,7 +33,7 @@ pub fn of_chart(chart: &Chart) -> Vec<Found> {
 /// Replaces the reason for a value with a template variable.
 fn by_helm(mut found: Found) -> Found {
     if found.text.contains("{{") {
-        found.image = Err("only helm can say what it becomes".to_owned());
+        found.image = Err("only helm can resolve its value".to_owned());
     }
     found
 }

@@ -58,7 +58,7 @@ pub async fn find(
         with_snippet: false,
     };
     let parsed: Index = serde_saphyr::from_str_with_options(&text, options)
-        .map_err(|error| wrong(&index, format!("is no index of charts: {error}")))?;
+        .map_err(|error| wrong(&index, format!("is not an index of charts: {error}")))?;
     let versions = parsed
         .entries
         .get(chart)
@@ -78,12 +78,10 @@ pub async fn find(
             format!("has no {chart} {version}; it has {known}"),
         )
     })?;
-    let address = listed.urls.first().ok_or_else(|| {
-        wrong(
-            repository,
-            format!("does not say where {chart} {version} lies"),
-        )
-    })?;
+    let address = listed
+        .urls
+        .first()
+        .ok_or_else(|| wrong(repository, format!("has no address for {chart} {version}")))?;
     let url = join(address)?;
     if !url.username().is_empty() || url.password().is_some() {
         let words =

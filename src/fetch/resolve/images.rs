@@ -124,7 +124,7 @@ impl Resolver<'_> {
         if !unsigned.is_empty() {
             let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
             self.http.events().note(format!(
-                "without a signature of their publisher: {}",
+                "images without a signature of their publisher: {}",
                 names.join(", ")
             ));
         }

@@ -71,8 +71,8 @@ fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
     let words = error.to_string().replace(&shown, "[size]");
     let _filters = filters();
     insta::assert_snapshot!(words, @"
-    the cache at [folder]/partial/b002201f3c42c527453375b0f372ac250a41014f223a2a2e68ccdbfa8e27ceb9: the disk is full: at least [size] more are needed
-    Free some and run the same command again: what was downloaded is kept. Or name another folder with --cache.
+    the cache at [folder]/partial/b002201f3c42c527453375b0f372ac250a41014f223a2a2e68ccdbfa8e27ceb9: the disk is full: at least [size] more are required
+    hint: free some space and run the same command again, which continues the download; or name another directory with --cache
     ");
     drop(partial);
     assert!(cache.size(&digest).is_none());

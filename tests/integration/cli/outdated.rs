@@ -71,5 +71,8 @@ async fn newer_releases_are_told_and_what_cannot_be_asked() {
     let (code, _, err) = ask().await;
     assert_eq!(code, Some(3));
     let _filters = filters();
-    insta::assert_snapshot!(err, @"error: releases of etcd: http://127.0.0.1:[port]/github.com/etcd-io/etcd/releases.atom answered 404: does this version exist? (see the project's releases)");
+    insta::assert_snapshot!(err, @"
+    error: releases of etcd: http://127.0.0.1:[port]/github.com/etcd-io/etcd/releases.atom answered 404
+    hint: check that this version exists in the project's releases
+    ");
 }

@@ -138,8 +138,8 @@ async fn everything_that_cannot_be_had_is_named() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(words, @"
     packages for rhel-like 9 amd64:
-      'broken' cannot be had: broken-1.2-3.noarch wants lib > 3:0, which no package provides; 'broken' is asked for
-      there is no package 'nosuch'
+      'broken' cannot be installed: broken-1.2-3.noarch requires lib > 3:0, which no package provides; 'broken' is requested
+      package 'nosuch' does not exist
     ");
 }
 
@@ -165,7 +165,8 @@ async fn signatures_are_those_that_the_manifest_wants() {
     insta::assert_snapshot!(all, @"
     plugin-1.2.rpm of https://dnf.example/apps: no key of [target]/os-packages/stranger.gpg has signed it
     repomd.xml of https://dnf.example/base: no key of [target]/os-packages/stranger.gpg has signed it
-    signature of repomd.xml of https://dnf.example/apps: http://127.0.0.1:[port]/apps/repodata/repomd.xml.asc answered 404: does this version exist? (see the project's releases)
+    signature of repomd.xml of https://dnf.example/apps: http://127.0.0.1:[port]/apps/repodata/repomd.xml.asc answered 404
+    hint: check that this version exists in the project's releases
     repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/new.spec: not enough bytes in buffer: armor header
     repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/nowhere: No such file or directory (os error 2); take it from the distribution's own medium or keyring package (README)
     ");
@@ -217,20 +218,20 @@ async fn damaged_metadata_are_refused_by_name() {
     let _filters = filters();
     let words = complaint(&site, &unsigned()).await;
     insta::assert_snapshot!(words, @"
-    [digest]-primary.xml.xz: http://127.0.0.1:[port]/base/repodata/[digest]-primary.xml.xz gave other bytes than published
+    [digest]-primary.xml.xz: http://127.0.0.1:[port]/base/repodata/[digest]-primary.xml.xz returned content with the wrong digest; it was discarded
       expected sha256:[digest]
       got      sha256:[digest]
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
     std::fs::write(&list, &whole).unwrap();
     replace(&site, "base", "primary.xml.xz", |list| {
         list[..list.len() / 2].to_vec()
     });
     let words = complaint(&site, &unsigned()).await;
-    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is no well-formed XML: I/O error: failed to fill whole buffer");
+    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: failed to fill whole buffer");
     replace(&site, "base", "primary.xml.xz", |_| b"<html>".to_vec());
     let words = complaint(&site, &unsigned()).await;
-    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is no well-formed XML: I/O error: invalid XZ magic bytes");
+    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: invalid XZ magic bytes");
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -275,8 +276,8 @@ async fn packages_must_be_the_distributions_to_the_last_byte() {
     let plain = std::fs::read(find(&MADE.path().join("plain"), "tool-1.2.rpm")).unwrap();
     let other = std::fs::read(find(&apps, "plugin-1.2.rpm")).unwrap();
     for (bytes, reason) in [
-        (plain, "nobody has signed its header"),
-        (other, "it holds plugin-0:1.2-3.noarch"),
+        (plain, "its header has no signature"),
+        (other, "it contains plugin-0:1.2-3.noarch"),
         (flipped(header), "no key of"),
         (
             flipped(tool.len() - 1),
@@ -303,9 +304,9 @@ async fn packages_must_be_the_distributions_to_the_last_byte() {
     let words = complaint(&site, &wanted).await;
     let _filters = filters();
     insta::assert_snapshot!(words, @"
-    tool-1.2.rpm: http://127.0.0.1:[port]/apps/tool-1.2.rpm gave other bytes than published
+    tool-1.2.rpm: http://127.0.0.1:[port]/apps/tool-1.2.rpm returned content with the wrong digest; it was discarded
       expected sha256:[digest]
       got      sha256:[digest]
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
 }

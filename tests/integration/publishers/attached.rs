@@ -115,7 +115,9 @@ async fn what_others_attached_is_no_signature_of_the_publishers() {
     for mode in ["require", "ifPresent"] {
         let told = site.resolve(&ours(mode)).await.unwrap_err().to_string();
         assert!(
-            told.contains("attached to it as a referrer is not taken: it was not made with a key of the policy"),
+            told.contains(
+                "its referrers are not valid signatures: it was not made with a key of the policy"
+            ),
             "{told}"
         );
     }
@@ -138,7 +140,7 @@ async fn what_others_attached_is_no_signature_of_the_publishers() {
         .unwrap_err()
         .to_string();
     assert!(
-        told.contains(".sig is not taken: ") && told.contains(", and what is att"),
+        told.contains(".sig is not valid: ") && told.contains(", and its referrers"),
         "{told}"
     );
     site.attach("ours", "team/signed:1");

@@ -107,7 +107,7 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     let refused = async |signatures: &str| site.resolve(signatures).await.unwrap_err().to_string();
     let told = refused(&ours("require")).await;
     for image in [SIGNED, PLAIN] {
-        let wanted = format!("{image}: registry.example wants one of key sha256:");
+        let wanted = format!("{image}: registry.example requires one of key sha256:");
         assert!(told.contains(&wanted), "{told}");
     }
     assert!(told.contains("mode: ifPresent"), "{told}");
@@ -115,8 +115,9 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     for mode in ["require", "ifPresent"] {
         let told = refused(&ours(mode)).await;
         assert!(
-            told.contains(&format!("{SIGNED}: the policy for registry.example wants"))
-                && told.contains("is not taken: it was not made with a key of the policy"),
+            told.contains(&format!(
+                "{SIGNED}: the policy for registry.example requires"
+            )) && told.contains("is not valid: it was not made with a key of the policy"),
             "{told}"
         );
     }
@@ -256,7 +257,8 @@ async fn files_with_a_signature_beside_them_are_held_against_it() {
     for mode in ["require", "ifPresent"] {
         let told = verify("kubelet", mode).await.unwrap_err();
         assert!(
-            told.contains("https://dl.example/kubelet: ") && told.contains("no key of"),
+            told.contains("https://dl.example/kubelet: ")
+                && told.contains("not made with a key of"),
             "{told}"
         );
     }

@@ -36,7 +36,7 @@ fn documents_that_are_none_are_named() {
             "is not a signature manifest",
         ),
         (many, "more than 256"),
-        (manifest(&mut blobs, &[huge]), "impossible size"),
+        (manifest(&mut blobs, &[huge]), "with a size above the limit"),
         (manifest(&mut blobs, &[claim, two_sizes]), "two sizes"),
         (
             manifest(&mut blobs, &[strange]),
@@ -96,7 +96,7 @@ fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
             &b"another"[..],
             &signature,
             Some(&certificate),
-            "of something else",
+            "of other content",
         ),
         (
             content,

@@ -144,10 +144,10 @@ async fn charts_come_from_helm_repositories_and_registries() {
     let digest_of = |error: String| error.replace(&digest.hex(), "[digest of the chart]");
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(digest_of(error), @"
-    own-0.3.1.tgz: http://127.0.0.1:[port]/lying/files/own-0.3.1.tgz gave other bytes than published
+    own-0.3.1.tgz: http://127.0.0.1:[port]/lying/files/own-0.3.1.tgz returned content with the wrong digest; it was discarded
       expected sha256:0000000000000000000000000000000000000000000000000000000000000000
       got      sha256:[digest of the chart]
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
     let error = gather(chart(repository("charts", "9.9.9")), "a")
         .await
@@ -162,10 +162,10 @@ async fn charts_come_from_helm_repositories_and_registries() {
     };
     let error = gather(pinned, "c").await.unwrap_err();
     insta::assert_snapshot!(digest_of(error), @"
-    registry.example/team/own:0.3.1: oci://registry.example/team/own:0.3.1 gave other bytes than published
+    registry.example/team/own:0.3.1: oci://registry.example/team/own:0.3.1 returned content with the wrong digest; it was discarded
       expected sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
       got      sha256:[digest of the chart]
-    Nothing of it was kept. A mirror or proxy may be serving a damaged copy.
+    hint: a mirror or proxy may serve a damaged copy; try another one
     ");
 }
 

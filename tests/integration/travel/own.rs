@@ -227,7 +227,7 @@ async fn without_helm_or_with_values_that_fail_images_are_guesses_and_not_added(
     let plain = ["--chart", &tgz, "-o", &new];
     let failing = [&plain[..], &["--values", &broken]].concat();
     for (arguments, with_helm, why) in [
-        (&plain[..], false, "there is no helm here"),
+        (&plain[..], false, "helm is not installed"),
         (&failing[..], true, "no such value"),
     ] {
         let (code, said, err) = site.add(arguments, with_helm);
@@ -237,7 +237,7 @@ async fn without_helm_or_with_values_that_fail_images_are_guesses_and_not_added(
             why,
             &guess,
             "docker.io/x/y:7 (own/values.yaml, other.image)",
-            "only helm can say",
+            "only helm can resolve",
         ] {
             assert!(said.contains(words), "{words} in {said}");
         }
@@ -276,16 +276,19 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     == download
     error: [folder]/gone.yaml: No such file or directory (os error 2)
     == download
-    error: [folder]/app.yaml: is no packed Helm chart (invalid gzip header); `helm package` makes one
+    error: [folder]/app.yaml: is not a packed Helm chart: invalid gzip header
+    hint: pack the chart with `helm package`
     == download
-    error: [folder]/bin: is no regular file; a chart's folder is packed by `helm package`
+    error: [folder]/bin: is not a regular file
+    hint: pack a chart's directory with `helm package`
     == download
     error: 'a b' cannot be the name of a file: give it one without blanks and slashes
     error: invalid value 'x=https://user:secret@dl.example/x' for '--file <NAME=PATH|URL>': address 'https://dl.example/x': carries a user or password, which would be written into the lock
 
     For more information, try '--help'.
     == download
-    error: apps.example/team/none:1: http://127.0.0.1:[port]/v2/team/none/manifests/1 answered 404: there is no such image or tag
+    error: apps.example/team/none:1: http://127.0.0.1:[port]/v2/team/none/manifests/1 answered 404
+    hint: check that the image and the tag exist
     error: invalid value 'nginx' for '--image <NAME>': image 'nginx': wants a tag or a digest, as in registry.k8s.io/pause:3.10
 
     For more information, try '--help'.

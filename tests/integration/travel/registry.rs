@@ -384,19 +384,21 @@ async fn a_strict_registry_still_gets_the_whole_bundle() {
     insta::assert_snapshot!(all, @"
     === 201 400
     == push
-    warning: docker.io/library/sparse:2.0: the registry does not take its manifest (status 400: no such thing here); it is in the bundle there all the same, but cannot be pulled by itself
-    warning: registry.example/team/whole:1: the registry does not take its manifest (status 400: no such thing here); it is in the bundle there all the same, but cannot be pulled by itself
-    warning: registry.example:5000/single:v3: the registry does not take its manifest (status 400: no such thing here); it is in the bundle there all the same, but cannot be pulled by itself
+    warning: docker.io/library/sparse:2.0: the registry does not take its manifest (status 400: no such thing here); the pushed bundle contains the image, but it cannot be pulled separately
+    warning: registry.example/team/whole:1: the registry does not take its manifest (status 400: no such thing here); the pushed bundle contains the image, but it cannot be pulled separately
+    warning: registry.example:5000/single:v3: the registry does not take its manifest (status 400: no such thing here); the pushed bundle contains the image, but it cannot be pulled separately
     === 400 201
     == push
-    warning: 127.0.0.1:[port]/bundles:1.images: the registry takes no index of the images (status 400: no such thing here); its garbage collector may take their manifests, the bundle stays whole
-    error: the bundle: the registry does not take it: status 400: no such thing here
+    warning: 127.0.0.1:[port]/bundles:1.images: the registry refuses an index of the images (status 400: no such thing here); its garbage collector may delete their manifests, but not the bundle
+    error: the bundle: the registry refuses it: status 400: no such thing here
     === 405 201
     == push
-    error: 127.0.0.1:[port]/bundles:1.images: 127.0.0.1:[port]/bundles:1 answered 405: the registry takes nothing: is it read-only, or a mirror?: no such thing here
+    error: 127.0.0.1:[port]/bundles:1.images: 127.0.0.1:[port]/bundles:1 answered 405
+    hint: the registry does not accept pushes: it may be read-only or a mirror: no such thing here
     === 403 201
     == push
-    error: 127.0.0.1:[port]/bundles:1.images: 127.0.0.1:[port]/bundles:1 answered 403: you may not push there; `docker login 127.0.0.1:[port]` as somebody who may: no such thing here
+    error: 127.0.0.1:[port]/bundles:1.images: 127.0.0.1:[port]/bundles:1 answered 403
+    hint: log in with `docker login 127.0.0.1:[port]` as a user with permission to push: no such thing here
     ");
 }
 
@@ -436,19 +438,22 @@ async fn what_is_no_bundle_is_named_and_nothing_is_written() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
     == pull
-    warning: 127.0.0.1:[port] cannot be asked for its checksums and tags, so its mirror's own word is taken for them (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
-    error: 127.0.0.1:[port]/bundles:1: is no bundle that `kubexm bundle push` has put there
+    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
+    error: 127.0.0.1:[port]/bundles:1: is not a bundle that `kubexm bundle push` wrote
     == pull
-    warning: 127.0.0.1:[port] cannot be asked for its checksums and tags, so its mirror's own word is taken for them (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
+    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1: has no index.json
     == pull
-    warning: 127.0.0.1:[port] cannot be asked for its checksums and tags, so its mirror's own word is taken for them (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
-    error: 127.0.0.1:[port]/bundles:1: has a document of impossible size; do not use it
+    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
+    error: 127.0.0.1:[port]/bundles:1: has a document whose size exceeds the limit
+    hint: do not use this bundle
     == pull
-    warning: 127.0.0.1:[port] cannot be asked for its checksums and tags, so its mirror's own word is taken for them (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
-    error: 127.0.0.1:[port]/bundles:1: names more documents than a bundle has; do not use it
+    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
+    error: 127.0.0.1:[port]/bundles:1: names more documents than a bundle has
+    hint: do not use this bundle
     == pull
-    warning: 127.0.0.1:[port] cannot be asked for its checksums and tags, so its mirror's own word is taken for them (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
-    error: 127.0.0.1:[port]/bundles:1 6382b3cc8814: http://127.0.0.1:[port]/v2/bundles/blobs/sha256:6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a answered 404: there is no such image or tag
+    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
+    error: 127.0.0.1:[port]/bundles:1 6382b3cc8814: http://127.0.0.1:[port]/v2/bundles/blobs/sha256:6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a answered 404
+    hint: check that the image and the tag exist
     ");
 }

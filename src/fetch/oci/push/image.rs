@@ -62,8 +62,8 @@ impl Pusher {
                     return Err(PushRefusal::Content(words).into());
                 };
                 self.events.note(format!(
-                    "{label}: the registry takes no index with platforms that it lacks; its tag names \
-                     those of the bundle"
+                    "{label}: the registry refuses an index with missing platforms; the tag names an index of \
+                     the bundle's platforms"
                 ));
                 self.document(&self.repository, &reduced).await?;
             }

@@ -80,7 +80,6 @@ impl Pusher {
     ///
     /// # Errors
     /// The client cannot be created, or `place` has no tag.
-    /// The client cannot be set up, or the place has no tag.
     pub async fn new(
         place: ImageRef,
         access: PushAccess,
@@ -106,7 +105,7 @@ impl Pusher {
             FetchError::Resolve(format!("cannot set up the registry client: {error}"))
         })?;
         let Some(tag) = place.tag().filter(|_| place.digest().is_none()) else {
-            let words = "a bundle is pushed to a tag, as in oci://registry/repository:tag";
+            let words = "the address has no tag\nhint: use the form oci://registry/repository:tag";
             return Err(FetchError::Resolve(format!("{place}: {words}")));
         };
         let repository = Reference::with_tag(
@@ -222,8 +221,8 @@ impl Pusher {
             Ok(()) => Ok(()),
             Err(PushRefusal::Content(words)) => {
                 self.events.warn(format!(
-                    "{place}: the registry takes no index of the images ({words}); its garbage \
-                     collector may take their manifests, the bundle stays whole"
+                    "{place}: the registry refuses an index of the images ({words}); its garbage \
+                     collector may delete their manifests, but not the bundle"
                 ));
                 Ok(())
             }
@@ -251,8 +250,8 @@ impl Pusher {
                     // An index above a refused manifest is refused too: one warning is enough.
                     if refused.insert(image.name.clone()) {
                         self.events.warn(format!(
-                            "{}: the registry does not take its manifest ({words}); it is in the \
-                             bundle there all the same, but cannot be pulled by itself",
+                            "{}: the registry does not take its manifest ({words}); the \
+                             pushed bundle contains the image, but it cannot be pulled separately",
                             image.name
                         ));
                     }
@@ -270,7 +269,7 @@ impl Pusher {
         bytes: &[u8],
     ) -> Result<(), PushRefusal> {
         let kind = HeaderValue::from_str(media_type)
-            .map_err(|_| PushRefusal::Content("a media type that is none".to_owned()))?;
+            .map_err(|_| PushRefusal::Content("an invalid media type".to_owned()))?;
         let put = || async {
             let (body, kind) = (bytes.to_vec(), kind.clone());
             let put = self.client.push_manifest_raw(place, body, kind);

@@ -44,7 +44,7 @@ impl From<PushRefusal> for FetchError {
             PushRefusal::Other(error) => error,
             PushRefusal::Content(words) => Self::Content {
                 what: "the bundle".to_owned(),
-                reason: format!("the registry does not take it: {words}"),
+                reason: format!("the registry refuses it: {words}"),
             },
         }
     }
@@ -76,17 +76,13 @@ pub(super) fn push_failure(
     };
     let hint = match status {
         401 | 403 => {
-            format!("you may not push there; `docker login {registry}` as somebody who may")
+            format!("log in with `docker login {registry}` as a user with permission to push")
         }
-        404 => {
-            "there is no such project or repository; some registries want it made first".to_owned()
-        }
-        405 => "the registry takes nothing: is it read-only, or a mirror?".to_owned(),
-        413 => "too large for the registry, or for a proxy before it: raise its limit".to_owned(),
-        429 => "too many requests; try again later".to_owned(),
-        500.. => {
-            "the registry failed again and again; look into its log (is its disk full?)".to_owned()
-        }
+        404 => "create the project or repository first; some registries require it".to_owned(),
+        405 => "the registry does not accept pushes: it may be read-only or a mirror".to_owned(),
+        413 => "raise the size limit of the registry or of a proxy in front of it".to_owned(),
+        429 => "too many requests: try again later".to_owned(),
+        500.. => "the registry failed repeatedly: check its log and its disk space".to_owned(),
         _ => return PushRefusal::Content(format!("status {status}{words}")),
     };
     PushRefusal::Other(FetchError::Refused {

@@ -55,8 +55,8 @@ impl Pusher {
                 Ok(true) => count += 1,
                 Ok(false) => {}
                 Err(PushRefusal::Content(words)) => self.events.warn(format!(
-                    "{}: the registry does not take the signature {} ({words}); it is in the bundle \
-                     there all the same",
+                    "{}: the registry does not take the signature {} ({words}); the pushed \
+                     bundle contains it",
                     self.place, signature.manifest.digest
                 )),
                 Err(PushRefusal::Other(error)) => return Err(error),
@@ -77,8 +77,8 @@ impl Pusher {
             // The image may have been signed at the site; that signature must not be lost.
             Some(_) => {
                 self.events.warn(format!(
-                    "{place}: has other signatures, which stay; those of the bundle are in it all the \
-                     same"
+                    "{place}: has other signatures, which are kept; the pushed bundle contains its \
+                     own"
                 ));
                 Ok(false)
             }
