@@ -183,7 +183,7 @@ fn a_bare_manifest_is_held_against_what_was_signed() {
                 signed: Some(b"another image".to_vec()),
                 ..right.clone()
             },
-            "something else",
+            "other content",
         ),
         (
             Wish {
