@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::CommandError;
-use kubexm_bundle::{Access, BundleSet};
+use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::Cluster;
 use kubexm_types::PublicKey;
 
@@ -22,6 +22,25 @@ impl BundleAccess {
         Access {
             folders: self.volumes.clone(),
             trust: self.trust.clone(),
+        }
+    }
+
+    /// Opens one bundle.
+    pub(crate) fn open(&self, path: &Path) -> Result<Bundle, CommandError> {
+        Ok(Bundle::open_with(path, &self.access())?)
+    }
+
+    /// Opens one bundle that contains all of its blobs.
+    pub(crate) fn open_complete(&self, path: &Path) -> Result<Bundle, CommandError> {
+        let bundle = self.open(path)?;
+        match bundle.base() {
+            None => Ok(bundle),
+            Some(base) => Err(CommandError::Bundle(format!(
+                "{}: contains only the blobs that {} does not have\n  hint: `kubexm bundle merge` \
+                 makes one complete bundle of both",
+                path.display(),
+                base.name
+            ))),
         }
     }
 

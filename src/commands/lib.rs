@@ -3,21 +3,54 @@
 //! Each module is one command, or a few that share their work. Nothing here parses arguments or prints:
 //! progress goes to [`Events`](kubexm_types::event::Events), and the caller prints the result.
 
+pub mod add;
+mod background;
+mod base;
+pub mod build;
 mod bundle_access;
+pub mod cache;
 mod certificates;
+mod completeness;
+pub mod config;
+pub mod diff;
+pub mod downloads;
 mod error;
+pub mod export;
+pub mod extract;
+pub mod inspect;
 pub mod install;
+pub mod inventory;
+mod lock_file;
+pub mod merge;
+pub mod outdated;
 pub mod plan;
 mod preflight;
+pub mod pull;
+pub mod push;
+pub mod registry;
+pub mod remove;
 pub mod render;
+pub mod repack;
 pub mod reset;
+pub mod sbom;
 mod session;
+pub mod sign;
+mod sources;
+pub mod split_join;
 pub mod stop;
+mod text_file;
+pub mod verify;
+mod volume_size;
+pub mod vulnerabilities;
+mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use error::{CommandError, ErrorKind};
+pub use kubexm_bundle::Level;
 pub use session::Connection;
 pub use stop::Stop;
+pub use volume_size::VolumeSize;
+pub use written::{Volumes, WrittenBundle};
 
 /// Returns the number of threads for work that keeps a core busy.
 fn threads() -> usize {

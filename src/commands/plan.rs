@@ -1,12 +1,14 @@
 //! `plan`: what a first install would do, computed without hosts.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::{ClusterSource, CommandError};
+use crate::{ClusterSource, CommandError, text_file};
 use kubexm_deploy::Inputs;
-use kubexm_engine::plan::document::PlanDocument;
 use kubexm_engine::plan::{Plan, show};
 use kubexm_types::event::Events;
+
+pub use kubexm_engine::plan::document::PlanDocument;
 
 /// A plan that no host has carried out.
 pub struct Planned {
@@ -50,4 +52,13 @@ pub fn plan(source: &ClusterSource) -> Result<Planned, CommandError> {
     Ok(Planned {
         plan: deployment.plan,
     })
+}
+
+/// Writes a plan as JSON.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(path: &Path, document: &PlanDocument) -> Result<(), CommandError> {
+    let text = document.to_json().map_err(CommandError::configuration)?;
+    text_file::write(path, &text)
 }

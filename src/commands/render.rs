@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::plan::plan;
 use crate::{ClusterSource, CommandError};
 
 /// What `render` wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Rendered {
     /// The paths of the files, in the order of the plan.
     pub files: Vec<PathBuf>,

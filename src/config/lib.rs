@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod cluster_document;
 pub mod host_range;
+mod kind;
 pub mod manifest;
 pub mod manifest_document;
 pub mod mirrors;
@@ -23,6 +24,7 @@ pub use cluster::Cluster;
 pub use cluster_document::{
     default_cluster, load_cluster, load_cluster_for, load_trust, parse_cluster, parse_cluster_for,
 };
+pub use kind::{DocumentKind, kind_of};
 pub use manifest_document::{load_manifest, parse_manifest};
 pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
 pub use problem::{Problem, Problems};

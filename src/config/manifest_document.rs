@@ -52,6 +52,7 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
 /// Reads and checks the text of a manifest; `file` is its name in messages.
 pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
     let root = yaml::parse(file, text)?;
+    super::kind::refuse_other(file, &root, super::DocumentKind::Bundle)?;
     let reader = Reader::new("bundle");
     let top = reader.fields(&root, "");
     super::check_kind(&top, "Bundle");

@@ -134,6 +134,7 @@ pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
 /// Everything that is wrong in it, at once.
 pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
     let root = yaml::parse(file, text)?;
+    super::kind::refuse_other(file, &root, super::DocumentKind::Mirrors)?;
     let reader = Reader::new("mirrors");
     let top = reader.fields(&root, "");
     super::check_kind(&top, "Mirrors");

@@ -57,6 +57,7 @@ pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Pro
 pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
     let file = path.display().to_string();
     let root = yaml::parse(&file, &super::read_text(path, START)?)?;
+    super::kind::refuse_other(&file, &root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
     let trust = match &root.value {
         yaml::Value::Map(_) => {
@@ -93,6 +94,7 @@ pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<
 
 fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster, Problems> {
     let root = yaml::parse(file, text)?;
+    super::kind::refuse_other(file, &root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
     let cluster = read_document(&reader, &root, offered);
     reader.finish(file, cluster)

@@ -1,155 +1,126 @@
-//! `kubexm cache`: what downloads are kept between builds.
+//! `kubexm cache`: the downloads that are kept between builds.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
-use super::out::say;
-use crate::report;
-use kubexm_bundle::Lock;
-use kubexm_fetch::Cache;
-use kubexm_fetch::store::{Kept, Unfinished};
-use kubexm_types::Digest;
+use super::output::say;
+use super::{Failure, output};
+use crate::report::{Output, bytes};
+use kubexm_commands::cache::{self, CacheContents, CollectOptions, Collected};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List what is kept, with sizes, and what is left of broken downloads
+    /// List blobs with their sizes, and downloads that are not complete
+    #[command(after_long_help = "Examples:
+  kubexm cache ls
+  kubexm cache ls --output json")]
     Ls(Place),
-    /// Read everything and compare all digests; removes what was changed
+    /// Compare every blob with its digest, and remove damaged ones
+    #[command(after_long_help = "Examples:
+  kubexm cache verify")]
     Verify(Place),
-    /// Remove what none of the given locks needs
+    /// Remove everything that none of the given locks needs
     Gc(Gc),
 }
 
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The cache
+    /// The cache folder
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm cache gc --keep bundle.lock.yaml --dry-run
+  kubexm cache gc --all")]
 pub struct Gc {
     #[command(flatten)]
     place: Place,
-    /// Locks (<bundle>.lock.yaml) whose downloads are kept
+    /// Locks (<bundle>.lock.yaml) whose downloads are kept; repeatable
     #[arg(long = "keep", value_name = "LOCK", required_unless_present = "all")]
     locks: Vec<PathBuf>,
     /// Remove everything
     #[arg(long, conflicts_with = "locks")]
     all: bool,
-    /// Only say what would be removed
+    /// Only report what would be removed
     #[arg(long)]
     dry_run: bool,
 }
 
-impl Place {
-    fn open(&self) -> Result<Cache, Failure> {
-        let folder = self.cache.clone().unwrap_or_else(Cache::default_dir);
-        Ok(Cache::open(&folder)?)
-    }
-}
-
 /// Runs one of the commands.
-pub fn run(command: Command) -> Result<(), Failure> {
+pub fn run(command: Command, output: Output) -> Result<(), Failure> {
     match command {
-        Command::Ls(place) => list(&place.open()?),
-        Command::Verify(place) => verify(&place.open()?),
-        Command::Gc(arguments) => collect(&arguments),
+        Command::Ls(place) => list(&place, output),
+        Command::Verify(place) => verify(&place, output),
+        Command::Gc(arguments) => collect(arguments, output),
     }
 }
 
-fn list(cache: &Cache) -> Result<(), Failure> {
-    let kept = cache.kept()?;
-    for Kept { digest, size, .. } in &kept {
-        say!("{:>11} {digest}", report::bytes(*size));
+fn list(place: &Place, output: Output) -> Result<(), Failure> {
+    let contents = cache::list(place.cache.as_deref())?;
+    match output {
+        Output::Json => output::document("CacheContents", &contents)?,
+        Output::Auto | Output::Plain => print(&contents),
     }
-    let partial = cache.partials()?;
-    for Unfinished { path, bytes, total } in &partial {
-        let of = total.map_or_else(String::new, |total| format!(" of {}", report::bytes(total)));
+    Ok(())
+}
+
+fn print(contents: &CacheContents) {
+    for blob in &contents.blobs {
+        say!("{:>11} {}", bytes(blob.size), blob.digest);
+    }
+    for partial in &contents.partial {
+        let total = partial.total.map(|total| format!(" of {}", bytes(total)));
         say!(
-            "{:>11} {} (not complete{of})",
-            report::bytes(*bytes),
-            path.display()
+            "{:>11} {} (not complete{})",
+            bytes(partial.bytes),
+            partial.path.display(),
+            total.unwrap_or_default()
         );
     }
-    let total = kept.iter().map(|kept| kept.size).sum();
     say!(
         "{} blobs, {}; {} not complete",
-        kept.len(),
-        report::bytes(total),
-        partial.len()
+        contents.blobs.len(),
+        bytes(contents.bytes()),
+        contents.partial.len()
     );
+}
+
+fn verify(place: &Place, output: Output) -> Result<(), Failure> {
+    let verification = cache::verify(place.cache.as_deref())?;
+    if output == Output::Json {
+        output::document("CacheVerification", &verification)?;
+        return Ok(verification.check()?);
+    }
+    verification.check()?;
+    say!("{} blobs match their digests", verification.blobs);
     Ok(())
 }
 
-fn verify(cache: &Cache) -> Result<(), Failure> {
-    let mut bad = Vec::new();
-    let kept = cache.kept()?;
-    for kept in &kept {
-        if !cache.is_right(kept)? {
-            cache.remove(kept)?;
-            bad.push(kept.path.display().to_string());
-        }
+fn collect(arguments: Gc, output: Output) -> Result<(), Failure> {
+    let collected = cache::collect(&CollectOptions {
+        cache: arguments.place.cache,
+        keep: arguments.locks,
+        dry_run: arguments.dry_run,
+    })?;
+    match output {
+        Output::Json => output::document("CacheCollection", &collected)?,
+        Output::Auto | Output::Plain => print_collected(&collected),
     }
-    if bad.is_empty() {
-        say!("{} blobs are what their digests say", kept.len());
-        return Ok(());
-    }
-    Err(Failure::bundle(format!(
-        "{} of {} blobs were changed and are removed; the next build downloads them again:\n  {}",
-        bad.len(),
-        kept.len(),
-        bad.join("\n  ")
-    )))
+    Ok(())
 }
 
-fn collect(arguments: &Gc) -> Result<(), Failure> {
-    let cache = arguments.place.open()?;
-    let mut needed: BTreeSet<Digest> = BTreeSet::new();
-    for path in &arguments.locks {
-        let wrong = |reason: &dyn std::fmt::Display| {
-            Failure::configuration(format!("{}: {reason}", path.display()))
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        let lock = Lock::from_yaml(&text).map_err(|reason| wrong(&reason))?;
-        needed.extend(lock.blobs().keys().copied());
-    }
-    let (mut count, mut bytes) = (0usize, 0u64);
-    for kept in cache.kept()? {
-        if needed.contains(&kept.digest) {
-            continue;
-        }
-        if !arguments.dry_run {
-            cache.remove(&kept)?;
-        }
-        count += 1;
-        bytes += kept.size;
-    }
-    let mut broken_off = 0usize;
-    for partial in cache.partials()? {
-        if partial.is_of(&needed) || !(arguments.dry_run || cache.forget(&partial)?) {
-            continue;
-        }
-        broken_off += 1;
-        bytes += partial.bytes;
-    }
-    if !arguments.dry_run {
-        for stray in cache.strays()? {
-            // The next one finds it again.
-            let _ = std::fs::remove_file(stray);
-        }
-    }
-    let verb = if arguments.dry_run {
-        "would be removed"
-    } else {
-        "removed"
+fn print_collected(collected: &Collected) {
+    let verb = match collected.dry_run {
+        true => "would be removed",
+        false => "removed",
     };
     say!(
-        "{count} blobs and {broken_off} incomplete downloads {verb}, {}",
-        report::bytes(bytes)
+        "{} blobs and {} incomplete downloads {verb}, {}",
+        collected.blobs,
+        collected.partial,
+        bytes(collected.bytes)
     );
-    Ok(())
 }

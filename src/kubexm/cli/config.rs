@@ -1,27 +1,30 @@
-//! `kubexm config`: start, check and describe cluster files.
+//! `kubexm config`: templates, schemas and validation of the files that users write.
 
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::Failure;
-use super::out::{self, say};
+use super::output::say;
+use super::{Failure, output};
+use crate::report::Output;
+use kubexm_commands::config::{self, Validated, Validation};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print a commented file to start from
+    #[command(after_long_help = "Examples:
+  kubexm config init > cluster.yaml
+  kubexm config init bundle > bundle.yaml")]
     Init {
         /// The kind of file
         #[arg(value_enum, default_value = "cluster")]
         document: Document,
     },
-    /// Say everything that is wrong in a cluster file
-    Validate {
-        /// The cluster
-        #[arg(short, long, value_name = "CLUSTER")]
-        file: PathBuf,
-    },
+    /// Report everything that is wrong in a cluster, bundle or mirrors file
+    Validate(Validate),
     /// Print the JSON schema of a kind of file
+    #[command(after_long_help = "Examples:
+  kubexm config schema cluster > cluster.schema.json")]
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "cluster")]
@@ -29,40 +32,74 @@ pub enum Command {
     },
 }
 
-/// What users write.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm config validate cluster.yaml
+  kubexm config validate -f bundle.yaml --output json")]
+pub struct Validate {
+    /// The file; its `kind` selects the checks
+    #[arg(value_name = "FILE", required_unless_present = "file_option")]
+    file: Option<PathBuf>,
+    /// The file, as an option
+    #[arg(
+        short = 'f',
+        long = "file",
+        value_name = "FILE",
+        conflicts_with = "file"
+    )]
+    file_option: Option<PathBuf>,
+}
+
+/// The kinds of files that users write.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Document {
-    /// The hosts and what shall run on them: `kubexm install -f`
+    /// The hosts and what runs on them: `kubexm install -f`
     Cluster,
-    /// What shall be in a bundle: `kubexm bundle build -f`
+    /// The content of a bundle: `kubexm bundle build -f`
     Bundle,
-    /// Where to download from instead: `kubexm bundle build --mirrors`
+    /// Where to download from: `kubexm bundle build --mirrors`
     Mirrors,
 }
 
-/// Runs one of the commands.
-pub fn run(command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Init { document } => out::text(match document {
-            Document::Cluster => kubexm_config::schema::TEMPLATE,
-            Document::Bundle => kubexm_config::schema::BUNDLE_TEMPLATE,
-            Document::Mirrors => kubexm_config::schema::MIRRORS_TEMPLATE,
-        }),
-        Command::Schema { document } => out::text(&match document {
-            Document::Cluster => kubexm_config::schema::cluster(),
-            Document::Bundle => kubexm_config::schema::BUNDLE.to_owned(),
-            Document::Mirrors => kubexm_config::schema::MIRRORS.to_owned(),
-        }),
-        Command::Validate { file } => {
-            let cluster = kubexm_config::load_cluster(&file)?;
-            kubexm_deploy::admit(&cluster)?;
-            say!(
-                "{}: cluster '{}' with {} hosts is valid",
-                file.display(),
-                cluster.name,
-                cluster.hosts.len()
-            );
+impl From<Document> for config::Document {
+    fn from(document: Document) -> Self {
+        match document {
+            Document::Cluster => Self::Cluster,
+            Document::Bundle => Self::Bundle,
+            Document::Mirrors => Self::Mirrors,
         }
+    }
+}
+
+/// Runs one of the commands.
+pub fn run(command: Command, output: Output) -> Result<(), Failure> {
+    match command {
+        Command::Init { document } => output::text(config::template(document.into())),
+        Command::Schema { document } => output::text(&config::schema(document.into())),
+        Command::Validate(arguments) => validate(&arguments, output)?,
+    }
+    Ok(())
+}
+
+fn validate(arguments: &Validate, output: Output) -> Result<(), Failure> {
+    let given = arguments.file.as_ref().or(arguments.file_option.as_ref());
+    let file = given.ok_or_else(|| Failure::configuration("name a file"))?;
+    let result = config::validate(file);
+    if output == Output::Json {
+        let validation = match &result {
+            Ok(valid) => valid.clone(),
+            Err(error) => Validation::of_error(file, error),
+        };
+        output::document("Validation", &validation)?;
+        return Ok(result.map(|_| ())?);
+    }
+    let path = file.display();
+    match result?.content {
+        Some(Validated::Cluster { name, hosts }) => {
+            say!("{path}: cluster '{name}' with {hosts} hosts is valid");
+        }
+        Some(Validated::Bundle { name }) => say!("{path}: bundle manifest '{name}' is valid"),
+        Some(Validated::Mirrors) | None => say!("{path}: the mirrors file is valid"),
     }
     Ok(())
 }

@@ -9,13 +9,13 @@ use kubexm_commands::Connection;
 /// How hosts are reached.
 #[derive(Debug, Args)]
 pub struct ConnectionArgs {
-    /// File with the hosts' SSH keys, beside ~/.ssh/known_hosts
+    /// A file with SSH host keys, in addition to ~/.ssh/known_hosts
     #[arg(long, value_name = "FILE")]
     known_hosts: Option<PathBuf>,
-    /// Take and record the SSH key of a host that is seen for the first time
+    /// Accept and record the SSH key of a host that is not known yet
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// Where the cluster's journal, CA and kubeconfig are kept [default: .kubexm/<cluster>]
+    /// Folder for the cluster's journal, CA and kubeconfig [default: .kubexm/<cluster>]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

@@ -2,23 +2,17 @@
 
 use std::fmt;
 
-use kubexm_bundle::BundleError;
-use kubexm_catalog::CatalogError;
 use kubexm_commands::{CommandError, ErrorKind};
-use kubexm_config::Problems;
-use kubexm_deploy::DeployError;
-use kubexm_fetch::FetchError;
-use kubexm_sbom::SbomError;
 
 /// Every exit code and its meaning.
 pub const CODES: [(u8, &str); 6] = [
-    (0, "all well"),
+    (0, "success"),
     (1, "interrupted or unexpected"),
     (2, "usage or configuration"),
     (3, "bundle (building, downloading or reading it)"),
     (
         4,
-        "a host cannot be reached, refuses the login or was lost on the way",
+        "a host cannot be reached, refuses the login or was lost during the work",
     ),
     (5, "a step failed on a host"),
 ];
@@ -29,7 +23,7 @@ pub fn help() -> String {
     format!("Exit codes: {}", codes.join(", "))
 }
 
-/// Why a command failed, in one message, and with which exit code.
+/// The message and the exit code of a command that failed.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -37,7 +31,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Wrong usage or configuration.
+    /// Returns the failure for wrong arguments.
     pub fn configuration(message: impl fmt::Display) -> Self {
         Self {
             code: 2,
@@ -45,23 +39,15 @@ impl Failure {
         }
     }
 
-    /// A bundle that cannot be built or read.
-    pub fn bundle(message: impl fmt::Display) -> Self {
-        Self {
-            code: 3,
-            message: message.to_string(),
-        }
-    }
-
-    /// Stopped by the user.
-    pub fn interrupted(message: impl fmt::Display) -> Self {
+    /// Returns the failure for an error that no argument causes.
+    pub fn unexpected(message: impl fmt::Display) -> Self {
         Self {
             code: 1,
             message: message.to_string(),
         }
     }
 
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     pub fn code(&self) -> u8 {
         self.code
     }
@@ -86,45 +72,5 @@ impl From<CommandError> for Failure {
             code,
             message: error.to_string(),
         }
-    }
-}
-
-impl From<Problems> for Failure {
-    fn from(problems: Problems) -> Self {
-        Self::configuration(problems)
-    }
-}
-impl From<CatalogError> for Failure {
-    fn from(error: CatalogError) -> Self {
-        Self::configuration(error)
-    }
-}
-impl From<BundleError> for Failure {
-    fn from(error: BundleError) -> Self {
-        match error {
-            BundleError::Stopped => Self::interrupted(format!(
-                "{error}; run the same command again to go on: what was downloaded is kept"
-            )),
-            other => Self::bundle(other),
-        }
-    }
-}
-impl From<SbomError> for Failure {
-    fn from(error: SbomError) -> Self {
-        Self::bundle(error)
-    }
-}
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        match error {
-            FetchError::Bundle(error) => error.into(),
-            FetchError::Resolve(message) => Self::configuration(message),
-            other => Self::bundle(other),
-        }
-    }
-}
-impl From<DeployError> for Failure {
-    fn from(error: DeployError) -> Self {
-        CommandError::from(error).into()
     }
 }

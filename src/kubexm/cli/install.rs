@@ -2,21 +2,25 @@
 
 use clap::Args;
 
+use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
-use super::out::{self, say};
-use super::subject::Subject;
-use super::{Failure, interrupt};
+use super::output::say;
+use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::install::{self, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm install bundle.tar.zst -f cluster.yaml --dry-run
+  kubexm install bundle.tar.zst -f cluster.yaml
+  kubexm install old.tar.zst new.tar.zst -f cluster.yaml --trust site.pub")]
 pub struct Install {
     #[command(flatten)]
-    subject: Subject,
+    cluster: ClusterArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// Look at the hosts, print the whole plan, touch nothing
+    /// Check the hosts and print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -24,7 +28,7 @@ pub struct Install {
 /// Installs a cluster, or prints what an install would do.
 pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let options = InstallOptions {
-        source: arguments.subject.source(),
+        source: arguments.cluster.source(),
         connection: arguments.connection.options(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
@@ -32,7 +36,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         let found = install::dry_run(&options, events, &stop).await?;
         match output {
             Output::Json => found.planned.emit(events)?,
-            Output::Auto | Output::Plain => out::text(&found.planned.text()?),
+            Output::Auto | Output::Plain => output::text(&found.planned.text()?),
         }
         found.report_findings(events)?;
         events.note("dry run: nothing was touched");

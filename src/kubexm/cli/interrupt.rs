@@ -1,21 +1,22 @@
-//! Being told to stop: Ctrl-C, `kill`, a terminal that went away.
+//! Reacts to Ctrl-C, `kill`, and a terminal that was closed.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use kubexm_commands::stop::{AGAIN, Stop};
 use kubexm_types::event::Events;
 
-/// What a run that was asked to stop says of what it still does.
+/// What a command that changes hosts still does after the first signal.
 pub const STOPPING_STEPS: &str =
     "stopping: steps that are running get 10 seconds to end; Ctrl-C again stops at once";
-/// The same of a build.
-pub const STOPPING_BUILD: &str = "stopping: what is downloaded stays in the cache";
+/// The same for a command that downloads.
+pub const STOPPING_BUILD: &str = "stopping: what was downloaded stays in the cache";
+/// The same for a command that only writes files.
+pub const STOPPING: &str = "stopping: no incomplete file is left behind";
+/// The same for a command that pushes to a registry.
+pub const STOPPING_PUSH: &str = "stopping: what was pushed stays in the registry";
 
-/// The same of what leaves nothing behind.
-pub const STOPPING: &str = "stopping: nothing half done is left behind";
-
-/// Watches from now on. The first signal asks the run to stop, which is told by `stopping`; the
-/// second ends the program at once.
+/// Watches for signals from now on. The first one stops the command, and `stopping` is reported. The
+/// second one ends the program at once.
 pub fn watch(events: &Events, stopping: &'static str) -> Stop {
     let stop = Stop::new();
     let (flag, events) = (stop.clone(), events.clone());
@@ -33,9 +34,9 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         flag.cancel();
         events.note(stopping);
         any(&mut signals).await;
-        let words = format!("stopped at once, in the middle of what was going on; {AGAIN}");
-        events.note(&words);
-        events.end(1, Some(words));
+        let message = format!("stopped at once, in the middle of the work; {AGAIN}");
+        events.note(&message);
+        events.end(1, Some(message));
         std::process::exit(1);
     });
     stop
@@ -46,7 +47,7 @@ async fn any(signals: &mut [Signal]) {
     futures_util::future::select_all(each).await;
 }
 
-/// Whether we were started under nohup: then a terminal that goes away must not stop us.
+/// Returns whether kubexm runs under nohup. Then it continues after its terminal was closed.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status

@@ -1,127 +1,197 @@
-//! The command line: one file a command; parse, call, print, exit code.
+//! The command line: one file for each command, which parses arguments, calls `kubexm-commands` and prints.
 
-mod add;
-mod base;
-mod build;
 mod bundle;
+mod bundle_args;
 mod cache;
+mod completions;
 mod config;
 mod connection;
-mod copies;
 mod downloads;
 mod exit;
-mod export;
-mod extract;
+mod help;
 mod install;
 mod interrupt;
-mod out;
-mod outdated;
+mod inventory;
+mod logging;
+mod man;
+mod output;
+mod password;
 mod plan;
-mod pull;
-mod push;
 #[cfg(test)]
 mod reference;
 mod registry;
-mod remove;
 mod render;
-mod repack;
 mod reset;
-mod sbom;
-mod subject;
+mod target;
 #[cfg(test)]
 mod tests;
-mod volume_size;
-mod vulnerabilities;
+mod version;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::report::{self, Output};
+use kubexm_types::event::Events;
 
 pub use exit::Failure;
 
-/// Kubernetes clusters for places without internet.
+/// Kubernetes clusters for places without internet
 #[derive(Debug, Parser)]
-#[command(name = "kubexm", version, after_help = exit::help(), max_term_width = 80)]
+#[command(
+    name = "kubexm",
+    version = version::text(),
+    after_help = exit::help(),
+    max_term_width = 80
+)]
 struct Arguments {
-    /// How to report what happens.
-    #[arg(long, global = true, value_enum, default_value = "auto")]
+    /// Format of progress and results
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        help_heading = GLOBAL
+    )]
     output: Output,
+    #[command(flatten)]
+    logging: logging::LoggingArgs,
     #[command(subcommand)]
     command: Command,
 }
 
+/// The heading of options that every command accepts.
+const GLOBAL: &str = "Global options";
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make and look into bundles
+    /// Create, inspect, move and sign bundles
     #[command(subcommand)]
     Bundle(bundle::Command),
-    /// Bring up the cluster on its hosts, or go on with an install that was stopped
+    /// Install a cluster, or continue an install that was interrupted
     Install(install::Install),
-    /// Print what a first install would do, task by task; needs no host
+    /// Print what a first install would do; asks no host
     Plan(plan::Plan),
-    /// Write every file that would be put on every host into a folder; needs no host
+    /// Write the files that an install would put on hosts; asks no host
     Render(render::Render),
-    /// Take back everything that kubexm did on the cluster's hosts
+    /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
-    /// Look after the registry that a cluster file names
+    /// Fill the registry that a cluster file names
     #[command(subcommand)]
     Registry(registry::Command),
-    /// Start, check and describe cluster files
+    /// Create, check and describe the files that you write
     #[command(subcommand)]
     Config(config::Command),
-    /// Write down what a site has, to be carried out: a bundle can be built to carry only the rest
-    Inventory(base::Take),
-    /// Look after the downloads that are kept between builds
+    /// List the blobs that a site has, for `bundle build --base`
+    Inventory(inventory::Inventory),
+    /// List, check and remove downloads that are kept between builds
     #[command(subcommand)]
     Cache(cache::Command),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+    /// Write the manual pages
+    Man(man::Man),
+    /// Print the version, the commit and the date of this program
+    Version(version::Version),
+}
+
+impl Command {
+    /// Returns whether the command reports its progress by events. Other commands print a result.
+    fn emits_events(&self) -> bool {
+        match self {
+            Self::Install(_) | Self::Reset(_) | Self::Registry(_) => true,
+            Self::Bundle(command) => command.emits_events(),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the definition of all commands.
+fn command() -> clap::Command {
+    help::grouped::<Arguments>()
 }
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    // The only provider: everything that speaks TLS here uses ring.
+    let matches = command().get_matches();
+    let arguments = match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    // rustls needs exactly one provider of cryptography; everything in kubexm uses ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if help::is_old_name(std::env::args()) {
+        let notice = "notice: `bundle apply` is now `bundle merge`; the old name remains for now";
+        let _ = writeln!(std::io::stderr(), "{notice}");
+    }
+    let result = run(arguments);
+    ExitCode::from(result)
+}
+
+fn run(arguments: Arguments) -> u8 {
+    let (output, command) = (arguments.output, arguments.command);
+    let emits_events = command.emits_events();
+    if let Err(failure) = arguments.logging.start() {
+        return end(&Events::silent(), output, false, Err(failure));
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
-            return ExitCode::FAILURE;
+            let failure = Failure::unexpected(format!("cannot start: {error}"));
+            return end(&Events::silent(), output, false, Err(failure));
         }
     };
-    let (output, events) = (arguments.output, report::events(arguments.output));
-    // These tell of themselves by events; the others write what they were asked for.
-    let tells = match &arguments.command {
-        Command::Install(_) | Command::Reset(_) | Command::Registry(_) => true,
-        Command::Bundle(command) => command.tells(),
-        _ => false,
-    };
-    if tells && output == Output::Json {
-        out::as_notes(&events);
+    let events = logging::with_log(report::events(output, arguments.logging.to_terminal()));
+    if emits_events && output == Output::Json {
+        output::as_notes(&events);
     }
-    let result = match arguments.command {
-        Command::Bundle(command) => runtime.block_on(bundle::run(command, &events)),
-        Command::Install(install) => runtime.block_on(install::run(&install, output, &events)),
-        Command::Plan(plan) => plan::run(&plan),
-        Command::Render(render) => render::run(&render),
-        Command::Reset(reset) => runtime.block_on(reset::run(&reset, output, &events)),
-        Command::Registry(command) => runtime.block_on(registry::run(command, &events)),
-        Command::Config(command) => config::run(command),
-        Command::Inventory(arguments) => base::take(&arguments),
-        Command::Cache(command) => cache::run(command),
-    };
+    let result = runtime.block_on(dispatch(command, output, &events));
     runtime.shutdown_background();
+    end(&events, output, emits_events, result)
+}
+
+async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
+    match command {
+        Command::Bundle(command) => bundle::run(command, output, events).await,
+        Command::Install(arguments) => install::run(&arguments, output, events).await,
+        Command::Plan(arguments) => plan::run(&arguments, output),
+        Command::Render(arguments) => render::run(&arguments, output),
+        Command::Reset(arguments) => reset::run(&arguments, output, events).await,
+        Command::Registry(command) => registry::run(command, events).await,
+        Command::Config(command) => config::run(command, output),
+        Command::Inventory(arguments) => inventory::run(&arguments, output),
+        Command::Cache(command) => cache::run(command, output),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments, output),
+    }
+}
+
+/// Reports how a command ended, and returns its exit code.
+fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), Failure>) -> u8 {
     let code = result.as_ref().err().map_or(0, Failure::code);
     let message = result.err().map(|failure| failure.to_string());
-    let as_event = tells && output == Output::Json;
-    if tells {
+    if emits_events {
         events.end(code, message.clone());
     }
-    if let Some(message) = message.filter(|_| !as_event) {
-        // A terminal that went away must not turn a failure into a panic.
-        let _ = writeln!(std::io::stderr(), "error: {message}");
+    let Some(message) = message else {
+        return code;
+    };
+    match (output, emits_events) {
+        // The last event contains the message.
+        (Output::Json, true) => {}
+        (Output::Json, false) => {
+            let body = output::ErrorDocument {
+                exit_code: code,
+                message: &message,
+            };
+            let _ = output::document("Error", &body);
+        }
+        _ => {
+            // A terminal that was closed must not turn a failure into a panic.
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+        }
     }
-    ExitCode::from(code)
+    code
 }

@@ -1,114 +1,54 @@
-//! `kubexm registry seed`: the images of a bundle into the registry that a cluster file names.
+//! `kubexm registry`: the registry that a cluster file names.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::out::say;
-use super::subject::Opening;
+use super::bundle_args::BundleArgs;
+use super::output::say;
 use super::{Failure, interrupt};
-use kubexm_config::cluster::ExternalRegistry;
-use kubexm_engine::seed;
-use kubexm_fetch::Cache;
-use kubexm_fetch::oci::{PushAccess, Pusher};
-use kubexm_types::ImageRef;
+use kubexm_commands::registry::{SeedOptions, seed};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Push a bundle's images into the registry of the cluster file (registry.type: external), where
-    /// its hosts will look for them
+    /// Push the images of a bundle to the registry of a cluster file
+    ///
+    /// The cluster file must have `registry.type: external`. Its hosts pull every image from there.
     Seed(Seed),
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm registry seed bundle.tar.zst -f cluster.yaml")]
 pub struct Seed {
-    /// The bundle
-    #[arg(long, value_name = "BUNDLE")]
-    bundle: PathBuf,
-    /// The cluster
-    #[arg(short, long, value_name = "CLUSTER")]
-    file: PathBuf,
     #[command(flatten)]
-    opening: Opening,
-    /// Where blobs wait for being sent: takes up to half a gigabyte and the largest blob
+    bundle: BundleArgs,
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
+    /// Folder for blobs that wait to be sent: at most 512 MiB and the largest blob
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
 }
 
-/// Runs a command on registries.
+/// Runs one of the commands.
 pub async fn run(command: Command, events: &Events) -> Result<(), Failure> {
     match command {
-        Command::Seed(seed) => self::seed(seed, events).await,
+        Command::Seed(arguments) => run_seed(arguments, events).await,
     }
 }
 
-async fn seed(arguments: Seed, events: &Events) -> Result<(), Failure> {
-    let stop = interrupt::watch(events, "stopping: what the registry has stays there");
-    let opening = arguments.opening.trusting(&arguments.file)?;
-    let bundle = Arc::new(opening.open_complete(&arguments.bundle)?);
-    let cluster = kubexm_config::load_cluster_for(&arguments.file, &bundle.lock().kubernetes)?;
-    let Some(registry) = &cluster.registry.external else {
-        return Err(Failure::configuration(format!(
-            "{}: spec.registry.type is not external: `kubexm install` fills the cluster's own registry",
-            arguments.file.display()
-        )));
+async fn run_seed(arguments: Seed, events: &Events) -> Result<(), Failure> {
+    let stop = interrupt::watch(events, interrupt::STOPPING_PUSH);
+    let options = SeedOptions {
+        bundle: arguments.bundle.path()?.to_owned(),
+        access: arguments.bundle.access(),
+        cluster: arguments.cluster,
+        cache: arguments.cache,
     };
-    let cache = Cache::open(&arguments.cache.unwrap_or_else(Cache::default_dir))?;
-    let access = access(registry)?;
-    events.phase("push");
-    let mut sent = 0;
-    let images = &bundle.lock().images;
-    for image in images {
-        let place = place(registry, &image.name)?;
-        let spool = cache.unfinished();
-        let pusher = Pusher::new(place, access.clone(), None, &spool, events.clone()).await?;
-        sent += tokio::select! {
-            pushed = pusher.push_image(&bundle, image) => pushed?,
-            () = stop.cancelled() => {
-                let words = "stopped; the same command goes on from what was sent";
-                return Err(Failure::interrupted(words));
-            }
-        };
-    }
-    say!("{} images are at {}", images.len(), registry.address);
-    say!("  sent     {sent} blobs");
+    let report = seed(&options, events, &stop).await?;
+    say!("{} images are at {}", report.images, report.registry);
+    say!("  sent     {} blobs", report.sent);
     Ok(())
-}
-
-fn access(registry: &ExternalRegistry) -> Result<PushAccess, Failure> {
-    let ca = registry.ca_file.iter().map(|file| {
-        std::fs::read(file)
-            .map_err(|error| Failure::configuration(format!("{}: {error}", file.display())))
-    });
-    let login = match &registry.login {
-        None => None,
-        Some(login) => {
-            let file = login.password_file.display();
-            let password = login
-                .password()
-                .map_err(|error| Failure::configuration(format!("{file}: {error}")))?;
-            Some((login.user.clone(), password))
-        }
-    };
-    Ok(PushAccess {
-        plain_http: false,
-        ca: ca.collect::<Result<_, _>>()?,
-        login,
-    })
-}
-
-/// Where an image stands in the registry: what the hosts' mirrors lead to.
-fn place(registry: &ExternalRegistry, image: &ImageRef) -> Result<ImageRef, Failure> {
-    let repository = registry.repository(&seed::repository(image));
-    // What is named by its digest alone needs some tag to be kept by.
-    let digest = image.digest().map(|digest| digest.hex());
-    let tag = image
-        .tag()
-        .map(str::to_owned)
-        .or(digest)
-        .unwrap_or_default();
-    let text = format!("oci://{}/{repository}:{tag}", registry.address);
-    ImageRef::parse_place(&text, None).map_err(Failure::configuration)
 }

@@ -4,22 +4,28 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failure;
-use super::out::say;
-use super::subject::Subject;
+use super::bundle_args::ClusterArgs;
+use super::output::say;
+use super::{Failure, output};
+use crate::report::Output;
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm render bundle.tar.zst -f cluster.yaml -o rendered")]
 pub struct Render {
     #[command(flatten)]
-    subject: Subject,
+    cluster: ClusterArgs,
     /// Folder for <host>/<absolute path>
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
 }
 
 /// Writes the files.
-pub fn run(arguments: &Render) -> Result<(), Failure> {
-    let rendered = kubexm_commands::render::render(&arguments.subject.source(), &arguments.out)?;
+pub fn run(arguments: &Render, output: Output) -> Result<(), Failure> {
+    let rendered = kubexm_commands::render::render(&arguments.cluster.source(), &arguments.out)?;
+    if output == Output::Json {
+        return output::document("RenderedFiles", &rendered);
+    }
     say!(
         "{} files in {}",
         rendered.files.len(),

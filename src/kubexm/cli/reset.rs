@@ -5,32 +5,35 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::connection::ConnectionArgs;
-use super::out::say;
+use super::output::say;
 use super::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_commands::reset::{self, ResetOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm reset -f cluster.yaml
+  kubexm reset -f cluster.yaml --yes")]
 pub struct Reset {
-    /// The cluster
-    #[arg(short, long, value_name = "CLUSTER")]
-    file: PathBuf,
+    /// The cluster file
+    #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
+    cluster: PathBuf,
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 /// Removes a cluster from its hosts.
 pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
-    let name = reset::cluster_name(&arguments.file)?;
+    let name = reset::cluster_name(&arguments.cluster)?;
     if !arguments.yes {
         confirm(&name)?;
     }
     let options = ResetOptions {
-        cluster: arguments.file.clone(),
+        cluster: arguments.cluster.clone(),
         connection: arguments.connection.options(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use clap::Command;
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
-
-use super::Arguments;
 
 /// Short and long help of a command and of all below it, by their names.
 fn pages(command: &mut Command, name: &str, pages: &mut Vec<(String, String)>) {
@@ -32,7 +30,7 @@ fn pages(command: &mut Command, name: &str, pages: &mut Vec<(String, String)>) {
 
 #[test]
 fn help_of_every_command() {
-    let mut command = Arguments::command().term_width(80);
+    let mut command = super::command().term_width(80);
     command.build();
     let mut all = Vec::new();
     pages(&mut command, "kubexm", &mut all);
@@ -58,4 +56,47 @@ fn help_of_every_command() {
         .filter(|name| name.ends_with(".snap") && !names.contains(name))
         .collect();
     assert!(unused.is_empty(), "no command has these pages: {unused:#?}");
+}
+
+/// Every command without commands below it.
+fn leaves(command: &Command, found: &mut Vec<Command>) {
+    let below = command.get_subcommands();
+    let mut below = below
+        .filter(|command| command.get_name() != "help")
+        .peekable();
+    if below.peek().is_none() {
+        found.push(command.clone());
+    }
+    for command in below {
+        leaves(command, found);
+    }
+}
+
+#[test]
+fn every_long_help_has_examples_that_parse() {
+    let mut root = super::command();
+    root.build();
+    let mut found = Vec::new();
+    leaves(&root, &mut found);
+    assert!(found.len() > 35, "only {} commands were found", found.len());
+    for mut command in found {
+        let name = command.get_bin_name().unwrap().to_owned();
+        let help = command.render_long_help().to_string();
+        let (_, examples) = help
+            .split_once("Examples:\n")
+            .unwrap_or_else(|| panic!("{name} has none"));
+        let lines = examples.lines().map(str::trim);
+        let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        assert!(!lines.is_empty(), "{name}");
+        for line in lines {
+            assert!(line.starts_with(&name), "{name}: {line}");
+            let words = line.split(' ').take_while(|word| *word != ">");
+            let result = super::command().try_get_matches_from(words);
+            let error = result.err().filter(|error| {
+                // Files of the examples do not exist.
+                error.kind() != clap::error::ErrorKind::ValueValidation
+            });
+            assert!(error.is_none(), "{line}: {}", error.unwrap());
+        }
+    }
 }

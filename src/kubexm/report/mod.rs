@@ -13,22 +13,22 @@ use std::sync::Arc;
 
 use kubexm_types::event::{Event, Events, StepState};
 
-/// How to report.
+/// The format of progress and results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
-    /// Bars on a terminal, plain lines elsewhere.
+    /// Progress bars on a terminal, lines elsewhere
     Auto,
-    /// One line for each thing that happened.
+    /// One line for each event
     Plain,
-    /// One JSON object a line, on standard output.
+    /// One JSON document, or one JSON object per line for commands with progress
     Json,
 }
 
-/// A listener of the chosen kind.
-pub fn events(output: Output) -> Events {
+/// Returns a listener of the chosen kind. With `log`, log lines go to the terminal, so nothing is redrawn.
+pub fn events(output: Output, log: bool) -> Events {
     match output {
         Output::Json => Events::new(Arc::new(json::Json::to(std::io::stdout()))),
-        Output::Auto if draws() => Events::new(Arc::new(terminal::Terminal::new())),
+        Output::Auto if draws() && !log => Events::new(Arc::new(terminal::Terminal::new())),
         Output::Auto | Output::Plain => Events::new(Arc::new(plain::Plain::to(std::io::stderr()))),
     }
 }

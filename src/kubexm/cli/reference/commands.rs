@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
 use super::escaped;
-use crate::cli::Arguments;
 
 /// A section per command, with its usage and its arguments.
 pub fn page() -> String {
-    let mut root = Arguments::command();
+    let mut root = crate::cli::command();
     root.build();
     let mut out = String::new();
     let globals: Vec<&Arg> = root

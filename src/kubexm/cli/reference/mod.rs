@@ -4,6 +4,7 @@
 mod commands;
 mod events;
 mod examples;
+mod output;
 mod schemas;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ fn pages() -> Vec<(&'static str, String)> {
         ("cli.md", page("Commands", commands::page())),
         ("exit-codes.md", page("Exit codes", exit_codes())),
         ("events.md", page("Events", events::page())),
+        ("output.md", page("JSON documents", output::page())),
         (
             "cluster.md",
             page(

@@ -1,0 +1,145 @@
+//! Writes a bundle with different content from an existing bundle: shared by `add` and `remove`.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{CommandError, Stop, VolumeSize, WrittenBundle, background, lock_file, threads};
+use kubexm_bundle::{
+    Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Held, Level, Lock, PackOptions,
+    Placement,
+};
+use kubexm_fetch::Cache;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
+
+/// Where and how the new bundle is written.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The path of the new bundle; its lock is written beside it. May be the path of the old bundle.
+    pub out: PathBuf,
+    /// The compression level.
+    pub level: Level,
+    /// The size of volumes; `None` for a single file.
+    pub split: Option<VolumeSize>,
+}
+
+/// The new bundle and its lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repacked {
+    /// The bundle.
+    pub written: WrittenBundle,
+    /// The lock beside it.
+    pub lock: PathBuf,
+}
+
+impl Target {
+    /// Checks that a bundle can be written to the path.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        Ok(kubexm_bundle::check_folder(&self.out)?)
+    }
+
+    /// Packs the content of `lock` from the blobs of the old bundle and of the cache.
+    pub(crate) async fn pack(
+        &self,
+        old: Arc<Bundle>,
+        lock: Lock,
+        cache: Cache,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<Repacked, CommandError> {
+        let (target, events, stop) = (self.clone(), events.clone(), stop.clone());
+        background::run(move || {
+            let stop = || stop.is_cancelled();
+            target.pack_until(&old, &lock, &cache, &events, &stop)
+        })
+        .await
+    }
+
+    fn pack_until(
+        &self,
+        old: &Bundle,
+        lock: &Lock,
+        cache: &Cache,
+        events: &Events,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Repacked, CommandError> {
+        let blobs = OldAndCache { old, cache };
+        let storage = storage(&blobs, lock, events, stop)?;
+        events.phase("pack");
+        let options = PackOptions {
+            volume: self.split.map(VolumeSize::bytes),
+            ..PackOptions::new(self.level, threads() as u32)
+        };
+        let out = &self.out;
+        let written =
+            kubexm_bundle::write_until(out, lock, &storage, &blobs, options, events, stop)?;
+        let beside = lock_file::beside(out);
+        lock_file::write(&beside, lock)?;
+        Ok(Repacked {
+            written: WrittenBundle::announce(events, out, &written, self.split),
+            lock: beside,
+        })
+    }
+}
+
+/// Stores gzip layers as the old bundle stores them: decompressed, or as published.
+fn storage(
+    blobs: &OldAndCache<'_>,
+    lock: &Lock,
+    events: &Events,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Placement, CommandError> {
+    if *blobs.old.storage() == Placement::plain(blobs.old.lock()) {
+        return Ok(Placement::plain(lock));
+    }
+    events.phase("open");
+    let openings = kubexm_bundle::openings(lock, blobs, blobs, threads(), events, stop)?;
+    Ok(kubexm_bundle::arrange(lock, &openings))
+}
+
+/// Blobs of the old bundle, and new ones in the cache. Each source knows how its own blobs are stored.
+struct OldAndCache<'a> {
+    old: &'a Bundle,
+    cache: &'a Cache,
+}
+
+impl OldAndCache<'_> {
+    fn source(&self, digest: &Digest) -> &dyn Blobs {
+        match self.old.carries(digest) {
+            true => self.old,
+            false => self.cache,
+        }
+    }
+}
+
+impl Blobs for OldAndCache<'_> {
+    fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.source(digest).open(digest)
+    }
+
+    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.source(digest).open_inside(digest)
+    }
+
+    fn open_held(&self, digest: &Digest, opened: &DecompressedGzip) -> Result<Held, BundleError> {
+        self.source(digest).open_held(digest, opened)
+    }
+
+    fn place(&self, digest: &Digest) -> String {
+        self.source(digest).place(digest)
+    }
+}
+
+impl EncoderCache for OldAndCache<'_> {
+    fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
+        match self.old.carries(blob) {
+            true => Some(self.old.opened(blob).cloned()),
+            false => self.cache.recall(blob),
+        }
+    }
+
+    fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>) {
+        self.cache.keep(blob, opened);
+    }
+}

@@ -1,0 +1,132 @@
+//! `bundle sign` and `bundle keygen`: minisign keys and signatures.
+
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::{BundleAccess, CommandError, Stop, VolumeSize, WrittenBundle, background};
+use kubexm_bundle::signature::new_keys;
+use kubexm_bundle::write::rewrite;
+use kubexm_types::PublicKey;
+use kubexm_types::event::Events;
+
+pub use kubexm_bundle::Signer;
+
+/// Which bundle to sign.
+pub struct SignOptions {
+    /// The bundle.
+    pub bundle: PathBuf,
+    /// How it is opened.
+    pub access: BundleAccess,
+    /// The key.
+    pub signer: Signer,
+    /// The path of the signed bundle; `None` to replace the bundle.
+    pub out: Option<PathBuf>,
+    /// The size of volumes; `None` for a single file.
+    pub split: Option<VolumeSize>,
+}
+
+/// A signed bundle.
+#[derive(Debug, Clone)]
+pub struct SignReport {
+    /// The bundle.
+    pub written: WrittenBundle,
+    /// The public key that verifies the signature.
+    pub public_key: PublicKey,
+}
+
+/// A new pair of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyFiles {
+    /// The secret key, readable only by its owner.
+    pub secret: PathBuf,
+    /// The public key.
+    pub public: PathBuf,
+}
+
+/// Reads a minisign secret key. `password` is called only if the key is encrypted.
+///
+/// # Errors
+/// The file is not a minisign secret key, or the password is wrong.
+pub fn load_key(
+    path: &Path,
+    password: impl FnOnce() -> Result<String, String>,
+) -> Result<Signer, CommandError> {
+    Signer::load(path, password).map_err(CommandError::configuration)
+}
+
+/// Signs a bundle.
+///
+/// # Errors
+/// The bundle cannot be read or written.
+pub async fn sign(
+    options: SignOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<SignReport, CommandError> {
+    let bundle = options.access.open(&options.bundle)?;
+    let (signer, split) = (options.signer, options.split);
+    let public_key = signer.public_key().map_err(CommandError::configuration)?;
+    if options.out.is_none() && split.is_none() && bundle.volumes().is_some() {
+        return Err(CommandError::Configuration(
+            "the bundle consists of volumes: give --split SIZE for new volumes, or --out FILE"
+                .to_owned(),
+        ));
+    }
+    let path = options.out.unwrap_or_else(|| bundle.path().to_owned());
+    let (events, stop) = (events.clone(), stop.clone());
+    let written = background::run(move || {
+        let stop = || stop.is_cancelled();
+        let volume = split.map(VolumeSize::bytes);
+        let written = rewrite::sign(&bundle, &signer, &path, volume, &events, &stop)?;
+        Ok(WrittenBundle::announce(&events, &path, &written, split))
+    });
+    Ok(SignReport {
+        written: written.await?,
+        public_key,
+    })
+}
+
+/// Writes `<name>.key` and `<name>.pub`. Existing files are never replaced.
+///
+/// # Errors
+/// A file exists or cannot be written.
+pub fn keygen(name: &Path, password: Option<String>) -> Result<KeyFiles, CommandError> {
+    let keys = new_keys(password).map_err(CommandError::configuration)?;
+    let named = |suffix: &str| {
+        let mut name = name.to_owned().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let files = KeyFiles {
+        secret: named(".key"),
+        public: named(".pub"),
+    };
+    create_new(&files.secret, &keys.secret, 0o600)?;
+    create_new(&files.public, &keys.public, 0o644)?;
+    Ok(files)
+}
+
+fn create_new(path: &Path, text: &str, mode: u32) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => CommandError::file(
+            path,
+            "the file exists, and keys are never replaced\n  hint: choose another name, or move the \
+             old key away",
+        ),
+        _ => CommandError::file(path, error),
+    };
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .map_err(failed)?;
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all())
+        .map_err(failed)
+}

@@ -1,0 +1,66 @@
+//! Resolves a manifest: downloads everything that it names, and checks that clusters can be installed
+//! from the result.
+
+use std::path::PathBuf;
+
+use crate::downloads::DownloadOptions;
+use crate::{CommandError, Stop, completeness};
+use kubexm_bundle::{Bundle, BundleError, Lock};
+use kubexm_catalog::Catalog;
+use kubexm_fetch::Cache;
+use kubexm_fetch::resolve::Resolver;
+use kubexm_fetch::signatures::Policies;
+use kubexm_types::Arch;
+use kubexm_types::event::Events;
+
+/// What a bundle is built from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// The bundle manifest.
+    pub manifest: PathBuf,
+    /// The cluster that must be installable from the bundle; `None` for the default clusters.
+    pub cluster: Option<PathBuf>,
+    /// The architectures that replace those of the manifest; empty to keep them.
+    pub architectures: Vec<Arch>,
+    /// How to download.
+    pub downloads: DownloadOptions,
+}
+
+impl Sources {
+    /// Downloads everything that neither the cache nor `local` contains, and returns the new lock.
+    ///
+    /// Versions and digests of `previous` are kept where the manifest still allows them.
+    pub(crate) async fn resolve(
+        &self,
+        previous: Option<&Lock>,
+        local: Vec<Bundle>,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<(Lock, Cache), CommandError> {
+        let mut manifest = kubexm_config::load_manifest(&self.manifest)?;
+        if !self.architectures.is_empty() {
+            manifest.architectures.clone_from(&self.architectures);
+            manifest.architectures.sort();
+            manifest.architectures.dedup();
+        }
+        let cluster = self
+            .cluster
+            .as_deref()
+            .map(|path| kubexm_config::load_cluster_for(path, &manifest.kubernetes))
+            .transpose()?;
+        let catalog = Catalog::embedded()?;
+        let http = self.downloads.http(events)?.beside(local);
+        let cache = http.cache().clone();
+        let policies = Policies::load(&catalog, &manifest.signatures)?;
+        let resolver = Resolver::new(&http, &catalog, previous, &policies);
+        let resolved = async {
+            let lock = resolver.build(&manifest).await?;
+            completeness::check(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
+            Ok::<_, CommandError>(lock)
+        };
+        tokio::select! {
+            lock = resolved => Ok((lock?, cache)),
+            () = stop.cancelled() => Err(BundleError::Stopped.into()),
+        }
+    }
+}

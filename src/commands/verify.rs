@@ -1,0 +1,90 @@
+//! `bundle verify`: compares a bundle with its digests and signatures.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::inspect::SignedBy;
+use crate::{BundleAccess, CommandError, threads};
+use kubexm_bundle::format::volumes::check_volume;
+use kubexm_bundle::read::publishers::Publishers;
+use kubexm_fetch::signatures::trusted_root_at;
+use kubexm_types::event::Events;
+
+/// How much to verify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Depth {
+    /// One volume, against the list beside it.
+    Volume,
+    /// The index and the placement document; no content is read.
+    Index,
+    /// Every byte, every digest, and the publishers' signatures.
+    Content,
+}
+
+/// What to verify.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// The bundle, or any of its volumes.
+    pub bundle: PathBuf,
+    /// How it is opened.
+    pub access: BundleAccess,
+    /// How much to verify.
+    pub depth: Depth,
+    /// Trusted root files of private Sigstore instances.
+    pub trusted_roots: Vec<PathBuf>,
+}
+
+/// What was verified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// The bundle or the volume.
+    pub path: PathBuf,
+    /// How much was verified.
+    pub verified: Depth,
+    /// What each publisher signed; verified.
+    pub publishers: Vec<SignedBy>,
+    /// The items whose signatures only a base bundle contains.
+    pub signed_in_base: usize,
+    /// The items that are signed under a trusted root that was not given.
+    pub not_verified: Vec<String>,
+}
+
+/// Verifies a bundle.
+///
+/// # Errors
+/// The bundle is damaged, a signature is invalid, or a file cannot be read.
+#[tracing::instrument(skip_all, fields(bundle = %options.bundle.display()))]
+pub fn verify(options: &VerifyOptions, events: &Events) -> Result<Verification, CommandError> {
+    let mut publishers = Publishers::default();
+    match options.depth {
+        Depth::Volume => {
+            check_volume(&options.bundle, &options.access.volumes)?;
+        }
+        Depth::Index => {
+            options.access.open(&options.bundle)?;
+        }
+        Depth::Content => {
+            let bundle = options.access.open(&options.bundle)?;
+            bundle.verify(threads(), events)?;
+            bundle.verify_made(events)?;
+            let roots = options.trusted_roots.iter();
+            let roots: Vec<_> = roots
+                .map(|path| trusted_root_at(path))
+                .collect::<Result<_, _>>()?;
+            publishers = bundle.verify_publishers(&roots)?;
+        }
+    }
+    let verified = publishers.verified.into_iter();
+    Ok(Verification {
+        path: options.bundle.clone(),
+        verified: options.depth,
+        publishers: verified
+            .map(|(signer, count)| SignedBy::new(signer, count))
+            .collect(),
+        signed_in_base: publishers.elsewhere,
+        not_verified: publishers.under_other_roots,
+    })
+}

@@ -1,0 +1,107 @@
+//! Which kind of document a file contains.
+
+use std::path::Path;
+
+use super::problem::{Problem, Problems};
+use super::yaml::{self, Node, Value};
+
+/// The kinds of documents that users write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentKind {
+    /// The hosts of a cluster and what runs on them.
+    Cluster,
+    /// The content of a bundle.
+    Bundle,
+    /// Where to download from.
+    Mirrors,
+}
+
+impl DocumentKind {
+    const ALL: [Self; 3] = [Self::Cluster, Self::Bundle, Self::Mirrors];
+
+    /// Returns the value of `kind` in the document.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Bundle => "Bundle",
+            Self::Mirrors => "Mirrors",
+        }
+    }
+
+    /// Returns the option that takes a document of this kind.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Cluster => "`kubexm install --cluster`",
+            Self::Bundle => "`kubexm bundle build --manifest`",
+            Self::Mirrors => "`kubexm bundle build --mirrors`",
+        }
+    }
+}
+
+/// Reads the kind of a file; `None` if it does not name a known one.
+///
+/// # Errors
+/// The file cannot be read or is not YAML.
+pub fn kind_of(path: &Path) -> Result<Option<DocumentKind>, Problems> {
+    let text = super::read_text(path, "kubexm config init")?;
+    let root = yaml::parse(&path.display().to_string(), &text)?;
+    Ok(kind(&root).map(|(kind, _)| kind))
+}
+
+/// Refuses a document of another kind with one problem. Everything else that is wrong with it would only
+/// repeat that.
+pub(crate) fn refuse_other(
+    file: &str,
+    root: &Node,
+    expected: DocumentKind,
+) -> Result<(), Problems> {
+    let generated = [
+        ("lockVersion", "the lock of a bundle"),
+        ("inventoryVersion", "the inventory of a site"),
+    ];
+    let (node, found, hint) = match kind(root) {
+        Some((found, _)) if found == expected => return Ok(()),
+        Some((found, node)) => {
+            let hint = format!("{} takes this file", found.option());
+            (node, format!("a {}", found.name()), hint)
+        }
+        None => {
+            let field = |(name, what)| Some((field(root, name)?, what));
+            let Some((node, what)) = generated.into_iter().find_map(field) else {
+                return Ok(());
+            };
+            let hint = "kubexm writes such files; give one that you wrote".to_owned();
+            (node, what.to_owned(), hint)
+        }
+    };
+    Err(Problems {
+        file: file.to_owned(),
+        list: vec![Problem {
+            line: node.line,
+            column: node.column,
+            path: String::new(),
+            message: format!("the file is {found}, expected a {}", expected.name()),
+            hint: Some(hint),
+        }],
+    })
+}
+
+/// Returns the known kind that a document names, and where.
+fn kind(root: &Node) -> Option<(DocumentKind, &Node)> {
+    let node = field(root, "kind")?;
+    let Value::Text(text) = &node.value else {
+        return None;
+    };
+    let mut known = DocumentKind::ALL.into_iter();
+    let kind = known.find(|kind| kind.name() == text)?;
+    Some((kind, node))
+}
+
+fn field<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
+    let Value::Map(fields) = &root.value else {
+        return None;
+    };
+    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
+    let (_, value) = fields.iter().find(|(key, _)| is(key))?;
+    Some(value)
+}

@@ -1,0 +1,111 @@
+//! `kubexm bundle add`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::bundle_args::BundleArgs;
+use crate::cli::downloads::DownloadArgs;
+use crate::cli::output::say;
+use crate::cli::target::{TargetArgs, print_repacked};
+use crate::cli::{Failure, interrupt};
+use kubexm_commands::add::{AddOptions, Added, ImageUse, add};
+use kubexm_types::ImageRef;
+use kubexm_types::event::Events;
+use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm bundle add bundle.tar.zst --image docker.io/library/nginx:1.29 -o new.tar.zst
+  kubexm bundle add bundle.tar.zst --chart app-1.0.0.tgz -o new.tar.zst
+  kubexm bundle add bundle.tar.zst --file motd=./motd.txt -o bundle.tar.zst")]
+pub struct Add {
+    #[command(flatten)]
+    bundle: BundleArgs,
+    /// An image by its full name, such as docker.io/library/nginx:1.29; repeatable
+    #[arg(long, value_name = "NAME")]
+    image: Vec<ImageRef>,
+    /// A file, with its name in the bundle; repeatable
+    #[arg(long, value_name = "NAME=PATH|URL", value_parser = named_file)]
+    file: Vec<OwnSource>,
+    /// A packed Helm chart; an address may be oci://registry/chart:version; repeatable
+    #[arg(long, value_name = "PATH|URL")]
+    chart: Vec<OwnPlace>,
+    /// Values to render the charts with, to find their images
+    #[arg(long, value_name = "FILE", requires = "chart")]
+    values: Vec<PathBuf>,
+    /// Kubernetes manifests; repeatable
+    #[arg(long, value_name = "PATH|URL")]
+    manifest: Vec<OwnPlace>,
+    /// Only report the images that pods of charts and manifests run, and do not add them
+    #[arg(long)]
+    no_images: bool,
+    #[command(flatten)]
+    downloads: DownloadArgs,
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+fn named_file(text: &str) -> Result<OwnSource, String> {
+    let (name, place) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("expected NAME=PATH or NAME=URL")?;
+    let place = OwnPlace::parse(place).map_err(|error| error.to_string())?;
+    Ok(OwnSource {
+        name: Some(name.to_owned()),
+        ..OwnSource::new(OwnKind::File, place)
+    })
+}
+
+impl Add {
+    fn sources(&self) -> Vec<OwnSource> {
+        let charts = self.chart.iter().map(|place| OwnSource {
+            values: self.values.clone(),
+            ..OwnSource::new(OwnKind::Chart, place.clone())
+        });
+        let manifests = self.manifest.iter();
+        let manifests = manifests.map(|place| OwnSource::new(OwnKind::Manifest, place.clone()));
+        self.file
+            .iter()
+            .cloned()
+            .chain(charts)
+            .chain(manifests)
+            .collect()
+    }
+}
+
+/// Adds content to a bundle.
+pub async fn run(arguments: Add, events: &Events) -> Result<(), Failure> {
+    let stop = interrupt::watch(events, interrupt::STOPPING_BUILD);
+    let options = AddOptions {
+        bundle: arguments.bundle.path()?.to_owned(),
+        access: arguments.bundle.access(),
+        sources: arguments.sources(),
+        images: arguments.image,
+        add_images: !arguments.no_images,
+        downloads: arguments.downloads.options(),
+        target: arguments.target.options(),
+    };
+    let report = add(&options, events, &stop).await?;
+    report.added.iter().for_each(print);
+    print_repacked(&report.repacked);
+    Ok(())
+}
+
+fn print(added: &Added) {
+    say!("{}", added.description);
+    if let Some(doubt) = &added.doubt {
+        say!("  {doubt}");
+    }
+    for (image, used) in &added.images {
+        let used = match used {
+            ImageUse::Present => "in the bundle",
+            ImageUse::Added => "added",
+            ImageUse::LeftOut => "left out",
+            ImageUse::Guess => "a guess, left out; --image adds it",
+            ImageUse::Unreadable => "not added; decide, and add it by --image",
+        };
+        say!("  {image}: {used}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `kubexm bundle inspect`.
+
+use clap::Args;
+
+use crate::cli::bundle_args::BundleArgs;
+use crate::cli::output::say;
+use crate::cli::{Failure, output};
+use crate::report::{Output, bytes};
+use kubexm_commands::inspect::{InspectOptions, Inspection, inspect};
+use kubexm_types::Arch;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm bundle inspect bundle.tar.zst
+  kubexm bundle inspect bundle.tar.zst --output json")]
+pub struct Inspect {
+    #[command(flatten)]
+    bundle: BundleArgs,
+    /// Only content for this architecture
+    #[arg(long)]
+    arch: Option<Arch>,
+}
+
+/// Prints the metadata of a bundle.
+pub fn run(arguments: &Inspect, output: Output) -> Result<(), Failure> {
+    let inspection = inspect(&InspectOptions {
+        bundle: arguments.bundle.path()?.to_owned(),
+        access: arguments.bundle.access(),
+        arch: arguments.arch,
+    })?;
+    match output {
+        Output::Json => output::document("BundleInspection", &inspection)?,
+        Output::Auto | Output::Plain => print(&inspection),
+    }
+    Ok(())
+}
+
+fn print(bundle: &Inspection) {
+    say!("{} ({})", bundle.name, bundle.path.display());
+    say!("  size           {}", bytes(bundle.size));
+    if let Some(volumes) = bundle.volumes {
+        say!("  volumes        {volumes}");
+    }
+    if let Some(base) = &bundle.base {
+        say!(
+            "  base           {} for {} of {} blobs",
+            base.name,
+            base.blobs,
+            base.total
+        );
+    }
+    if let Some(key) = &bundle.signed_by {
+        say!("  signed by      key {key}");
+    }
+    say!("  lock           {}", bundle.lock);
+    say!("  kubernetes     {}", bundle.kubernetes.join(", "));
+    let arches: Vec<&str> = bundle
+        .architectures
+        .iter()
+        .map(|arch| arch.name())
+        .collect();
+    say!("  architectures  {}", arches.join(", "));
+    say!("  files          {}", bundle.files);
+    say!("  images         {}", bundle.images);
+    for publisher in &bundle.publishers {
+        say!(
+            "  signed         {} by {}",
+            publisher.count(),
+            publisher.signer
+        );
+    }
+    if bundle.user_content > 0 {
+        say!("  your own       {}", bundle.user_content);
+    }
+    for set in &bundle.packages {
+        say!(
+            "  packages       {} for {} {} {}",
+            set.packages,
+            set.distribution,
+            set.release,
+            set.arch
+        );
+    }
+}

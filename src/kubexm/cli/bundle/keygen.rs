@@ -1,0 +1,40 @@
+//! `kubexm bundle keygen`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::output::say;
+use crate::cli::{Failure, output, password};
+use crate::report::Output;
+use kubexm_commands::sign::keygen;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm bundle keygen site")]
+pub struct Keygen {
+    /// Writes FILE.key, which stays secret, and FILE.pub, which verifies signatures
+    #[arg(value_name = "FILE")]
+    name: PathBuf,
+    /// Do not encrypt the secret key with a password
+    #[arg(long)]
+    no_password: bool,
+}
+
+/// Creates a pair of keys.
+pub fn run(arguments: &Keygen, output: Output) -> Result<(), Failure> {
+    let password = match arguments.no_password {
+        true => None,
+        false => Some(password::new_password()?),
+    };
+    let files = keygen(&arguments.name, password)?;
+    if output == Output::Json {
+        return output::document("KeyFiles", &files);
+    }
+    say!("{} (keep it secret)", files.secret.display());
+    say!(
+        "{} (give it to everyone who verifies your bundles)",
+        files.public.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `kubexm bundle sign`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::bundle_args::BundleArgs;
+use crate::cli::output::say;
+use crate::cli::{Failure, interrupt, password, target};
+use kubexm_commands::VolumeSize;
+use kubexm_commands::sign::{SignOptions, sign};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm bundle sign bundle.tar.zst --key site.key
+  kubexm bundle sign bundle.tar.zst --key site.key -o signed.tar.zst")]
+pub struct Sign {
+    #[command(flatten)]
+    bundle: BundleArgs,
+    /// The minisign secret key; its password comes from KUBEXM_KEY_PASSWORD, or kubexm asks for it
+    #[arg(long, alias = "sign", value_name = "FILE")]
+    key: PathBuf,
+    /// Path of the signed bundle [default: replaces the bundle]
+    #[arg(short, long, value_name = "BUNDLE")]
+    out: Option<PathBuf>,
+    /// Write volumes of at most this size, such as 4GiB (for FAT32)
+    #[arg(long, alias = "size", value_name = "SIZE")]
+    split: Option<VolumeSize>,
+}
+
+/// Signs a bundle.
+pub async fn run(arguments: Sign, events: &Events) -> Result<(), Failure> {
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let options = SignOptions {
+        bundle: arguments.bundle.path()?.to_owned(),
+        access: arguments.bundle.access(),
+        signer: password::signer(&arguments.key)?,
+        out: arguments.out,
+        split: arguments.split,
+    };
+    let report = sign(options, events, &stop).await?;
+    target::print(&report.written);
+    say!("  trust    {}", report.public_key);
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Options of `build` and `lock`: what a bundle is built from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::downloads::DownloadArgs;
+use kubexm_commands::build::Sources;
+use kubexm_types::Arch;
+
+/// What a bundle is built from.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// The bundle manifest
+    #[arg(short = 'f', long, alias = "file", value_name = "MANIFEST")]
+    manifest: PathBuf,
+    /// Check that this cluster can be installed, instead of kubexm's default clusters
+    #[arg(long, value_name = "CLUSTER")]
+    cluster: Option<PathBuf>,
+    /// Architectures that replace those of the manifest, such as amd64,arm64; repeatable
+    #[arg(long, value_delimiter = ',')]
+    arch: Vec<Arch>,
+    #[command(flatten)]
+    downloads: DownloadArgs,
+}
+
+impl SourceArgs {
+    /// Returns the options for a command.
+    pub fn options(self) -> Sources {
+        Sources {
+            downloads: self.downloads.options(),
+            manifest: self.manifest,
+            cluster: self.cluster,
+            architectures: self.arch,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `kubexm bundle verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::bundle_args::BundleArgs;
+use crate::cli::output::say;
+use crate::cli::{Failure, output};
+use crate::report::Output;
+use kubexm_commands::verify::{Depth, Verification, VerifyOptions, verify};
+use kubexm_types::event::Events;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm bundle verify bundle.tar.zst --trust site.pub
+  kubexm bundle verify bundle.tar.zst.003 --alone")]
+pub struct Verify {
+    #[command(flatten)]
+    bundle: BundleArgs,
+    /// Only the named volume, against the list beside it
+    #[arg(long, conflicts_with = "quick")]
+    alone: bool,
+    /// Only the index and the placement document; takes no time
+    #[arg(long)]
+    quick: bool,
+    /// The trusted root of a private Sigstore instance (trusted_root.json), for images that are signed
+    /// under it; repeatable
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["alone", "quick"])]
+    trusted_root: Vec<PathBuf>,
+}
+
+/// Verifies a bundle.
+pub fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Failure> {
+    let depth = match (arguments.alone, arguments.quick) {
+        (true, _) => Depth::Volume,
+        (false, true) => Depth::Index,
+        (false, false) => Depth::Content,
+    };
+    let options = VerifyOptions {
+        bundle: arguments.bundle.path()?.to_owned(),
+        access: arguments.bundle.access(),
+        depth,
+        trusted_roots: arguments.trusted_root.clone(),
+    };
+    // In JSON, standard output is for the document alone.
+    let silent = Events::silent();
+    let events = match output {
+        Output::Json => &silent,
+        Output::Auto | Output::Plain => events,
+    };
+    let verification = verify(&options, events)?;
+    match output {
+        Output::Json => output::document("BundleVerification", &verification)?,
+        Output::Auto | Output::Plain => print(&verification),
+    }
+    Ok(())
+}
+
+fn print(found: &Verification) {
+    let path = found.path.display();
+    match found.verified {
+        Depth::Volume => say!("{path}: the volume matches the list"),
+        Depth::Index => say!("{path}: the index matches the file; no content was read"),
+        Depth::Content => say!("{path}: every blob matches its digest"),
+    }
+    for publisher in &found.publishers {
+        say!("  {}: signed by {}", publisher.count(), publisher.signer);
+    }
+    if found.signed_in_base > 0 {
+        let count = found.signed_in_base;
+        say!("  {count}: their signatures are in the base bundle");
+    }
+    for name in &found.not_verified {
+        say!("  not verified: {name} is signed under another trusted root; give --trusted-root");
+    }
+}

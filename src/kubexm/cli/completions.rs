@@ -1,0 +1,24 @@
+//! `kubexm completions`.
+
+use clap::Args;
+use clap_complete::Shell;
+
+use super::{Failure, command, output};
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  kubexm completions bash > /etc/bash_completion.d/kubexm
+  kubexm completions zsh > ~/.zfunc/_kubexm")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the script.
+pub fn run(arguments: &Completions) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command(), "kubexm", &mut script);
+    output::text(&String::from_utf8(script).map_err(Failure::unexpected)?);
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `-v`, `-vv` and `--log FILE`: what kubexm does, for people who look for the cause of a problem.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use clap::{ArgAction, Args};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use super::{Failure, GLOBAL};
+use kubexm_types::event::{Event, Events, Listener};
+
+/// Only kubexm's own crates write to the log: other libraries might log what they send.
+const TARGET: &str = "kubexm";
+
+/// What to log, and where.
+#[derive(Debug, Args)]
+pub struct LoggingArgs {
+    /// Log to standard error; -vv logs every detail
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
+    verbose: u8,
+    /// Append a log with every detail to this file
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
+    log: Option<PathBuf>,
+}
+
+impl LoggingArgs {
+    /// Returns whether log lines go to standard error, where they would destroy progress bars.
+    pub fn to_terminal(&self) -> bool {
+        self.verbose > 0
+    }
+
+    /// Installs the subscriber of `tracing`.
+    pub fn start(&self) -> Result<(), Failure> {
+        let level = match self.verbose {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::INFO,
+            _ => LevelFilter::DEBUG,
+        };
+        let terminal = fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(false)
+            .with_filter(Targets::new().with_target(TARGET, level));
+        let file = match &self.log {
+            None => None,
+            Some(path) => {
+                let open = File::options().create(true).append(true).open(path);
+                let file = open.map_err(|error| {
+                    Failure::configuration(format!("--log {}: {error}", path.display()))
+                })?;
+                let filter = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
+                let layer = fmt::layer().with_writer(Mutex::new(file)).with_ansi(false);
+                Some(layer.with_filter(filter))
+            }
+        };
+        let subscriber = tracing_subscriber::registry().with(terminal).with(file);
+        subscriber.try_init().map_err(Failure::unexpected)
+    }
+}
+
+/// Emits events to the reporter and to the log. No event contains a secret.
+pub fn with_log(events: Events) -> Events {
+    struct Logged(Events);
+    impl Listener for Logged {
+        fn on(&self, event: &Event) {
+            match event {
+                Event::TransferAdvanced { .. } => {}
+                Event::Phase { name } => tracing::info!(phase = name),
+                Event::Warning { message } => tracing::warn!("{message}"),
+                other => tracing::debug!(event = serde_json::to_string(other).unwrap_or_default()),
+            }
+            self.0.tell(event.clone());
+        }
+    }
+    Events::new(Arc::new(Logged(events)))
+}

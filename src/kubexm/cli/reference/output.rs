@@ -1,0 +1,232 @@
+//! The page of the JSON documents of `--output json`: each with an example, serialized by the commands' code.
+
+use std::fmt::Write;
+
+use super::escaped;
+use crate::cli::output;
+use kubexm_commands::cache::{
+    CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
+};
+use kubexm_commands::config::{FileProblem, Validation};
+use kubexm_commands::diff::{Change, Comparison};
+use kubexm_commands::extract::Extracted;
+use kubexm_commands::inspect::{
+    BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignedBy,
+};
+use kubexm_commands::inventory::InventoryReport;
+use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
+use kubexm_commands::render::Rendered;
+use kubexm_commands::sign::KeyFiles;
+use kubexm_commands::verify::{Depth, Verification};
+use kubexm_types::{Arch, Digest};
+
+const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
+standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
+field is removed or changed only together with a new `apiVersion`. Sizes are in bytes. If the command fails, \
+it prints an `Error` document instead and ends with the exit code in it; some commands print their result \
+before that.
+
+Commands with progress print [events](events.md). `bundle sbom` and `bundle vulnerabilities` print documents \
+of their own formats.";
+
+/// A kind of document: its name, the commands that print it, and an example.
+struct Kind {
+    name: &'static str,
+    commands: &'static str,
+    json: String,
+}
+
+fn kind<T: serde::Serialize>(name: &'static str, commands: &'static str, body: &T) -> Kind {
+    Kind {
+        name,
+        commands,
+        json: output::json(name, body).unwrap(),
+    }
+}
+
+fn digest(text: &str) -> Digest {
+    Digest::of(text.as_bytes())
+}
+
+fn inspection() -> Inspection {
+    Inspection {
+        name: "kubernetes".to_owned(),
+        path: "bundle.tar.zst".into(),
+        size: 199_229_440,
+        volumes: None,
+        base: Some(BaseInfo {
+            name: "the site".to_owned(),
+            blobs: 40,
+            total: 120,
+        }),
+        signed_by: Some("93D1E5D6B2B1F1A4".to_owned()),
+        lock: digest("lock").to_string(),
+        kubernetes: vec!["1.36.3".to_owned()],
+        architectures: vec![Arch::Amd64],
+        files: 14,
+        images: 12,
+        publishers: vec![SignedBy {
+            signer: "krel-trust@k8s-releng-prod.iam.gserviceaccount.com".to_owned(),
+            images: 8,
+            files: 3,
+        }],
+        user_content: 0,
+        packages: vec![PackageSet {
+            distribution: "debian".to_owned(),
+            release: "13".to_owned(),
+            arch: Arch::Amd64,
+            packages: 20,
+        }],
+    }
+}
+
+fn contents() -> Contents {
+    Contents {
+        items: vec![Item {
+            kind: "file",
+            name: "kubeadm".to_owned(),
+            version: Some("1.36.3".to_owned()),
+            architectures: vec![Arch::Amd64],
+            release: None,
+            size: 73_400_320,
+            digest: digest("kubeadm"),
+            signature: Some(ItemSignature {
+                by: "krel-staging@k8s-releng-prod.iam.gserviceaccount.com".to_owned(),
+                digest: digest("signature"),
+            }),
+            runs: Vec::new(),
+        }],
+    }
+}
+
+fn outdated() -> Outdated {
+    Outdated {
+        components: vec![OutdatedComponent {
+            name: "containerd".to_owned(),
+            version: "2.3.7".to_owned(),
+            newest_patch: Some("2.3.9".to_owned()),
+            newest: Some("2.4.1".to_owned()),
+        }],
+        images: vec![MovedTag {
+            name: "docker.io/library/nginx:1.29".to_owned(),
+            digest: digest("before"),
+            now: digest("after"),
+        }],
+        errors: Vec::new(),
+    }
+}
+
+fn validation() -> Validation {
+    Validation {
+        file: "cluster.yaml".into(),
+        valid: false,
+        content: None,
+        problems: vec![FileProblem {
+            line: Some(46),
+            column: Some(5),
+            path: "spec.system.disableSwop".to_owned(),
+            message: "unknown field".to_owned(),
+            hint: Some("did you mean 'disableSwap'?".to_owned()),
+        }],
+    }
+}
+
+fn kinds() -> Vec<Kind> {
+    let verification = Verification {
+        path: "bundle.tar.zst".into(),
+        verified: Depth::Content,
+        publishers: inspection().publishers,
+        signed_in_base: 0,
+        not_verified: Vec::new(),
+    };
+    let comparison = Comparison {
+        differences: vec![Change {
+            name: "containerd amd64".to_owned(),
+            before: Some("2.3.6".to_owned()),
+            after: Some("2.3.7".to_owned()),
+        }],
+        new_bytes: 31_457_280,
+    };
+    let cache = CacheContents {
+        blobs: vec![CachedBlob {
+            digest: digest("blob"),
+            size: 1_048_576,
+        }],
+        partial: vec![PartialDownload {
+            path: "/root/.cache/kubexm/partial/1".into(),
+            bytes: 524_288,
+            total: Some(1_048_576),
+        }],
+    };
+    let cache_verification = CacheVerification {
+        blobs: 120,
+        removed: Vec::new(),
+    };
+    let collected = Collected {
+        blobs: 12,
+        partial: 1,
+        bytes: 104_857_600,
+        dry_run: true,
+    };
+    let rendered = Rendered {
+        files: vec!["rendered/node1/etc/containerd/config.toml".into()],
+    };
+    let inventory = InventoryReport {
+        path: "site.inventory.yaml".into(),
+        blobs: 120,
+        bundles: 1,
+    };
+    let keys = KeyFiles {
+        secret: "site.key".into(),
+        public: "site.pub".into(),
+    };
+    let extracted = output::Files {
+        files: &[Extracted {
+            path: "./kubectl".into(),
+            description: "kubectl 1.36.3 amd64".to_owned(),
+        }],
+    };
+    vec![
+        kind("BundleInspection", "`bundle inspect`", &inspection()),
+        kind("BundleContents", "`bundle list`", &contents()),
+        kind("BundleVerification", "`bundle verify`", &verification),
+        kind("BundleComparison", "`bundle diff`", &comparison),
+        kind("OutdatedReport", "`bundle outdated`", &outdated()),
+        kind("ExtractedFiles", "`bundle extract`", &extracted),
+        kind("KeyFiles", "`bundle keygen`", &keys),
+        kind("RenderedFiles", "`render`", &rendered),
+        kind("InventoryReport", "`inventory`", &inventory),
+        kind("CacheContents", "`cache ls`", &cache),
+        kind("CacheVerification", "`cache verify`", &cache_verification),
+        kind("CacheCollection", "`cache gc`", &collected),
+        kind("Validation", "`config validate`", &validation()),
+        kind(
+            "Version",
+            "`version`",
+            &crate::cli::version::Facts::example(),
+        ),
+        kind(
+            "Error",
+            "every command that fails",
+            &output::ErrorDocument {
+                exit_code: 3,
+                message: "bundle.tar.zst: No such file or directory (os error 2)",
+            },
+        ),
+    ]
+}
+
+/// A section for each kind of document.
+pub fn page() -> String {
+    let mut out = format!("{INTRODUCTION}\n\nThe values in the examples are invented.\n");
+    for kind in kinds() {
+        let commands = escaped(kind.commands);
+        let (name, json) = (kind.name, kind.json.trim_end());
+        writeln!(
+            out,
+            "\n## {name}\n\nPrinted by {commands}.\n\n```json\n{json}\n```"
+        )
+        .unwrap();
+    }
+    out
+}

@@ -1,0 +1,64 @@
+//! Options of commands that write a bundle, and how its result is printed.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::output::say;
+use crate::report::bytes;
+use kubexm_commands::repack::{Repacked, Target};
+use kubexm_commands::{Level, VolumeSize, WrittenBundle};
+
+/// Where and how a changed bundle is written.
+#[derive(Debug, Clone, Args)]
+pub struct TargetArgs {
+    /// Path of the new bundle; its lock is written beside it. May be the path of the old bundle, which is
+    /// replaced when the new one is complete
+    #[arg(short, long, value_name = "NEW")]
+    out: PathBuf,
+    /// Compression level, 1 (fast) to 19 (small)
+    #[arg(long, default_value_t)]
+    level: Level,
+    /// Write volumes of at most this size, such as 4GiB (for FAT32)
+    #[arg(long, alias = "size", value_name = "SIZE")]
+    split: Option<VolumeSize>,
+}
+
+impl TargetArgs {
+    /// Returns the options for a command.
+    pub fn options(&self) -> Target {
+        Target {
+            out: self.out.clone(),
+            level: self.level,
+            split: self.split,
+        }
+    }
+}
+
+/// Prints a bundle that was written.
+pub fn print(written: &WrittenBundle) {
+    match &written.volumes {
+        None => say!("{}", written.path.display()),
+        Some(volumes) => {
+            say!(
+                "{} and on: {} volumes",
+                volumes.first.display(),
+                volumes.count
+            );
+            say!("  list     {}", volumes.list.display());
+        }
+    }
+    say!("  size     {}", bytes(written.size));
+    say!("  sha256   {}", written.sha256);
+}
+
+/// Prints the lock beside a bundle.
+pub fn print_lock(path: &Path) {
+    say!("  lock     {}", path.display());
+}
+
+/// Prints a bundle that was repacked.
+pub fn print_repacked(repacked: &Repacked) {
+    print(&repacked.written);
+    print_lock(&repacked.lock);
+}
