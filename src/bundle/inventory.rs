@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Bundle;
 use crate::format::placement::Base;
-use crate::lock::validate;
+use crate::lock::text;
 use kubexm_types::Digest;
 
 /// An inventory's text is no longer than this.
@@ -93,7 +93,7 @@ impl Inventory {
             serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
         let names = inventory.bundles.iter().map(|held| &held.name);
         for name in names.chain([&inventory.site]) {
-            if !validate::is_printable(name) {
+            if !text::is_printable(name) {
                 return Err(
                     "is not an inventory: it has a name that is empty, longer than 255 bytes or not \
                      printable"

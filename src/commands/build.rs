@@ -87,7 +87,7 @@ pub async fn build(
     events: &Events,
     stop: &Stop,
 ) -> Result<BuildReport, CommandError> {
-    // These checks come first, so that nothing is downloaded in vain for a wrong path.
+    // These checks come first, so that a wrong path fails before anything is downloaded.
     kubexm_bundle::check_folder(&options.out)?;
     let site = base::read(&options.base)?;
     options.sbom.as_ref().map_or(Ok(()), SbomFile::check)?;

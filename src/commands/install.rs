@@ -16,7 +16,7 @@ use kubexm_engine::plan::{self, Journal, Outcome, Skip};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
-use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::event::{Counter, Event, Events, Listener, StepState};
 
 /// What to install, and where.
 #[derive(Debug, Clone)]
@@ -81,7 +81,8 @@ pub async fn install(
     let preparing = prepare(&bundle, &cluster, options, &state, &events, &mut clock);
     let (hosts, deployment) = unless_stopped(stop, preparing).await?;
     events.phase("apply");
-    let outcome = plan::execute(deployment.plan, &hosts, &events, stop)
+    let counted = with_counter(&events, &deployment);
+    let outcome = plan::execute(deployment.plan, &hosts, &counted, stop)
         .await
         .map_err(CommandError::configuration)?;
     clock.lap("apply");
@@ -260,13 +261,34 @@ impl Clock {
     }
 }
 
+/// Counts the steps that end.
+fn with_counter(events: &Events, deployment: &Deployment) -> Events {
+    struct Counted(Events, Counter);
+    impl Listener for Counted {
+        fn on(&self, event: &Event) {
+            if let Event::Step { state, .. } = event
+                && *state != StepState::Started
+            {
+                self.1.advance();
+            }
+            self.0.tell(event.clone());
+        }
+    }
+    let counter = Counter::new(events.clone(), "steps");
+    let tasks = deployment.plan.tasks.iter();
+    counter.expect(tasks.map(|task| task.steps.len()).sum());
+    Events::new(Arc::new(Counted(events.clone(), counter)))
+}
+
 /// Emits events to the caller and to the journal.
 fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
     struct Both(Events, Arc<Journal>);
     impl Listener for Both {
         fn on(&self, event: &Event) {
             self.0.tell(event.clone());
-            self.1.on(event);
+            if !matches!(event, Event::Progress { .. }) {
+                self.1.on(event);
+            }
         }
     }
     Events::new(Arc::new(Both(events, journal)))

@@ -43,7 +43,7 @@ impl DocumentKind {
 /// # Errors
 /// The file cannot be read or is not YAML.
 pub fn kind_of(path: &Path) -> Result<Option<DocumentKind>, Problems> {
-    let text = super::read_text(path, "kubexm config init")?;
+    let text = super::read_text(path, "kubexm config init > cluster.yaml")?;
     let root = yaml::parse(&path.display().to_string(), &text)?;
     Ok(kind(&root).map(|(kind, _)| kind))
 }
@@ -56,14 +56,14 @@ pub(crate) fn refuse_other(
     expected: DocumentKind,
 ) -> Result<(), Problems> {
     let generated = [
-        ("lockVersion", "the lock of a bundle"),
-        ("inventoryVersion", "the inventory of a site"),
+        ("lockVersion", "is the lock of a bundle"),
+        ("inventoryVersion", "is the inventory of a site"),
     ];
     let (node, found, hint) = match kind(root) {
         Some((found, _)) if found == expected => return Ok(()),
         Some((found, node)) => {
             let hint = format!("{} takes this file", found.option());
-            (node, format!("a {}", found.name()), hint)
+            (node, format!("has `kind: {}`", found.name()), hint)
         }
         None => {
             let field = |(name, what)| Some((field(root, name)?, what));
@@ -80,7 +80,7 @@ pub(crate) fn refuse_other(
             line: node.line,
             column: node.column,
             path: String::new(),
-            message: format!("the file is {found}, expected a {}", expected.name()),
+            message: format!("the file {found}, expected `kind: {}`", expected.name()),
             hint: Some(hint),
         }],
     })

@@ -14,7 +14,7 @@ use super::{Cache, FetchError, Nearby};
 use kubexm_bundle::Bundle;
 use kubexm_config::mirrors::{Checksums, Mirrors};
 use kubexm_types::Digest;
-use kubexm_types::event::Events;
+use kubexm_types::event::{Counter, Events};
 
 /// Number of attempts per address while there is another address.
 const TRIES_OF_SEVERAL: u32 = 2;
@@ -28,6 +28,7 @@ pub struct Http {
     mirrors: Arc<Mirrors>,
     cache: Cache,
     events: Events,
+    counter: Arc<Counter>,
     /// Publishers that could not be reached in this run.
     out_of_reach: Arc<Mutex<BTreeSet<String>>>,
     nearby: Nearby,
@@ -64,6 +65,7 @@ impl Http {
             client: Client::new(&mirrors.ca, mirrors.connections)?,
             mirrors: Arc::new(mirrors),
             cache,
+            counter: Arc::new(Counter::new(events.clone(), "downloads")),
             events,
             out_of_reach: Arc::default(),
             nearby: Nearby::new(Vec::new()),
@@ -88,6 +90,11 @@ impl Http {
     /// Returns the cache.
     pub fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Returns the counter of files, packages and blobs that this client fetches.
+    pub(crate) fn counter(&self) -> &Counter {
+        &self.counter
     }
 
     /// Returns the sink for events of downloads.

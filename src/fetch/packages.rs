@@ -66,17 +66,18 @@ pub async fn resolve(
 
 /// Fetches packages into the cache.
 pub(super) async fn fetch_all(http: &Http, packages: &[LockedPackage]) -> Result<(), FetchError> {
+    http.counter().expect(packages.len());
     let results: Vec<_> = stream::iter(packages)
         .map(|package| async move {
-            let label = package.file_name.clone();
-            let expected = Some(package.digest);
-            http.download(&Wanted {
-                label,
+            let wanted = Wanted {
+                label: package.file_name.clone(),
                 url: package.url.clone(),
-                expected,
+                expected: Some(package.digest),
                 size: Some(package.size),
-            })
-            .await
+            };
+            let downloaded = http.download(&wanted).await;
+            http.counter().advance();
+            downloaded
         })
         .buffer_unordered(PARALLEL)
         .collect()

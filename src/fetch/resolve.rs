@@ -149,8 +149,13 @@ impl<'a> Resolver<'a> {
         // The largest first, if an earlier build recorded the sizes.
         let size = |file: &Download| self.locked(file).map(|locked| locked.size);
         wanted.sort_by_cached_key(|file| std::cmp::Reverse(size(file)));
+        self.http.counter().expect(wanted.len());
         let results: Vec<_> = stream::iter(wanted)
-            .map(|file| async move { self.file(&file).await })
+            .map(|file| async move {
+                let file = self.file(&file).await;
+                self.http.counter().advance();
+                file
+            })
             .buffer_unordered(PARALLEL)
             .collect()
             .await;

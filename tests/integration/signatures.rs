@@ -278,6 +278,9 @@ fn keys_are_kept_from_others_and_never_written_over() {
     let (code, words) = kubexm(&["bundle", "keygen", "--no-password", &name]);
     assert_eq!(code, Some(2));
     let _filters = filtered();
-    insta::assert_snapshot!(words, @"error: [folder]/own.key: File exists (os error 17)");
+    insta::assert_snapshot!(words, @"
+    error: [folder]/own.key: the file exists, and keys are never replaced
+      hint: choose another name, or move the old key away
+    ");
     assert_eq!(std::fs::read(&own).unwrap(), before);
 }

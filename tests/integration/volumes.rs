@@ -315,7 +315,7 @@ fn the_command_line_splits_and_joins() {
     ]);
     assert_eq!(code, Some(2));
     insta::assert_snapshot!(words, @"
-    error: invalid value 'much' for '--size <SIZE>': wants a size, as in 4GiB or 650MB
+    error: invalid value 'much' for '--size <SIZE>': expected a size such as 4GiB or 650MB
 
     For more information, try '--help'.
     ");

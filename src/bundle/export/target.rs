@@ -11,8 +11,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::{Content, Run};
 use crate::format::oci_layout::blob_path;
+use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
 use crate::threads::ended;
-use crate::write::{TAR_BLOCK, TRAILER, entry_header};
 use crate::{Blobs, Bundle, BundleError, Take};
 use kubexm_types::{AtomicFile, Digest};
 

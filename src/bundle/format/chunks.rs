@@ -2,7 +2,7 @@
 
 use crate::format::oci_layout::blob_path;
 use crate::format::placement::{DecompressedGzip, Group};
-use crate::write::TAR_BLOCK;
+use crate::format::tar_entry::TAR_BLOCK;
 use kubexm_types::Digest;
 
 /// A group with the stored sizes of its blobs.

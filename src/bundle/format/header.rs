@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::format::oci_layout;
 use crate::format::placement::Placement;
+use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::lock::Lock;
 use crate::signature;
-use crate::write::{TAR_BLOCK, entry_header};
 use kubexm_types::{Digest, PublicKey};
 
 /// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration

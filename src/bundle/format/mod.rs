@@ -5,4 +5,5 @@ pub mod header;
 pub mod oci_layout;
 pub mod placement;
 pub mod seek_table;
+pub(crate) mod tar_entry;
 pub mod volumes;

@@ -16,7 +16,7 @@ use gzip_exact::{Encoder, Recipe};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::Lock;
-use crate::lock::validate;
+use crate::lock::text;
 use kubexm_types::Digest;
 
 /// Maximum number of chunks per blob.
@@ -266,7 +266,7 @@ impl Placement {
                     "its placement document has an empty `base.blobs`; do not use it".into(),
                 );
             }
-            if !validate::is_printable(&base.name) {
+            if !text::is_printable(&base.name) {
                 return Err(
                     "its placement document has an invalid `base.name`; do not use it".into(),
                 );

@@ -5,8 +5,12 @@
 
 pub mod blob_index;
 mod by_architecture;
+pub(crate) mod checksum_source;
+pub(crate) mod descriptor;
 pub mod difference;
+mod signature_tags;
 mod signatures;
+pub(crate) mod text;
 pub mod user_content;
 pub(crate) mod validate;
 
@@ -14,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::lock::blob_index::CachedIndex;
+pub use crate::lock::checksum_source::ChecksumSource;
+pub use crate::lock::descriptor::Descriptor;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
@@ -83,18 +89,6 @@ pub struct LockedFile {
     pub signature: Option<FileSignature>,
 }
 
-/// Who says what a file's digest is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum ChecksumSource {
-    /// A checksum file that the publisher serves.
-    Published(Url),
-    /// A digest written in the catalog.
-    Pinned,
-    /// Nobody: seen at the first build and fixed in the lock since.
-    FirstSeen,
-}
-
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -144,18 +138,6 @@ pub struct PlatformManifest {
     pub manifest: Descriptor,
     /// Its configuration and layers, in the manifest's order.
     pub blobs: Vec<Descriptor>,
-}
-
-/// A blob as OCI describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Descriptor {
-    /// Media type.
-    pub media_type: String,
-    /// SHA-256 of the content.
-    pub digest: Digest,
-    /// Bytes.
-    pub size: u64,
 }
 
 /// OS packages for one release of one distribution, complete with what they depend on.

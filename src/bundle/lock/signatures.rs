@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{Descriptor, LockedFile, LockedImage};
+use crate::lock::descriptor::Descriptor;
 use kubexm_sigstore::{Part, Signer};
 use kubexm_types::signature_policy::NamePrefix;
 
-/// A signature as its publisher's registry has it: under the tag [`LockedImage::signature_tag`], or as a
+/// A signature as its publisher's registry has it: under the tag [`crate::lock::LockedImage::signature_tag`], or as a
 /// referrer of the image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -20,7 +20,7 @@ pub struct LockedSignature {
     /// What it names: a configuration, and what is signed.
     pub blobs: Vec<Descriptor>,
     /// Where it is a referrer: the list of just this one, which stands under the tag
-    /// [`LockedImage::referrers_tag`] in registries that list none themselves.
+    /// [`crate::lock::LockedImage::referrers_tag`] in registries that list none themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub referrers: Option<Descriptor>,
 }
@@ -64,40 +64,5 @@ impl FileSignature {
     pub fn everything(&self) -> impl Iterator<Item = (&'static str, &Descriptor)> {
         let certificate = self.certificate.iter().map(|blob| (".cert", blob));
         std::iter::once((".sig", &self.signature)).chain(certificate)
-    }
-}
-
-impl LockedImage {
-    /// The tag under which cosign looks for signatures of this image
-    /// (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>).
-    pub fn signature_tag(&self) -> String {
-        format!("sha256-{}.sig", self.manifest.digest.hex())
-    }
-
-    /// The tag under which a list of referrers of this image stands in registries that make none
-    /// themselves
-    /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#referrers-tag-schema>).
-    pub fn referrers_tag(&self) -> String {
-        format!("sha256-{}", self.manifest.digest.hex())
-    }
-
-    /// Its signature, and the name under which that stands in a registry: referrers have none.
-    pub fn named_signature(&self) -> Option<(Option<String>, &LockedSignature)> {
-        let signature = self.signature.as_ref()?;
-        let (registry, repository) = (self.name.registry(), self.name.repository());
-        let name = format!("{registry}/{repository}:{}", self.signature_tag());
-        Some((signature.referrers.is_none().then_some(name), signature))
-    }
-
-    /// The blobs of its signature; none where there is none.
-    pub fn signature_blobs(&self) -> impl Iterator<Item = &Descriptor> {
-        self.signature.iter().flat_map(LockedSignature::everything)
-    }
-}
-
-impl LockedFile {
-    /// The blobs of its signature, with how their names end; none where there is none.
-    pub fn signature_blobs(&self) -> impl Iterator<Item = (&'static str, &Descriptor)> {
-        self.signature.iter().flat_map(FileSignature::everything)
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::lock::ChecksumSource;
-use crate::lock::validate;
+use crate::lock::checksum_source::ChecksumSource;
+use crate::lock::text;
 use kubexm_types::own::OwnKind;
 use kubexm_types::{Digest, ImageRef};
 
@@ -57,10 +57,7 @@ impl LockedArtifact {
     pub fn check(&self) -> Result<(), String> {
         let version = self.version.as_deref().unwrap_or("0");
         let names = [self.name.as_str(), version];
-        match names
-            .iter()
-            .all(|text| validate::name("name", text).is_ok())
-        {
+        match names.iter().all(|text| text::name("name", text).is_ok()) {
             true => Ok(()),
             false => Err(format!(
                 "'{}' cannot be the name of a {}: give it one without blanks and slashes",

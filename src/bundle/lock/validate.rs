@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::lock::text::{implausible, is_printable, name};
 use crate::lock::{Descriptor, Lock, LockedPackages};
 use kubexm_sigstore::Signer;
 use kubexm_sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
 use kubexm_types::Digest;
-
-/// Nothing in a lock has a longer name.
-const LONGEST: usize = 255;
 
 /// Checks every text and every size of a lock that its types leave open.
 ///
@@ -107,34 +105,11 @@ fn argument(what: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// One part of a path, fit to be printed.
-pub(crate) fn name(what: &str, text: &str) -> Result<(), String> {
-    let odd = |c: char| c.is_control() || c == '/' || c == '\\' || c.is_whitespace();
-    if text.is_empty() || text.len() > LONGEST || text.starts_with('.') || text.contains(odd) {
-        return Err(implausible(what, text));
-    }
-    Ok(())
-}
-
 /// A relative path that leads nowhere else.
 fn path(text: &str) -> Result<(), String> {
     text.split('/')
         .try_for_each(|part| name("path", part))
         .map_err(|_| implausible("path", text))
-}
-
-/// Words for a terminal: no line's end, nothing that commands it.
-pub(crate) fn is_printable(text: &str) -> bool {
-    !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control)
-}
-
-fn implausible(what: &str, text: &str) -> String {
-    let shown: String = text
-        .chars()
-        .take(80)
-        .flat_map(char::escape_default)
-        .collect();
-    format!("its lock has a {what} '{shown}' that cannot be; do not use it")
 }
 
 /// A digest has one size.

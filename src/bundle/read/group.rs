@@ -4,9 +4,9 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
 use crate::format::chunks::{Chunk, GroupLayout};
+use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::format::volumes::{VolumeReader, VolumeSet};
 use crate::write::compress::WINDOW;
-use crate::write::{TAR_BLOCK, entry_header};
 
 /// Where some frames lie in the file.
 #[derive(Debug, Clone, Copy)]

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
+use super::format::tar_entry::TRAILER;
 use super::lock::Lock;
-use super::write::{LARGEST_FRAME, TRAILER};
+use super::write::LARGEST_FRAME;
 use super::{Blobs, BundleError, Held, Take, signature};
 use crate::codec::elf;
 use crate::codec::elf::ElfFilterReader;

@@ -22,6 +22,7 @@ use crate::format::oci_layout;
 use crate::format::placement::Placement;
 use crate::format::seek_table;
 use crate::format::seek_table::Frame;
+use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
 use crate::lock::blob_index::content_size;
 use crate::write::compress::Effort;
 use crate::write::group_reader::GroupSource;
@@ -32,10 +33,6 @@ use kubexm_types::{Digest, DigestWriter};
 
 /// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;
-/// The unit of a tar file in bytes.
-pub(super) const TAR_BLOCK: u64 = 512;
-/// Bytes of zeros that end a tar.
-pub(super) const TRAILER: u64 = 2 * TAR_BLOCK;
 
 /// How to pack.
 #[derive(Debug, Clone, Copy)]
@@ -318,19 +315,4 @@ impl Packer<'_> {
 fn holds_kin(layout: &GroupLayout) -> bool {
     let entries = layout.entries();
     entries.len() > 1 || entries.iter().any(|stored| stored.opened.is_some())
-}
-
-/// A tar header with nothing of this machine in it.
-pub(super) fn entry_header(name: &str, size: u64) -> [u8; TAR_BLOCK as usize] {
-    let mut header = tar::Header::new_gnu();
-    // Names are `oci-layout`, `index.json` and `blobs/sha256/…`: always valid, always short.
-    let _ = header.set_path(name);
-    header.set_size(size);
-    header.set_mode(0o644);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    header.set_entry_type(tar::EntryType::Regular);
-    header.set_cksum();
-    *header.as_bytes()
 }

@@ -143,8 +143,13 @@ impl Resolver<'_> {
         }
         let mut wanted: Vec<_> = wanted.into_values().collect();
         wanted.sort_by_key(|(_, blob)| std::cmp::Reverse(blob.size));
+        self.http.counter().expect(wanted.len());
         let results: Vec<_> = stream::iter(wanted)
-            .map(|(name, blob)| async move { puller.blob(&name, &blob).await })
+            .map(|(name, blob)| async move {
+                let fetched = puller.blob(&name, &blob).await;
+                self.http.counter().advance();
+                fetched
+            })
             .buffer_unordered(PARALLEL)
             .collect()
             .await;

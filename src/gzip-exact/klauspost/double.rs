@@ -1,7 +1,7 @@
 //! Level 4: a table of four bytes' hashes and one of seven bytes'.
 
-use super::fast::Search;
 use super::history::{View, hash4, hash7};
+use super::search::Search;
 use super::tokens::Tokens;
 
 pub(super) const BITS: u32 = 15;

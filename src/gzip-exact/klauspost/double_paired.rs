@@ -2,9 +2,9 @@
 //! each. The end of a match is looked at for a longer one that ends further on.
 
 use super::double::BITS;
-use super::fast::Search;
 use super::history::{FARTHEST, View, hash4, hash7};
 use super::paired::Pair;
+use super::search::Search;
 use super::tokens::Tokens;
 
 /// A match that ends further on may begin so much later; most often it extends back.

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use super::blocks::Blocks;
 use super::double::Double;
 use super::double_paired::{Fifth, Sixth};
-use super::history::{History, View};
+use super::history::History;
 use super::paired::Paired;
+use super::search::Search;
 use super::single::{Large, Small};
 use super::tokens::Tokens;
 use crate::symbols::LARGEST_STORED;
@@ -15,15 +16,6 @@ use crate::symbols::LARGEST_STORED;
 const SHORTEST_LAST: usize = 128;
 /// And this short it is stored.
 const SHORTEST_CODED: usize = 32;
-
-/// What a level does to find matches.
-pub(super) trait Search: Send {
-    /// Turns the block into tokens, but for the last literals; gives where these begin.
-    fn search(&mut self, view: View<'_>, tokens: &mut Tokens) -> usize;
-
-    /// Lowers all places in tables.
-    fn lower(&mut self, by: u32);
-}
 
 /// Levels 1 to 6 at work.
 pub(super) struct Fast {

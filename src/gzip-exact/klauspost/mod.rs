@@ -15,6 +15,7 @@ mod paired;
 mod parallel;
 mod pgzip;
 mod plain;
+mod search;
 mod single;
 mod tokens;
 

@@ -1,7 +1,7 @@
 //! Level 3: one table of five bytes' hashes, with the last two places of each.
 
-use super::fast::Search;
 use super::history::{FARTHEST, View, hash5};
+use super::search::Search;
 use super::tokens::Tokens;
 
 const BITS: u32 = 16;

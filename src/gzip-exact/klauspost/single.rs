@@ -1,7 +1,7 @@
 //! Levels 1 and 2: one table of five bytes' hashes, the second level's larger and fuller.
 
-use super::fast::Search;
 use super::history::{FARTHEST, View, hash5};
+use super::search::Search;
 use super::tokens::Tokens;
 
 const SMALL_BITS: u32 = 15;

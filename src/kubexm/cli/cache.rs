@@ -92,7 +92,8 @@ fn verify(place: &Place, output: Output) -> Result<(), Failure> {
     let verification = cache::verify(place.cache.as_deref())?;
     if output == Output::Json {
         output::document("CacheVerification", &verification)?;
-        return Ok(verification.check()?);
+        let checked = verification.check();
+        return checked.map_err(|error| Failure::from(error).reported());
     }
     verification.check()?;
     say!("{} blobs match their digests", verification.blobs);

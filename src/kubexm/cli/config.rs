@@ -91,7 +91,9 @@ fn validate(arguments: &Validate, output: Output) -> Result<(), Failure> {
             Err(error) => Validation::of_error(file, error),
         };
         output::document("Validation", &validation)?;
-        return Ok(result.map(|_| ())?);
+        return result
+            .map(|_| ())
+            .map_err(|error| Failure::from(error).reported());
     }
     let path = file.display();
     match result?.content {

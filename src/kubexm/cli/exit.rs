@@ -28,6 +28,8 @@ pub fn help() -> String {
 pub struct Failure {
     code: u8,
     message: String,
+    /// Whether a JSON document on standard output already describes the failure.
+    is_reported: bool,
 }
 
 impl Failure {
@@ -36,6 +38,7 @@ impl Failure {
         Self {
             code: 2,
             message: message.to_string(),
+            is_reported: false,
         }
     }
 
@@ -44,7 +47,21 @@ impl Failure {
         Self {
             code: 1,
             message: message.to_string(),
+            is_reported: false,
         }
+    }
+
+    /// Returns the failure of a command whose JSON document describes it: no `Error` document follows.
+    pub fn reported(self) -> Self {
+        Self {
+            is_reported: true,
+            ..self
+        }
+    }
+
+    /// Returns whether a JSON document already describes the failure.
+    pub fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
     /// Returns the exit code of the process.
@@ -71,6 +88,7 @@ impl From<CommandError> for Failure {
         Self {
             code,
             message: error.to_string(),
+            is_reported: false,
         }
     }
 }

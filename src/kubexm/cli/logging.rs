@@ -68,7 +68,7 @@ pub fn with_log(events: Events) -> Events {
     impl Listener for Logged {
         fn on(&self, event: &Event) {
             match event {
-                Event::TransferAdvanced { .. } => {}
+                Event::TransferAdvanced { .. } | Event::Progress { .. } => {}
                 Event::Phase { name } => tracing::info!(phase = name),
                 Event::Warning { message } => tracing::warn!("{message}"),
                 other => tracing::debug!(event = serde_json::to_string(other).unwrap_or_default()),

@@ -171,6 +171,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
 /// Reports how a command ended, and returns its exit code.
 fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), Failure>) -> u8 {
     let code = result.as_ref().err().map_or(0, Failure::code);
+    let is_reported = result.as_ref().is_err_and(Failure::is_reported);
     let message = result.err().map(|failure| failure.to_string());
     if emits_events {
         events.end(code, message.clone());
@@ -179,8 +180,9 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
         return code;
     };
     match (output, emits_events) {
-        // The last event contains the message.
+        // The last event or the result contains the message.
         (Output::Json, true) => {}
+        (Output::Json, false) if is_reported => {}
         (Output::Json, false) => {
             let body = output::ErrorDocument {
                 exit_code: code,

@@ -1,4 +1,4 @@
-//! Tells people and programs what happens: listens to events, decides nothing.
+//! Reports events to people and programs: progress bars, lines, or JSON.
 
 mod json;
 mod plain;

@@ -16,6 +16,34 @@ const EVERY: Duration = Duration::from_secs(10);
 pub struct Plain<W = Stderr> {
     out: Mutex<W>,
     transfers: Mutex<BTreeMap<u64, Transfer>>,
+    overall: Mutex<Overall>,
+}
+
+/// How much of the command is done.
+#[derive(Default)]
+struct Overall {
+    /// "17 of 45", once it is known.
+    text: Option<String>,
+    /// When a line about downloads was last written.
+    said: Option<Instant>,
+}
+
+impl Overall {
+    /// Notes new numbers. Returns a line if one is due: steps have a line of their own, downloads do not.
+    fn update(&mut self, what: &str, done: u64, total: u64) -> Option<String> {
+        let text = format!("{done} of {total}");
+        if what == "steps" {
+            self.text = Some(text);
+            return None;
+        }
+        let now = Instant::now();
+        let since = *self.said.get_or_insert(now);
+        if now.duration_since(since) < EVERY {
+            return None;
+        }
+        self.said = Some(now);
+        Some(format!("{text} {what}"))
+    }
 }
 
 struct Transfer {
@@ -53,6 +81,7 @@ impl<W: Write> Plain<W> {
         Self {
             out: Mutex::new(out),
             transfers: Mutex::default(),
+            overall: Mutex::default(),
         }
     }
 
@@ -98,6 +127,11 @@ impl<W: Write + Send> Listener for Plain<W> {
             Event::Phase { name } => self.say(&format!("== {name}")),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Note { message } => self.say(message),
+            Event::Progress { what, done, total } => {
+                let overall = self.overall.lock().ok();
+                let line = overall.and_then(|mut overall| overall.update(what, *done, *total));
+                line.iter().for_each(|line| self.say(line));
+            }
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
             Event::Step {
                 host,
@@ -108,7 +142,11 @@ impl<W: Write + Send> Listener for Plain<W> {
             } => {
                 if let Some(word) = word(state) {
                     let seconds = elapsed.as_secs_f64();
-                    self.say(&format!("{host}: {step}: {word} ({seconds:.1} s)"));
+                    let overall = self.overall.lock().ok();
+                    let overall = overall.and_then(|overall| overall.text.clone());
+                    let overall = overall.map(|text| format!(" [{text}]"));
+                    let overall = overall.unwrap_or_default();
+                    self.say(&format!("{host}: {step}: {word} ({seconds:.1} s){overall}"));
                 }
                 if let StepState::Failed(reason) = state {
                     self.say(&format!("{host}: {reason}"));

@@ -20,6 +20,7 @@ pub struct Terminal {
     screen: MultiProgress,
     bars: Mutex<BTreeMap<u64, ProgressBar>>,
     running: Mutex<BTreeMap<String, ProgressBar>>,
+    overall: Mutex<Option<ProgressBar>>,
 }
 
 impl Terminal {
@@ -34,6 +35,7 @@ impl Terminal {
             screen: MultiProgress::with_draw_target(device),
             bars: Mutex::default(),
             running: Mutex::default(),
+            overall: Mutex::default(),
         }
     }
 
@@ -102,6 +104,21 @@ impl Terminal {
         }
     }
 
+    /// Shows how much of the command is done: "17 of 45 steps".
+    fn progress(&self, what: &str, done: u64, total: u64) {
+        let Ok(mut overall) = self.overall.lock() else {
+            return;
+        };
+        let bar = overall.get_or_insert_with(|| {
+            let bar = self.screen.add(ProgressBar::new(total));
+            bar.set_style(style("{pos} of {len} {msg}"));
+            bar
+        });
+        bar.set_message(what.to_owned());
+        bar.set_length(total);
+        bar.set_position(done);
+    }
+
     fn host_line(&self, name: &str) -> ProgressBar {
         let bar = self.screen.add(ProgressBar::new_spinner());
         bar.set_style(style("{spinner} {prefix} {msg}"));
@@ -115,6 +132,11 @@ impl Terminal {
         if let Ok(mut running) = self.running.lock() {
             running.values().for_each(ProgressBar::finish_and_clear);
             running.clear();
+        }
+        if let Ok(mut overall) = self.overall.lock()
+            && let Some(bar) = overall.take()
+        {
+            bar.finish_and_clear();
         }
         if let Ok(mut bars) = self.bars.lock() {
             bars.values().for_each(ProgressBar::finish_and_clear);
@@ -162,6 +184,7 @@ impl Listener for Terminal {
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
             // The command itself writes these for people, below where the bars were.
             Event::Summary { .. } | Event::Written { .. } | Event::End { .. } => self.close(),
+            Event::Progress { what, done, total } => self.progress(what, *done, *total),
             Event::Planned { .. } => {}
         }
     }

@@ -102,6 +102,11 @@ fn every_event(text: &str) -> Vec<Event> {
         },
         Event::TransferEnded { id: 7, ok: true },
         Event::TransferEnded { id: 8, ok: false },
+        Event::Progress {
+            what: "steps".to_owned(),
+            done: 17,
+            total: 45,
+        },
         step("node1", text, StepState::Started),
         step("node1", text, StepState::Unchanged),
         step("node1", text, StepState::Changed),
@@ -172,10 +177,10 @@ fn plain_lines() {
             "== Write /etc/hosts",
             "push Write /etc/hosts: done, 1.00 KiB",
             "push Write /etc/hosts: stopped, 2.00 GiB",
-            "node1: Write /etc/hosts: done (1.2 s)",
-            "node1: Write /etc/hosts: ran (1.2 s)",
-            "node1: Write /etc/hosts: undone (1.2 s)",
-            "node1: Write /etc/hosts: FAILED (1.2 s)",
+            "node1: Write /etc/hosts: done (1.2 s) [17 of 45]",
+            "node1: Write /etc/hosts: ran (1.2 s) [17 of 45]",
+            "node1: Write /etc/hosts: undone (1.2 s) [17 of 45]",
+            "node1: Write /etc/hosts: FAILED (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts",
             "warning: Write /etc/hosts",
             "Write /etc/hosts",
@@ -211,6 +216,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "transfer-advanced",
             "transfer-ended",
             "transfer-ended",
+            "progress",
             "step",
             "step",
             "step",
@@ -226,7 +232,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "end",
         ]
     );
-    let states: Vec<String> = objects[7..14]
+    let states: Vec<String> = objects[8..15]
         .iter()
         .map(|o| o["state"].to_string())
         .collect();
@@ -242,16 +248,16 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "\"failed\"",
         ]
     );
-    assert_eq!(objects[13]["reason"], "two\nlines");
-    assert_eq!(objects[19]["exit-code"], 5);
+    assert_eq!(objects[14]["reason"], "two\nlines");
+    assert_eq!(objects[20]["exit-code"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;
         time::OffsetDateTime::parse(time, format).unwrap();
     }
     assert_eq!(
-        objects[9],
-        serde_json::json!({"time": objects[9]["time"], "event": "step", "host": "node1",
+        objects[10],
+        serde_json::json!({"time": objects[10]["time"], "event": "step", "host": "node1",
             "module": "os", "task": "prepare", "step": "two\nlines", "state": "changed",
             "elapsed": 1.25})
     );
@@ -262,7 +268,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     let long =
-        "Install what is very long to describe in words that nobody will ever read ".repeat(3);
+        "Install what is very long to describe in words that no user will ever see ".repeat(3);
     let mut events = every_event(&long);
     let host = "control-plane-number-one.rack-seventeen.datacentre.bank.example";
     events.push(step(host, &long, StepState::Started));
@@ -329,4 +335,17 @@ fn a_reader_that_went_away_stops_nothing() {
             .into_iter()
             .for_each(|event| events.tell(event));
     }
+}
+
+#[test]
+fn downloads_are_counted_on_a_terminal_and_not_in_each_plain_line() {
+    let counted = |done| Event::Progress {
+        what: "downloads".to_owned(),
+        done,
+        total: 45,
+    };
+    let events = [counted(16), counted(17)];
+    let screen = on_terminal(&events);
+    assert!(screen.contains("17 of 45 downloads"), "{screen}");
+    assert_eq!(plainly(&events), "");
 }

@@ -52,7 +52,7 @@ fn wrap_line(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Keeps the end of a long label: it tells more than the beginning.
+/// Keeps the end of a long label, which distinguishes it better than the beginning.
 pub(super) fn keep_end(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {

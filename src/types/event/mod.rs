@@ -1,7 +1,7 @@
 //! What happens while kubexm works, as data. Rooms tell; `report` listens.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -47,6 +47,15 @@ pub enum Event {
         id: u64,
         /// Whether all bytes arrived and were right.
         ok: bool,
+    },
+    /// How much of the whole command is done. `total` may grow while work is being found.
+    Progress {
+        /// What is counted: "steps", "downloads".
+        what: String,
+        /// How many are finished.
+        done: u64,
+        /// How many are known.
+        total: u64,
     },
     /// A step on a host changed its state.
     Step {
@@ -240,6 +249,47 @@ impl Events {
             id,
             ok: false,
         }
+    }
+}
+
+/// Counts the items of a command that are finished, and reports each as [`Event::Progress`].
+pub struct Counter {
+    events: Events,
+    what: &'static str,
+    counts: Mutex<(u64, u64)>,
+}
+
+impl Counter {
+    /// Creates a counter without items.
+    pub fn new(events: Events, what: &'static str) -> Self {
+        Self {
+            events,
+            what,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Adds items that are known from now on.
+    pub fn expect(&self, items: usize) {
+        self.add(0, items as u64);
+    }
+
+    /// Counts one finished item.
+    pub fn advance(&self) {
+        self.add(1, 0);
+    }
+
+    fn add(&self, done: u64, total: u64) {
+        // A thread that panicked with the lock leaves two numbers that are still valid.
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.0 += done;
+        counts.1 += total;
+        // Emitted under the lock, so that the numbers never decrease.
+        self.events.tell(Event::Progress {
+            what: self.what.to_owned(),
+            done: counts.0,
+            total: counts.1,
+        });
     }
 }
 

@@ -23,7 +23,7 @@ fn a_bundle_is_described_listed_and_verified() {
     file        4.88 KiB 120017acd130 part0001 1.0.0 amd64
     ");
     let (_, verified, _) = run(&["bundle", "verify", &path]);
-    insta::assert_snapshot!(verified, @"[folder]/small.tar.zst: every blob is what its digest says");
+    insta::assert_snapshot!(verified, @"[folder]/small.tar.zst: every blob matches its digest");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn the_cache_is_listed_verified_and_cleared() {
         "/no/such.lock.yaml",
     ]);
     assert_eq!(code, Some(2));
-    insta::assert_snapshot!(err, @"error: /no/such.lock.yaml: No such file or directory (os error 2)");
+    insta::assert_snapshot!(err, @"error: /no/such.lock.yaml: there is no such file");
     assert!(
         cache.size(&needed).is_some(),
         "a lock that cannot be read counts as none"
@@ -71,7 +71,7 @@ fn the_cache_is_listed_verified_and_cleared() {
     let (code, _, err) = run(&["cache", "verify", "--cache", &place]);
     assert_eq!(code, Some(3));
     insta::assert_snapshot!(err, @"
-    error: 1 of 1 blobs were changed and are removed; the next build downloads them again:
+    error: 1 of 1 blobs were damaged and were removed; the next build downloads them again:
       [folder]/blobs/sha256/120017acd130c8bdd23380b6f6bcd3f64a713875365b0eb1a08220fe85268d5b
     ");
     assert!(

@@ -5,7 +5,9 @@ mod arguments;
 mod broken_off;
 mod bundles;
 mod cache;
+mod documents;
 mod input;
+mod logging;
 mod outdated;
 
 use std::io::Read;

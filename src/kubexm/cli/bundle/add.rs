@@ -16,7 +16,7 @@ use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm bundle add bundle.tar.zst --image docker.io/library/nginx:1.29 -o new.tar.zst
+  kubexm bundle add bundle.tar.zst --image ghcr.io/acme/app:1.0 -o new.tar.zst
   kubexm bundle add bundle.tar.zst --chart app-1.0.0.tgz -o new.tar.zst
   kubexm bundle add bundle.tar.zst --file motd=./motd.txt -o bundle.tar.zst")]
 pub struct Add {

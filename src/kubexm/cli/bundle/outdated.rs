@@ -34,7 +34,10 @@ pub async fn run(arguments: &Outdated, output: Output, events: &Events) -> Resul
         Output::Json => output::document("OutdatedReport", &found)?,
         Output::Auto | Output::Plain => print(&found),
     }
-    Ok(found.check()?)
+    found.check().map_err(|error| match output {
+        Output::Json => Failure::from(error).reported(),
+        Output::Auto | Output::Plain => error.into(),
+    })
 }
 
 fn print(found: &Found) {

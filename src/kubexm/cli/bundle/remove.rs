@@ -14,7 +14,7 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm bundle remove bundle.tar.zst docker.io/library/nginx:1.29 -o new.tar.zst
+  kubexm bundle remove bundle.tar.zst ghcr.io/acme/app:1.0 -o new.tar.zst
   kubexm bundle remove bundle.tar.zst --arch arm64 -o amd64.tar.zst")]
 pub struct Remove {
     /// The bundle

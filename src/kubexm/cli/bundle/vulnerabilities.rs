@@ -13,7 +13,7 @@ use kubexm_commands::vulnerabilities::{Severity, VulnerabilityOptions, vulnerabi
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm bundle vulnerabilities bundle.tar.zst --database osv.zip
-  kubexm bundle vulnerabilities bundle.tar.zst --database osv.zip --fail-on high")]
+  kubexm bundle vulnerabilities b.tar.zst --database osv.zip --fail-on high")]
 pub struct Vulnerabilities {
     #[command(flatten)]
     bundle: BundleArgs,
@@ -71,8 +71,12 @@ pub fn run(arguments: &Vulnerabilities, output: Output) -> Result<(), Failure> {
             output::text(&found.json()?);
         }
     }
-    match arguments.fail_on {
-        None => Ok(()),
-        Some(limit) => Ok(found.fail_on(bundle, limit.severity())?),
-    }
+    let Some(limit) = arguments.fail_on else {
+        return Ok(());
+    };
+    let checked = found.fail_on(bundle, limit.severity());
+    checked.map_err(|error| match output {
+        Output::Json => Failure::from(error).reported(),
+        Output::Auto | Output::Plain => error.into(),
+    })
 }

@@ -26,6 +26,10 @@ fn meaning(event: &Event) -> &'static str {
         Event::TransferEnded { .. } => {
             "The transfer ended. `ok` is true if all bytes arrived and were correct."
         }
+        Event::Progress { .. } => {
+            "`done` of the `total` known items are finished: `steps` of an install, `downloads` of a build. `total` \
+             grows while a build finds what it needs."
+        }
         Event::Step { .. } => {
             "A step on a host changed its state: `started`, `unchanged`, `changed`, `ran`, `met`, `reverted` or \
              `failed`. A step that ensures a state ends as `unchanged` or `changed`, an action as `ran`, a wait \
@@ -81,6 +85,11 @@ fn examples() -> Vec<Event> {
             bytes: 65_536,
         },
         Event::TransferEnded { id: 7, ok: true },
+        Event::Progress {
+            what: "steps".to_owned(),
+            done: 17,
+            total: 45,
+        },
         step(StepState::Changed),
         step(StepState::Failed("exit status 1".to_owned())),
         Event::Planned {

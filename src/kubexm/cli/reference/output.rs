@@ -15,6 +15,7 @@ use kubexm_commands::inspect::{
 };
 use kubexm_commands::inventory::InventoryReport;
 use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
+use kubexm_commands::plan::PlanDocument;
 use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
 use kubexm_commands::verify::{Depth, Verification};
@@ -23,8 +24,8 @@ use kubexm_types::{Arch, Digest};
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
 standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
 field is removed or changed only together with a new `apiVersion`. Sizes are in bytes. If the command fails, \
-it prints an `Error` document instead and ends with the exit code in it; some commands print their result \
-before that.
+it prints an `Error` document instead and ends with the exit code in it. `config validate`, `cache verify`, \
+`bundle outdated` and `bundle vulnerabilities` describe a failure in their own document.
 
 Commands with progress print [events](events.md). `bundle sbom` and `bundle vulnerabilities` print documents \
 of their own formats.";
@@ -97,6 +98,28 @@ fn contents() -> Contents {
             runs: Vec::new(),
         }],
     }
+}
+
+fn plan() -> PlanDocument {
+    let json = serde_json::json!({
+        "planVersion": 1,
+        "hosts": ["node1"],
+        "tasks": [{
+            "id": "runtime/install@node1",
+            "module": "runtime",
+            "name": "install",
+            "host": "node1",
+            "after": ["os/prepare@node1"],
+            "needs": [],
+            "gives": [],
+            "steps": [{
+                "kind": "ensure",
+                "id": "write /etc/containerd/config.toml",
+                "title": "Write /etc/containerd/config.toml",
+            }],
+        }],
+    });
+    serde_json::from_value(json).unwrap()
 }
 
 fn outdated() -> Outdated {
@@ -194,6 +217,7 @@ fn kinds() -> Vec<Kind> {
         kind("OutdatedReport", "`bundle outdated`", &outdated()),
         kind("ExtractedFiles", "`bundle extract`", &extracted),
         kind("KeyFiles", "`bundle keygen`", &keys),
+        kind("Plan", "`plan`", &plan()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("InventoryReport", "`inventory`", &inventory),
         kind("CacheContents", "`cache ls`", &cache),
