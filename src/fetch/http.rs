@@ -169,7 +169,8 @@ impl Http {
                     status: 404 | 410, ..
                 },
             )) => return Err(error),
-            Ok(Err(error)) => error.to_string(),
+            // Only the cause: a hint about the publisher does not help, because its mirror is used.
+            Ok(Err(error)) => error.to_string().lines().take(1).collect(),
             Err(_) => format!("no response in {} s", ORIGIN_WAIT.as_secs()),
         };
         let mut out = self
