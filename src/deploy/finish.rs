@@ -3,11 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{DeployError, Inputs, dns, kubernetes};
+use super::module::Module;
+use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
 use kubexm_config::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
-use kubexm_engine::plan::{Slot, Task, TaskId};
+use kubexm_engine::plan::{Slot, Task, TaskId, TaskName};
 use kubexm_engine::steps::{Produce, RunScript, WaitFor};
 use kubexm_scripts::kubernetes as scripts;
+
+/// Waits for the cluster, and fetches the kubeconfig.
+pub(crate) const FINISH: TaskName = TaskName::new("cluster", "ready");
 
 /// A local proxy's endpoint leads nodes to themselves; from outside the first control plane is as
 /// good as any.
@@ -40,8 +44,21 @@ fn with_server(kubeconfig: &str, from: &str, to: &str) -> String {
     kubeconfig.lines().map(line).collect()
 }
 
-/// The last tasks, on the first control plane.
-pub(super) fn tasks(
+/// The last task, on the first control plane.
+pub(super) struct Finish;
+
+impl Module for Finish {
+    fn tasks(
+        &self,
+        inputs: &Inputs<'_>,
+        deployment: &Deployment,
+    ) -> Result<Vec<Task>, DeployError> {
+        let networked = network::ready(&deployment.plan.tasks);
+        tasks(inputs, &deployment.kubeconfig, networked)
+    }
+}
+
+fn tasks(
     inputs: &Inputs<'_>,
     kubeconfig: &Slot<String>,
     networked: Vec<TaskId>,
@@ -51,7 +68,8 @@ pub(super) fn tasks(
     };
     let nodes = inputs.cluster.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
-    let mut task = Task::new("cluster", "ready", &first.name)
+    let mut task = FINISH
+        .task(&first.name)
         .after(kubernetes::complete(inputs))
         .after([dns::configured(&first.name)])
         .after(networked);

@@ -1,22 +1,25 @@
 //! Images that a node must never lose: pulled before they are needed, and pinned.
 
-use std::collections::BTreeSet;
-
+use super::module::{self, Module};
 use super::runtime::{self, Holds};
-use super::{DeployError, Inputs, dns, kubernetes, load_balancer, network, registry};
+use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::RunScript;
 use kubexm_scripts::runtime::STOP_PODS;
 use kubexm_types::ImageRef;
 
-/// All images that the cluster needs.
-pub(super) fn of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
-    let mut images: BTreeSet<ImageRef> = kubernetes::images(inputs).into_iter().collect();
-    images.extend(network::images(inputs));
-    images.extend(dns::images(inputs));
-    images.extend(load_balancer::images(inputs));
-    images
+/// Pulls a node's images.
+pub(crate) const PULL: TaskName = TaskName::new("images", "pull");
+
+/// The images that nodes pull before pods need them.
+pub(super) struct Pulls;
+
+impl Module for Pulls {
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        let nodes = inputs.cluster.nodes().into_iter();
+        nodes.map(|host| pull(inputs, host)).collect()
+    }
 }
 
 /// Those that a node holds before any pod asks for them.
@@ -26,24 +29,12 @@ pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
         let named = all.filter(|name| name.tag().is_some());
         return named.map(ImageRef::to_string).collect();
     }
-    let control_plane = inputs.cluster.is_control_plane(&host.name);
-    let mut images: BTreeSet<ImageRef> = kubernetes::images(inputs)
-        .into_iter()
-        .filter(|image| control_plane || is_of_every_node(image))
-        .collect();
-    images.extend(network::images(inputs));
-    images.extend(load_balancer::images_of(inputs, host));
-    images.extend(dns::images(inputs));
+    let images = module::images_of_node(inputs, host);
     images.iter().map(ToString::to_string).collect()
 }
 
-fn is_of_every_node(image: &ImageRef) -> bool {
-    let name = image.repository();
-    name.ends_with("pause") || name.ends_with("kube-proxy")
-}
-
 /// Pulls and pins a node's images.
-pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let images = of_node(inputs, host);
     let title = format!("Pull and pin {} images", images.len());
     let registry = registry::endpoints(inputs).into_iter().next();
@@ -57,7 +48,8 @@ pub(super) fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployE
         step = step.undo_script("Stop what pods left running", script);
     }
     step = step.undo_script("Stop pods", STOP_PODS);
-    Ok(Task::new("images", "pull", &host.name)
+    Ok(PULL
+        .task(&host.name)
         .after(registry::ready(inputs))
         .after([runtime::installed(&host.name)])
         .step(step.arguments(arguments)))

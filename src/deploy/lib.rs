@@ -1,4 +1,5 @@
-//! The modules of a cluster: each turns spec, facts and bundle into tasks. None opens a connection.
+//! The modules of a cluster ([`module`]): each turns configuration, facts and bundle into tasks. None
+//! opens a connection.
 
 mod dns;
 mod etcd;
@@ -9,6 +10,7 @@ mod images;
 mod kubernetes;
 mod load_balancer;
 mod manifest;
+mod module;
 mod network;
 mod network_manager;
 mod os;
@@ -21,13 +23,14 @@ mod unseen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use module::MODULES;
 pub use runtime::data_dir as runtime_data_dir;
 
 pub use etcd::{EtcdCertificates, MemberCertificates};
-use kubexm_bundle::lock::{KubeadmFacts, LockedFile};
+use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Slot, Task, TaskId};
+use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Slot};
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -88,6 +91,15 @@ pub struct Deployment {
     pub kubeconfig: Slot<String>,
 }
 
+impl Deployment {
+    fn new() -> Self {
+        Self {
+            plan: Plan::default(),
+            kubeconfig: Slot::new("control_plane.kubeconfig"),
+        }
+    }
+}
+
 /// Why there can be no plan. All reasons are told at once.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
@@ -128,38 +140,23 @@ pub fn admit(cluster: &Cluster) -> Result<(), DeployError> {
     runtime::refusal(cluster).map_or(Ok(()), |refusal| Err(DeployError::Refused(refusal)))
 }
 
-/// Plans the whole installation.
+/// Plans the whole installation. The plan depends on nothing but the inputs, and on the files that the
+/// cluster names.
 ///
 /// # Errors
-/// The cluster is not [admitted](admit); or all that the bundle lacks, by name.
+/// The cluster is not [admitted](admit), or the bundle does not have what it needs.
 pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     admit(inputs.cluster)?;
-    let lacking = lacking(inputs);
-    if !lacking.is_empty() {
-        return Err(DeployError::Incomplete(lacking));
+    let missing = module::missing(inputs);
+    if !missing.is_empty() {
+        return Err(DeployError::Incomplete(missing));
     }
-    let kubeconfig = Slot::new("control_plane.kubeconfig");
-    let mut plan = Plan::default();
-    for host in &inputs.cluster.hosts {
-        let task = network::prepare(inputs, host, os::prepare(inputs, host)?)?;
-        plan.tasks.push(dns::prepare(inputs, host, task)?);
+    let mut deployment = Deployment::new();
+    for module in MODULES {
+        let tasks = module.tasks(inputs, &deployment)?;
+        deployment.plan.tasks.extend(tasks);
     }
-    plan.tasks.extend(registry::tasks(inputs)?);
-    plan.tasks.extend(etcd::tasks(inputs)?);
-    plan.tasks.extend(load_balancer::tasks(inputs)?);
-    let runtime = runtime::of_cluster(inputs);
-    for host in inputs.cluster.nodes() {
-        plan.tasks.push(runtime.install(inputs, host)?);
-        plan.tasks.push(images::pull(inputs, host)?);
-    }
-    plan.tasks.extend(kubernetes::tasks(inputs)?);
-    plan.tasks.extend(dns::tasks(inputs)?);
-    let network = network::tasks(inputs)?;
-    let networked = network::ready(&network);
-    plan.tasks.extend(network);
-    plan.tasks
-        .extend(finish::tasks(inputs, &kubeconfig, networked)?);
-    Ok(Deployment { plan, kubeconfig })
+    Ok(deployment)
 }
 
 /// Returns the text of every file that the plan puts on hosts, as `kubexm render` writes it.
@@ -171,69 +168,6 @@ pub fn rendered(plan: &Plan) -> BTreeMap<HostName, Vec<RenderedFile>> {
         files.entry(task.host.clone()).or_default().extend(texts);
     }
     files
-}
-
-/// What the cluster needs and the bundle has not, in words.
-fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
-    let lock = inputs.lock;
-    let version = &inputs.cluster.kubernetes.version;
-    let mut lacking = BTreeSet::new();
-    if !lock.kubernetes.contains(version) {
-        let has: Vec<String> = lock.kubernetes.iter().map(ToString::to_string).collect();
-        lacking.insert(format!("Kubernetes {version} (it has {})", has.join(", ")));
-        return lacking.into_iter().collect();
-    }
-    let arches = inputs.arches();
-    for arch in arches.iter().copied() {
-        for component in kubernetes::components(inputs) {
-            if lock.file_version(component, version, arch).is_none() {
-                lacking.insert(format!("{component} {version} for {arch}"));
-            }
-        }
-        for component in components(inputs) {
-            if lock.file(component, arch).is_none() {
-                lacking.insert(format!("{component} for {arch}"));
-            }
-        }
-        for image in images::of_cluster(inputs) {
-            let has = lock
-                .image(&image)
-                .is_some_and(|i| i.platforms.iter().any(|p| p.arch == arch));
-            if !has {
-                lacking.insert(format!("image {image} for {arch}"));
-            }
-        }
-    }
-    match lock.kubeadm(version) {
-        None => {
-            lacking.insert(format!("the image list of kubeadm {version}"));
-        }
-        Some(facts) if pause_image(facts).is_none() => {
-            lacking.insert(format!("a pause image in the list of kubeadm {version}"));
-        }
-        Some(_) => {}
-    }
-    lacking.extend(load_balancer::lacking(inputs));
-    lacking.extend(network::lacking(inputs));
-    lacking.extend(etcd::lacking(inputs, &arches));
-    lacking.extend(dns::lacking(inputs));
-    lacking.into_iter().collect()
-}
-
-/// What the cluster needs besides Kubernetes' own programs, by catalog name.
-fn components(inputs: &Inputs<'_>) -> Vec<&'static str> {
-    let cluster = inputs.cluster;
-    let mut components = runtime::of_cluster(inputs).components().to_vec();
-    components.extend(registry::components(cluster));
-    components
-}
-
-/// The sandbox image that kubeadm expects.
-fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
-    facts
-        .images
-        .iter()
-        .find(|image| image.repository().ends_with("pause"))
 }
 
 impl Inputs<'_> {
@@ -326,10 +260,6 @@ fn members(
         }
     }
     Ok(payloads)
-}
-
-fn id(module: &str, name: &str, host: &HostName) -> TaskId {
-    Task::new(module, name, host).id()
 }
 
 /// Prints the end of a unit's journal, for a wait that failed.

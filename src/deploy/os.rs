@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{DeployError, ETC, Inputs, load_balancer, network_manager};
+use super::module::{self, Module};
+use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager};
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
-use kubexm_engine::plan::Task;
+use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
 use kubexm_render::os;
 use kubexm_scripts::os as scripts;
 use kubexm_types::{HostName, HostPath};
+
+/// Prepares a host for everything else.
+pub(crate) const PREPARE: TaskName = TaskName::new("os", "prepare");
 
 /// What containers and the pod network need of the kernel
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
@@ -20,9 +24,26 @@ const SETTINGS: [(&str, &str); 3] = [
     ("net.ipv4.ip_forward", "1"),
 ];
 
+/// The operating system of every host.
+pub(super) struct OperatingSystem;
+
+impl Module for OperatingSystem {
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        let hosts = inputs.cluster.hosts.iter();
+        hosts
+            .map(|host| {
+                let mut modules = module::MODULES.iter();
+                modules.try_fold(prepare(inputs, host)?, |task, module| {
+                    module.prepare(inputs, host, task)
+                })
+            })
+            .collect()
+    }
+}
+
 /// Prepares a host.
-pub(super) fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
-    let mut task = Task::new("os", "prepare", &host.name);
+fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
+    let mut task = PREPARE.task(&host.name);
     let system = &inputs.cluster.system;
     // Made first and so removed last: later steps keep their files in it.
     task = task.step(OwnFolders::new(

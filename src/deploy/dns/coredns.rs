@@ -22,8 +22,9 @@ pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
 
 /// Has CoreDNS as the spec wants it, before its pods start.
 pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
-    let task =
-        Task::new("dns", "configure", &first.name).after([kubernetes::first_control_plane(first)]);
+    let task = super::CONFIGURE
+        .task(&first.name)
+        .after([kubernetes::first_control_plane(first)]);
     match inputs.cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => adjust(inputs, task),
         KubernetesKind::Binaries => deploy(inputs, first, task),

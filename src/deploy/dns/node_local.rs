@@ -50,7 +50,8 @@ pub(super) fn deploy(
     cache: &NodeLocal,
     task: Task,
 ) -> Result<Task, DeployError> {
-    let image = image(inputs).ok_or_else(|| DeployError::Incomplete(super::lacking(inputs)))?;
+    let image =
+        image(inputs).ok_or_else(|| DeployError::Incomplete(vec![super::NO_CACHE.to_owned()]))?;
     let text = kubexm_render::text(
         "NodeLocal DNSCache",
         &dns::NodeLocal {

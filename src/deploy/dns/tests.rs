@@ -98,7 +98,7 @@ fn without_kubeadm_all_of_coredns_is_deployed() {
     let mut cluster = cluster("", "dns: {replicas: 3}");
     cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Binaries;
     let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {
-        let tasks = tasks(inputs).unwrap();
+        let tasks = Dns.tasks(inputs, &Deployment::new()).unwrap();
         tasks[0]
             .steps
             .iter()

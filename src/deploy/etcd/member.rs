@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{release, settings};
-use crate::{BIN, DeployError, Inputs, id, members};
+use crate::{BIN, DeployError, Inputs, members, os};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
@@ -75,8 +75,9 @@ pub(super) fn install(
     let data = place.data_dir.as_str();
     // All of it goes with a reset, even where the folder itself, as a disk of its own, was there.
     let folders = [data, &format!("{data}/member"), LIB];
-    let mut task = Task::new("etcd", "install", &host.name)
-        .after([id("os", "prepare", &host.name)])
+    let mut task = super::INSTALL
+        .task(&host.name)
+        .after([os::PREPARE.id(&host.name)])
         .step(OwnFolders::new("etcd-folders", "etcd's folders", &folders)?)
         .step(
             RunScript::new(

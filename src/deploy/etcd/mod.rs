@@ -7,14 +7,20 @@ mod release;
 mod settings;
 mod start;
 
-use std::collections::BTreeSet;
-
-use super::{DeployError, Inputs, id};
+use super::module::Module;
+use super::{DeployError, Deployment, Inputs};
 pub use certificates::{EtcdCertificates, MemberCertificates};
 use kubexm_config::cluster::{Cluster, Etcd};
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
-use kubexm_types::{Arch, HostName, HostPath};
+use kubexm_types::{HostName, HostPath};
+
+/// Installs a member's programs and files.
+pub(crate) const INSTALL: TaskName = TaskName::new("etcd", "install");
+/// Starts a member.
+pub(crate) const START: TaskName = TaskName::new("etcd", "start");
+/// Records on a member that all members were healthy.
+pub(crate) const MARK: TaskName = TaskName::new("etcd", "mark");
 
 /// etcd's ports for clients and for other members, and the one for metrics on loopback.
 const CLIENT_PORT: u16 = 2379;
@@ -80,22 +86,30 @@ pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, Deploy
     ])
 }
 
-/// What of it the bundle lacks, in words.
-pub(super) fn lacking(inputs: &Inputs<'_>, arches: &BTreeSet<Arch>) -> Vec<String> {
-    if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
-        return Vec::new();
+/// The members of an etcd that kubexm runs.
+pub(super) struct Members;
+
+impl Module for Members {
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
+            return Vec::new();
+        }
+        let arches = inputs.arches().into_iter();
+        arches
+            .filter_map(|arch| release::lacking(inputs, arch))
+            .collect()
     }
-    let arches = arches.iter();
-    arches
-        .filter_map(|arch| release::lacking(inputs, *arch))
-        .collect()
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        tasks(inputs)
+    }
 }
 
 /// Installs and starts the members that kubexm runs itself.
 ///
 /// The first time all members start at once, since none is ready before it has found a quorum. Later
 /// it is one after another: each is healthy again before the next is restarted, or replaced.
-pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let Some(place) = member::Place::of(inputs.cluster) else {
         return Ok(Vec::new());
     };
@@ -103,14 +117,8 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let formed = hosts
         .iter()
         .any(|host| inputs.machine(&host.name).etcd_formed);
-    let installed: Vec<TaskId> = hosts
-        .iter()
-        .map(|host| id("etcd", "install", &host.name))
-        .collect();
-    let started: Vec<TaskId> = hosts
-        .iter()
-        .map(|host| id("etcd", "start", &host.name))
-        .collect();
+    let installed: Vec<TaskId> = hosts.iter().map(|host| INSTALL.id(&host.name)).collect();
+    let started: Vec<TaskId> = hosts.iter().map(|host| START.id(&host.name)).collect();
     let mut tasks = Vec::new();
     for host in &hosts {
         tasks.push(member::install(inputs, host, &place)?);
@@ -131,5 +139,5 @@ pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
         return Vec::new();
     }
     let hosts = inputs.cluster.etcd_hosts().into_iter();
-    hosts.map(|host| id("etcd", "mark", &host.name)).collect()
+    hosts.map(|host| MARK.id(&host.name)).collect()
 }

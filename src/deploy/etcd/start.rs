@@ -34,7 +34,8 @@ pub(super) fn start(
         member.verb("answers"),
         member.verb("promote"),
     );
-    Ok(Task::new("etcd", "start", &host.name)
+    Ok(super::START
+        .task(&host.name)
         .step(begin.arguments(arguments.clone()))
         .step(ManageUnit {
             name: UNIT.to_owned(),
@@ -59,7 +60,7 @@ pub(super) fn mark(host: &HostSpec) -> Task {
         scripts::FORMED.verb("check"),
         scripts::FORMED.verb("mark"),
     );
-    Task::new("etcd", "mark", &host.name).step(mark.arguments([INITIAL]))
+    super::MARK.task(&host.name).step(mark.arguments([INITIAL]))
 }
 
 /// Arguments of `etcd/member.sh`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::proxy::{self, Proxy};
 use super::{Balancer, address};
-use crate::{DeployError, ETC, Inputs, id};
+use crate::{DeployError, ETC, Inputs, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer};
 use kubexm_engine::plan::{StepError, Task, TaskId};
@@ -54,8 +54,9 @@ impl Balancer for Keepalived {
         let router_id = router_id(&cluster.load_balancer, address);
         let mut tasks = Vec::new();
         for host in &hosts {
-            let task = Task::new("load-balancer", "serve", &host.name)
-                .after([id("os", "prepare", &host.name)]);
+            let task = load_balancer::SERVE
+                .task(&host.name)
+                .after([os::PREPARE.id(&host.name)]);
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
             tasks.push(self.hold(task, host, &hosts, (address, router_id))?);
         }

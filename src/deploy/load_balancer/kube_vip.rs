@@ -14,7 +14,7 @@ use askama::Template;
 
 use super::static_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, proxy, required};
-use crate::{DeployError, ETC, Inputs, id, kubernetes};
+use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, Produce, WaitFor, WriteFile};
@@ -83,8 +83,9 @@ impl Balancer for KubeVip {
 }
 
 fn serve(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
-    let task = Task::new("load-balancer", "serve", &host.name)
-        .after([id("os", "prepare", &host.name)])
+    let task = load_balancer::SERVE
+        .task(&host.name)
+        .after([os::PREPARE.id(&host.name)])
         .step(address::note(address_of(inputs.cluster)?))
         .step(WriteFile::new(hosts_file()?, HOSTS));
     if inputs.first().is_none_or(|first| first.name != host.name) {

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Balancer;
 use super::proxy::{self, Proxy};
-use crate::{DeployError, Inputs, id};
+use crate::{DeployError, Inputs, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
@@ -33,8 +33,9 @@ impl Balancer for Local {
         let nodes = inputs.cluster.nodes();
         let mut tasks = Vec::new();
         for host in &nodes {
-            let task = Task::new("load-balancer", "serve", &host.name)
-                .after([id("os", "prepare", &host.name)]);
+            let task = load_balancer::SERVE
+                .task(&host.name)
+                .after([os::PREPARE.id(&host.name)]);
             let bind = listen(inputs.cluster).to_string();
             tasks.push(proxy::serve(inputs, task, self.proxy, bind, false)?);
         }

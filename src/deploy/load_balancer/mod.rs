@@ -16,15 +16,23 @@ mod tests;
 
 use proxy::Proxy;
 
-use super::{DeployError, Inputs};
+use super::module::Module;
+use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{
     AddressHolder, Cluster, ControlPlanePod, HostSpec, LoadBalancer, LocalProxy, ProxyRun,
 };
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_types::{HostName, ImageRef};
 
-pub(super) use packages::{is_balancers, lacking, without_services};
+pub(super) use packages::{is_balancers, without_services};
+
+/// Starts a load balancer on a host.
+pub(crate) const SERVE: TaskName = TaskName::new("load-balancer", "serve");
+/// Fetches the cluster's CA for the proxies.
+pub(crate) const AUTHORITY: TaskName = TaskName::new("load-balancer", "authority");
+/// Makes a proxy verify API servers with the cluster's CA.
+pub(crate) const VERIFY: TaskName = TaskName::new("load-balancer", "verify");
 
 /// What the rest of a deployment asks of a load balancer.
 trait Balancer {
@@ -115,20 +123,31 @@ fn all() -> Vec<Box<dyn Balancer>> {
     local.chain(holders).chain(pods).collect()
 }
 
-/// Images that it runs somewhere, out of what the bundle has.
-pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
-    let image = of(inputs.cluster).and_then(|balancer| balancer.image());
-    image
-        .and_then(|image| found(inputs, &image))
-        .into_iter()
-        .collect()
-}
+/// The load balancer of the cluster, if it has one that kubexm runs.
+pub(super) struct LoadBalancers;
 
-/// Images that it runs on a node.
-pub(super) fn images_of(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
-    match of(inputs.cluster) {
-        Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => images(inputs),
-        _ => Vec::new(),
+impl Module for LoadBalancers {
+    fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
+        let image = of(inputs.cluster).and_then(|balancer| balancer.image());
+        image
+            .and_then(|image| found(inputs, &image))
+            .into_iter()
+            .collect()
+    }
+
+    fn images_of(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
+        match of(inputs.cluster) {
+            Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => self.images(inputs),
+            _ => Vec::new(),
+        }
+    }
+
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        packages::lacking(inputs)
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        of(inputs.cluster).map_or(Ok(Vec::new()), |balancer| balancer.tasks(inputs))
     }
 }
 
@@ -142,11 +161,6 @@ pub(super) fn packages_of(
         Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => balancer.packages(format),
         _ => Vec::new(),
     }
-}
-
-/// What must be there before the first control plane, and what follows it.
-pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    of(inputs.cluster).map_or(Ok(Vec::new()), |balancer| balancer.tasks(inputs))
 }
 
 /// Tasks after which a host may become a node.

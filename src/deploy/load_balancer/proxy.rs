@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Image;
-use crate::{DeployError, ETC, Inputs, id, journal, kubernetes};
+use crate::{DeployError, ETC, Inputs, journal, kubernetes, load_balancer};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Slot, StepError, Task, TaskId};
@@ -99,7 +99,7 @@ pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
 
 /// The task that brings a load balancer up on a host.
 pub(super) fn serving(host: &HostName) -> TaskId {
-    id("load-balancer", "serve", host)
+    load_balancer::SERVE.id(host)
 }
 
 /// Tasks after which a host may become a node where proxies on `balancers` stand before the API
@@ -115,7 +115,7 @@ pub(super) fn ready<'a>(
     let balancers = balancers.into_iter();
     match proxy.asks_servers() && !is_first {
         true => balancers
-            .map(|name| id("load-balancer", "verify", name))
+            .map(|name| load_balancer::VERIFY.id(name))
             .collect(),
         false => balancers.map(serving).collect(),
     }
@@ -222,7 +222,8 @@ pub(super) fn verify(
         slot: slot.clone(),
         files: Vec::new(),
     };
-    let asking = Task::new("load-balancer", "authority", &first.name)
+    let asking = load_balancer::AUTHORITY
+        .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
         .step(ask);
     let mut tasks = vec![asking];
@@ -241,7 +242,8 @@ pub(super) fn verify(
             scripts::PROXY_RELOAD.verb("check"),
             scripts::PROXY_RELOAD.verb("reload"),
         );
-        let mut task = Task::new("load-balancer", "verify", &host.name)
+        let mut task = load_balancer::VERIFY
+            .task(&host.name)
             .after([serving(&host.name)])
             .step(file)
             .step(reload.arguments([proxy.unit().as_str(), path.as_str()]));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::local::listen;
 use super::proxy::{self, Proxy};
 use super::{Balancer, Image, required};
-use crate::{DeployError, Inputs, id, kubernetes};
+use crate::{DeployError, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
@@ -95,8 +95,9 @@ impl StaticPod {
 
     fn serve(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let config = HostPath::parse(&self.proxy.config_file())?;
-        let task = Task::new("load-balancer", "serve", &host.name)
-            .after([id("os", "prepare", &host.name)])
+        let task = load_balancer::SERVE
+            .task(&host.name)
+            .after([os::PREPARE.id(&host.name)])
             .step(WriteFile::new(config, self.config(inputs)?));
         let Some(first) = inputs.first() else {
             return Ok(task);

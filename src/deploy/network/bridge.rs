@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use self::subnets::Subnets;
 use super::Plugin;
-use crate::{DeployError, Inputs, id, kubernetes, traces};
+use crate::{DeployError, Inputs, kubernetes, network, traces};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Slot, StepError, Task};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
@@ -40,7 +40,8 @@ impl Plugin for Bridge {
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let slot: Slot<Subnets> = Slot::new("network.pod_subnets");
         let nodes = inputs.cluster.nodes();
-        let ask = Task::new("network", "subnets", &first.name)
+        let ask = network::SUBNETS
+            .task(&first.name)
             .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
             .step(subnets::ask(&nodes, &slot));
         let mut tasks = vec![ask];
@@ -75,8 +76,9 @@ fn on_node(
     })?;
     let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
     conflist.removed_elsewhere = true;
-    let mut task = Task::new("network", "bridge", &host.name)
-        .after([id("network", "subnets", &first.name)])
+    let mut task = network::BRIDGE
+        .task(&host.name)
+        .after([network::SUBNETS.id(&first.name)])
         .step(file(script_path.clone(), script))
         .step(WriteFile::new(unit_path.clone(), unit))
         .step(ManageUnit {

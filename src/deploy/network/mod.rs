@@ -7,12 +7,18 @@ mod flannel;
 
 use std::io::Read;
 
-use super::{DeployError, Inputs, dns};
+use super::module::Module;
+use super::{DeployError, Deployment, Inputs, dns};
 use kubexm_config::cluster::{HostSpec, NetworkPlugin};
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
 use kubexm_render::RenderError;
 use kubexm_types::{Digest, HostPath, ImageRef};
+
+/// Asks which node has which pod subnet.
+pub(crate) const SUBNETS: TaskName = TaskName::new("network", "subnets");
+/// Configures a node's bridge and routes.
+pub(crate) const BRIDGE: TaskName = TaskName::new("network", "bridge");
 
 /// Calico's manifest has some 350 kB.
 const LARGEST_MANIFEST: u64 = 16 * 1024 * 1024;
@@ -46,33 +52,37 @@ fn of(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
     }
 }
 
-/// Images of the cluster's network plugin, out of what the bundle has.
-pub(super) fn images(inputs: &Inputs<'_>) -> Vec<ImageRef> {
-    of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.images(inputs))
-}
+/// The pod network.
+pub(super) struct PodNetwork;
 
-/// What the plugin needs and the bundle has not.
-pub(super) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
-    of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.lacking(inputs))
-}
-
-/// Adds to the task that prepares a host what the plugin needs there, where it will be a node.
-pub(super) fn prepare(
-    inputs: &Inputs<'_>,
-    host: &HostSpec,
-    task: Task,
-) -> Result<Task, DeployError> {
-    match of(inputs.cluster.network.plugin) {
-        Some(plugin) if inputs.cluster.is_node(&host.name) => plugin.prepare(inputs, host, task),
-        _ => Ok(task),
+impl Module for PodNetwork {
+    fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
+        of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.images(inputs))
     }
-}
 
-/// Brings the plugin up.
-pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    match (of(inputs.cluster.network.plugin), inputs.first()) {
-        (Some(plugin), Some(first)) => plugin.tasks(inputs, first),
-        _ => Ok(Vec::new()),
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.lacking(inputs))
+    }
+
+    fn prepare(
+        &self,
+        inputs: &Inputs<'_>,
+        host: &HostSpec,
+        task: Task,
+    ) -> Result<Task, DeployError> {
+        match of(inputs.cluster.network.plugin) {
+            Some(plugin) if inputs.cluster.is_node(&host.name) => {
+                plugin.prepare(inputs, host, task)
+            }
+            _ => Ok(task),
+        }
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        match (of(inputs.cluster.network.plugin), inputs.first()) {
+            (Some(plugin), Some(first)) => plugin.tasks(inputs, first),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 
@@ -80,7 +90,8 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
 fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{}/{name}.yaml", super::ETC))?;
     let title = format!("Apply the pod network {name}");
-    Ok(Task::new("network", name, &first.name)
+    Ok(TaskName::new("network", name)
+        .task(&first.name)
         .after([dns::configured(&first.name)])
         .step(WriteFile::new(path.clone(), text))
         .step(super::manifest::apply(name, title, path.as_str())))
@@ -100,7 +111,7 @@ fn of_bundle(
     Ok(text)
 }
 
-/// Tasks after which pods have a network; none where the user brings his own.
+/// Returns the tasks after which pods have a network, out of all tasks.
 pub(super) fn ready(tasks: &[Task]) -> Vec<TaskId> {
     let of_network = tasks.iter().filter(|task| task.module == "network");
     of_network.map(Task::id).collect()

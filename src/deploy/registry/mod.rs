@@ -8,23 +8,36 @@ use std::path::Path;
 
 use base64::Engine;
 
-use super::{DeployError, ETC, Inputs, id};
-use kubexm_config::cluster::{Cluster, ExternalRegistry};
-use kubexm_engine::plan::{Task, TaskId};
+use super::module::{Component, Module};
+use super::{DeployError, Deployment, ETC, Inputs};
+use kubexm_config::cluster::ExternalRegistry;
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::seed;
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::HostPath;
+
+/// Starts a registry with the images of the bundle.
+pub(crate) const SERVE: TaskName = TaskName::new("registry", "serve");
 
 /// File of the CA that signed the registry's certificate, on every node.
 pub(super) fn ca_file() -> String {
     format!("{ETC}/registry-ca.crt")
 }
 
-/// Components that the bundle must have, by catalog name.
-pub(super) fn components(cluster: &Cluster) -> &'static [&'static str] {
-    match cluster.registry.external {
-        Some(_) => &[],
-        None => &["registry"],
+/// The registries that kubexm runs.
+pub(super) struct Registries;
+
+impl Module for Registries {
+    fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
+        match inputs.cluster.registry.external {
+            Some(_) => Vec::new(),
+            None => vec![Component::Newest("registry")],
+        }
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        let hosts = inputs.cluster.roles.registry.iter();
+        hosts.map(|name| serve::serve(inputs, name)).collect()
     }
 }
 
@@ -71,16 +84,10 @@ fn unreadable(file: &Path, source: std::io::Error) -> DeployError {
     }
 }
 
-/// Brings registries up and fills them.
-pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    let hosts = inputs.cluster.roles.registry.iter();
-    hosts.map(|name| serve::serve(inputs, name)).collect()
-}
-
 /// Tasks after which images can be pulled: all registries are filled.
 pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let hosts = inputs.cluster.roles.registry.iter();
-    hosts.map(|name| id("registry", "serve", name)).collect()
+    hosts.map(|name| SERVE.id(name)).collect()
 }
 
 /// Where a runtime finds the images of one registry of the world outside.

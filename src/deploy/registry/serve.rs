@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{BIN, DeployError, ETC, Inputs, id, journal, members};
+use crate::{BIN, DeployError, ETC, Inputs, journal, members, os};
 use kubexm_bundle::Blobs;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
@@ -77,8 +77,9 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     };
     // A host of another architecture that joins later brings its images with the next install.
     let wanted = inputs.lock.only(&inputs.arches());
-    Ok(Task::new("registry", "serve", name)
-        .after([id("os", "prepare", name)])
+    Ok(super::SERVE
+        .task(name)
+        .after([os::PREPARE.id(name)])
         .step(folders)
         .step(data)
         .step(InstallFiles {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{ImageScripts, Runtime, cri, setting};
-use crate::{BIN, DeployError, Inputs, binary, id, members};
+use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -69,8 +69,9 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     restart_for.extend(cri::restart_for(&payloads));
     let data_dir = Containerd.data_dir(&inputs.cluster.runtime);
     let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
-    let task = Task::new("runtime", "install", name)
-        .after([id("os", "prepare", name)])
+    let task = runtime::INSTALL
+        .task(name)
+        .after([os::PREPARE.id(name)])
         .step(OwnFolders::new(
             "containerd-folders",
             "containerd's folders",

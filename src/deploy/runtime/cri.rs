@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::CNI_BIN;
-use crate::{BIN, DeployError, Inputs, journal, members, pause_image, registry};
+use crate::{BIN, DeployError, Inputs, journal, kubernetes, members, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
@@ -143,6 +143,6 @@ pub(super) fn answers(name: &str, unit: &str) -> WaitFor {
 /// The sandbox image that this version's kubeadm expects.
 pub(super) fn sandbox_image(inputs: &Inputs<'_>) -> String {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
-    let image = facts.and_then(pause_image);
+    let image = facts.and_then(kubernetes::pause_image);
     image.map(ImageRef::to_string).unwrap_or_default()
 }

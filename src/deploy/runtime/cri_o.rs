@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
-use crate::{BIN, DeployError, Inputs, id, images, members, registry};
+use crate::{BIN, DeployError, Inputs, images, members, os, registry, runtime};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
@@ -74,8 +74,9 @@ impl Runtime for CriO {
         payloads.extend(cri::payloads(inputs, host)?);
         let mut restart_for = cri::restart_for(&payloads);
         let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
-        let mut task = Task::new("runtime", "install", &host.name)
-            .after([id("os", "prepare", &host.name)])
+        let mut task = runtime::INSTALL
+            .task(&host.name)
+            .after([os::PREPARE.id(&host.name)])
             .step(OwnFolders::new(
                 "crio-folders",
                 "CRI-O's folders",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
-use crate::{BIN, DeployError, Inputs, id, members};
+use crate::{BIN, DeployError, Inputs, members, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -77,8 +77,9 @@ impl Runtime for Docker {
         let shim_files = cri::restart_for(&shim);
         payloads.extend(shim);
         let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
-        let task = Task::new("runtime", "install", &host.name)
-            .after([id("os", "prepare", &host.name)])
+        let task = runtime::INSTALL
+            .task(&host.name)
+            .after([os::PREPARE.id(&host.name)])
             .step(OwnFolders::new(
                 "docker-folders",
                 "Docker's folders",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
-use crate::{DeployError, Inputs, id};
+use crate::{DeployError, Inputs, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::Task;
@@ -76,8 +76,9 @@ impl Runtime for Isulad {
             reachable: cri::reachable(inputs),
         };
         let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
-        let task = Task::new("runtime", "install", &host.name)
-            .after([id("os", "prepare", &host.name)])
+        let task = runtime::INSTALL
+            .task(&host.name)
+            .after([os::PREPARE.id(&host.name)])
             .step(OwnFolders::new(
                 "isulad-folders",
                 "iSulad's folders",

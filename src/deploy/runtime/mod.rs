@@ -8,12 +8,33 @@ mod isulad;
 
 use std::collections::BTreeMap;
 
-use super::{DeployError, Inputs};
+use super::module::{Component, Module};
+use super::{DeployError, Deployment, Inputs};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_scripts::Script;
 use kubexm_types::{HostName, Version};
+
+/// Installs and starts a node's container runtime.
+pub(crate) const INSTALL: TaskName = TaskName::new("runtime", "install");
+
+/// The container runtime of every node.
+pub(super) struct Runtimes;
+
+impl Module for Runtimes {
+    fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
+        let names = of_cluster(inputs).components().iter();
+        names.map(|name| Component::Newest(name)).collect()
+    }
+
+    fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
+        let nodes = inputs.cluster.nodes().into_iter();
+        nodes
+            .map(|host| of_cluster(inputs).install(inputs, host))
+            .collect()
+    }
+}
 
 /// Folder of CNI plugins on hosts.
 pub(super) const CNI_BIN: &str = "/opt/cni/bin";
@@ -113,7 +134,7 @@ pub(super) fn kubelet_gates(cluster: &Cluster) -> BTreeMap<String, bool> {
 
 /// The task after which a node's runtime answers.
 pub(super) fn installed(host: &HostName) -> TaskId {
-    super::id("runtime", "install", host)
+    INSTALL.id(host)
 }
 
 /// A path in the user's settings, by the names that lead to it; else the runtime's own.

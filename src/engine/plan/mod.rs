@@ -32,4 +32,4 @@ pub use slot::Slot;
 pub use step::{
     Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
 };
-pub use task::{Plan, Task, TaskId};
+pub use task::{Plan, Task, TaskId, TaskName};

@@ -16,6 +16,30 @@ impl fmt::Display for TaskId {
     }
 }
 
+/// The name of a task in every plan: its module, and its name within the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskName {
+    module: &'static str,
+    name: &'static str,
+}
+
+impl TaskName {
+    /// Creates a name. Each module keeps its names in constants.
+    pub const fn new(module: &'static str, name: &'static str) -> Self {
+        Self { module, name }
+    }
+
+    /// Returns the id of the task of this name on a host.
+    pub fn id(self, host: &HostName) -> TaskId {
+        TaskId(format!("{}/{}@{host}", self.module, self.name))
+    }
+
+    /// Creates the task of this name on a host, without steps.
+    pub fn task(self, host: &HostName) -> Task {
+        Task::new(self.module, self.name, host)
+    }
+}
+
 /// Steps that run one after another on one host.
 pub struct Task {
     /// The module it belongs to.
@@ -48,7 +72,7 @@ impl Task {
         }
     }
 
-    /// `module/name@host`.
+    /// Returns `module/name@host`.
     pub fn id(&self) -> TaskId {
         TaskId(format!("{}/{}@{}", self.module, self.name, self.host))
     }

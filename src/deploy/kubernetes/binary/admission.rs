@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::node::CONTROL_PLANE;
 use super::serving::{ApproveServing, Node};
 use crate::kubernetes::joined;
-use crate::{DeployError, Inputs, id, journal};
+use crate::{DeployError, Inputs, journal, kubernetes};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunScript, WaitFor};
@@ -32,9 +32,10 @@ pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deplo
         name: host.name.clone(),
         entitled: entitled(inputs, host),
     });
-    Ok(Task::new("nodes", "admit", &first.name)
+    Ok(kubernetes::ADMIT
+        .task(&first.name)
         .after(nodes.iter().map(|host| joined(inputs, host)))
-        .after([id("control-plane", "init", &first.name)])
+        .after([kubernetes::INIT.id(&first.name)])
         .step(registered)
         .step(labels.arguments(labels_of(inputs, &nodes)))
         .step(ApproveServing {

@@ -10,7 +10,7 @@ mod programs;
 mod serving;
 
 use super::{first_control_plane, joined};
-use crate::{DeployError, Inputs, id};
+use crate::{DeployError, Inputs, images, kubernetes};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_pki::kubernetes::ClusterPki;
@@ -46,14 +46,14 @@ fn join(
     host: &HostSpec,
 ) -> Result<Task, DeployError> {
     let is_first = host.name == first.name;
-    let (module, name) = match inputs.cluster.is_control_plane(&host.name) {
-        true if is_first => ("control-plane", "init"),
-        true => ("control-plane", "join"),
-        false => ("worker", "join"),
+    let name = match inputs.cluster.is_control_plane(&host.name) {
+        true if is_first => kubernetes::INIT,
+        true => kubernetes::JOIN_CONTROL_PLANE,
+        false => kubernetes::JOIN_WORKER,
     };
-    let mut task = Task::new(module, name, &host.name).after([
-        id("images", "pull", &host.name),
-        id("kubernetes", "programs", &host.name),
+    let mut task = name.task(&host.name).after([
+        images::PULL.id(&host.name),
+        kubernetes::PROGRAMS.id(&host.name),
     ]);
     debug_assert_eq!(task.id(), joined(inputs, host));
     task = task.step(programs::pod_traces());
@@ -71,5 +71,5 @@ fn join(
 
 /// The task after which nodes have their labels and their servers' certificates.
 pub(super) fn admitted(first: &HostSpec) -> TaskId {
-    id("nodes", "admit", &first.name)
+    kubernetes::ADMIT.id(&first.name)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::files::CA;
-use crate::{BIN, DeployError, Inputs, binary, etcd, id, traces};
+use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, traces};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, OwnFolders, RunScript, Undo};
@@ -53,8 +53,9 @@ pub(super) fn programs(
         SAME_CA.verb("check"),
         SAME_CA.verb("refuse"),
     );
-    let task = Task::new("kubernetes", "programs", &host.name)
-        .after([id("os", "prepare", &host.name)])
+    let task = kubernetes::PROGRAMS
+        .task(&host.name)
+        .after([os::PREPARE.id(&host.name)])
         .step(same_ca.arguments([CA.to_owned(), digest]))
         .step(OwnFolders::new(
             "kubernetes-folders",

@@ -4,7 +4,7 @@ use super::{etcd, node, patches, read_once, ready_to_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
-use crate::{DeployError, ETC, Inputs, load_balancer};
+use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunOnce, WriteFile};
@@ -20,7 +20,8 @@ const INIT: &str = "kubeadm-init";
 /// Writes the configuration and runs `kubeadm init` with it.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
-    let task = Task::new("control-plane", "init", &first.name)
+    let task = kubernetes::INIT
+        .task(&first.name)
         .after(ready_to_join(first))
         .after(crate::etcd::ready(inputs))
         .after(load_balancer::ready(inputs, first))

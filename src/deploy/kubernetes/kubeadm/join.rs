@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::secrets::JoinSecrets;
 use super::{node, patches, ready_to_join, undo};
 use crate::kubernetes::BIND_PORT;
-use crate::{DeployError, Inputs, load_balancer};
+use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::{Slot, StepError, Task};
 use kubexm_engine::steps::{InputFile, RunOnce};
@@ -25,11 +25,12 @@ pub(super) fn join(
     slot: &Slot<JoinSecrets>,
     pending: bool,
 ) -> Result<Task, DeployError> {
-    let module = match inputs.cluster.is_control_plane(&host.name) {
-        true => "control-plane",
-        false => "worker",
+    let name = match inputs.cluster.is_control_plane(&host.name) {
+        true => kubernetes::JOIN_CONTROL_PLANE,
+        false => kubernetes::JOIN_WORKER,
     };
-    let task = Task::new(module, "join", &host.name)
+    let task = name
+        .task(&host.name)
         .after(ready_to_join(host))
         .after(load_balancer::ready(inputs, host));
     let mut task = patches::write(inputs.cluster, host, JOIN_MARK, task)?.step(RunOnce {

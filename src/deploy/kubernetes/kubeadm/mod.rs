@@ -8,7 +8,7 @@ mod programs;
 mod secrets;
 mod undo;
 
-use crate::{DeployError, Inputs, id, runtime};
+use crate::{DeployError, Inputs, images, kubernetes, runtime};
 pub(crate) use init::init_config;
 pub(crate) use join::join_preview;
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -40,7 +40,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         tasks.push(secrets::mint(inputs, first, &secrets)?);
     }
     // etcd takes new members one at a time, so control planes join one after another.
-    let mut before = id("control-plane", "init", &first.name);
+    let mut before = kubernetes::INIT.id(&first.name);
     for host in others {
         let task = join::join(inputs, host, &secrets, pending)?;
         if inputs.cluster.is_control_plane(&host.name) {
@@ -48,7 +48,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
             tasks.push(task.after([before]));
             before = this;
         } else {
-            tasks.push(task.after([id("control-plane", "init", &first.name)]));
+            tasks.push(task.after([kubernetes::INIT.id(&first.name)]));
         }
     }
     Ok(tasks)
@@ -67,8 +67,8 @@ fn read_once(by: &str, file: WriteFile) -> ReadOnce {
 
 fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {
     [
-        id("images", "pull", &host.name),
-        id("kubernetes", "programs", &host.name),
+        images::PULL.id(&host.name),
+        kubernetes::PROGRAMS.id(&host.name),
     ]
 }
 

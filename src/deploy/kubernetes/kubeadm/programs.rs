@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::runtime::Runtime;
-use crate::{BIN, DeployError, Inputs, binary, etcd, id, runtime};
+use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime};
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
@@ -37,8 +37,9 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     }
     let folders = OwnFolders::new("kubernetes-folders", "Kubernetes' folders", &folders)?;
     let [unit, drop_in] = unit_files(runtime::of_cluster(inputs))?;
-    let task = Task::new("kubernetes", "programs", &host.name)
-        .after([id("os", "prepare", &host.name)])
+    let task = kubernetes::PROGRAMS
+        .task(&host.name)
+        .after([os::PREPARE.id(&host.name)])
         .step(folders)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::etcd;
 use crate::kubernetes::BIND_PORT;
-use crate::{DeployError, Inputs, id};
+use crate::{DeployError, Inputs, kubernetes};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{FileContent, PlannedFile, Slot, StepError, Task};
@@ -69,8 +69,9 @@ pub(super) fn mint(
         slot: slot.clone(),
         files: vec![preview],
     };
-    Ok(Task::new("control-plane", "secrets", &first.name)
-        .after([id("control-plane", "init", &first.name)])
+    Ok(kubernetes::SECRETS
+        .task(&first.name)
+        .after([kubernetes::INIT.id(&first.name)])
         .step(produce))
 }
 
