@@ -193,7 +193,7 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
         endpoint.host.clone(),
     ];
     names.extend(endpoint.address.map(|address| address.to_string()));
-    names.extend(first_address(&cluster.network.service_cidr).map(|address| address.to_string()));
+    names.extend(first_address(cluster.network.service_cidr).map(|address| address.to_string()));
     names.extend(cluster.kubernetes.cert_sans.iter().cloned());
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
@@ -201,8 +201,8 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
 }
 
 /// The address of the service `kubernetes`: the first of the service network.
-fn first_address(cidr: &str) -> Option<IpAddr> {
-    match cidr.parse::<IpNet>().ok()? {
+fn first_address(cidr: IpNet) -> Option<IpAddr> {
+    match cidr {
         IpNet::V4(net) => Some(IpAddr::V4(u32::from(net.network()).checked_add(1)?.into())),
         IpNet::V6(net) => Some(IpAddr::V6(u128::from(net.network()).checked_add(1)?.into())),
     }
@@ -254,6 +254,9 @@ mod tests {
         ] {
             assert!(names.iter().any(|n| n == name), "{name} of {names:?}");
         }
-        assert_eq!(first_address("fd00:1::/112"), "fd00:1::1".parse().ok());
+        assert_eq!(
+            first_address("fd00:1::/112".parse().unwrap()),
+            "fd00:1::1".parse().ok()
+        );
     }
 }

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 /// `spec.network`.
 #[derive(Debug, Clone)]
 pub struct Network {
     /// The CNI.
     pub plugin: NetworkPlugin,
     /// Pod addresses, as in `10.244.0.0/16`.
-    pub pod_cidr: String,
+    pub pod_cidr: IpNet,
     /// Service addresses, as in `10.96.0.0/12`.
-    pub service_cidr: String,
+    pub service_cidr: IpNet,
     /// The DNS service's address: the tenth of `service_cidr`.
     pub dns_address: IpAddr,
 }

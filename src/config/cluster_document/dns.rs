@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
-
 use crate::cluster::{CacheInterface, Dns, HostSpec, Network, NodeLocal, Zone};
 use crate::reader::Fields;
 use kubexm_types::{HostName, NameServer};
@@ -108,11 +106,8 @@ fn check_address(fields: &Fields<'_>, address: IpAddr, network: &Network, hosts:
         tell(message, "give a free address, as in fd00::10");
         return;
     }
-    for cidr in [&network.pod_cidr, &network.service_cidr] {
-        if cidr
-            .parse::<IpNet>()
-            .is_ok_and(|net| net.contains(&address))
-        {
+    for cidr in [network.pod_cidr, network.service_cidr] {
+        if cidr.contains(&address) {
             let message = format!("{address} is in {cidr}, which the cluster gives out");
             tell(message, "take a link-local address, as in 169.254.20.10");
         }

@@ -50,8 +50,8 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
     let dns_address = tenth(services?)?;
     Some(Network {
         plugin,
-        pod_cidr: pods?.to_string(),
-        service_cidr: services?.to_string(),
+        pod_cidr: pods?,
+        service_cidr: services?,
         dns_address,
     })
 }

@@ -49,7 +49,7 @@ pub(super) fn kube_proxy_config(
         what,
         &template::KubeProxy {
             mode: cluster.kubernetes.proxy_mode.name().to_owned(),
-            pod_cidr: cluster.network.pod_cidr.clone(),
+            pod_cidr: cluster.network.pod_cidr.to_string(),
             feature_gates: cluster.kubernetes.proxy_feature_gates(),
             own,
         },

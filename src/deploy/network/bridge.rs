@@ -5,6 +5,8 @@ mod subnets;
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use self::subnets::Subnets;
 use super::Plugin;
 use crate::{DeployError, Inputs, kubernetes, network, traces};
@@ -62,7 +64,7 @@ fn on_node(
     let unit_path = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
     let script_path = HostPath::parse(SCRIPT)?;
     let unit = kubexm_render::text("pod routes unit", &PodRoutesService { script: SCRIPT })?;
-    let pod_cidr = inputs.cluster.network.pod_cidr.clone();
+    let pod_cidr = inputs.cluster.network.pod_cidr;
     let all: Vec<HostName> = inputs
         .cluster
         .nodes()
@@ -72,7 +74,7 @@ fn on_node(
     let words = Subnets::words(&all);
     let conflist = from_subnets(slot, &host.name, &words, conflist)?;
     let script = from_subnets(slot, &host.name, &words, move |subnets, name| {
-        pod_routes(subnets, name, &pod_cidr)
+        pod_routes(subnets, name, pod_cidr)
     })?;
     let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
     conflist.removed_elsewhere = true;
@@ -119,20 +121,20 @@ fn conflist(subnets: &Subnets, host: &HostName) -> Result<String, RenderError> {
     kubexm_render::text("bridge", &Conflist { subnet })
 }
 
-fn pod_routes(subnets: &Subnets, host: &HostName, pod_cidr: &str) -> Result<String, RenderError> {
+fn pod_routes(subnets: &Subnets, host: &HostName, pod_cidr: IpNet) -> Result<String, RenderError> {
     let of_others = subnets.others(host).map(|(gateway, subnet)| Route {
         subnet: subnet.to_owned(),
         gateway: gateway.to_owned(),
     });
-    let (family, iptables) = match pod_cidr.contains(':') {
-        true => (6, "ip6tables"),
-        false => (4, "iptables"),
+    let (family, iptables) = match pod_cidr {
+        IpNet::V6(_) => (6, "ip6tables"),
+        IpNet::V4(_) => (4, "iptables"),
     };
     let script = PodRoutes {
         family,
         iptables,
         protocol: ROUTE_PROTOCOL,
-        pod_cidr: pod_cidr.to_owned(),
+        pod_cidr: pod_cidr.to_string(),
         routes: of_others.collect(),
     };
     kubexm_render::text("pod routes", &script)

@@ -80,11 +80,9 @@ fn fitted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String
         Encapsulation::Ipip => ["Always", "Never"],
         Encapsulation::None => ["Never", "Never"],
     };
+    let pods = inputs.cluster.network.pod_cidr.to_string();
     let mut variables = vec![
-        (
-            "CALICO_IPV4POOL_CIDR",
-            inputs.cluster.network.pod_cidr.as_str(),
-        ),
+        ("CALICO_IPV4POOL_CIDR", pods.as_str()),
         ("CALICO_IPV4POOL_IPIP", ipip),
         ("CALICO_IPV4POOL_VXLAN", vxlan),
         // Hosts have other networks, too: the cluster's is the one that nodes were told.

@@ -2,6 +2,7 @@
 //! the bundle carries as one of the user's own, fitted to the cluster. There is no Helm behind the gap,
 //! and a chart says nothing without it.
 
+use ipnet::IpNet;
 use serde_json::Value;
 
 use super::Plugin;
@@ -55,7 +56,7 @@ impl Plugin for Cilium {
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.lacking(inputs)))?;
         let upstream = super::of_bundle(inputs, "cilium", &own.digest)?;
-        let text = fitted(self, &upstream, &inputs.cluster.network.pod_cidr)?;
+        let text = fitted(self, &upstream, inputs.cluster.network.pod_cidr)?;
         Ok(vec![super::manifest("cilium", first, text)?])
     }
 }
@@ -71,7 +72,7 @@ fn manifest<'a>(
 /// The manifest with the cluster's pod network
 /// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>). Nodes' pods have the
 /// addresses that the controller manager gives them, and services are kube-proxy's.
-fn fitted(cilium: &Cilium, manifest: &str, pod_cidr: &str) -> Result<String, RenderError> {
+fn fitted(cilium: &Cilium, manifest: &str, pod_cidr: IpNet) -> Result<String, RenderError> {
     let mut objects = Objects::parse("cilium", manifest)?;
     objects.drop_descriptions();
     let data = &mut objects.object("ConfigMap", "cilium-config")?["data"];
@@ -87,7 +88,7 @@ fn fitted(cilium: &Cilium, manifest: &str, pod_cidr: &str) -> Result<String, Ren
         CiliumRouting::Native => {
             set("routing-mode", "native");
             set("auto-direct-node-routes", "true");
-            set("ipv4-native-routing-cidr", pod_cidr);
+            set("ipv4-native-routing-cidr", &pod_cidr.to_string());
         }
     }
     if let Some(mtu) = cilium.mtu {
@@ -109,7 +110,7 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 
     fn data(routing: CiliumRouting, mtu: Option<u16>) -> Value {
         let cilium = Cilium { routing, mtu };
-        let text = fitted(&cilium, UPSTREAM, "10.1.0.0/16").unwrap();
+        let text = fitted(&cilium, UPSTREAM, "10.1.0.0/16".parse().unwrap()).unwrap();
         let object: Value = serde_saphyr::from_str(&text).unwrap();
         object["data"].clone()
     }

@@ -1,5 +1,7 @@
 //! flannel.
 
+use ipnet::IpNet;
+
 use super::Plugin;
 use crate::{DeployError, Inputs};
 use kubexm_config::cluster::{FlannelBackend, HostSpec, ProxyMode};
@@ -31,11 +33,11 @@ impl Plugin for Flannel {
         let [Some(image), Some(plugin_image)] = flannel_images(inputs) else {
             return Err(DeployError::Incomplete(self.lacking(inputs)));
         };
-        let cidr = &inputs.cluster.network.pod_cidr;
-        let address_family = if cidr.contains(':') {
-            format!("\"EnableIPv4\": false, \"EnableIPv6\": true, \"IPv6Network\": \"{cidr}\"")
-        } else {
-            format!("\"Network\": \"{cidr}\"")
+        let address_family = match inputs.cluster.network.pod_cidr {
+            IpNet::V6(cidr) => {
+                format!("\"EnableIPv4\": false, \"EnableIPv6\": true, \"IPv6Network\": \"{cidr}\"")
+            }
+            IpNet::V4(cidr) => format!("\"Network\": \"{cidr}\""),
         };
         let manifest = network::Flannel {
             image: image.to_string(),

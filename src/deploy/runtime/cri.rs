@@ -115,8 +115,8 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
         "::1".to_owned(),
         cluster.registry.host_name.to_string(),
         cluster.control_plane_endpoint.host.clone(),
-        cluster.network.service_cidr.clone(),
-        cluster.network.pod_cidr.clone(),
+        cluster.network.service_cidr.to_string(),
+        cluster.network.pod_cidr.to_string(),
     ];
     for host in &cluster.hosts {
         names.push(host.name.to_string());

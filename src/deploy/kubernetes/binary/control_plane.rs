@@ -221,7 +221,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ),
         (
             "service-cluster-ip-range",
-            cluster.network.service_cidr.clone(),
+            cluster.network.service_cidr.to_string(),
         ),
         ("tls-cert-file", pki("apiserver.crt")),
         ("tls-private-key-file", pki("apiserver.key")),
@@ -246,7 +246,7 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ("authorization-kubeconfig", CONTROLLER_MANAGER.to_owned()),
         ("bind-address", "127.0.0.1".to_owned()),
         ("client-ca-file", CA.to_owned()),
-        ("cluster-cidr", cluster.network.pod_cidr.clone()),
+        ("cluster-cidr", cluster.network.pod_cidr.to_string()),
         ("cluster-name", kubernetes.cluster_name.clone()),
         ("cluster-signing-cert-file", CA.to_owned()),
         ("cluster-signing-key-file", CA_KEY.to_owned()),
@@ -261,7 +261,7 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ),
         (
             "service-cluster-ip-range",
-            cluster.network.service_cidr.clone(),
+            cluster.network.service_cidr.to_string(),
         ),
         ("use-service-account-credentials", "true".to_owned()),
     ];
