@@ -126,12 +126,7 @@ pub async fn dry_run(
         let hosts = options.connection.connect(&cluster).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         let findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
-        let mut inputs = Inputs::unseen(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
-        for (name, facts) in &facts {
-            if let Some(machine) = inputs.machines.get_mut(name) {
-                *machine = preflight::machine(facts.arch().unwrap_or(machine.arch), facts);
-            }
-        }
+        let inputs = inputs_without_certificates(&cluster, &bundle, &facts);
         let planned = kubexm_deploy::plan(&inputs);
         if planned.is_err() {
             // A host of an unexpected kind explains more than what the bundle does not have for it.
@@ -176,8 +171,23 @@ async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandE
     Ok(verifying.await.map_err(CommandError::bundle)??)
 }
 
+/// Returns what a plan is computed from, with placeholders instead of certificates.
+pub(crate) fn inputs_without_certificates<'a>(
+    cluster: &'a Cluster,
+    bundle: &'a Arc<BundleSet>,
+    facts: &BTreeMap<HostName, Facts>,
+) -> Inputs<'a> {
+    let mut inputs = Inputs::unseen(cluster, bundle.lock(), Arc::clone(bundle) as _);
+    for (name, facts) in facts {
+        if let Some(machine) = inputs.machines.get_mut(name) {
+            *machine = preflight::machine(facts.arch().unwrap_or(machine.arch), facts);
+        }
+    }
+    inputs
+}
+
 /// Everything that the plan is computed from. Certificates that do not exist yet are issued.
-fn inputs<'a>(
+pub(crate) fn inputs<'a>(
     cluster: &'a Cluster,
     bundle: &'a Arc<BundleSet>,
     facts: &BTreeMap<HostName, Facts>,

@@ -1,13 +1,19 @@
-//! `plan`: what a first install would do, computed without hosts.
+//! `plan`: what a first install would do, computed without hosts, and what an install would change on
+//! the hosts as they are now.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{ClusterSource, CommandError, text_file};
+use crate::install::{self, InstallOptions};
+use crate::stop::{Stop, unless_stopped};
+use crate::{ClusterSource, CommandError, session, text_file};
 use kubexm_deploy::Inputs;
+use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
 use kubexm_types::event::Events;
 
+pub use kubexm_engine::plan::TaskId;
+pub use kubexm_engine::plan::diff::{Difference, HostDiff, PlanDiff, Reason};
 pub use kubexm_engine::plan::document::PlanDocument;
 
 /// A plan that no host has carried out.
@@ -39,6 +45,31 @@ impl Planned {
     pub fn emit(&self, events: &Events) -> Result<(), CommandError> {
         show::tell(&self.plan, events).map_err(CommandError::configuration)
     }
+}
+
+/// Connects to the hosts and runs the check of every step that ensures a state. Changes no host.
+///
+/// Certificates are those of the state folder. Where there are none, placeholders stand for them.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, or hosts cannot be reached.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn diff(options: &InstallOptions, stop: &Stop) -> Result<PlanDiff, CommandError> {
+    let (bundle, cluster) = options.source.open()?;
+    let state = options.connection.state_folder(&cluster);
+    let comparing = async {
+        let hosts = options.connection.connect(&cluster).await?;
+        let facts = session::gather(&cluster, &hosts).await?;
+        let inputs = match state.join("pki").is_dir() {
+            true => install::inputs(&cluster, &bundle, &facts, &state)?,
+            false => install::inputs_without_certificates(&cluster, &bundle, &facts),
+        };
+        let plan = kubexm_deploy::plan(&inputs)?.plan;
+        diff::diff(&plan, &hosts)
+            .await
+            .map_err(CommandError::configuration)
+    };
+    unless_stopped(stop, comparing).await
 }
 
 /// Plans a first install. Values that only a host knows are assumed, and secrets are placeholders.

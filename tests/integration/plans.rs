@@ -1,16 +1,23 @@
-//! Plans as documents: reproducible, without secrets, as the schema describes them.
+//! Plans as documents: reproducible, without secrets, as the schema describes them. Plans compared with
+//! hosts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubexm_bundle::Blobs;
 use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
+use kubexm_engine::plan::diff::diff;
 use kubexm_engine::plan::document::PlanDocument;
+use kubexm_engine::plan::{Plan, Slot, StepError, Task};
+use kubexm_engine::steps::{Content, Produce, RunScript, WaitFor, WriteFile};
 use kubexm_types::{Digest, Version};
 use serde_json::Value;
 
 use crate::combinations::everything;
 use crate::example::InMemory;
+use crate::sandbox::{Sandbox, path};
 
 const CLUSTER: &str = "
 apiVersion: kubexm.io/v1alpha1
@@ -121,4 +128,75 @@ fn a_plan_fits_its_schema() {
     plan["tasks"][0].as_object_mut().unwrap().remove("after");
     differences(&schema, &plan, "", &mut found);
     assert_eq!(found.len(), 3, "{found:#?}");
+}
+
+/// A file whose text is the value of a slot.
+fn file_of(slot: &Slot<String>, at: &str) -> WriteFile {
+    let slot = slot.clone();
+    let mut file = WriteFile::new(path(at), "");
+    file.content = Content::Later {
+        preview: "<value>".to_owned(),
+        produce: Arc::new(move || {
+            let value = slot.get().cloned();
+            value.ok_or(StepError::Missing(slot.name()))
+        }),
+    };
+    file
+}
+
+#[tokio::test]
+async fn a_diff_runs_checks_and_nothing_else() {
+    let host = Sandbox::new();
+    host.write("/etc/app/kept", "same");
+    host.set_mode("/etc/app/kept", 0o644);
+    host.write("/etc/app/changed", "old");
+    let original = host.listing();
+    let name = host.host.name().clone();
+    let slot = Slot::new("app.value");
+    let ask = Task::new("app", "ask", &name).step(Produce {
+        title: "Ask for the value".to_owned(),
+        script: ": >/root/asked".into(),
+        arguments: Vec::new(),
+        input: None,
+        parse: Box::new(|text| Ok(text.to_owned())),
+        slot: slot.clone(),
+        files: Vec::new(),
+    });
+    let mut write = Task::new("app", "write", &name)
+        .step(WriteFile::new(path("/etc/app/kept"), "same"))
+        .step(WriteFile::new(path("/etc/app/changed"), "new"))
+        .step(WriteFile::new(path("/etc/app/absent"), "new"))
+        .step(file_of(&slot, "/etc/app/value"))
+        .step(RunScript::new(
+            "switch",
+            "Switch it on",
+            "echo is off; exit 1",
+            ": >/root/applied",
+        ))
+        .step(WaitFor {
+            title: "Wait for ever".to_owned(),
+            script: ": >/root/polled; exit 1".into(),
+            arguments: Vec::new(),
+            at_most: Duration::from_secs(3600),
+            diagnosis: "".into(),
+        });
+    write.needs.push(slot.name());
+    let elsewhere = "node2".parse().unwrap();
+    let other = Task::new("app", "write", &elsewhere).step(WriteFile::new(path("/etc/x"), "x"));
+    let plan = Plan {
+        tasks: vec![write, ask, other],
+    };
+    let hosts = BTreeMap::from([(name, Arc::clone(&host.host))]);
+    let found = diff(&plan, &hosts).await.unwrap();
+    insta::assert_snapshot!(found, @r"
+    node1: 4 steps differ, 1 found the desired state, 1 actions run in every install
+      app/write@node1: Write /etc/app/changed: differs
+      app/write@node1: Write /etc/app/absent: is not there
+      app/write@node1: Write /etc/app/value: depends on task app/ask@node1
+      app/write@node1: Switch it on: is off
+    node2: 0 steps differ, 0 found the desired state, 0 actions run in every install
+      not checked to the end: there is no connection
+    ");
+    assert_eq!(host.listing(), original, "a diff changed something");
+    assert!(!host.at("/var/lib/kubexm").exists());
 }

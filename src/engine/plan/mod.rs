@@ -8,6 +8,7 @@
 //! A [`Task`] is a list of steps on one host. Tasks form a graph by `after` and by the typed values
 //! ([`Slot`]) that some give and others need. A module is a group of tasks with a name.
 
+pub mod diff;
 pub mod document;
 pub mod executor;
 mod file;

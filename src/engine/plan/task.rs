@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use kubexm_types::HostName;
 
 use super::step::Step;
 
 /// Tells tasks of a plan apart: `module/task@host`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TaskId(pub String);
 
 impl fmt::Display for TaskId {

@@ -155,7 +155,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
     match command {
         Command::Bundle(command) => bundle::run(command, output, events).await,
         Command::Install(arguments) => install::run(&arguments, output, events).await,
-        Command::Plan(arguments) => plan::run(&arguments, output),
+        Command::Plan(arguments) => plan::run(&arguments, output, events).await,
         Command::Render(arguments) => render::run(&arguments, output),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, events).await,

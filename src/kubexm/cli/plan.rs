@@ -1,37 +1,56 @@
-//! `kubexm plan`: what a first install would do.
+//! `kubexm plan`: what a first install would do, or what an install would change now.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::bundle_args::ClusterArgs;
+use super::connection::ConnectionArgs;
 use super::output::say;
-use super::{Failure, output};
+use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::plan;
+use kubexm_commands::CommandError;
+use kubexm_commands::install::InstallOptions;
+use kubexm_commands::plan::{self, Planned};
+use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm plan bundle.tar.zst -f cluster.yaml
-  kubexm plan bundle.tar.zst -f cluster.yaml -o plan.json")]
+  kubexm plan bundle.tar.zst -f cluster.yaml -o plan.json
+  kubexm plan bundle.tar.zst -f cluster.yaml --diff")]
 pub struct Plan {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
     /// Write the plan as JSON, without secrets, instead of printing it
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "diff")]
     out: Option<PathBuf>,
+    /// Connect to the hosts and print what an install would change, and change nothing
+    ///
+    /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
+    /// of another task is listed as "depends on task". Certificates come from the state folder. If it has
+    /// none, files with certificates differ.
+    #[arg(long)]
+    diff: bool,
 }
 
-/// Prints the plan, or writes it as JSON.
-pub fn run(arguments: &Plan, output: Output) -> Result<(), Failure> {
+/// Prints the plan, writes it as JSON, or compares it with the hosts.
+pub async fn run(arguments: &Plan, output: Output, events: &Events) -> Result<(), Failure> {
+    if arguments.diff {
+        return diff(arguments, output, events).await;
+    }
     let planned = plan::plan(&arguments.cluster.source())?;
-    let Some(path) = &arguments.out else {
-        match output {
-            Output::Json => output::document("Plan", &planned.document()?)?,
-            Output::Auto | Output::Plain => output::text(&planned.text()?),
-        }
-        return Ok(());
-    };
+    match (&arguments.out, output) {
+        (Some(path), _) => save(&planned, path)?,
+        (None, Output::Json) => output::document("Plan", &planned.document()?)?,
+        (None, Output::Auto | Output::Plain) => output::text(&planned.text()?),
+    }
+    Ok(())
+}
+
+fn save(planned: &Planned, path: &Path) -> Result<(), Failure> {
     let document = planned.document()?;
     plan::save(path, &document)?;
     say!(
@@ -41,4 +60,22 @@ pub fn run(arguments: &Plan, output: Output) -> Result<(), Failure> {
         document.hosts.len()
     );
     Ok(())
+}
+
+async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), Failure> {
+    let options = InstallOptions {
+        source: arguments.cluster.source(),
+        connection: arguments.connection.options(),
+    };
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let found = plan::diff(&options, &stop).await?;
+    match output {
+        Output::Json => output::document("PlanDiff", &found)?,
+        Output::Auto | Output::Plain => output::text(&found.to_string()),
+    }
+    let unreachable: Vec<&str> = found.unreachable().collect();
+    match unreachable.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::Host(unreachable.join("\n")).into()),
+    }
 }

@@ -15,7 +15,7 @@ use kubexm_commands::inspect::{
 };
 use kubexm_commands::inventory::InventoryReport;
 use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
-use kubexm_commands::plan::PlanDocument;
+use kubexm_commands::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
 use kubexm_commands::verify::{Depth, Verification};
@@ -154,6 +154,32 @@ fn validation() -> Validation {
     }
 }
 
+fn plan_diff() -> PlanDiff {
+    let difference = |step: &str, reason| Difference {
+        task: TaskId("network/bridge@node1".to_owned()),
+        step: step.to_owned(),
+        reason,
+    };
+    PlanDiff {
+        hosts: vec![HostDiff {
+            host: "node1".parse().unwrap(),
+            unchanged: 55,
+            differences: vec![
+                difference(
+                    "Write /etc/systemd/system/kubexm-pod-routes.service",
+                    Reason::Needed("is not there".to_owned()),
+                ),
+                difference(
+                    "Write /etc/kubexm/pod-routes.sh",
+                    Reason::DependsOn(vec![TaskId("network/subnets@node1".to_owned())]),
+                ),
+            ],
+            actions: 2,
+            unreachable: None,
+        }],
+    }
+}
+
 fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
@@ -218,6 +244,7 @@ fn kinds() -> Vec<Kind> {
         kind("ExtractedFiles", "`bundle extract`", &extracted),
         kind("KeyFiles", "`bundle keygen`", &keys),
         kind("Plan", "`plan`", &plan()),
+        kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("InventoryReport", "`inventory`", &inventory),
         kind("CacheContents", "`cache ls`", &cache),

@@ -1,0 +1,193 @@
+//! What a plan would change on the hosts as they are now (`kubexm plan --diff`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use serde::Serialize;
+
+use super::executor::AT_ONCE;
+use super::graph::{BrokenPlan, Graph};
+use super::step::{Check, Step, StepError};
+use super::task::{Plan, Task, TaskId};
+use kubexm_host::Host;
+use kubexm_types::HostName;
+
+/// The checks of all [`Ensure`](Step::Ensure) steps of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDiff {
+    /// Each host, by name.
+    pub hosts: Vec<HostDiff>,
+}
+
+impl PlanDiff {
+    /// Returns why hosts were not checked to the end.
+    pub fn unreachable(&self) -> impl Iterator<Item = &str> {
+        let hosts = self.hosts.iter();
+        hosts.filter_map(|host| host.unreachable.as_deref())
+    }
+}
+
+impl fmt::Display for PlanDiff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hosts.iter().try_for_each(|host| host.fmt(f))
+    }
+}
+
+/// The checks of all [`Ensure`](Step::Ensure) steps of a plan on one host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostDiff {
+    /// The host.
+    pub host: HostName,
+    /// The number of steps that found the desired state.
+    pub unchanged: usize,
+    /// The steps that would run, or whose check says nothing, in the order of the plan.
+    pub differences: Vec<Difference>,
+    /// The number of actions that every run of the plan contains. They have no check.
+    pub actions: usize,
+    /// Why the host was not checked, or not to the end.
+    pub unreachable: Option<String>,
+}
+
+/// A step that did not find the desired state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The step's task.
+    pub task: TaskId,
+    /// One line for the operator.
+    pub step: String,
+    /// Why it differs.
+    pub reason: Reason,
+}
+
+/// Why a step is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reason {
+    /// The check says that the host must be changed, and why.
+    Needed(String),
+    /// The check needs a value that these tasks give while the plan runs.
+    DependsOn(Vec<TaskId>),
+    /// The check failed.
+    Failed(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Needed(reason) => f.write_str(reason),
+            Self::DependsOn(tasks) => {
+                let tasks: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+                write!(f, "depends on task {}", tasks.join(", "))
+            }
+            Self::Failed(error) => write!(f, "cannot be checked: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for HostDiff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.differences.len();
+        let (unchanged, actions) = (self.unchanged, self.actions);
+        writeln!(
+            f,
+            "{}: {count} steps differ, {unchanged} found the desired state, {actions} actions run in every install",
+            self.host
+        )?;
+        for Difference { task, step, reason } in &self.differences {
+            writeln!(f, "  {task}: {step}: {reason}")?;
+        }
+        match &self.unreachable {
+            Some(error) => writeln!(f, "  not checked to the end: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs the check of every [`Ensure`](Step::Ensure) step, and nothing else: no `apply`, no
+/// [`Action`](Step::Action), no [`Wait`](Step::Wait).
+///
+/// A step that reads what an earlier step writes is compared with the present state. A unit that an
+/// install would restart because of a new file is not listed, for example.
+///
+/// # Errors
+/// The plan is not consistent. What fails on a host is in its [`HostDiff`].
+pub async fn diff(
+    plan: &Plan,
+    hosts: &BTreeMap<HostName, Arc<dyn Host>>,
+) -> Result<PlanDiff, BrokenPlan> {
+    let order = Graph::of(plan)?.order;
+    let mut tasks: BTreeMap<&HostName, Vec<&Task>> = BTreeMap::new();
+    for place in order {
+        let task = &plan.tasks[place];
+        tasks.entry(&task.host).or_default().push(task);
+    }
+    let of_hosts = tasks
+        .into_iter()
+        .map(|(name, tasks)| of_host(plan, name, tasks, hosts.get(name)));
+    let hosts = stream::iter(of_hosts).buffered(AT_ONCE).collect().await;
+    Ok(PlanDiff { hosts })
+}
+
+async fn of_host(
+    plan: &Plan,
+    name: &HostName,
+    tasks: Vec<&Task>,
+    host: Option<&Arc<dyn Host>>,
+) -> HostDiff {
+    let mut diff = HostDiff {
+        host: name.clone(),
+        unchanged: 0,
+        differences: Vec::new(),
+        actions: 0,
+        unreachable: None,
+    };
+    let Some(host) = host else {
+        diff.unreachable = Some("there is no connection".to_owned());
+        return diff;
+    };
+    for task in tasks {
+        for step in &task.steps {
+            let ensure = match step {
+                Step::Ensure(ensure) => ensure,
+                Step::Action(_) => {
+                    diff.actions += 1;
+                    continue;
+                }
+                Step::Wait(_) => continue,
+            };
+            let reason = match ensure.check(host.as_ref()).await {
+                Ok(Check::Satisfied) => {
+                    diff.unchanged += 1;
+                    continue;
+                }
+                Ok(Check::Needed(reason)) => Reason::Needed(reason),
+                Err(StepError::Missing(slot)) => Reason::DependsOn(givers(plan, task, slot)),
+                Err(error) if error.is_loss_of_host() => {
+                    diff.unreachable = Some(error.to_string());
+                    return diff;
+                }
+                Err(error) => Reason::Failed(error.to_string()),
+            };
+            diff.differences.push(Difference {
+                task: task.id(),
+                step: step.describe(),
+                reason,
+            });
+        }
+    }
+    diff
+}
+
+/// Returns the tasks that give a value to a task: the task itself, or else all that give it.
+fn givers(plan: &Plan, task: &Task, slot: &str) -> Vec<TaskId> {
+    let gives = |task: &&Task| task.gives.contains(&slot);
+    if gives(&task) {
+        return vec![task.id()];
+    }
+    plan.tasks.iter().filter(gives).map(Task::id).collect()
+}
