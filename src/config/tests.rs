@@ -135,8 +135,8 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     ]);
     insta::assert_snapshot!(told, @r#"
     === kind: Bundle
-    cluster.yaml:2:7: kind: 'Bundle' is unknown
-      hint: kubexm [version] takes: Cluster
+    cluster.yaml:2:7: the file has `kind: Bundle`, expected `kind: Cluster`
+      hint: `kubexm bundle build --manifest` takes this file
     === prot: 2222
     cluster.yaml:8:41: spec.hosts[1].prot: unknown field
       hint: did you mean 'port'?
