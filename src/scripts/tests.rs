@@ -106,3 +106,29 @@ fn kubectl_is_the_same_in_every_script() {
         .collect();
     assert!(definitions.len() <= 1, "{definitions:#?}");
 }
+
+/// No shell of several lines is left in Rust code.
+#[test]
+fn rust_code_contains_no_shell_blocks() {
+    let mut folders = vec![Path::new(CRATE).join("..")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !["scripts", "tests", "target"].contains(&name) {
+                folders.push(path);
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let lines = text.lines().map(str::trim).enumerate();
+                let is_shell = |line: &str| {
+                    ["; do", "; then"].iter().any(|end| line.ends_with(end))
+                        || ["done", "fi", "esac"].contains(&line)
+                };
+                let shell = lines.filter(|(_, line)| is_shell(line));
+                found.extend(shell.map(|(at, line)| format!("{path:?}:{}: {line}", at + 1)));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}

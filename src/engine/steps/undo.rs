@@ -96,3 +96,41 @@ impl Undo {
         serde_json::to_value(self).map_err(|error| StepError::Other(error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_host::local::LocalHost;
+
+    /// A receipt keeps the text of a script, so that a script that this version does not have still runs.
+    #[tokio::test]
+    async fn a_record_of_an_earlier_version_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a file");
+        std::fs::write(&file, "").unwrap();
+        let record = serde_json::json!({
+            "kind": "script",
+            "title": "Give NetworkManager all interfaces again",
+            "script": "\nrm -f \"$1\" \"$1.partial\"\nsystemctl reload none 2>/dev/null || :\n",
+            "arguments": [file.to_str().unwrap(), "text"],
+        });
+        let undo: Undo = serde_json::from_value(record.clone()).unwrap();
+        assert_eq!(undo.to_value().unwrap(), record);
+        let host = LocalHost::new("here".parse().unwrap());
+        undo.revert(&host).await.unwrap();
+        assert!(!file.exists());
+        undo.revert(&host).await.unwrap();
+    }
+
+    #[test]
+    fn a_record_holds_the_text_and_the_verb_of_its_script() {
+        let script = kubexm_scripts::network::REMOVE_TRACES;
+        let undo = Undo::script("Remove", script.verb("calico"), ["more"]);
+        let expected = Undo::Script {
+            title: "Remove".to_owned(),
+            script: script.text.to_owned(),
+            arguments: vec!["calico".to_owned(), "more".to_owned()],
+        };
+        assert_eq!(undo, expected);
+    }
+}
