@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use strsim::levenshtein;
+
 use super::problem::{Problem, Problems};
 use super::yaml::{Node, Value};
 
@@ -363,9 +365,9 @@ impl<'a> Fields<'a> {
             }
             let near = known
                 .iter()
-                .min_by_key(|candidate| distance(name, candidate));
+                .min_by_key(|candidate| levenshtein(name, candidate));
             let hint = match near {
-                Some(near) if distance(name, near) <= 3 => format!("did you mean '{near}'?"),
+                Some(near) if levenshtein(name, near) <= 3 => format!("did you mean '{near}'?"),
                 _ => {
                     let unique: std::collections::BTreeSet<_> = known.iter().collect();
                     let names: Vec<_> = unique.into_iter().map(ToString::to_string).collect();
@@ -376,20 +378,4 @@ impl<'a> Fields<'a> {
                 .problem(key, &self.path(name), "unknown field", Some(&hint));
         }
     }
-}
-
-/// Edit distance by Levenshtein, for "did you mean".
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -12,6 +12,7 @@ pub mod image;
 pub mod name_server;
 pub mod own;
 pub mod public_key;
+pub mod rpm_version;
 pub mod secret;
 pub mod signature_policy;
 pub mod verifying_key;

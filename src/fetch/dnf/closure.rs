@@ -232,7 +232,9 @@ impl<'a> Universe<'a> {
                 let (a, b) = (&self.packages[*a], &self.packages[*b]);
                 // For equal versions, the first repository is preferred.
                 let native = |package: &Package| package.arch != "noarch";
-                b.evr.newer(&a.evr).then_with(|| native(b).cmp(&native(a)))
+                b.evr
+                    .compare(&a.evr)
+                    .then_with(|| native(b).cmp(&native(a)))
             });
         }
         names.sort_by_key(|(name, versions)| {
