@@ -4,22 +4,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsConnector;
 
-use kubexm_host::forward::{DialError, LIMIT, Line};
+use crate::exchange::{self, Answer, Failure};
+use kubexm_host::forward::{DialError, Line};
 use kubexm_types::Version;
-
-/// An answer of etcd is a few hundred bytes; a hostile one must not fill our memory.
-const ANSWER: u64 = 64 * 1024;
 
 /// What an etcd says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Its version, where it tells one that can be read.
+    /// Its version, `None` if it cannot be read.
     pub version: Option<Version>,
     /// `None` where it is healthy, else its own words.
     pub ailment: Option<String>,
@@ -90,39 +90,63 @@ impl Client {
     where
         F: Future<Output = Result<Box<dyn Line>, DialError>>,
     {
-        let version = self
-            .request(dial().await?, name, "GET /version", "")
-            .await?;
-        let version = version
-            .json()
-            .ok_or_else(|| EtcdError::Foreign(version.summary()))?;
-        let Some(version) = version["etcdserver"].as_str() else {
-            return Err(EtcdError::Foreign(version.to_string()));
+        let version = self.get(dial().await?, name, "/version").await?;
+        let Some(json) = json(&version) else {
+            return Err(EtcdError::Foreign(summary(&version)));
         };
-        let health = self.request(dial().await?, name, "GET /health", "").await?;
-        let count = count_request(prefix);
-        let keys = self
-            .request(dial().await?, name, "POST /v3/kv/range", &count)
-            .await?;
+        let Some(version) = json["etcdserver"].as_str() else {
+            return Err(EtcdError::Foreign(json.to_string()));
+        };
+        let health = self.get(dial().await?, name, "/health").await?;
+        let request = Request::post("/v3/kv/range")
+            .header(HOST, name)
+            .header(CONTENT_TYPE, "application/json")
+            .body(count_request(prefix).into());
+        let keys = self.answer(dial().await?, name, request).await?;
         Ok(Answers {
             version: version.parse().ok(),
-            ailment: health.ailment(),
-            keys: keys.count(),
+            ailment: ailment(&health),
+            keys: count(&keys),
         })
     }
 
-    async fn request(
+    async fn get(&self, line: Box<dyn Line>, name: &str, path: &str) -> Result<Answer, EtcdError> {
+        let request = Request::get(path).header(HOST, name);
+        self.answer(line, name, request.body(Full::default())).await
+    }
+
+    async fn answer(
         &self,
         line: Box<dyn Line>,
         name: &str,
-        what: &str,
-        body: &str,
+        request: hyper::http::Result<Request<Full<Bytes>>>,
     ) -> Result<Answer, EtcdError> {
-        let exchange = exchange(Arc::clone(&self.config), line, name, what, body);
-        let bytes = tokio::time::timeout(LIMIT, exchange)
-            .await
-            .map_err(|_| EtcdError::Dial(DialError::Silent))??;
-        Answer::parse(&bytes)
+        let request = request.map_err(|error| EtcdError::Tls(format!("{name}: {error}")))?;
+        let answer = exchange::ask(&self.config, line, name, request).await;
+        answer.map_err(|failure| EtcdError::of(failure, name))
+    }
+}
+
+impl EtcdError {
+    fn of(failure: Failure, name: &str) -> Self {
+        use rustls::Error;
+        match failure {
+            Failure::Silent => Self::Dial(DialError::Silent),
+            Failure::Foreign => Self::Foreign("it does not speak HTTP".to_owned()),
+            Failure::Name(reason) | Failure::Broken(reason) => Self::Tls(reason),
+            Failure::Tls(Error::InvalidCertificate(reason)) => match reason {
+                CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::OtherCa,
+                CertificateError::NotValidForName
+                | CertificateError::NotValidForNameContext { .. } => {
+                    Self::OtherName(name.to_owned())
+                }
+                other => Self::Tls(format!("its certificate: {other}")),
+            },
+            Failure::Tls(Error::AlertReceived(alert)) => {
+                Self::Tls(format!("it refuses the client certificate ({alert:?})"))
+            }
+            Failure::Tls(other) => Self::Tls(other.to_string()),
+        }
     }
 }
 
@@ -151,102 +175,28 @@ fn count_request(prefix: &str) -> String {
     serde_json::json!({"key": key, "range_end": end, "count_only": true}).to_string()
 }
 
-/// One request and all of its answer. HTTP/1.0, so that the answer ends with the connection.
-async fn exchange(
-    config: Arc<ClientConfig>,
-    line: Box<dyn Line>,
-    name: &str,
-    what: &str,
-    body: &str,
-) -> Result<Vec<u8>, EtcdError> {
-    let server = ServerName::try_from(name.to_owned())
-        .map_err(|error| EtcdError::Tls(format!("{name}: {error}")))?;
-    let failed = |error: &std::io::Error| tls_error(error, name);
-    let mut stream = TlsConnector::from(config)
-        .connect(server, line)
-        .await
-        .map_err(|error| failed(&error))?;
-    let length = body.len();
-    let request = format!(
-        "{what} HTTP/1.0\r\nHost: {name}\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
-    );
-    let sent = stream.write_all(request.as_bytes()).await;
-    let mut bytes = Vec::new();
-    // A server that refuses our certificate says so only now.
-    let read = stream.take(ANSWER).read_to_end(&mut bytes).await;
-    match (sent, read) {
-        // Not every server says goodbye before it closes.
-        (_, Err(error)) if bytes.is_empty() => Err(failed(&error)),
-        (Err(error), _) => Err(failed(&error)),
-        _ => Ok(bytes),
-    }
+fn json(answer: &Answer) -> Option<serde_json::Value> {
+    (answer.status == 200).then(|| serde_json::from_slice(&answer.body).ok())?
 }
 
-fn tls_error(error: &std::io::Error, name: &str) -> EtcdError {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    match inner {
-        Some(rustls::Error::InvalidCertificate(reason)) => match reason {
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => EtcdError::OtherCa,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                EtcdError::OtherName(name.to_owned())
-            }
-            other => EtcdError::Tls(format!("its certificate: {other}")),
-        },
-        Some(rustls::Error::AlertReceived(alert)) => {
-            EtcdError::Tls(format!("it refuses the client certificate ({alert:?})"))
-        }
-        Some(other) => EtcdError::Tls(other.to_string()),
-        None => EtcdError::Tls(error.to_string()),
-    }
+fn summary(answer: &Answer) -> String {
+    let body = String::from_utf8_lossy(&answer.body);
+    let start: String = body.chars().take(100).collect();
+    format!("status {} {}", answer.status, start.trim())
 }
 
-/// An HTTP answer.
-struct Answer {
-    status: u16,
-    body: String,
+/// Returns what an etcd says of its health; `None` for `{"health":"true"}`.
+fn ailment(answer: &Answer) -> Option<String> {
+    let healthy = json(answer).is_some_and(|json| json["health"] == "true");
+    (!healthy).then(|| summary(answer))
 }
 
-impl Answer {
-    fn parse(bytes: &[u8]) -> Result<Self, EtcdError> {
-        let text = String::from_utf8_lossy(bytes);
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let mut words = head.split_whitespace();
-        let status = match (words.next(), words.next().map(str::parse)) {
-            (Some(version), Some(Ok(status))) if version.starts_with("HTTP/") => status,
-            _ => return Err(EtcdError::Foreign("it does not speak HTTP".to_owned())),
-        };
-        Ok(Self {
-            status,
-            body: body.to_owned(),
-        })
-    }
-
-    fn json(&self) -> Option<serde_json::Value> {
-        (self.status == 200).then(|| serde_json::from_str(&self.body).ok())?
-    }
-
-    fn summary(&self) -> String {
-        let start: String = self.body.chars().take(100).collect();
-        format!("status {} {}", self.status, start.trim())
-    }
-
-    /// `{"health":"true"}` of the healthy.
-    fn ailment(&self) -> Option<String> {
-        let healthy = self.json().is_some_and(|json| json["health"] == "true");
-        (!healthy).then(|| self.summary())
-    }
-
-    /// The gateway leaves a count of nothing out, and writes numbers as text.
-    fn count(&self) -> Option<u64> {
-        let json = self.json()?;
-        json.get("header")?;
-        Some(
-            json["count"]
-                .as_str()
-                .map_or(0, |text| text.parse().unwrap_or(0)),
-        )
-    }
+/// Returns the number of keys. The gateway omits a count of 0, and writes numbers as text.
+fn count(answer: &Answer) -> Option<u64> {
+    let json = json(answer)?;
+    json.get("header")?;
+    let count = json["count"].as_str();
+    Some(count.map_or(0, |text| text.parse().unwrap_or(0)))
 }
 
 #[cfg(test)]

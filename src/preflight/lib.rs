@@ -1,6 +1,9 @@
 //! Everything that would make an install fail later, found before anything is touched.
 
+#[cfg(test)]
+mod authority;
 pub mod etcd_client;
+mod exchange;
 mod guards;
 pub mod outside;
 mod pods;

@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use base64::Engine;
 use futures_util::future::join_all;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue};
+use hyper::{Method, Request};
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsConnector;
 
 use crate::Finding;
+use crate::exchange::{self, Failure};
 use kubexm_config::cluster::{Cluster, ExternalRegistry};
-use kubexm_host::forward::LIMIT;
 use kubexm_host::{DialError, Host};
 use kubexm_types::{HostName, ImageRef};
 
-/// The head of an answer is some hundred bytes; a hostile one must not fill our memory.
-const ANSWER: u64 = 64 * 1024;
-const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
 application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
 /// What is asked for, and how.
@@ -29,7 +28,7 @@ struct Asker<'a> {
     config: Arc<ClientConfig>,
     name: String,
     port: u16,
-    authorization: String,
+    authorization: Option<HeaderValue>,
 }
 
 /// All findings: that it answers is asked from every node, for images from the first. `images` are their
@@ -90,7 +89,7 @@ impl<'a> Asker<'a> {
             .split_once(':')
             .unwrap_or((&registry.address, "443"));
         let authorization = match &registry.login {
-            None => String::new(),
+            None => None,
             Some(login) => {
                 let file = login.password_file.display();
                 let password = login
@@ -98,7 +97,10 @@ impl<'a> Asker<'a> {
                     .map_err(|error| format!("{file}: {error}"))?;
                 let pair = format!("{}:{password}", login.user);
                 let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-                format!("Authorization: Basic {encoded}\r\n")
+                let value = HeaderValue::from_str(&format!("Basic {encoded}"));
+                let mut value = value.map_err(|error| format!("{file}: {error}"))?;
+                value.set_sensitive(true);
+                Some(value)
             }
         };
         Ok(Some(Self {
@@ -114,7 +116,7 @@ impl<'a> Asker<'a> {
         let address = &self.registry.address;
         let hint =
             "correct spec.registry, or what stands between; its images come from nowhere else";
-        match self.status(host, "GET", "/v2/").await {
+        match self.status(host, Method::GET, "/v2/").await {
             Ok(200) => None,
             Ok(401) => {
                 let what = format!("the registry {address} refuses the login");
@@ -122,7 +124,7 @@ impl<'a> Asker<'a> {
                 Some(Finding::new(host.name(), true, what, hint))
             }
             Ok(status) => {
-                let what = format!("what answers at {address} is no registry (status {status})");
+                let what = format!("what answers at {address} is not a registry (status {status})");
                 Some(Finding::new(host.name(), true, what, hint))
             }
             Err(Broken::Dial(DialError::NotAllowed)) => {
@@ -137,57 +139,62 @@ impl<'a> Asker<'a> {
         }
     }
 
+    /// Returns what is wrong with the images there: some are missing, or one cannot be looked up.
     async fn lacks(&self, host: &dyn Host, images: &[(ImageRef, String)]) -> Option<Finding> {
         let asked = images.iter().map(|(image, repository)| async move {
             let repository = self.registry.repository(repository);
             let digest = image.digest().map(|digest| digest.to_string());
             let reference = image.tag().map(str::to_owned).or(digest)?;
             let path = format!("/v2/{repository}/manifests/{reference}");
-            let status = self.status(host, "HEAD", &path).await;
-            (!matches!(status, Ok(200))).then(|| image.to_string())
+            let reason = match self.status(host, Method::HEAD, &path).await {
+                Ok(200) => return None,
+                Ok(404) => None,
+                Ok(status) => Some(format!("status {status}")),
+                Err(error) => Some(error.to_string()),
+            };
+            Some((image.to_string(), reason))
         });
-        let missing: Vec<String> = join_all(asked).await.into_iter().flatten().collect();
-        if missing.is_empty() {
+        let absent: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        let address = &self.registry.address;
+        let failed = absent
+            .iter()
+            .find_map(|(image, reason)| Some((image, reason.as_ref()?)));
+        if let Some((image, reason)) = failed {
+            let what = format!("the registry {address} does not answer for {image}: {reason}");
+            let hint = "check that the login may read this repository, and the registry's log";
+            return Some(Finding::new(host.name(), true, what, hint));
+        }
+        if absent.is_empty() {
             return None;
         }
-        let (address, count) = (&self.registry.address, missing.len());
-        let some = missing[..count.min(3)].join(", ");
-        let what = format!("the registry {address} lacks {count} of the bundle's images: {some}…");
+        let count = absent.len();
+        let some: Vec<&str> = absent
+            .iter()
+            .take(3)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let some = some.join(", ");
+        let what =
+            format!("the registry {address} is missing {count} of the bundle's images: {some}…");
         let hint = "kubexm registry seed --bundle BUNDLE -f CLUSTER";
         Some(Finding::new(host.name(), true, what, hint))
     }
 
-    /// The status of an answer. HTTP/1.0, so that it ends with the connection.
-    async fn status(&self, host: &dyn Host, verb: &str, path: &str) -> Result<u16, Broken> {
+    /// Returns the status of an answer.
+    async fn status(&self, host: &dyn Host, method: Method, path: &str) -> Result<u16, Broken> {
         let line = host.dial(&self.name, self.port).await?;
-        let server = ServerName::try_from(self.name.clone())
-            .map_err(|error| Broken::Tls(error.to_string()))?;
-        let exchange = async {
-            let connector = TlsConnector::from(Arc::clone(&self.config));
-            let mut stream = connector.connect(server, line).await?;
-            let request = format!(
-                "{verb} {path} HTTP/1.0\r\nHost: {}\r\nAccept: {ACCEPT}\r\n{}\r\n",
-                self.registry.address, self.authorization
-            );
-            stream.write_all(request.as_bytes()).await?;
-            let mut bytes = Vec::new();
-            // Not every server says goodbye before it closes.
-            let read = stream.take(ANSWER).read_to_end(&mut bytes).await;
-            match read {
-                Err(error) if bytes.is_empty() => Err(error),
-                _ => Ok(bytes),
-            }
-        };
-        let answer = tokio::time::timeout(LIMIT, exchange).await;
-        let bytes = answer
-            .map_err(|_| Broken::Dial(DialError::Silent))?
-            .map_err(|error: std::io::Error| Broken::Tls(error.to_string()))?;
-        let text = String::from_utf8_lossy(&bytes);
-        let mut words = text.split_whitespace();
-        match (words.next(), words.next().map(str::parse)) {
-            (Some(version), Some(Ok(status))) if version.starts_with("HTTP/") => Ok(status),
-            _ => Err(Broken::Tls("it does not speak HTTP".to_owned())),
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.registry.address)
+            .header(ACCEPT, MANIFESTS);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
         }
+        let request = request.body(Full::default());
+        let request = request.map_err(|error| Broken::Tls(error.to_string()))?;
+        let answer = exchange::ask(&self.config, line, &self.name, request).await;
+        Ok(answer.map_err(Broken::of)?.status)
     }
 }
 
@@ -198,4 +205,118 @@ enum Broken {
     Dial(#[from] DialError),
     #[error("{0}")]
     Tls(String),
+}
+
+impl Broken {
+    fn of(failure: Failure) -> Self {
+        match failure {
+            Failure::Silent => Self::Dial(DialError::Silent),
+            Failure::Foreign => Self::Tls("it does not speak HTTP".to_owned()),
+            Failure::Name(reason) | Failure::Broken(reason) => Self::Tls(reason),
+            Failure::Tls(error) => Self::Tls(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::ServerConfig;
+
+    use super::*;
+    use crate::authority::Authority;
+
+    const PRESENT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
+
+    /// What the check says about a registry with one answer to `/v2/` and one to manifests.
+    async fn finding(version: &'static str, manifest: &'static str) -> Option<String> {
+        let authority = Authority::new();
+        let config = ServerConfig::builder().with_no_client_auth();
+        let answers = move |request: &str| {
+            assert!(request.contains("\r\nhost: 127.0.0.1:"), "{request}");
+            match request.starts_with("HEAD /v2/lab/pause/manifests/3.10 HTTP/1.1\r\n") {
+                true => manifest.to_owned(),
+                false => version.to_owned(),
+            }
+        };
+        let port = authority.serve(config, answers).await;
+        let registry = ExternalRegistry {
+            address: format!("127.0.0.1:{port}"),
+            project: "lab".to_owned(),
+            ca_file: Some(authority.path("ca.crt")),
+            login: None,
+        };
+        let host = kubexm_host::local::LocalHost::new("here".parse().unwrap());
+        let asker = Asker::of(&registry).unwrap().unwrap();
+        let image = "registry.k8s.io/pause:3.10".parse().unwrap();
+        let found = match asker.answers(&host).await {
+            Some(found) => Some(found),
+            None => asker.lacks(&host, &[(image, "pause".to_owned())]).await,
+        };
+        found.map(|found| found.what.replace(&registry.address, "REGISTRY"))
+    }
+
+    #[tokio::test]
+    async fn what_a_registry_answers_is_told_apart() {
+        let status = |number| match number {
+            200 => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+            401 => "HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            404 => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            _ => "HTTP/1.1 503 Service Unavailable\r\n\r\n",
+        };
+        let lacks = "the registry REGISTRY is missing 1 of the bundle's images: registry.k8s.io/pause:3.10…";
+        let silent = "the registry REGISTRY does not answer for registry.k8s.io/pause:3.10: ";
+        for (version, manifest, expected) in [
+            (status(200), PRESENT, None),
+            (
+                status(401),
+                PRESENT,
+                Some("the registry REGISTRY refuses the login".to_owned()),
+            ),
+            (
+                status(404),
+                PRESENT,
+                Some("what answers at REGISTRY is not a registry (status 404)".to_owned()),
+            ),
+            (
+                status(503),
+                PRESENT,
+                Some("what answers at REGISTRY is not a registry (status 503)".to_owned()),
+            ),
+            (status(200), status(404), Some(lacks.to_owned())),
+            (
+                status(200),
+                status(401),
+                Some(format!("{silent}status 401")),
+            ),
+            (
+                status(200),
+                status(503),
+                Some(format!("{silent}status 503")),
+            ),
+        ] {
+            assert_eq!(finding(version, manifest).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_connection_is_not_a_missing_image() {
+        let nothing = finding("", PRESENT).await.unwrap();
+        assert!(
+            nothing.starts_with("cannot use the registry REGISTRY: "),
+            "{nothing}"
+        );
+        let foreign = finding("220 mail.example ESMTP\r\n", PRESENT)
+            .await
+            .unwrap();
+        assert_eq!(
+            foreign,
+            "cannot use the registry REGISTRY: it does not speak HTTP"
+        );
+        let version = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        let broken = finding(version, "").await.unwrap();
+        assert!(
+            broken.contains("does not answer for registry.k8s.io/pause:3.10"),
+            "{broken}"
+        );
+    }
 }
