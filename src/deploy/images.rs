@@ -1,6 +1,7 @@
 //! Images that a node must never lose: pulled before they are needed, and pinned.
 
-use super::module::{self, Module};
+use super::module::Module;
+use super::modules;
 use super::runtime::{self, Holds};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
@@ -29,7 +30,7 @@ pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
         let named = all.filter(|name| name.tag().is_some());
         return named.map(ImageRef::to_string).collect();
     }
-    let images = module::images_of_node(inputs, host);
+    let images = modules::images_of_node(inputs, host);
     images.iter().map(ToString::to_string).collect()
 }
 

@@ -11,6 +11,7 @@ mod kubernetes;
 mod load_balancer;
 mod manifest;
 mod module;
+mod modules;
 mod network;
 mod network_manager;
 mod os;
@@ -23,7 +24,7 @@ mod unseen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use module::MODULES;
+use modules::MODULES;
 pub use runtime::data_dir as runtime_data_dir;
 
 pub use etcd::{EtcdCertificates, MemberCertificates};
@@ -147,7 +148,7 @@ pub fn admit(cluster: &Cluster) -> Result<(), DeployError> {
 /// The cluster is not [admitted](admit), or the bundle does not have what it needs.
 pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     admit(inputs.cluster)?;
-    let missing = module::missing(inputs);
+    let missing = modules::missing(inputs);
     if !missing.is_empty() {
         return Err(DeployError::Incomplete(missing));
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::module::{self, Module};
+use super::module::Module;
+use super::modules;
 use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager};
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
@@ -32,7 +33,7 @@ impl Module for OperatingSystem {
         let hosts = inputs.cluster.hosts.iter();
         hosts
             .map(|host| {
-                let mut modules = module::MODULES.iter();
+                let mut modules = modules::MODULES.iter();
                 modules.try_fold(prepare(inputs, host)?, |task, module| {
                     module.prepare(inputs, host, task)
                 })
