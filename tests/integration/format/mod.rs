@@ -169,7 +169,7 @@ fn a_later_version_is_named_before_its_members() {
     assert!(error.contains("has format 2"), "{error}");
     let later = br#"{"storageVersion": 4, "attestations": []}"#;
     let error = Placement::read(later, &Sample::new().lock).unwrap_err();
-    assert!(error.contains("has format 4"), "{error}");
+    assert!(error.contains("has version 4"), "{error}");
 }
 
 /// What the reader in Python prints.
