@@ -93,7 +93,7 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
                 extensions: (false, false),
                 ..right.clone()
             },
-            "(nobody)",
+            "(no name)",
         ),
         (
             Wish {
