@@ -40,7 +40,7 @@ fn registry(cluster: &Cluster, ca: &Ca, folder: &Path) -> Result<Pair, CommandEr
 
 /// The certificates of an etcd that kubexm runs.
 fn etcd(cluster: &Cluster, folder: &Path) -> Result<Option<EtcdCertificates>, CommandError> {
-    if !matches!(cluster.etcd, Etcd::Kubexm { .. }) {
+    if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
         return Ok(None);
     }
     let ca = Ca::load_or_create(folder, &format!("etcd-{}", cluster.name))
@@ -53,7 +53,7 @@ fn etcd(cluster: &Cluster, folder: &Path) -> Result<Option<EtcdCertificates>, Co
 fn kubernetes(cluster: &Cluster, folder: &Path) -> Result<Option<Arc<ClusterPki>>, CommandError> {
     match cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => Ok(None),
-        KubernetesKind::Binaries => ClusterPki::load_or_create(&folder.join("kubernetes"), cluster)
+        KubernetesKind::Systemd => ClusterPki::load_or_create(&folder.join("kubernetes"), cluster)
             .map(|pki| Some(Arc::new(pki)))
             .map_err(CommandError::configuration),
     }

@@ -52,7 +52,7 @@ pub fn prove(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Result<P
         findings: findings(cluster, lock, blobs)?,
         ..Proof::default()
     };
-    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
         return Ok(proof);
     }
     for (at, host) in cluster.nodes().into_iter().enumerate() {
@@ -115,10 +115,10 @@ pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, 
         return Ok(vec![by_kubeadm]);
     }
     let mut of_units = by_kubeadm.clone();
-    of_units.kubernetes.kind = KubernetesKind::Binaries;
+    of_units.kubernetes.kind = KubernetesKind::Systemd;
     if let Ok(data_dir) = HostPath::parse("/var/lib/etcd") {
         let extra_args = BTreeMap::new();
-        of_units.etcd = Etcd::Kubexm {
+        of_units.etcd = Etcd::Systemd {
             extra_args,
             data_dir,
         };

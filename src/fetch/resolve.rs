@@ -49,7 +49,7 @@ pub struct Resolver<'a> {
 }
 
 /// The programs of a control plane without kubeadm, in addition to the kubelet.
-const BINARIES: [&str; 4] = [
+const SYSTEMD_PROGRAMS: [&str; 4] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -113,11 +113,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn wanted_files(&self, manifest: &Manifest) -> Result<Vec<Download>, FetchError> {
-        let own = match manifest
-            .kubernetes_kinds
-            .contains(&KubernetesKind::Binaries)
-        {
-            true => BINARIES.as_slice(),
+        let own = match manifest.kubernetes_kinds.contains(&KubernetesKind::Systemd) {
+            true => SYSTEMD_PROGRAMS.as_slice(),
             false => &[],
         };
         let programs = ["kubeadm", "kubelet", "kubectl"].iter().chain(own).copied();

@@ -92,7 +92,7 @@ impl ClusterPki {
     /// Words in place of certificates and keys, for looks that make nothing at clusters that kubeadm
     /// does not make.
     pub fn words(cluster: &Cluster) -> Option<Arc<Self>> {
-        if cluster.kubernetes.kind != KubernetesKind::Binaries {
+        if cluster.kubernetes.kind != KubernetesKind::Systemd {
             return None;
         }
         let word = |name: &str| Pair {

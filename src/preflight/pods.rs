@@ -77,7 +77,7 @@ impl Checker<'_> {
                 "lacks the program 'nft': a reset cannot remove kube-proxy's rules",
                 hint,
             ),
-            KubernetesKind::Binaries => {
+            KubernetesKind::Systemd => {
                 self.error("lacks the program 'nft', which kube-proxy runs", hint);
             }
         }

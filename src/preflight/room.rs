@@ -18,7 +18,7 @@ pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
         .map(str::to_owned)
         .to_vec();
-    if let Etcd::Kubexm { data_dir, .. } = &cluster.etcd {
+    if let Etcd::Systemd { data_dir, .. } = &cluster.etcd {
         paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
     }
     paths
@@ -27,7 +27,7 @@ pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
 /// The folder of a host's member, where kubexm runs etcd and the host has one.
 pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a HostPath> {
     match &cluster.etcd {
-        Etcd::Kubexm { data_dir, .. } if cluster.roles.etcd.contains(name) => Some(data_dir),
+        Etcd::Systemd { data_dir, .. } if cluster.roles.etcd.contains(name) => Some(data_dir),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ pub enum Etcd {
         extra_args: BTreeMap<String, String>,
     },
     /// systemd units on the hosts of the role `etcd`, with certificates of kubexm's own.
-    Kubexm {
+    Systemd {
         /// Flags for etcd.
         extra_args: BTreeMap<String, String>,
         /// Where members keep their data.

@@ -53,7 +53,7 @@ pub enum KubernetesKind {
     /// Static pods and a DaemonSet, made by kubeadm.
     Kubeadm,
     /// systemd units with certificates of kubexm's own (`type: kubexm`).
-    Binaries,
+    Systemd,
 }
 
 impl KubernetesKind {
@@ -61,7 +61,7 @@ impl KubernetesKind {
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text {
             "kubeadm" => Ok(Self::Kubeadm),
-            "kubexm" => Ok(Self::Binaries),
+            "kubexm" => Ok(Self::Systemd),
             other => Err(InvalidValue::new(
                 "way to run Kubernetes",
                 other,
@@ -74,7 +74,7 @@ impl KubernetesKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Kubeadm => "kubeadm",
-            Self::Binaries => "kubexm",
+            Self::Systemd => "kubexm",
         }
     }
 }

@@ -122,7 +122,7 @@ fn read_own_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> O
         let path = fields.path("dataDir");
         fields.reader().problem(node, &path, message, Some(hint));
     }
-    Some(Etcd::Kubexm {
+    Some(Etcd::Systemd {
         extra_args,
         data_dir,
     })

@@ -22,7 +22,7 @@ pub(super) fn read_kubernetes(
         check_offered(&fields, version, offered);
     }
     let kind = match fields.choice("type", &["kubeadm", "kubexm"], &[]) {
-        Some("kubexm") => KubernetesKind::Binaries,
+        Some("kubexm") => KubernetesKind::Systemd,
         _ => KubernetesKind::Kubeadm,
     };
     let cluster_name = fields

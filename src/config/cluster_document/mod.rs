@@ -1,6 +1,6 @@
 //! From `cluster.yaml` to a checked [`Cluster`].
 
-mod combinations;
+mod cross_validation;
 mod dns;
 mod etcd;
 mod hosts;
@@ -158,7 +158,7 @@ fn read_spec(
         system,
         trust,
     };
-    combinations::check(spec, &mut cluster);
+    cross_validation::check(spec, &mut cluster);
     Some(cluster)
 }
 

@@ -27,7 +27,7 @@ pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, D
         .after([kubernetes::first_control_plane(first)]);
     match inputs.cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => adjust(inputs, task),
-        KubernetesKind::Binaries => deploy(inputs, first, task),
+        KubernetesKind::Systemd => deploy(inputs, first, task),
     }
 }
 

@@ -96,7 +96,7 @@ fn wrong_name_servers_zones_and_addresses_are_told() {
 #[test]
 fn without_kubeadm_all_of_coredns_is_deployed() {
     let mut cluster = cluster("", "dns: {replicas: 3}");
-    cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Binaries;
+    cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Systemd;
     let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {
         let tasks = Dns.tasks(inputs, &Deployment::new()).unwrap();
         tasks[0]

@@ -37,7 +37,7 @@ impl EtcdCertificates {
         ca: &str,
         mut issue: impl FnMut(&str, &Leaf) -> Result<Pair, E>,
     ) -> Result<Option<Self>, E> {
-        if !matches!(cluster.etcd, Etcd::Kubexm { .. }) {
+        if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
             return Ok(None);
         }
         let client = issue("etcd-client", &user("kube-apiserver-etcd-client"))?;

@@ -35,7 +35,7 @@ impl<'a> Place<'a> {
     /// `None` where kubexm runs no etcd.
     pub(super) fn of(cluster: &'a Cluster) -> Option<Self> {
         match &cluster.etcd {
-            Etcd::Kubexm {
+            Etcd::Systemd {
                 extra_args,
                 data_dir,
             } => Some(Self {

@@ -55,8 +55,8 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
     let is_member = |name: &HostName| cluster.roles.etcd.contains(name);
     let endpoints = match &cluster.etcd {
         Etcd::External { endpoints, .. } => endpoints.clone(),
-        Etcd::Kubexm { .. } if servers.iter().all(is_member) => vec![settings::local_endpoint()],
-        Etcd::Kubexm { .. } => {
+        Etcd::Systemd { .. } if servers.iter().all(is_member) => vec![settings::local_endpoint()],
+        Etcd::Systemd { .. } => {
             let hosts = cluster.etcd_hosts().into_iter();
             hosts.map(|host| settings::url(host, CLIENT_PORT)).collect()
         }
@@ -91,7 +91,7 @@ pub(super) struct Members;
 
 impl Module for Members {
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
+        if !matches!(inputs.cluster.etcd, Etcd::Systemd { .. }) {
             return Vec::new();
         }
         let arches = inputs.arches().into_iter();
@@ -135,7 +135,7 @@ fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
 
 /// Tasks after which etcd answers.
 pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
-    if !matches!(inputs.cluster.etcd, Etcd::Kubexm { .. }) {
+    if !matches!(inputs.cluster.etcd, Etcd::Systemd { .. }) {
         return Vec::new();
     }
     let hosts = inputs.cluster.etcd_hosts().into_iter();

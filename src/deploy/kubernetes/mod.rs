@@ -1,8 +1,8 @@
 //! Kubernetes itself: its programs, its control planes, its nodes.
 
-mod binary;
 mod config;
 pub(super) mod kubeadm;
+mod systemd;
 
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs};
@@ -34,7 +34,7 @@ impl Module for Nodes {
     fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
         let names: &[&'static str] = match inputs.cluster.kubernetes.kind {
             KubernetesKind::Kubeadm => &["kubeadm", "kubelet", "kubectl"],
-            KubernetesKind::Binaries => &[
+            KubernetesKind::Systemd => &[
                 "kube-apiserver",
                 "kube-controller-manager",
                 "kube-scheduler",
@@ -55,7 +55,7 @@ impl Module for Nodes {
         let needed = all.filter(|image| {
             let name = image.repository().rsplit('/').next().unwrap_or_default();
             match (cluster.kubernetes.kind, name) {
-                (KubernetesKind::Binaries, name) => matches!(name, "pause" | "coredns"),
+                (KubernetesKind::Systemd, name) => matches!(name, "pause" | "coredns"),
                 (KubernetesKind::Kubeadm, "etcd") => matches!(cluster.etcd, Etcd::Kubeadm { .. }),
                 (KubernetesKind::Kubeadm, _) => true,
             }
@@ -88,7 +88,7 @@ impl Module for Nodes {
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         match inputs.cluster.kubernetes.kind {
             KubernetesKind::Kubeadm => kubeadm::tasks(inputs),
-            KubernetesKind::Binaries => binary::tasks(inputs),
+            KubernetesKind::Systemd => systemd::tasks(inputs),
         }
     }
 }
@@ -118,8 +118,8 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
 pub(super) fn complete(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let nodes = inputs.cluster.nodes();
     let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
-    if inputs.cluster.kubernetes.kind == KubernetesKind::Binaries {
-        tasks.extend(inputs.first().map(binary::admitted));
+    if inputs.cluster.kubernetes.kind == KubernetesKind::Systemd {
+        tasks.extend(inputs.first().map(systemd::admitted));
     }
     tasks
 }

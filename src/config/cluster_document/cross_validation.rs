@@ -30,7 +30,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
 fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
     let (path, etcd) = ("spec.roleGroups.etcd", &cluster.roles.etcd);
     match cluster.etcd {
-        Etcd::Kubeadm { .. } if cluster.kubernetes.kind == KubernetesKind::Binaries => tell(
+        Etcd::Kubeadm { .. } if cluster.kubernetes.kind == KubernetesKind::Systemd => tell(
             spec,
             "spec.etcd.type",
             "is kubeadm, and kubernetes.type is kubexm: there is no kubeadm to make that etcd",
@@ -48,7 +48,7 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "names hosts, and etcd.type is external",
             "leave the role out, or set etcd.type: kubexm",
         ),
-        Etcd::Kubexm { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => tell(
+        Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => tell(
             spec,
             path,
             "names an even number of members: one more makes nothing safer, and the loss of half \
@@ -63,7 +63,7 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
 fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
     let path = format!("spec.kubernetes.kubeadm.patches[{at}]");
     let (name, version) = (patch.target.name(), &cluster.kubernetes.version);
-    if cluster.kubernetes.kind == KubernetesKind::Binaries {
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
         let hint = "use extraArgs and extraConfig of the program";
         return tell(
             spec,
@@ -135,8 +135,8 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
             ),
         );
     }
-    if cluster.kubernetes.kind == KubernetesKind::Binaries {
-        check_pods_of_binaries(spec, cluster);
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
+        check_static_pods(spec, cluster);
     }
 }
 
@@ -280,7 +280,7 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
 }
 
 /// Static pods need kubeadm's files, and a kubelet that looks for them.
-fn check_pods_of_binaries(spec: &Fields<'_>, cluster: &Cluster) {
+fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
     let path = "spec.highAvailability";
     match cluster.load_balancer {
         LoadBalancer::Local {
