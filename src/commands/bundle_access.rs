@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::CommandError;
+use crate::{CommandError, notices};
 use kubexm_bundle::{Access, Bundle, BundleSet};
 use kubexm_config::Cluster;
 use kubexm_types::PublicKey;
+use kubexm_types::event::Events;
 
 /// How a command opens bundles.
 #[derive(Debug, Clone, Default)]
@@ -69,12 +70,13 @@ pub struct ClusterSource {
 }
 
 impl ClusterSource {
-    /// Opens the bundle and reads the cluster file.
-    pub(crate) fn open(&self) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+    /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file.
+    pub(crate) fn open(&self, events: &Events) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
         let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
         kubexm_deploy::admit(&cluster)?;
+        notices::emit(&cluster.notices, events);
         Ok((Arc::new(bundle), cluster))
     }
 }

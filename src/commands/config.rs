@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::CommandError;
-use kubexm_config::{DocumentKind, Problems};
+use crate::{CommandError, notices};
+use kubexm_config::{DocumentKind, Problem, Problems};
+use kubexm_types::event::Events;
 
 /// The kinds of files that users write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Validation {
     /// What the file contains, if it is valid.
     #[serde(flatten)]
     pub content: Option<Validated>,
+    /// What the user should write in another way, in the order of the file.
+    pub notices: Vec<FileProblem>,
     /// Everything that is wrong, in the order of the file.
     pub problems: Vec<FileProblem>,
 }
@@ -91,11 +94,16 @@ pub fn schema(document: Document) -> String {
 ///
 /// # Errors
 /// The file is not valid; see [`Validation::of_error`].
-pub fn validate(file: &Path) -> Result<Validation, CommandError> {
+pub fn validate(file: &Path, events: &Events) -> Result<Validation, CommandError> {
+    let mut found = Vec::new();
     let content = match kubexm_config::kind_of(file)? {
-        Some(DocumentKind::Bundle) => Validated::Bundle {
-            name: kubexm_config::load_manifest(file)?.name,
-        },
+        Some(DocumentKind::Bundle) => {
+            let manifest = kubexm_config::load_manifest(file)?;
+            found = manifest.notices;
+            Validated::Bundle {
+                name: manifest.name,
+            }
+        }
         Some(DocumentKind::Mirrors) => {
             kubexm_config::load_mirrors(file)?;
             Validated::Mirrors
@@ -103,16 +111,22 @@ pub fn validate(file: &Path) -> Result<Validation, CommandError> {
         Some(DocumentKind::Cluster) | None => {
             let cluster = kubexm_config::load_cluster(file)?;
             kubexm_deploy::admit(&cluster)?;
+            found = cluster.notices;
             Validated::Cluster {
                 name: cluster.name,
                 hosts: cluster.hosts.len(),
             }
         }
     };
+    notices::emit(&found, events);
     Ok(Validation {
         file: file.to_owned(),
         valid: true,
         content: Some(content),
+        notices: found
+            .iter()
+            .map(|notice| (&notice.problem).into())
+            .collect(),
         problems: Vec::new(),
     })
 }
@@ -134,21 +148,25 @@ impl Validation {
             file: file.to_owned(),
             valid: false,
             content: None,
+            notices: Vec::new(),
             problems,
         }
     }
 }
 
 fn list(problems: &Problems) -> Vec<FileProblem> {
-    let problems = problems.list.iter();
-    let place = |number: u64, line: u64| (line > 0).then_some(number);
-    problems
-        .map(|problem| FileProblem {
-            line: place(problem.line, problem.line),
-            column: place(problem.column, problem.line),
+    problems.list.iter().map(FileProblem::from).collect()
+}
+
+impl From<&Problem> for FileProblem {
+    fn from(problem: &Problem) -> Self {
+        let place = |number: u64| (problem.line > 0).then_some(number);
+        Self {
+            line: place(problem.line),
+            column: place(problem.column),
             path: problem.path.clone(),
             message: problem.message.clone(),
             hint: problem.hint.clone(),
-        })
-        .collect()
+        }
+    }
 }

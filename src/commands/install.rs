@@ -72,7 +72,7 @@ pub async fn install(
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
     let mut clock = Clock::start();
-    let (bundle, cluster) = options.source.open()?;
+    let (bundle, cluster) = options.source.open(events)?;
     let state = options.connection.state_folder(&cluster);
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
@@ -121,7 +121,7 @@ pub async fn dry_run(
     events: &Events,
     stop: &Stop,
 ) -> Result<DryRun, CommandError> {
-    let (bundle, cluster) = options.source.open()?;
+    let (bundle, cluster) = options.source.open(events)?;
     let looking = async {
         let hosts = options.connection.connect(&cluster).await?;
         let facts = session::gather(&cluster, &hosts).await?;

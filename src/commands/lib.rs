@@ -22,6 +22,7 @@ pub mod install;
 pub mod inventory;
 mod lock_file;
 pub mod merge;
+mod notices;
 pub mod outdated;
 pub mod plan;
 mod preflight;

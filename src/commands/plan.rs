@@ -54,8 +54,12 @@ impl Planned {
 /// # Errors
 /// The bundle or the cluster file is wrong, or hosts cannot be reached.
 #[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
-pub async fn diff(options: &InstallOptions, stop: &Stop) -> Result<PlanDiff, CommandError> {
-    let (bundle, cluster) = options.source.open()?;
+pub async fn diff(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<PlanDiff, CommandError> {
+    let (bundle, cluster) = options.source.open(events)?;
     let state = options.connection.state_folder(&cluster);
     let comparing = async {
         let hosts = options.connection.connect(&cluster).await?;
@@ -76,8 +80,8 @@ pub async fn diff(options: &InstallOptions, stop: &Stop) -> Result<PlanDiff, Com
 ///
 /// # Errors
 /// The bundle or the cluster file cannot be read, or the bundle does not contain what the cluster needs.
-pub fn plan(source: &ClusterSource) -> Result<Planned, CommandError> {
-    let (bundle, cluster) = source.open()?;
+pub fn plan(source: &ClusterSource, events: &Events) -> Result<Planned, CommandError> {
+    let (bundle, cluster) = source.open(events)?;
     let inputs = Inputs::unseen(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
     let deployment = kubexm_deploy::plan(&inputs)?;
     Ok(Planned {

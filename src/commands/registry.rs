@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::downloads::open_cache;
-use crate::{BundleAccess, CommandError, Stop};
+use crate::{BundleAccess, CommandError, Stop, notices};
 use kubexm_config::cluster::ExternalRegistry;
 use kubexm_engine::seed;
 use kubexm_fetch::oci::{PushAccess, Pusher};
@@ -48,6 +48,7 @@ pub async fn seed(
     let access = options.access.trusting(&options.cluster)?;
     let bundle = Arc::new(access.open_complete(&options.bundle)?);
     let cluster = kubexm_config::load_cluster_for(&options.cluster, &bundle.lock().kubernetes)?;
+    notices::emit(&cluster.notices, events);
     let Some(registry) = &cluster.registry.external else {
         return Err(CommandError::file(
             &options.cluster,

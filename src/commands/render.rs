@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::plan::plan;
 use crate::{ClusterSource, CommandError};
+use kubexm_types::event::Events;
 
 /// What `render` wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,8 +20,12 @@ pub struct Rendered {
 ///
 /// # Errors
 /// The cluster cannot be planned, or a file cannot be written.
-pub fn render(source: &ClusterSource, out: &Path) -> Result<Rendered, CommandError> {
-    let planned = plan(source)?;
+pub fn render(
+    source: &ClusterSource,
+    out: &Path,
+    events: &Events,
+) -> Result<Rendered, CommandError> {
+    let planned = plan(source, events)?;
     let mut written = Vec::new();
     for (host, files) in kubexm_deploy::rendered(&planned.plan) {
         for file in files {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::session;
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection};
+use crate::{CommandError, Connection, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::reset::{ResetError, reset_host};
@@ -49,6 +49,7 @@ pub async fn reset(
     stop: &Stop,
 ) -> Result<ResetReport, CommandError> {
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
+    notices::emit(&cluster.notices, events);
     let state = options.connection.state_folder(&cluster);
     // Held until the end: no install may run at the same time.
     let journal = session::journal(&state)?;

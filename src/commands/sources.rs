@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::downloads::DownloadOptions;
-use crate::{CommandError, Stop, completeness};
+use crate::{CommandError, Stop, completeness, notices};
 use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Cache;
@@ -48,6 +48,10 @@ impl Sources {
             .as_deref()
             .map(|path| kubexm_config::load_cluster_for(path, &manifest.kubernetes))
             .transpose()?;
+        notices::emit(&manifest.notices, events);
+        if let Some(cluster) = &cluster {
+            notices::emit(&cluster.notices, events);
+        }
         let catalog = Catalog::embedded()?;
         let http = self.downloads.http(events)?.beside(local);
         let cache = http.cache().clone();

@@ -27,7 +27,7 @@ pub use cluster_document::{
 pub use kind::{DocumentKind, kind_of};
 pub use manifest_document::{load_manifest, parse_manifest};
 pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
-pub use problem::{Problem, Problems};
+pub use problem::{Notice, Problem, Problems};
 
 /// The only API version of kubexm's documents.
 const API_VERSION: &str = "kubexm.io/v1alpha1";
@@ -35,10 +35,10 @@ const API_VERSION: &str = "kubexm.io/v1alpha1";
 /// Checks `apiVersion` and `kind` of a document.
 fn check_kind(top: &reader::Fields<'_>, kind: &'static str) {
     if top.required("apiVersion").is_some() {
-        top.choice("apiVersion", &[API_VERSION], &[]);
+        top.choice("apiVersion", reader::accept(&[API_VERSION]));
     }
     if top.required("kind").is_some() {
-        top.choice("kind", &[kind], &[]);
+        top.choice("kind", reader::accept(&[kind]));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cluster::KubernetesKind;
+use super::problem::Notice;
 use kubexm_types::own::OwnSource;
 use kubexm_types::signature_policy::SignaturePolicy;
 use kubexm_types::{Arch, ImageRef, Version};
@@ -33,6 +34,8 @@ pub struct Manifest {
     pub own: Vec<OwnSource>,
     /// Which images must be signed, and by whom; the catalog has more.
     pub signatures: Vec<SignaturePolicy>,
+    /// What the user should write in another way.
+    pub notices: Vec<Notice>,
 }
 
 /// OS packages for one release of one distribution.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::cluster::KubernetesKind;
+use super::cluster_document::KUBERNETES_KINDS;
 use super::manifest::Manifest;
 use super::own_document;
 use super::package_source;
@@ -62,7 +64,7 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
         metadata.finish();
         name
     });
-    let manifest = top.required("spec").and_then(|node| {
+    let mut manifest = top.required("spec").and_then(|node| {
         let spec = reader.fields(node, "spec");
         let manifest = read_spec(&spec, name);
         spec.finish();
@@ -70,6 +72,9 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
     });
     top.required("metadata");
     top.finish();
+    if let Some(manifest) = &mut manifest {
+        manifest.notices = reader.take_notices(file);
+    }
     reader.finish(file, manifest)
 }
 
@@ -86,7 +91,8 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {
             not_empty(&fields, node, "versions", "as in [\"1.36.3\"]");
         }
-        kubernetes_kinds = fields.values("types");
+        let kinds = fields.choices("types", KUBERNETES_KINDS).into_iter();
+        kubernetes_kinds = kinds.filter_map(KubernetesKind::named).collect();
         fields.finish();
         versions
     });
@@ -126,6 +132,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         packages,
         own,
         signatures,
+        notices: Vec::new(),
     })
 }
 

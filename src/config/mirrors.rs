@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::problem::Problems;
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
 use kubexm_types::ImageRef;
 
@@ -142,7 +142,7 @@ pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
     let mirrors = Mirrors {
         downloads: addresses(&top, "downloads", true),
         registries: addresses(&top, "registries", false),
-        checksums: match top.choice("checksums", &["origin", "mirror"], &[]) {
+        checksums: match top.choice("checksums", accept(&["origin", "mirror"])) {
             Some("mirror") => Checksums::Mirror,
             _ => Checksums::Origin,
         },

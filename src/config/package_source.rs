@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::manifest::{AptRepository, DnfRepository, DnfSet, PackageSource, Repositories, Verify};
 use super::manifest_document::not_empty;
-use super::reader::Fields;
+use super::reader::{Choice, Fields, accept};
 
 /// Which host package manager a set is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -24,7 +24,11 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
     let reader = fields.reader();
     let text = |name| fields.required(name).and_then(|_| fields.text(name));
     let (distribution, release) = (text("distribution"), text("release"));
-    let manager = match fields.choice("type", &["apt", "dnf"], &["zypper", "apk"]) {
+    let managers = Choice {
+        later: &["zypper", "apk"],
+        ..accept(&["apt", "dnf"])
+    };
+    let manager = match fields.choice("type", managers) {
         Some("dnf") => Manager::Dnf,
         _ => Manager::Apt,
     };
@@ -82,7 +86,7 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
         Manager::Dnf => fields.text("suite"),
     };
     let components = fields.values("components");
-    let verify = match fields.choice("verify", &["packages", "metadata", "both"], &[]) {
+    let verify = match fields.choice("verify", accept(&["packages", "metadata", "both"])) {
         Some("metadata") => Verify::Metadata,
         Some("both") => Verify::Both,
         _ => Verify::Packages,

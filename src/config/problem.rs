@@ -1,33 +1,38 @@
-//! What is wrong in a file that a user wrote, with the place and a hint.
+//! Problems and notices about a file that a user wrote, each with its place and a hint.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Line, from 1; 0 where the file as a whole is meant.
+    /// Line, from 1; 0 if the problem is about the whole file.
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
-    /// The field, as in `spec.hosts[2].port`.
+    /// Path of the field, as in `spec.hosts[2].port`.
     pub path: String,
-    /// What is wrong.
+    /// The first line of the message.
     pub message: String,
-    /// What to do.
+    /// What the user can do.
     pub hint: Option<String>,
 }
 
-/// All that is wrong in one file, in the order of the file.
+/// All problems in one file, in the order of the file. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
-    /// The file.
     pub file: String,
-    /// Never empty.
     pub list: Vec<Problem>,
 }
 
+/// A setting that kubexm accepts and that the user should write in another way, such as a former name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub file: String,
+    pub problem: Problem,
+}
+
 impl Problems {
-    /// One problem with the file as a whole.
+    /// Creates a problem about the whole file.
     pub fn whole_file(file: &str, message: impl Into<String>, hint: Option<String>) -> Self {
         let problem = Problem {
             line: 0,
@@ -43,10 +48,10 @@ impl Problems {
     }
 }
 
-/// Longest text of a file that a message repeats.
+/// Maximum number of characters of a file's text in a message.
 const LONGEST: usize = 300;
 
-/// Words out of a file, fit for a terminal.
+/// Escapes control characters of a file's text, and shortens the text.
 fn shown(text: &str) -> String {
     let mut shown: String = text
         .chars()
@@ -63,27 +68,40 @@ fn shown(text: &str) -> String {
     shown
 }
 
+impl Problem {
+    fn write(&self, f: &mut fmt::Formatter<'_>, file: &str) -> fmt::Result {
+        write!(f, "{file}")?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        write!(f, ": ")?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", shown(&self.path))?;
+        }
+        write!(f, "{}", shown(&self.message))?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {}", shown(hint))?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.list.iter().enumerate() {
             if at > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{}", self.file)?;
-            if problem.line > 0 {
-                write!(f, ":{}:{}", problem.line, problem.column)?;
-            }
-            write!(f, ": ")?;
-            if !problem.path.is_empty() {
-                write!(f, "{}: ", shown(&problem.path))?;
-            }
-            write!(f, "{}", shown(&problem.message))?;
-            if let Some(hint) = &problem.hint {
-                write!(f, "\n  hint: {}", shown(hint))?;
-            }
+            problem.write(f, &self.file)?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Problems {}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem.write(f, &self.file)
+    }
+}

@@ -1,4 +1,4 @@
-//! Reads fields out of a located tree and collects every problem on the way.
+//! Reads fields from a tree of nodes and collects every problem and every notice.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,17 +7,38 @@ use std::str::FromStr;
 
 use strsim::levenshtein;
 
-use super::problem::{Problem, Problems};
+use super::cluster::FormerNames;
+use super::problem::{Notice, Problem, Problems};
 use super::yaml::{Node, Value};
 
-/// Where problems are collected while a file is read.
+/// Collects the problems and the notices of one file.
 pub struct Reader {
-    /// Which schema describes the file, as in `kubexm config schema cluster`.
+    /// The schema that describes the file, as in `kubexm config schema cluster`.
     schema: &'static str,
     problems: RefCell<Vec<Problem>>,
+    notices: RefCell<Vec<Problem>>,
 }
 
-/// The fields of one mapping. Fields that nobody asked for are reported by [`Fields::finish`].
+/// The values that a field accepts.
+#[derive(Clone, Copy, Default)]
+pub struct Choice<'a> {
+    /// The accepted values.
+    pub accepted: &'a [&'static str],
+    /// Former names of accepted values.
+    pub former: FormerNames,
+    /// Values that a later version of kubexm may accept.
+    pub later: &'a [&'static str],
+}
+
+/// Returns a choice without former names.
+pub fn accept<'a>(accepted: &'a [&'static str]) -> Choice<'a> {
+    Choice {
+        accepted,
+        ..Choice::default()
+    }
+}
+
+/// The fields of one mapping. [`Fields::finish`] reports the fields that no code has read.
 pub struct Fields<'a> {
     reader: &'a Reader,
     node: &'a Node,
@@ -28,13 +49,16 @@ pub struct Fields<'a> {
 }
 
 impl Reader {
-    /// A reader for files that a schema describes.
+    /// Creates a reader for files that `schema` describes.
     pub fn new(schema: &'static str) -> Self {
-        let problems = RefCell::default();
-        Self { schema, problems }
+        Self {
+            schema,
+            problems: RefCell::default(),
+            notices: RefCell::default(),
+        }
     }
 
-    /// Notes a problem at a node.
+    /// Adds a problem at a node. Without a hint, it refers to the schema.
     pub fn problem(&self, node: &Node, path: &str, message: impl Display, hint: Option<&str>) {
         self.problems.borrow_mut().push(Problem {
             line: node.line,
@@ -53,12 +77,30 @@ impl Reader {
         });
     }
 
-    /// Whether nothing was wrong so far.
-    pub fn is_clean(&self) -> bool {
-        self.problems.borrow().is_empty()
+    /// Returns true if there is a problem at this path or below it.
+    pub fn has_problem_at(&self, path: &str) -> bool {
+        let problems = self.problems.borrow();
+        problems.iter().any(|problem| {
+            let below = problem.path.strip_prefix(path);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
     }
 
-    /// The value, or everything that was wrong.
+    /// Removes and returns the notices, in the order of the file.
+    pub fn take_notices(&self, file: &str) -> Vec<Notice> {
+        let mut notices = self.notices.take();
+        notices.sort();
+        let notice = |problem| Notice {
+            file: file.to_owned(),
+            problem,
+        };
+        notices.into_iter().map(notice).collect()
+    }
+
+    /// Returns the value if there is no problem.
+    ///
+    /// # Errors
+    /// All problems, in the order of the file.
     pub fn finish<T>(self, file: &str, value: Option<T>) -> Result<T, Problems> {
         let mut list = self.problems.into_inner();
         list.sort();
@@ -72,7 +114,7 @@ impl Reader {
         }
     }
 
-    /// The fields of a node that must be a mapping; an empty node counts as one without fields.
+    /// Returns the fields of a node that must be a mapping. A null node is a mapping without fields.
     pub fn fields<'a>(&'a self, node: &'a Node, path: &str) -> Fields<'a> {
         let mut entries = BTreeMap::new();
         let mut keys = Vec::new();
@@ -84,7 +126,7 @@ impl Reader {
                             entries.insert(name.as_str(), value);
                             keys.push((name.as_str(), key));
                         }
-                        _ => self.problem(key, path, "a field's name must be text", None),
+                        _ => self.problem(key, path, "the name of a field must be text", None),
                     }
                 }
             }
@@ -92,7 +134,7 @@ impl Reader {
             _ => self.problem(
                 node,
                 path,
-                format!("wants fields, not {}", node.kind()),
+                format!("expected fields, found {}", node.kind()),
                 None,
             ),
         }
@@ -107,7 +149,7 @@ impl Reader {
         }
     }
 
-    /// A value type from a scalar.
+    /// Parses a scalar.
     pub fn value<T: FromStr<Err: Display>>(&self, node: &Node, path: &str) -> Option<T> {
         let text = self.text(node, path)?;
         text.parse()
@@ -115,7 +157,7 @@ impl Reader {
             .ok()
     }
 
-    /// Text; whole numbers and booleans are taken as they are written.
+    /// Returns a scalar as text. Whole numbers and booleans are returned as they are written.
     pub fn text(&self, node: &Node, path: &str) -> Option<String> {
         match &node.value {
             Value::Text(text) => Some(text.clone()),
@@ -123,17 +165,18 @@ impl Reader {
             Value::Bool(value) => Some(value.to_string()),
             Value::Float(_) => {
                 let hint = "put it in quotes: YAML reads 1.30 as the number 1.3";
-                self.problem(node, path, "wants text, not a number", Some(hint));
+                self.problem(node, path, "expected text, found a number", Some(hint));
                 None
             }
             _ => {
-                self.problem(node, path, format!("wants text, not {}", node.kind()), None);
+                let message = format!("expected text, found {}", node.kind());
+                self.problem(node, path, message, None);
                 None
             }
         }
     }
 
-    /// The items of a list, with their paths. One bare value counts as a list of one.
+    /// Returns the items of a list with their paths. A scalar is a list of one item.
     pub fn items<'a>(&self, node: &'a Node, path: &str) -> Vec<(&'a Node, String)> {
         match &node.value {
             Value::List(items) => items
@@ -146,7 +189,7 @@ impl Reader {
                 self.problem(
                     node,
                     path,
-                    "wants a list, not fields",
+                    "expected a list, found fields",
                     Some("begin each item with '- '"),
                 );
                 Vec::new()
@@ -155,7 +198,7 @@ impl Reader {
         }
     }
 
-    /// A mapping of names to scalars.
+    /// Returns a mapping of names to scalars.
     pub fn text_map(&self, node: &Node, path: &str) -> BTreeMap<String, String> {
         let fields = self.fields(node, path);
         let mut map = BTreeMap::new();
@@ -166,15 +209,48 @@ impl Reader {
         }
         map
     }
+
+    /// Returns the accepted value that a node contains. A former name gives its replacement and a notice.
+    pub fn choose(&self, node: &Node, path: &str, choice: Choice<'_>) -> Option<&'static str> {
+        let text = self.text(node, path)?;
+        if let Some(found) = choice.accepted.iter().find(|value| **value == text) {
+            return Some(found);
+        }
+        if let Some((former, name)) = choice.former.iter().find(|(former, _)| *former == text) {
+            self.notices.borrow_mut().push(Problem {
+                line: node.line,
+                column: node.column,
+                path: path.to_owned(),
+                message: format!("'{former}' is the former name of '{name}'"),
+                hint: Some(format!("write {name}")),
+            });
+            return Some(name);
+        }
+        let hint = format!(
+            "kubexm {} accepts: {}",
+            env!("CARGO_PKG_VERSION"),
+            choice.accepted.join(", ")
+        );
+        let message = if choice.later.contains(&text.as_str()) {
+            format!("'{text}' is not supported yet")
+        } else {
+            format!(
+                "unknown value '{}'",
+                text.chars().take(80).collect::<String>()
+            )
+        };
+        self.problem(node, path, message, Some(&hint));
+        None
+    }
 }
 
 impl<'a> Fields<'a> {
-    /// The reader that collects problems.
+    /// Returns the reader that collects problems.
     pub fn reader(&self) -> &'a Reader {
         self.reader
     }
 
-    /// The path of a field in here.
+    /// Returns the path of one of these fields.
     pub fn path(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
@@ -183,12 +259,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The node itself.
+    /// Returns the mapping's node.
     pub fn node(&self) -> &'a Node {
         self.node
     }
 
-    /// A field, where it is given and not empty.
+    /// Returns a field, if it is present and not null.
     pub fn get(&self, name: &'static str) -> Option<&'a Node> {
         self.known.borrow_mut().push(name);
         self.entries
@@ -197,8 +273,8 @@ impl<'a> Fields<'a> {
             .filter(|node| !matches!(node.value, Value::Null))
     }
 
-    /// A field at any depth below, by its path from here, as in `a.b[1].c`: where a problem is told that
-    /// two sections make together.
+    /// Returns the node at a path below this mapping, such as `a.b[1].c`. Checks that involve two sections
+    /// use it to report their place.
     pub fn at(&self, path: &str) -> Option<&'a Node> {
         let mut node = self.node;
         for name in path.split('.') {
@@ -213,14 +289,14 @@ impl<'a> Fields<'a> {
             node = &map.iter().find(|(key, _)| is(key))?.1;
             node = match (item, &node.value) {
                 (Some(item), Value::List(items)) => items.get(item)?,
-                // One bare value counts as a list of one.
+                // A scalar is a list of one item.
                 _ => node,
             };
         }
         Some(node)
     }
 
-    /// A field that must be there.
+    /// Returns a field, and reports a problem if it is missing.
     pub fn required(&self, name: &'static str) -> Option<&'a Node> {
         let node = self.get(name);
         if node.is_none() {
@@ -230,23 +306,23 @@ impl<'a> Fields<'a> {
         node
     }
 
-    /// The fields of a sub-mapping; none where it is not given.
+    /// Returns the fields of a mapping inside this one, if it is present.
     pub fn section(&self, name: &'static str) -> Option<Fields<'a>> {
         self.get(name)
             .map(|node| self.reader.fields(node, &self.path(name)))
     }
 
-    /// A value type.
+    /// Parses a field, if it is present.
     pub fn value<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<T> {
         self.reader.value(self.get(name)?, &self.path(name))
     }
 
-    /// Text.
+    /// Returns a field as text, if it is present.
     pub fn text(&self, name: &'static str) -> Option<String> {
         self.reader.text(self.get(name)?, &self.path(name))
     }
 
-    /// `true` or `false`.
+    /// Returns a boolean field, or `default` if it is missing.
     pub fn flag(&self, name: &'static str, default: bool) -> bool {
         match self.get(name) {
             None => default,
@@ -255,27 +331,27 @@ impl<'a> Fields<'a> {
                 ..
             }) => *value,
             Some(node) => {
-                let message = format!("wants true or false, not {}", node.kind());
+                let message = format!("expected true or false, found {}", node.kind());
                 self.reader.problem(node, &self.path(name), message, None);
                 default
             }
         }
     }
 
-    /// A whole number within bounds.
-    pub fn number(&self, name: &'static str, least: i64, most: i64) -> Option<i64> {
+    /// Returns a whole number from `min` to `max`, if the field is present.
+    pub fn number(&self, name: &'static str, min: i64, max: i64) -> Option<i64> {
         let node = self.get(name)?;
         match node.value {
-            Value::Integer(number) if (least..=most).contains(&number) => Some(number),
+            Value::Integer(number) if (min..=max).contains(&number) => Some(number),
             _ => {
-                let message = format!("wants a whole number from {least} to {most}");
+                let message = format!("expected a whole number from {min} to {max}");
                 self.reader.problem(node, &self.path(name), message, None);
                 None
             }
         }
     }
 
-    /// A list of value types; one bare value counts as a list of one.
+    /// Parses the items of a list. A scalar is a list of one item.
     pub fn values<T: FromStr<Err: Display>>(&self, name: &'static str) -> Vec<T> {
         let Some(node) = self.get(name) else {
             return Vec::new();
@@ -287,34 +363,25 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// One of several words; others get the list of what is taken and what is not yet.
-    pub fn choice(
-        &self,
-        name: &'static str,
-        taken: &[&'static str],
-        later: &[&str],
-    ) -> Option<&'static str> {
+    /// Returns the accepted value that a field contains, if the field is present.
+    pub fn choice(&self, name: &'static str, choice: Choice<'_>) -> Option<&'static str> {
         let node = self.get(name)?;
-        let text = self.reader.text(node, &self.path(name))?;
-        if let Some(found) = taken.iter().find(|word| **word == text) {
-            return Some(found);
-        }
-        let hint = format!(
-            "kubexm {} takes: {}",
-            env!("CARGO_PKG_VERSION"),
-            taken.join(", ")
-        );
-        let message = if later.contains(&text.as_str()) {
-            format!("'{text}' is not supported yet")
-        } else {
-            format!("'{}' is unknown", text.chars().take(80).collect::<String>())
-        };
-        self.reader
-            .problem(node, &self.path(name), message, Some(&hint));
-        None
+        self.reader.choose(node, &self.path(name), choice)
     }
 
-    /// One of the values that have names.
+    /// Returns the accepted values that a list contains.
+    pub fn choices(&self, name: &'static str, choice: Choice<'_>) -> Vec<&'static str> {
+        let Some(node) = self.get(name) else {
+            return Vec::new();
+        };
+        let items = self.reader.items(node, &self.path(name));
+        items
+            .iter()
+            .filter_map(|(item, path)| self.reader.choose(item, path, choice))
+            .collect()
+    }
+
+    /// Returns the value whose name a field contains, if the field is present.
     pub fn one_of<T: Copy>(
         &self,
         name: &'static str,
@@ -322,18 +389,18 @@ impl<'a> Fields<'a> {
         name_of: fn(T) -> &'static str,
     ) -> Option<T> {
         let names: Vec<_> = all.iter().map(|value| name_of(*value)).collect();
-        let chosen = self.choice(name, &names, &[])?;
+        let chosen = self.choice(name, accept(&names))?;
         all.iter().copied().find(|value| name_of(*value) == chosen)
     }
 
-    /// Names with scalars.
+    /// Returns a mapping of names to scalars; empty if the field is missing.
     pub fn text_map(&self, name: &'static str) -> BTreeMap<String, String> {
         self.get(name).map_or_else(BTreeMap::new, |node| {
             self.reader.text_map(node, &self.path(name))
         })
     }
 
-    /// Settings passed on as they are; an empty object where there are none.
+    /// Returns a mapping as JSON; an empty object if the field is missing.
     pub fn json_object(&self, name: &'static str) -> serde_json::Value {
         match self.get(name) {
             Some(
@@ -343,7 +410,7 @@ impl<'a> Fields<'a> {
                 },
             ) => node.to_json(),
             Some(node) => {
-                let message = format!("wants fields, not {}", node.kind());
+                let message = format!("expected fields, found {}", node.kind());
                 self.reader.problem(node, &self.path(name), message, None);
                 serde_json::json!({})
             }
@@ -351,12 +418,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// All entries, for mappings whose keys are the user's own.
+    /// Returns all entries, for mappings whose keys are chosen by the user.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Node)> + '_ {
         self.entries.iter().map(|(name, node)| (*name, *node))
     }
 
-    /// Reports every field that was not asked for, with the nearest name that was.
+    /// Reports every field that no code has read, with the most similar name that code has read.
     pub fn finish(self) {
         let known = self.known.borrow();
         for (name, key) in &self.keys {
@@ -371,7 +438,7 @@ impl<'a> Fields<'a> {
                 _ => {
                     let unique: std::collections::BTreeSet<_> = known.iter().collect();
                     let names: Vec<_> = unique.into_iter().map(ToString::to_string).collect();
-                    format!("known here: {}", names.join(", "))
+                    format!("known fields: {}", names.join(", "))
                 }
             };
             self.reader

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::manifest_document::not_empty;
-use super::reader::Fields;
+use super::reader::{Fields, accept};
 use kubexm_types::signature_policy::{Identity, Rule, SignaturePolicy, SignedBy};
 
 /// Longer than anybody's identity.
@@ -37,7 +37,7 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
         .required("prefix")
         .and_then(|_| fields.value("prefix"));
     let by = signed_by(fields);
-    let mode = fields.choice("mode", &["require", "ifPresent", "ignore"], &[]);
+    let mode = fields.choice("mode", accept(&["require", "ifPresent", "ignore"]));
     let rule = match (mode, by) {
         (Some("ignore"), None) => Rule::Ignore,
         (Some("ifPresent"), Some(by)) => Rule::IfPresent(by),

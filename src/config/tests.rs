@@ -1,5 +1,6 @@
 //! What a user sees for good and bad cluster files.
 
+mod former_names;
 mod load_balancers;
 mod patches;
 
@@ -87,7 +88,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ("port: 2222", "port: high"),
         ("node[2:3]", "node[2:4]"),
         ("v1.36.3", "1.36"),
-        ("v1.36.3}", "v1.36.3, type: kubexm}"),
+        ("v1.36.3}", "v1.36.3, type: systemd}"),
         ("name: node3", "name: node2"),
         (
             "kubernetes:",
@@ -114,7 +115,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
-            "etcd: {type: kubexm, dataDir: /a b, extraArgs: {initial-cluster: x}}\n  kubernetes:",
+            "etcd: {type: systemd, dataDir: /a b, extraArgs: {initial-cluster: x}}\n  kubernetes:",
         ),
         ("kubernetes:", "etcd: {dataDir: /a}\n  kubernetes:"),
         (
@@ -141,17 +142,17 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     cluster.yaml:8:41: spec.hosts[1].prot: unknown field
       hint: did you mean 'port'?
     === port: high
-    cluster.yaml:8:47: spec.hosts[1].port: wants a whole number from 1 to 65535
+    cluster.yaml:8:47: spec.hosts[1].port: expected a whole number from 1 to 65535
       hint: `kubexm config schema cluster` describes every field
     === node[2:4]
     cluster.yaml:12:14: spec.roleGroups.worker[0]: there is no host 'node4' in spec.hosts
       hint: `kubexm config schema cluster` describes every field
     === 1.36
-    cluster.yaml:13:25: spec.kubernetes.version: wants text, not a number
+    cluster.yaml:13:25: spec.kubernetes.version: expected text, found a number
       hint: put it in quotes: YAML reads 1.30 as the number 1.3
-    === v1.36.3, type: kubexm}
-    cluster.yaml:5:3: spec.etcd.type: is kubeadm, and kubernetes.type is kubexm: there is no kubeadm to make that etcd
-      hint: set etcd.type: kubexm, or external
+    === v1.36.3, type: systemd}
+    cluster.yaml:5:3: spec.etcd.type: is kubeadm, and kubernetes.type is systemd: there is no kubeadm to make that etcd
+      hint: set etcd.type: systemd, or external
     === name: node2
     cluster.yaml:9:7: spec.hosts[2]: the name 'node2' is used twice
       hint: `kubexm config schema cluster` describes every field
@@ -172,7 +173,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     === master: [node1]
         loadbalancer: [node3]
     cluster.yaml:12:19: spec.roleGroups.loadbalancer: names hosts, and highAvailability.type has no use for them
-      hint: set highAvailability.type: kubexm-ah or kubexm-an, or leave the role out
+      hint: set highAvailability.type: keepalived-haproxy or keepalived-nginx, or leave the role out
     === master: []
     cluster.yaml:11:5: spec.roleGroups.control-plane: names no host
       hint: `kubexm config schema cluster` describes every field
@@ -205,16 +206,16 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
       hint: `kubexm config schema cluster` describes every field
     cluster.yaml:13:20: spec.etcd.external.keyFile: is missing
       hint: `kubexm config schema cluster` describes every field
-    === etcd: {type: kubexm, dataDir: /a b, extraArgs: {initial-cluster: x}}
+    === etcd: {type: systemd, dataDir: /a b, extraArgs: {initial-cluster: x}}
       kubernetes:
-    cluster.yaml:13:33: spec.etcd.dataDir: has characters that a unit's settings do not take as they are
+    cluster.yaml:13:34: spec.etcd.dataDir: has characters that a unit's settings do not take as they are
       hint: use letters, digits, '.', '_' and '-'
-    cluster.yaml:13:50: spec.etcd.extraArgs: 'initial-cluster' is set by kubexm
+    cluster.yaml:13:51: spec.etcd.extraArgs: 'initial-cluster' is set by kubexm
       hint: leave it out; dataDir says where data is, and roleGroups.etcd who is a member
     === etcd: {dataDir: /a}
       kubernetes:
-    cluster.yaml:13:19: spec.etcd.dataDir: is taken only with type: kubexm
-      hint: set type: kubexm, or leave it out
+    cluster.yaml:13:19: spec.etcd.dataDir: is taken only with type: systemd
+      hint: set type: systemd, or leave it out
     === registry: {type: external, port: 1, username: a}
       kubernetes:
     cluster.yaml:13:13: spec.registry.address: is missing
@@ -252,7 +253,7 @@ fn all_faults_come_in_one_run() {
     let error = parse_cluster("cluster.yaml", &text).unwrap_err();
     assert!(error.list.is_sorted(), "{error}");
     insta::assert_snapshot!(error, @"
-    cluster.yaml:8:47: spec.hosts[1].port: wants a whole number from 1 to 65535
+    cluster.yaml:8:47: spec.hosts[1].port: expected a whole number from 1 to 65535
       hint: `kubexm config schema cluster` describes every field
     cluster.yaml:12:5: spec.roleGroups.wroker: unknown field
       hint: did you mean 'worker'?

@@ -36,7 +36,7 @@ spec:
   network: {{plugin: none}}
   kubernetes:
     version: v{version}
-    type: kubexm
+    type: systemd
 {more}
   etcd:
     type: external

@@ -1,4 +1,4 @@
-//! Values of `type` fields that name a program: container runtimes and load balancers.
+//! Values of `type` fields: container runtimes, load balancers and ways to run Kubernetes.
 
 /// Declares an enum whose variants have a name in cluster files.
 macro_rules! named_kinds {
@@ -31,6 +31,29 @@ macro_rules! named_kinds {
     };
 }
 
+/// Former names of values, each with the name that replaced it. Files may still contain the former name;
+/// it has the same meaning, and the reader reports it with a notice.
+pub(crate) type FormerNames = &'static [(&'static str, &'static str)];
+
+/// Former values of `kubernetes.type` and `etcd.type`.
+pub(crate) const FORMER_SYSTEMD: FormerNames = &[("kubexm", "systemd")];
+
+/// Former values of `highAvailability.type`.
+pub(crate) const FORMER_LOAD_BALANCERS: FormerNames = &[
+    ("kubexm-ah", "keepalived-haproxy"),
+    ("kubexm-an", "keepalived-nginx"),
+];
+
+named_kinds! {
+    /// How the programs of Kubernetes run: values of `spec.kubernetes.type`.
+    KubernetesKind {
+        /// Static pods and a DaemonSet that kubeadm creates.
+        Kubeadm = "kubeadm",
+        /// systemd units, with certificates that kubexm issues.
+        Systemd = "systemd",
+    }
+}
+
 named_kinds! {
     /// Container runtimes: values of `spec.containerRuntime.type`.
     RuntimeKind {
@@ -59,9 +82,9 @@ named_kinds! {
     /// Programs that hold the endpoint's address on hosts of the role `loadbalancer`.
     AddressHolder {
         /// keepalived in front of HAProxy.
-        KeepalivedHaproxy = "kubexm-ah",
+        KeepalivedHaproxy = "keepalived-haproxy",
         /// keepalived in front of nginx.
-        KeepalivedNginx = "kubexm-an",
+        KeepalivedNginx = "keepalived-nginx",
     }
 }
 

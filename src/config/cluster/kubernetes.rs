@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Patch;
-use kubexm_types::{InvalidValue, Version, string_value};
+use super::{KubernetesKind, Patch};
+use kubexm_types::Version;
 
 /// `spec.kubernetes`.
 #[derive(Debug, Clone)]
@@ -46,46 +46,6 @@ impl Kubernetes {
         ignored.any(|name| name.eq_ignore_ascii_case(check) || name == "all")
     }
 }
-
-/// How Kubernetes' own programs run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KubernetesKind {
-    /// Static pods and a DaemonSet, made by kubeadm.
-    Kubeadm,
-    /// systemd units with certificates of kubexm's own (`type: kubexm`).
-    Systemd,
-}
-
-impl KubernetesKind {
-    /// Reads the name that documents use.
-    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
-        match text {
-            "kubeadm" => Ok(Self::Kubeadm),
-            "kubexm" => Ok(Self::Systemd),
-            other => Err(InvalidValue::new(
-                "way to run Kubernetes",
-                other,
-                "kubexm knows kubeadm and kubexm",
-            )),
-        }
-    }
-
-    /// The name that documents use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kubeadm => "kubeadm",
-            Self::Systemd => "kubexm",
-        }
-    }
-}
-
-impl std::fmt::Display for KubernetesKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-string_value!(KubernetesKind);
 
 /// The version of kubeadm's API that a kubeadm takes without complaint
 /// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>).

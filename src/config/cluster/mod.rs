@@ -16,13 +16,15 @@ mod runtime;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::problem::Notice;
 use kubexm_types::{HostName, PublicKey};
 
 pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
 pub use host::{HostSpec, Taint};
-pub use kinds::{AddressHolder, ControlPlanePod, LocalProxy, RuntimeKind};
-pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, KubernetesKind, ProxyMode, kubeadm_api};
+pub use kinds::{AddressHolder, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind};
+pub(crate) use kinds::{FORMER_LOAD_BALANCERS, FORMER_SYSTEMD, FormerNames};
+pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, ProxyMode, kubeadm_api};
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub use network::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
@@ -60,6 +62,8 @@ pub struct Cluster {
     pub system: System,
     /// Keys of which one must have signed the bundle; anybody's is taken where there are none.
     pub trust: Vec<PublicKey>,
+    /// What the user should write in another way.
+    pub notices: Vec<Notice>,
 }
 
 /// Host names by role; each list is in the order in which it was written and has no name twice.

@@ -33,20 +33,20 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
         Etcd::Kubeadm { .. } if cluster.kubernetes.kind == KubernetesKind::Systemd => tell(
             spec,
             "spec.etcd.type",
-            "is kubeadm, and kubernetes.type is kubexm: there is no kubeadm to make that etcd",
-            "set etcd.type: kubexm, or external",
+            "is kubeadm, and kubernetes.type is systemd: there is no kubeadm to make that etcd",
+            "set etcd.type: systemd, or external",
         ),
         Etcd::Kubeadm { .. } if !etcd.is_empty() && *etcd != cluster.roles.control_plane => tell(
             spec,
             path,
             "names other hosts than the control planes, where kubeadm runs etcd",
-            "set etcd.type: kubexm, or leave the role out",
+            "set etcd.type: systemd, or leave the role out",
         ),
         Etcd::External { .. } if !etcd.is_empty() => tell(
             spec,
             path,
             "names hosts, and etcd.type is external",
-            "leave the role out, or set etcd.type: kubexm",
+            "leave the role out, or set etcd.type: systemd",
         ),
         Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => tell(
             spec,
@@ -68,7 +68,7 @@ fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
         return tell(
             spec,
             &path,
-            "is for kubeadm, and kubernetes.type is kubexm",
+            "is for kubeadm, and kubernetes.type is systemd",
             hint,
         );
     }
@@ -86,7 +86,7 @@ fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
             spec,
             &path,
             "is for kubeadm's etcd, and etcd.type says that it runs none",
-            "use etcd.extraArgs with type kubexm; an external etcd is its owner's",
+            "use etcd.extraArgs with type systemd; an external etcd is its owner's",
         ),
         PatchTarget::CoreDns if !patch.hosts.is_empty() => tell(
             spec,
@@ -289,12 +289,12 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
         } => tell(
             spec,
             path,
-            "runs the proxy as a static pod, and kubernetes.type is kubexm",
+            "runs the proxy as a static pod, and kubernetes.type is systemd",
             "let systemd run it, as it runs all else then",
         ),
         LoadBalancer::Pods { kind } => {
             let message = format!(
-                "is {}, a static pod with kubeadm's kubeconfigs, and kubernetes.type is kubexm",
+                "is {}, a static pod with kubeadm's kubeconfigs, and kubernetes.type is systemd",
                 kind.name()
             );
             let hint = format!("set type: {}, which hold an address, too", holding());

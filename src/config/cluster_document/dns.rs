@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::cluster::{CacheInterface, Dns, HostSpec, Network, NodeLocal, Zone};
-use crate::reader::Fields;
+use crate::reader::{Fields, accept};
 use kubexm_types::{HostName, NameServer};
 
 /// CoreDNS forwards to no more servers than that
@@ -54,7 +54,10 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
         fields.required("name");
         let name: Option<HostName> = fields.value("name");
         let servers = servers(&fields, "servers");
-        if fields.required("servers").is_some() && servers.is_empty() && reader.is_clean() {
+        if fields.required("servers").is_some()
+            && servers.is_empty()
+            && !reader.has_problem_at(&fields.path("servers"))
+        {
             reader.problem(item, &fields.path("servers"), "names no server", None);
         }
         if let Some(name) = name {
@@ -82,7 +85,7 @@ fn read_node_local(
     let fields = dns.section("nodeLocal")?;
     let enabled = fields.flag("enabled", true);
     let given: Option<IpAddr> = fields.value("address");
-    let interface = match fields.choice("interface", &["dummy", "loopback"], &[]) {
+    let interface = match fields.choice("interface", accept(&["dummy", "loopback"])) {
         Some("loopback") => CacheInterface::Loopback,
         _ => CacheInterface::Dummy,
     };

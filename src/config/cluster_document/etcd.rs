@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::hosts::expand_home;
-use crate::cluster::Etcd;
-use crate::reader::Fields;
+use crate::cluster::{Etcd, FORMER_SYSTEMD};
+use crate::reader::{Choice, Fields};
 use kubexm_types::HostPath;
+
+const KINDS: Choice<'_> = Choice {
+    accepted: &["kubeadm", "systemd", "external"],
+    former: FORMER_SYSTEMD,
+    later: &[],
+};
 
 pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let Some(fields) = spec.section("etcd") else {
@@ -15,7 +21,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         });
     };
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &["kubeadm", "kubexm", "external"], &[]),
+        Some(_) => fields.choice("type", KINDS),
         None => Some("kubeadm"),
     };
     let extra_args = fields.text_map("extraArgs");
@@ -51,15 +57,15 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 hint,
             );
             match kind {
-                Some("kubexm") => read_own_etcd(&fields, extra_args),
+                Some("systemd") => read_own_etcd(&fields, extra_args),
                 _ => Some(Etcd::Kubeadm { extra_args }),
             }
         }
         (None, _) => None,
     };
-    if kind != Some("kubexm") {
-        let hint = "set type: kubexm, or leave it out";
-        refuse(&fields, "dataDir", "is taken only with type: kubexm", hint);
+    if kind != Some("systemd") {
+        let hint = "set type: systemd, or leave it out";
+        refuse(&fields, "dataDir", "is taken only with type: systemd", hint);
     }
     if let (Some(_), Some(external)) = (kind, external) {
         external.finish();
@@ -133,7 +139,7 @@ fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
     let endpoints: Vec<String> = fields.values("endpoints");
     if let Some(node) = fields.required("endpoints") {
         let path = fields.path("endpoints");
-        if endpoints.is_empty() && reader.is_clean() {
+        if endpoints.is_empty() && !reader.has_problem_at(&path) {
             reader.problem(node, &path, "names no endpoint", None);
         }
         if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {

@@ -44,7 +44,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         }
         fields.finish();
     }
-    if hosts.is_empty() && reader.is_clean() {
+    if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
         reader.problem(node, "spec.hosts", "has no host", None);
     }
     if let Some(defaults) = defaults {

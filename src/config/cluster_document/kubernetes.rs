@@ -3,10 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::patches::read_patches;
-use crate::cluster::{Component, HostSpec, Kubernetes, KubernetesKind, Patch, ProxyMode};
-use crate::reader::Fields;
+use crate::cluster::{
+    Component, FORMER_SYSTEMD, HostSpec, Kubernetes, KubernetesKind, Patch, ProxyMode,
+};
+use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
 use kubexm_types::{HostName, Version};
+
+/// Values of `kubernetes.type`, and of `kubernetes.types` in a bundle manifest.
+pub(crate) const KINDS: Choice<'_> = Choice {
+    accepted: KubernetesKind::NAMES,
+    former: FORMER_SYSTEMD,
+    later: &[],
+};
 
 pub(super) fn read_kubernetes(
     spec: &Fields<'_>,
@@ -21,10 +30,8 @@ pub(super) fn read_kubernetes(
     if let (Some(version), Some(offered)) = (&version, offered) {
         check_offered(&fields, version, offered);
     }
-    let kind = match fields.choice("type", &["kubeadm", "kubexm"], &[]) {
-        Some("kubexm") => KubernetesKind::Systemd,
-        _ => KubernetesKind::Kubeadm,
-    };
+    let kind = fields.choice("type", KINDS).and_then(KubernetesKind::named);
+    let kind = kind.unwrap_or(KubernetesKind::Kubeadm);
     let cluster_name = fields
         .text("clusterName")
         .unwrap_or_else(|| "kubernetes".to_owned());
@@ -186,7 +193,7 @@ pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> (Component, ProxyMode)
         || (empty_component(), ProxyMode::Iptables),
         |fields| {
             let component = component_fields(&fields);
-            let mode = match fields.choice("mode", &["iptables", "nftables", "ipvs"], &[]) {
+            let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
                 Some("nftables") => ProxyMode::Nftables,
                 Some("ipvs") => ProxyMode::Ipvs,
                 _ => ProxyMode::Iptables,

@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 
 use crate::cluster::{
-    AddressHolder, ControlPlanePod, Endpoint, HostSpec, LoadBalancer, LocalProxy, ProxyRun, Roles,
+    AddressHolder, ControlPlanePod, Endpoint, FORMER_LOAD_BALANCERS, HostSpec, LoadBalancer,
+    LocalProxy, ProxyRun, Roles,
 };
-use crate::reader::Fields;
+use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
 
 /// Every `highAvailability.type`.
@@ -31,8 +32,13 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let Some(fields) = spec.section("highAvailability") else {
         return Some(unsaid);
     };
+    let types = types();
+    let choice = Choice {
+        former: FORMER_LOAD_BALANCERS,
+        ..accept(&types)
+    };
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &types(), &[]),
+        Some(_) => fields.choice("type", choice),
         None => Some("none"),
     };
     let run = read_run(&fields, kind);
@@ -73,7 +79,7 @@ fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
         let path = fields.path("run");
         fields.reader().problem(node, &path, message, Some(hint));
     }
-    match fields.choice("run", &["systemd", "static-pod"], &[]) {
+    match fields.choice("run", accept(&["systemd", "static-pod"])) {
         Some("static-pod") => ProxyRun::StaticPod,
         _ => ProxyRun::Systemd,
     }

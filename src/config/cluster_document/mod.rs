@@ -17,6 +17,7 @@ use std::path::Path;
 use dns::read_dns;
 use etcd::read_etcd;
 use hosts::{read_hosts, read_roles};
+pub(crate) use kubernetes::KINDS as KUBERNETES_KINDS;
 use kubernetes::read_kubernetes;
 pub(crate) use load_balancer::types as load_balancer_types;
 use load_balancer::{read_endpoint, read_load_balancer};
@@ -96,7 +97,10 @@ fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster,
     let root = yaml::parse(file, text)?;
     super::kind::refuse_other(file, &root, super::DocumentKind::Cluster)?;
     let reader = Reader::new("cluster");
-    let cluster = read_document(&reader, &root, offered);
+    let mut cluster = read_document(&reader, &root, offered);
+    if let Some(cluster) = &mut cluster {
+        cluster.notices = reader.take_notices(file);
+    }
     reader.finish(file, cluster)
 }
 
@@ -157,6 +161,7 @@ fn read_spec(
         registry: registry?,
         system,
         trust,
+        notices: Vec::new(),
     };
     cross_validation::check(spec, &mut cluster);
     Some(cluster)

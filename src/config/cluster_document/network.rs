@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::cluster::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, HostSpec, Network, NetworkPlugin,
 };
-use crate::reader::{Fields, Reader};
+use crate::reader::{Choice, Fields, Reader, accept};
 use crate::yaml::Node;
 
 pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Network> {
@@ -70,13 +70,16 @@ const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
 
 /// The plugin with its settings. Those of other plugins may stand there, too.
 fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
-    let taken = ["flannel", "calico", "cilium", "bridge", "none"];
+    let plugins = Choice {
+        later: &["kube-ovn"],
+        ..accept(&["flannel", "calico", "cilium", "bridge", "none"])
+    };
     let backend = network
         .section("flannel")
         .map_or(FlannelBackend::Vxlan, read_flannel);
     let calico = read_calico(network.section("calico"));
     let cilium = read_cilium(network.section("cilium"));
-    match network.choice("plugin", &taken, &["kube-ovn"]) {
+    match network.choice("plugin", plugins) {
         Some("cilium") => NetworkPlugin::Cilium(cilium),
         Some("calico") => NetworkPlugin::Calico(calico),
         Some("bridge") => NetworkPlugin::Bridge,
@@ -86,7 +89,11 @@ fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
 }
 
 fn read_flannel(fields: Fields<'_>) -> FlannelBackend {
-    let backend = fields.choice("backend", &["vxlan", "host-gw"], &["wireguard", "ipip"]);
+    let backends = Choice {
+        later: &["wireguard", "ipip"],
+        ..accept(&["vxlan", "host-gw"])
+    };
+    let backend = fields.choice("backend", backends);
     fields.finish();
     match backend {
         Some("host-gw") => FlannelBackend::HostGw,
@@ -100,12 +107,12 @@ fn read_calico(fields: Option<Fields<'_>>) -> Calico {
         mtu: None,
     };
     if let Some(fields) = fields {
-        calico.encapsulation = match fields.choice("encapsulation", &["vxlan", "ipip", "none"], &[])
-        {
-            Some("ipip") => Encapsulation::Ipip,
-            Some("none") => Encapsulation::None,
-            _ => Encapsulation::Vxlan,
-        };
+        calico.encapsulation =
+            match fields.choice("encapsulation", accept(&["vxlan", "ipip", "none"])) {
+                Some("ipip") => Encapsulation::Ipip,
+                Some("none") => Encapsulation::None,
+                _ => Encapsulation::Vxlan,
+            };
         calico.mtu = read_mtu(&fields);
         fields.finish();
     }

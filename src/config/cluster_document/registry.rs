@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::hosts::expand_home;
 use crate::cluster::{ExternalRegistry, Registry, RegistryLogin};
-use crate::reader::Fields;
+use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef};
 
 /// Fields that say where an external registry is; and those of one that kubexm runs.
@@ -22,7 +22,13 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
         return Some(registry);
     };
     let kind = match fields.get("type") {
-        Some(_) => fields.choice("type", &["local", "external"], &["harbor"]),
+        Some(_) => {
+            let choice = Choice {
+                later: &["harbor"],
+                ..accept(&["local", "external"])
+            };
+            fields.choice("type", choice)
+        }
         None => Some("local"),
     };
     let external = read_external(&fields, kind == Some("external"));

@@ -24,15 +24,15 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: {address: \"fd00::9\", port: 8443}\n  kubernetes:",
+            "highAvailability: {type: keepalived-haproxy}\n  controlPlaneEndpoint: {address: \"fd00::9\", port: 8443}\n  kubernetes:",
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: 10.0.0.9:6443\n  kubernetes:",
+            "highAvailability: {type: keepalived-haproxy}\n  controlPlaneEndpoint: 10.0.0.9:6443\n  kubernetes:",
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: kubexm-an}\n  controlPlaneEndpoint: 10.0.0.9:5000\n  kubernetes:",
+            "highAvailability: {type: keepalived-nginx}\n  controlPlaneEndpoint: 10.0.0.9:5000\n  kubernetes:",
         ),
         (
             "kubernetes:",
@@ -52,7 +52,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: kubexm-ah, run: static-pod}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+            "highAvailability: {type: keepalived-haproxy, run: static-pod}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
         ),
         (
             "kubernetes:",
@@ -64,7 +64,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
-            "highAvailability: {type: kubexm-ah, virtualRouterID: 256}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
+            "highAvailability: {type: keepalived-haproxy, virtualRouterID: 256}\n  controlPlaneEndpoint: 10.0.0.9:8443\n  kubernetes:",
         ),
     ]);
     insta::assert_snapshot!(told, @r#"
@@ -86,17 +86,17 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address of host node2
       hint: give one that no host has: the load balancer brings it up where it runs
-    === highAvailability: {type: kubexm-ah}
+    === highAvailability: {type: keepalived-haproxy}
       controlPlaneEndpoint: {address: "fd00::9", port: 8443}
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address fd00::9, of another family than 10.0.0.11 of host node1
       hint: give a free address of the network that the hosts' internal addresses are in
-    === highAvailability: {type: kubexm-ah}
+    === highAvailability: {type: keepalived-haproxy}
       controlPlaneEndpoint: 10.0.0.9:6443
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server has on node1, where the proxy runs, too
       hint: set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that are no control planes
-    === highAvailability: {type: kubexm-an}
+    === highAvailability: {type: keepalived-nginx}
       controlPlaneEndpoint: 10.0.0.9:5000
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 5000, which the registry has on node1, where the proxy runs, too
@@ -122,23 +122,23 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has a name, which must lead every host to itself, and system.manageHostsFile is false
       hint: leave the section out: 127.0.0.1 needs no name
-    === highAvailability: {type: kubexm-ah, run: static-pod}
+    === highAvailability: {type: keepalived-haproxy, run: static-pod}
       controlPlaneEndpoint: 10.0.0.9:8443
       kubernetes:
-    cluster.yaml:13:44: spec.highAvailability.run: is taken only with type: haproxy or nginx
+    cluster.yaml:13:53: spec.highAvailability.run: is taken only with type: haproxy or nginx
       hint: leave it out: what runs how is settled for this type
     === highAvailability: {type: haproxy, run: docker}
       kubernetes:
-    cluster.yaml:13:42: spec.highAvailability.run: 'docker' is unknown
-      hint: kubexm [version] takes: systemd, static-pod
+    cluster.yaml:13:42: spec.highAvailability.run: unknown value 'docker'
+      hint: kubexm [version] accepts: systemd, static-pod
     === highAvailability: {type: haproxy, virtualRouterID: 7}
       kubernetes:
-    cluster.yaml:13:54: spec.highAvailability.virtualRouterID: is taken only with type: kubexm-ah or kubexm-an
+    cluster.yaml:13:54: spec.highAvailability.virtualRouterID: is taken only with type: keepalived-haproxy or keepalived-nginx
       hint: leave it out: it is VRRP's, which those speak
-    === highAvailability: {type: kubexm-ah, virtualRouterID: 256}
+    === highAvailability: {type: keepalived-haproxy, virtualRouterID: 256}
       controlPlaneEndpoint: 10.0.0.9:8443
       kubernetes:
-    cluster.yaml:13:56: spec.highAvailability.virtualRouterID: wants a whole number from 1 to 255
+    cluster.yaml:13:65: spec.highAvailability.virtualRouterID: expected a whole number from 1 to 255
       hint: `kubexm config schema cluster` describes every field
     "#);
 }
@@ -179,7 +179,7 @@ fn load_balancers_lead_every_node_to_an_endpoint() {
         )
         .replace(
             "  kubernetes:",
-            "  highAvailability: {type: kubexm-ah}\n  controlPlaneEndpoint: 10.0.0.9\n  kubernetes:",
+            "  highAvailability: {type: keepalived-haproxy}\n  controlPlaneEndpoint: 10.0.0.9\n  kubernetes:",
         );
     let cluster = parse_cluster("cluster.yaml", &text).unwrap();
     assert_eq!(cluster.roles.load_balancer.len(), 1);

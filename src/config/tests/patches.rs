@@ -27,17 +27,17 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "v1.36.3}",
-            "v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: kubexm}",
+            "v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: systemd}",
         ),
         (
             "v1.36.3}",
-            "v1.36.3, type: kubexm, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: kubexm}",
+            "v1.36.3, type: systemd, kubeadm: {patches: [{target: etcd, patch: {}}]}}\n  etcd: {type: systemd}",
         ),
     ]);
     insta::assert_snapshot!(told, @"
     === v1.36.3, kubeadm: {patches: [{target: kube-proxy, patch: {}}]}}
-    cluster.yaml:13:63: spec.kubernetes.kubeadm.patches[0].target: 'kube-proxy' is unknown
-      hint: kubexm [version] takes: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kubeletconfiguration, corednsdeployment
+    cluster.yaml:13:63: spec.kubernetes.kubeadm.patches[0].target: unknown value 'kube-proxy'
+      hint: kubexm [version] accepts: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kubeletconfiguration, corednsdeployment
     === v1.36.3, kubeadm: {patches: [{target: etcd, type: json, patch: {maxPods: 1}}]}}
     cluster.yaml:13:88: spec.kubernetes.kubeadm.patches[0].patch: is fields
       hint: type json wants a list, as in [{op: add, path: /maxPods, value: 200}]
@@ -51,12 +51,12 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for corednsdeployment, which kubeadm 1.30.4 does not patch
       hint: take Kubernetes 1.31 or newer, or say what spec.dns can say
     === v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}
-      etcd: {type: kubexm}
+      etcd: {type: systemd}
     cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for kubeadm's etcd, and etcd.type says that it runs none
-      hint: use etcd.extraArgs with type kubexm; an external etcd is its owner's
-    === v1.36.3, type: kubexm, kubeadm: {patches: [{target: etcd, patch: {}}]}}
-      etcd: {type: kubexm}
-    cluster.yaml:13:68: spec.kubernetes.kubeadm.patches[0]: is for kubeadm, and kubernetes.type is kubexm
+      hint: use etcd.extraArgs with type systemd; an external etcd is its owner's
+    === v1.36.3, type: systemd, kubeadm: {patches: [{target: etcd, patch: {}}]}}
+      etcd: {type: systemd}
+    cluster.yaml:13:69: spec.kubernetes.kubeadm.patches[0]: is for kubeadm, and kubernetes.type is systemd
       hint: use extraArgs and extraConfig of the program
     ");
 }

@@ -127,8 +127,8 @@ mod tests {
     fn each_minor_gets_the_names_that_it_knows() {
         let (older, newer) = (Version::new(3, 5, 12), Version::new(3, 6, 8));
         let (older, newer) = (
-            of_version(older, "type: kubexm"),
-            of_version(newer, "type: kubexm"),
+            of_version(older, "type: systemd"),
+            of_version(newer, "type: systemd"),
         );
         assert_eq!(older["ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK"], "true");
         assert_eq!(newer["ETCD_FEATURE_GATES"], "InitialCorruptCheck=true");
@@ -147,7 +147,7 @@ mod tests {
     /// etcd ends where its environment and its flags say the same thing.
     #[test]
     fn what_the_user_sets_is_not_said_twice() {
-        let etcd = "type: kubexm, dataDir: /srv/etcd, extraArgs: {quota-backend-bytes: \"1\"}";
+        let etcd = "type: systemd, dataDir: /srv/etcd, extraArgs: {quota-backend-bytes: \"1\"}";
         let settings = of_version(Version::new(3, 6, 8), etcd);
         assert!(!settings.contains_key("ETCD_QUOTA_BACKEND_BYTES"));
         assert_eq!(settings["ETCD_DATA_DIR"], "/srv/etcd");

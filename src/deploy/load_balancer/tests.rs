@@ -107,9 +107,9 @@ fn the_proxies_take_their_configurations() {
     let unchanged = ("Written by kubexm", "Written by kubexm");
     let (haproxy, nginx): (&dyn Proxy, &dyn Proxy) = (&Haproxy, &Nginx);
     for (proxy, kind, health) in [
-        (haproxy, "kubexm-ah", true),
+        (haproxy, "keepalived-haproxy", true),
         (haproxy, "haproxy", false),
-        (nginx, "kubexm-an", true),
+        (nginx, "keepalived-nginx", true),
         (nginx, "nginx", false),
     ] {
         let complaints = judged(proxy, kind, health, unchanged);
@@ -190,7 +190,7 @@ fn a_group_of_keepaliveds_has_one_number() {
 
 #[test]
 fn only_hosts_that_need_them_get_packages() {
-    let cluster = cluster("kubexm-an");
+    let cluster = cluster("keepalived-nginx");
     let balancer = of(&cluster).unwrap();
     let host = |name: &str| name.parse().unwrap();
     assert!(balancer.runs_on(&cluster, &host("node3")));

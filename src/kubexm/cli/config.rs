@@ -8,6 +8,7 @@ use super::output::say;
 use super::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::config::{self, Validated, Validation};
+use kubexm_types::event::Events;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -72,19 +73,19 @@ impl From<Document> for config::Document {
 }
 
 /// Runs one of the commands.
-pub fn run(command: Command, output: Output) -> Result<(), Failure> {
+pub fn run(command: Command, output: Output, events: &Events) -> Result<(), Failure> {
     match command {
         Command::Init { document } => output::text(config::template(document.into())),
         Command::Schema { document } => output::text(&config::schema(document.into())),
-        Command::Validate(arguments) => validate(&arguments, output)?,
+        Command::Validate(arguments) => validate(&arguments, output, events)?,
     }
     Ok(())
 }
 
-fn validate(arguments: &Validate, output: Output) -> Result<(), Failure> {
+fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(), Failure> {
     let given = arguments.file.as_ref().or(arguments.file_option.as_ref());
     let file = given.ok_or_else(|| Failure::configuration("name a file"))?;
-    let result = config::validate(file);
+    let result = config::validate(file, events);
     if output == Output::Json {
         let validation = match &result {
             Ok(valid) => valid.clone(),

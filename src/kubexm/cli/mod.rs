@@ -142,7 +142,12 @@ fn run(arguments: Arguments) -> u8 {
             return end(&Events::silent(), output, false, Err(failure));
         }
     };
-    let events = logging::with_log(report::events(output, arguments.logging.to_terminal()));
+    // A command that prints one JSON document prints its warnings on standard error.
+    let progress = match (output, emits_events) {
+        (Output::Json, false) => Output::Plain,
+        _ => output,
+    };
+    let events = logging::with_log(report::events(progress, arguments.logging.to_terminal()));
     if emits_events && output == Output::Json {
         output::as_notes(&events);
     }
@@ -156,10 +161,10 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Bundle(command) => bundle::run(command, output, events).await,
         Command::Install(arguments) => install::run(&arguments, output, events).await,
         Command::Plan(arguments) => plan::run(&arguments, output, events).await,
-        Command::Render(arguments) => render::run(&arguments, output),
+        Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, events).await,
-        Command::Config(command) => config::run(command, output),
+        Command::Config(command) => config::run(command, output, events),
         Command::Inventory(arguments) => inventory::run(&arguments, output),
         Command::Cache(command) => cache::run(command, output),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -41,7 +41,7 @@ pub async fn run(arguments: &Plan, output: Output, events: &Events) -> Result<()
     if arguments.diff {
         return diff(arguments, output, events).await;
     }
-    let planned = plan::plan(&arguments.cluster.source())?;
+    let planned = plan::plan(&arguments.cluster.source(), events)?;
     match (&arguments.out, output) {
         (Some(path), _) => save(&planned, path)?,
         (None, Output::Json) => output::document("Plan", &planned.document()?)?,
@@ -68,7 +68,7 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         connection: arguments.connection.options(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
-    let found = plan::diff(&options, &stop).await?;
+    let found = plan::diff(&options, events, &stop).await?;
     match output {
         Output::Json => output::document("PlanDiff", &found)?,
         Output::Auto | Output::Plain => output::text(&found.to_string()),

@@ -8,6 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::output::say;
 use super::{Failure, output};
 use crate::report::Output;
+use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -21,8 +22,9 @@ pub struct Render {
 }
 
 /// Writes the files.
-pub fn run(arguments: &Render, output: Output) -> Result<(), Failure> {
-    let rendered = kubexm_commands::render::render(&arguments.cluster.source(), &arguments.out)?;
+pub fn run(arguments: &Render, output: Output, events: &Events) -> Result<(), Failure> {
+    let rendered =
+        kubexm_commands::render::render(&arguments.cluster.source(), &arguments.out, events)?;
     if output == Output::Json {
         return output::document("RenderedFiles", &rendered);
     }

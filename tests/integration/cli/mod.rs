@@ -6,6 +6,7 @@ mod broken_off;
 mod bundles;
 mod cache;
 mod documents;
+mod former_names;
 mod input;
 mod logging;
 mod outdated;

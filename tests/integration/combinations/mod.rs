@@ -20,8 +20,8 @@ use kubexm_types::Version;
 use crate::example::InMemory;
 use programs::Programs;
 
-const KINDS: [&str; 2] = ["kubeadm", "kubexm"];
-const ETCDS: [&str; 3] = ["kubeadm", "kubexm", "external"];
+const KINDS: [&str; 2] = ["kubeadm", "systemd"];
+const ETCDS: [&str; 3] = ["kubeadm", "systemd", "external"];
 
 /// Every `highAvailability`, as cluster files write it.
 fn balancers() -> Vec<String> {
@@ -69,7 +69,7 @@ impl Combination {
 
     /// The words of the refusal, by what README says goes with what; `None` where it goes.
     fn why_not(&self) -> Option<&'static str> {
-        let of_units = self.kind == "kubexm";
+        let of_units = self.kind == "systemd";
         if of_units && self.etcd == "kubeadm" {
             return Some("there is no kubeadm to make that etcd");
         }

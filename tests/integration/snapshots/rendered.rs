@@ -99,8 +99,8 @@ const EXTERNAL_REGISTRY: &str = "registry: {type: external, address: \"harbor.ex
     caFile: FOLDER/ca.crt, username: puller, passwordFile: FOLDER/password}";
 const TWO_REGISTRIES: &str =
     "roleGroups: {control-plane: [node1], worker: [node4], registry: [node1, node4]}";
-const UNITS: &str = "kubernetes: {version: VERSION, type: kubexm}";
-const OWN_ETCD: &str = "etcd: {type: kubexm}";
+const UNITS: &str = "kubernetes: {version: VERSION, type: systemd}";
+const OWN_ETCD: &str = "etcd: {type: systemd}";
 const COMPONENTS: &str = "apiServer: {extraArgs: {audit-log-maxage: '7'}, certSANs: [api.example], \
     featureGates: {A: true, B: false}}, controllerManager: {extraArgs: {node-cidr-mask-size: '25'}}, \
     scheduler: {extraArgs: {v: '3'}}, kubelet: {extraArgs: {v: '4'}, extraConfig: {maxPods: 200}, \
@@ -124,7 +124,7 @@ fn cases() -> Vec<Case> {
         "kubernetes: {{version: VERSION, {COMPONENTS}, kubeadm: {{patches: [\
          {{target: kube-apiserver, patch: {{metadata: {{labels: {{by: us}}}}}}}}]}}}}"
     );
-    let of_units = format!("kubernetes: {{version: VERSION, type: kubexm, {COMPONENTS}}}");
+    let of_units = format!("kubernetes: {{version: VERSION, type: systemd, {COMPONENTS}}}");
     vec![
         one("default", &[]),
         one("settings", &[&settings]),
@@ -163,12 +163,12 @@ fn cases() -> Vec<Case> {
             &["highAvailability: {type: nginx, run: static-pod}"],
         ),
         three(
-            "kubexm-ah",
-            &["highAvailability: {type: kubexm-ah}", ADDRESS],
+            "keepalived-haproxy",
+            &["highAvailability: {type: keepalived-haproxy}", ADDRESS],
         ),
         three(
-            "kubexm-an",
-            &["highAvailability: {type: kubexm-an}", ADDRESS],
+            "keepalived-nginx",
+            &["highAvailability: {type: keepalived-nginx}", ADDRESS],
         ),
         three(
             "kube-vip",

@@ -18,7 +18,7 @@ use kubexm_pki::kubernetes::ClusterPki;
 /// Programs on all nodes, control planes one after another, then workers.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let (Some(first), Some(pki)) = (inputs.first(), &inputs.certificates.kubernetes) else {
-        let what = "kubernetes.type kubexm without certificates";
+        let what = "kubernetes.type systemd without certificates";
         return Err(DeployError::Unsupported(what));
     };
     let mut tasks = Vec::new();

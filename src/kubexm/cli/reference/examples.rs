@@ -128,9 +128,11 @@ fn commands_in_the_documentation_exist() {
 /// The first field that a schema does not have.
 fn unknown_field(schema: &Value, value: &Value, path: &str) -> Option<String> {
     if let Some(branches) = schema["oneOf"].as_array() {
-        let unknown = branches
+        // The documentation uses no former names.
+        let current = branches
             .iter()
-            .map(|branch| unknown_field(branch, value, path));
+            .filter(|branch| branch["deprecated"] != true);
+        let unknown = current.map(|branch| unknown_field(branch, value, path));
         return unknown.min_by_key(Option::is_some).flatten();
     }
     match value {

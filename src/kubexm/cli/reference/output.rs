@@ -144,6 +144,7 @@ fn validation() -> Validation {
         file: "cluster.yaml".into(),
         valid: false,
         content: None,
+        notices: Vec::new(),
         problems: vec![FileProblem {
             line: Some(46),
             column: Some(5),

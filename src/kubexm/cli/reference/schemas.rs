@@ -148,7 +148,28 @@ fn row(rows: &mut String, path: &str, schema: &Value, is_required: bool) {
     if is_required {
         add("Required".to_owned());
     }
+    for former in former_names(schema) {
+        add(former);
+    }
     writeln!(rows, "| `{path}` | {} | {meaning} |", kind(schema)).unwrap();
+}
+
+fn is_deprecated(schema: &Value) -> bool {
+    schema["deprecated"] == true
+}
+
+/// Describes the branches of a field, or of its items, that contain former names.
+fn former_names(schema: &Value) -> Vec<String> {
+    let items = schema.get("items");
+    let branches = [Some(schema), items].into_iter().flatten();
+    let branches = branches.flat_map(|schema| schema["oneOf"].as_array().into_iter().flatten());
+    let former = branches.filter(|branch| is_deprecated(branch));
+    former
+        .map(|branch| {
+            let description = branch["description"].as_str().unwrap_or_default();
+            format!("{}: {}", escaped(description), kind(branch))
+        })
+        .collect()
 }
 
 fn plain(value: &Value) -> String {
@@ -171,7 +192,8 @@ fn kind(schema: &Value) -> String {
         return values.join(", ");
     }
     if let Some(branches) = schema["oneOf"].as_array() {
-        return branches.iter().map(kind).collect::<Vec<_>>().join(" or ");
+        let current = branches.iter().filter(|branch| !is_deprecated(branch));
+        return current.map(kind).collect::<Vec<_>>().join(" or ");
     }
     let named = |name: &str| match name {
         "array" => match schema.get("items") {

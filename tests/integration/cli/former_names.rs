@@ -1,0 +1,74 @@
+//! Former names of values in cluster files: accepted, with one notice.
+
+use super::run;
+use kubexm_config::schema::TEMPLATE;
+
+const CASES: [(&str, &str, &str, &str); 4] = [
+    (
+        "kubernetes-type",
+        "    # type: systemd ",
+        "    type: kubexm #",
+        "systemd",
+    ),
+    (
+        "etcd-type",
+        "  etcd:\n    type: kubeadm",
+        "  etcd:\n    type: kubexm",
+        "systemd",
+    ),
+    (
+        "load-balancer-haproxy",
+        "    type: none",
+        "    type: kubexm-ah",
+        "keepalived-haproxy",
+    ),
+    (
+        "load-balancer-nginx",
+        "    type: none",
+        "    type: kubexm-an",
+        "keepalived-nginx",
+    ),
+];
+
+#[test]
+fn former_names_are_accepted_with_one_notice() {
+    let dir = tempfile::tempdir().unwrap();
+    for (case, from, to, current) in CASES {
+        assert!(TEMPLATE.contains(from), "{case}");
+        let mut text = TEMPLATE.replace(from, to);
+        if case == "kubernetes-type" {
+            // kubeadm's etcd does not fit.
+            text = text.replace("  etcd:\n    type: kubeadm", "  etcd:\n    type: systemd");
+        }
+        if case.starts_with("load-balancer") {
+            let endpoint = "  controlPlaneEndpoint: {address: 192.0.2.10, port: 8443}\n  etcd:";
+            text = text.replace("  etcd:", endpoint);
+        }
+        let path = dir.path().join(format!("{case}.yaml"));
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+
+        let (code, out, err) = run(&["config", "validate", "-f", path]);
+        assert_eq!(code, Some(0), "{case}: {err}");
+        assert!(out.contains("is valid"), "{case}: {out}");
+        let warnings: Vec<&str> = err.lines().filter(|l| l.contains("warning")).collect();
+        assert_eq!(warnings.len(), 1, "{case}: {err}");
+        let line = to.lines().last().unwrap().trim_end_matches(" #");
+        let at = std::fs::read_to_string(path).unwrap();
+        let at = at
+            .lines()
+            .position(|other| other.starts_with(line))
+            .unwrap()
+            + 1;
+        assert!(
+            warnings[0].contains(&format!("{path}:{at}:")) && warnings[0].contains(current),
+            "{case}: {err}"
+        );
+
+        let (code, out, err) = run(&["config", "validate", "-f", path, "--output", "json"]);
+        assert_eq!(code, Some(0), "{case}: {err}");
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["notices"].as_array().unwrap().len(), 1, "{out}");
+        assert_eq!(document["notices"][0]["line"], at, "{out}");
+    }
+}
