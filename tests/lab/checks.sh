@@ -1,24 +1,24 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# How end-to-end tests say what they found. Sourced; the caller sets `work` to a folder of its own,
-# and may define `explain`, which says more about a check that failed.
+# Checks of end-to-end tests, and how they are counted and printed. Sourced. The caller sets `work` to a
+# temporary directory. It may define `explain`, which prints more about a failed check.
 passed=0 failed=0
 
 part() { printf '\n### %s\n' "$*"; part_start=$EPOCHREALTIME; }
 took() { printf '    %s: %s s\n' "$1" "$(awk -v a="$part_start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')"; }
 check() { # DESCRIPTION COMMAND...
-  local words=$1
+  local description=$1
   shift
   if "$@" >"$work/check.log" 2>&1; then
     passed=$((passed + 1))
-    echo "ok    $words"
+    echo "ok    $description"
   else
     failed=$((failed + 1))
-    echo "FAIL  $words"
+    echo "FAIL  $description"
     tail -n 40 "$work/check.log" | cut -c1-400 | sed 's/^/      /'
     if declare -F explain >/dev/null; then explain | sed 's/^/      /'; fi
   fi
 }
-must() { # DESCRIPTION COMMAND...: a check without which the rest makes no sense
+must() { # DESCRIPTION COMMAND...: a check whose failure ends the test
   local before=$failed
   check "$@"
   [ "$failed" = "$before" ] || { printf '\n%s passed, %s failed\n' "$passed" "$failed"; exit 1; }
@@ -31,7 +31,7 @@ until_true() { # SECONDS COMMAND...
     sleep 1
   done
 }
-summary() { # the last line of a test; its status is the test's
+summary() { # prints the last line of a test; its status is the status of the test
   printf '\n%s passed, %s failed\n' "$passed" "$failed"
   [ "$failed" = 0 ]
 }

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# What a host is, as a listing to compare. Sourced; the caller sets `work`, gives `on HOST COMMAND…`,
-# and writes the listing of a bare host to `$work/before.HOST`.
+# The state of a host as a listing, for comparison. Sourced. The caller sets `work`, defines
+# `on HOST COMMAND…`, and writes the listing of a bare host to `$work/before.HOST`.
 
-# All that a reset must bring back. Left out are logs, caches, and what dpkg and systemd keep about
-# the past of any host, /etc/passwd- and the like among it.
+# Everything that a reset must restore. The listing omits logs, caches, and what dpkg and systemd record about
+# earlier states, such as /etc/passwd-.
 listing() { # HOST
   on "$1" sh <<'EOF'
 find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /var/tmp -o -path /var/log \
@@ -22,6 +22,6 @@ EOF
 }
 compare() { # HOST
   listing "$1" >"$work/after.$1"
-  diff "$work/before.$1" "$work/after.$1" | head -n 40
+  diff "$work/before.$1" "$work/after.$1" | sed -n 1,40p
   cmp -s "$work/before.$1" "$work/after.$1"
 }

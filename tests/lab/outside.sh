@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# What stands on this side of the bridge, none of it part of the product: haproxy for a site's load
-# balancer, an etcd for a site's etcd. Sourced; the caller sets `work`, `lab`, `name` and `programs`,
-# and calls `end_background` when it ends.
+# Services on this machine that represent those of a site: haproxy as a load balancer, an etcd, a registry.
+# Sourced. The caller sets `work`, `lab`, `name` and `programs`, and calls `end_background` when it ends.
 
 outside_started() { cut -d')' -f2 "/proc/$1/stat" 2>/dev/null | cut -d' ' -f21; }
-background() { # COMMAND...: recorded with its start time, so that a recycled PID is never ended
+background() { # COMMAND...: records it with its start time, so that a recycled PID is never killed
   setsid "$@" >>"$work/background.log" 2>&1 </dev/null &
   echo "$! $(outside_started $!)" >>"$work/pids"
 }
@@ -15,21 +14,21 @@ end_background() {
     [ "$(outside_started "$pid")" != "$start" ] || kill "$pid" 2>/dev/null || true
   done <"$work/pids"
 }
-outside_programs() { # what this machine must have
+outside_programs() { # installs the required programs on this machine
   local pair
   for pair in haproxy:haproxy openssl:openssl; do
     command -v "${pair%:*}" >/dev/null || [ -x "/usr/sbin/${pair%:*}" ] ||
       DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${pair#*:}" >/dev/null
   done
 }
-# An address of its own on the bridge of the driver's side; it goes with the bridge. Sets `outside`.
+# Adds an address to the bridge of the lab and sets `outside` to it. It disappears with the bridge.
 outside_address() {
   local first
   first=$(sed -n 's/^node1 //p' "$("$lab" dir "$name")/hosts")
   outside=${first%.*}.2
   ip addr add "$outside/24" dev "$(ip -o -4 addr show to "${first%.*}.1/32" | awk '{ print $2 }')"
 }
-load_balancer() { # HOST...: to these control planes
+load_balancer() { # HOST...: in front of these control planes
   local host
   {
     cat <<EOF
@@ -54,14 +53,14 @@ authority() { # NAME
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
     -keyout "$work/pki/$1.key" -out "$work/pki/$1.crt" 2>/dev/null
 }
-leaf() { # NAME EXTENSIONS: signed by the authority `ca`
+leaf() { # NAME EXTENSIONS: a certificate signed by the CA `ca`
   local pki=$work/pki
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$1" \
     -keyout "$pki/$1.key" -out "$pki/$1.csr" 2>/dev/null
   openssl x509 -req -in "$pki/$1.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -days 2 \
     -extfile <(printf '%s\n' "$2") -out "$pki/$1.crt" 2>/dev/null
 }
-outside_etcd() { # VERSION: over TLS, with the files ca, server and client in pki
+outside_etcd() { # VERSION: with TLS and the files ca, server and client in pki
   local pki=$work/pki
   etcd_programs=$programs/etcd-$1
   authority ca
@@ -77,13 +76,13 @@ etcdctl() {
   "$etcd_programs/etcdctl" --endpoints "https://$outside:2379" --cacert "$pki/ca.crt" \
     --cert "$pki/client.crt" --key "$pki/client.key" "$@"
 }
-# Over TLS, with the files ca and registry in pki; `team` logs in with the password in registry-password.
+# With TLS and the files ca and registry in pki. The user `team` has the password in registry-password.
 outside_registry() {
   local pki=$work/pki hash
   authority ca
   leaf registry "$(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth' "$outside")"
   echo "open sesame" >"$work/registry-password"
-  # Of that, by bcrypt.
+  # The bcrypt hash of the password.
   # shellcheck disable=SC2016 # no variables
   hash='$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW'
   echo "team:$hash" >"$work/registry-users"

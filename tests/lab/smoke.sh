@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# What every cluster must do, whoever installed it. Sourced after checks.sh; the caller sets `work`
-# and gives `kubectl`. `smoke IMAGE` takes the agnhost image of the bundle.
+# Smoke test: functions that every Kubernetes cluster has. Sourced after checks.sh. The caller sets `work` and
+# defines `kubectl`. The argument of `smoke IMAGE` is the agnhost image of the bundle.
 
 smoke_kubectl() { kubectl -n smoke "$@"; }
 smoke_in() { # POD COMMAND...
@@ -15,7 +15,7 @@ smoke_ready() { # DEPLOYMENT COUNT
   [ "$(smoke_kubectl get deployment "$1" -o 'jsonpath={.status.readyReplicas}')" = "$2" ]
 }
 
-smoke_objects() { # IMAGE: prints everything that is applied at first
+smoke_objects() { # IMAGE: prints all objects that are applied first
   cat <<EOF
 apiVersion: v1
 kind: Namespace
@@ -38,7 +38,7 @@ spec:
           args: [netexec, --http-port=8080]
           ports: [{containerPort: 8080}]
           readinessProbe: {httpGet: {path: /hostname, port: 8080}, periodSeconds: 1}
-          # A pod that is going away answers until everybody knows.
+          # A terminating pod answers until every node has removed it from the service.
           lifecycle: {preStop: {exec: {command: [sleep, "3"]}}}
 ---
 apiVersion: v1
@@ -119,12 +119,12 @@ EOF
 }
 
 smoke_apply() { smoke_objects "$1" | kubectl apply -f -; }
-smoke_by_name() { # from a pod, through CoreDNS and the service's address
+smoke_by_name() { # from a pod, through CoreDNS and the address of the service
   local client
   client=$(smoke_pod everywhere)
   smoke_in "$client" curl -sSf -m 5 http://web.smoke.svc.cluster.local/hostname | grep ^web-
 }
-smoke_answers_by() { # COUNT: so many different pods answer
+smoke_answers_by() { # COUNT: at least this number of different pods answers
   local client
   client=$(smoke_pod everywhere)
   # shellcheck disable=SC2016 # expands in the pod
@@ -133,14 +133,14 @@ smoke_answers_by() { # COUNT: so many different pods answer
   [ "$(grep -c ^web- "$work/answers")" -ge "$1" ]
 }
 smoke_short_name() { smoke_in "$(smoke_pod everywhere)" curl -sSf -m 5 http://web/hostname; }
-smoke_api_from_pod() { # its service account is known, and may do nothing
+smoke_api_from_pod() { # the API server knows its service account, which has no rights
   # shellcheck disable=SC2016 # expands in the pod
   smoke_in "$(smoke_pod everywhere)" sh -c 'cd /var/run/secrets/kubernetes.io/serviceaccount &&
     curl -sS -m 10 --cacert ca.crt -H "Authorization: Bearer $(cat token)" \
       https://kubernetes.default.svc/api/v1/namespaces/smoke/secrets' | tee "$work/answer"
   grep -q 'system:serviceaccount:smoke:default' "$work/answer" && grep -q '"code": 403' "$work/answer"
 }
-smoke_everywhere() { # pods of every node reach pods of every node
+smoke_everywhere() { # pods on every node reach pods on every node
   local from to
   for from in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].metadata.name}'); do
     for to in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].status.podIP}'); do
@@ -148,7 +148,7 @@ smoke_everywhere() { # pods of every node reach pods of every node
     done
   done
 }
-smoke_node_port() { # every node leads to the service
+smoke_node_port() { # the service answers on the node port of every node
   local address
   for address in $(kubectl get nodes -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'); do
     curl -sSf -m 5 "http://$address:30080/hostname" || { echo "$address does not answer"; return 1; }
@@ -156,7 +156,7 @@ smoke_node_port() { # every node leads to the service
 }
 smoke_exec() { [ "$(smoke_in "$1" hostname)" = "$1" ]; }
 smoke_logs() { smoke_kubectl logs "$1" | grep -i 'Started HTTP server on port 8080'; }
-smoke_on_every_node() { # COMMAND: with the pod of each node
+smoke_on_every_node() { # COMMAND: runs it with the name of each node's pod
   local pod
   for pod in $(smoke_kubectl get pods -l app=everywhere -o 'jsonpath={.items[*].metadata.name}'); do
     "$@" "$pod" || { echo "$pod fails"; return 1; }
@@ -173,21 +173,21 @@ smoke_port_forward() {
   cat "$work/forward.log"
   return $status
 }
-smoke_update() { # while the service answers without a gap
+smoke_update() { # while the service answers every request
   local client pid status=0
   client=$(smoke_pod everywhere)
   # shellcheck disable=SC2016 # expands in the pod
   smoke_in "$client" sh -c 'until [ -e /tmp/stop ]; do
     curl -sSf -m 5 http://web/hostname >/dev/null || echo missed
     sleep 0.1
-  done; echo asked' >"$work/asked" 2>&1 &
+  done; echo ended' >"$work/requests" 2>&1 &
   pid=$!
   smoke_kubectl set env deployment/web ROUND=two && smoke_rolled_out deployment/web || status=1
   smoke_in "$client" touch /tmp/stop
   wait "$pid" || status=1
-  cat "$work/asked"
-  # Old pods may still be going.
-  [ "$status" = 0 ] && grep -q asked "$work/asked" && ! grep -q missed "$work/asked" &&
+  cat "$work/requests"
+  # Old pods may still be terminating.
+  [ "$status" = 0 ] && grep -q ended "$work/requests" && ! grep -q missed "$work/requests" &&
     until_true 30 smoke_second_round
 }
 smoke_second_round() { smoke_in "$(smoke_pod web)" printenv ROUND | grep -x two; }
@@ -200,7 +200,7 @@ smoke_job() {
   smoke_kubectl wait --for=condition=complete --timeout=120s job/writer &&
   smoke_kubectl logs -l app=writer | grep 'the job is done'
 }
-smoke_volume() { # what two pods of the job wrote one after another is there for a third
+smoke_volume() { # a third pod reads what two pods of the job have written
   smoke_kubectl get pvc data -o 'jsonpath={.status.phase}' | grep -x Bound &&
   smoke_kubectl run reader --restart=Never --image="$1" --overrides='{"spec": {
     "containers": [{"name": "reader", "image": "'"$1"'", "command": ["sh", "-c", "cat /data/words"],
@@ -210,29 +210,29 @@ smoke_volume() { # what two pods of the job wrote one after another is there for
   smoke_kubectl wait --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s pod/reader &&
   smoke_kubectl logs reader | grep -x written
 }
-smoke_gone() { smoke_kubectl get pods 2>&1 | grep -q 'No resources found'; }
+smoke_gone() { smoke_kubectl get pods 2>&1 | grep 'No resources found'; }
 
 smoke() { # IMAGE
-  must "objects are taken" smoke_apply "$1"
-  must "a deployment comes up" smoke_rolled_out deployment/web
+  must "the API server accepts the objects" smoke_apply "$1"
+  must "a deployment rolls out" smoke_rolled_out deployment/web
   must "a pod runs on every node" smoke_rolled_out daemonset/everywhere
-  check "a service is found by its whole name" until_true 30 smoke_by_name
-  check "and by its short one" smoke_short_name
+  check "a pod reaches a service by its full name" until_true 30 smoke_by_name
+  check "a pod reaches a service by its short name" smoke_short_name
   smoke_kubectl scale deployment/web --replicas=3 >/dev/null
-  check "it scales" smoke_rolled_out deployment/web
-  check "to three pods" smoke_ready web 3
-  check "which all answer behind the service" smoke_answers_by 3
-  check "pods of all nodes reach each other" smoke_everywhere
-  check "every node's port leads to the service" smoke_node_port
-  check "a pod's service account is known to the API server" smoke_api_from_pod
-  check "exec works on every node" smoke_on_every_node smoke_exec
-  check "logs work on every node" smoke_on_every_node smoke_logs
-  check "port-forward works" smoke_port_forward
-  check "config maps and secrets are in pods of every node" smoke_on_every_node smoke_settings
-  check "an update rolls and the service answers all the time" smoke_update
-  check "a job runs to its end" smoke_job
-  check "a volume keeps what was written" smoke_volume "$1"
+  check "the deployment scales" smoke_rolled_out deployment/web
+  check "the deployment has three pods" smoke_ready web 3
+  check "all three pods answer through the service" smoke_answers_by 3
+  check "pods on all nodes reach each other" smoke_everywhere
+  check "the node port of every node leads to the service" smoke_node_port
+  check "the API server knows the service account of a pod" smoke_api_from_pod
+  check "kubectl exec works on every node" smoke_on_every_node smoke_exec
+  check "kubectl logs works on every node" smoke_on_every_node smoke_logs
+  check "kubectl port-forward works" smoke_port_forward
+  check "pods on every node have their config map and secret" smoke_on_every_node smoke_settings
+  check "the service answers every request during a rolling update" smoke_update
+  check "a job completes" smoke_job
+  check "a volume keeps the written data" smoke_volume "$1"
   kubectl delete namespace smoke --wait=false >/dev/null
   kubectl delete pv smoke --wait=false >/dev/null
-  check "a namespace goes with all in it" until_true 90 smoke_gone
+  check "a namespace is deleted with its objects" until_true 90 smoke_gone
 }

@@ -1,6 +1,5 @@
-//! What stands beside a publisher's signature: its manifest, what it signs, certificate, log entry and
-//! trusted roots; lists of referrers, referrers and bundles, with timestamps. Nothing that a fuzzer comes by is somebody's
-//! signature.
+//! Documents of a publisher's signature: manifest, payload, certificate, log entry, trusted roots, lists of
+//! referrers, referrers, and bundles with timestamps. No input of a fuzzer is a valid signature.
 #![no_main]
 use kubexm_sigstore::bundle;
 use kubexm_sigstore::bundle::{Bundle, Image};
@@ -20,12 +19,12 @@ fuzz_target!(|data: &[u8]| {
     }
     let _ = referrer::listed(data);
     let _ = referrer::read(data);
-    // What a list is said to hold is in it then.
+    // An added referrer is in the list.
     if let Ok(Some(more)) = referrer::with_one_more(data, b"{}") {
         assert_eq!(referrer::with_one_more(&more, b"{}"), Ok(None));
     }
     if let Ok(bundle) = bundle::read(data) {
-        hold_bundle(&bundle);
+        verify_bundle(&bundle);
     }
     let Ok(mut manifest) = document::read(data) else {
         return;
@@ -34,26 +33,26 @@ fuzz_target!(|data: &[u8]| {
     let payload = format!(
         r#"{{"critical":{{"type":"cosign container image signature","image":{{"docker-manifest-digest":"{image}"}}}}}}"#
     );
-    // So that what stands beside a signature is looked at, too.
+    // With the right digest, so that the rest of the manifest is verified as well.
     for claim in &mut manifest.claims {
         claim.payload.digest = Digest::of(payload.as_bytes());
     }
-    hold(&manifest, payload.as_bytes(), &image);
+    verify_manifest(&manifest, payload.as_bytes(), &image);
 });
 
-fn hold(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
-    refused(|trust| verify(manifest, &|_| Ok(payload.to_vec()), image, trust).map(|_| ()));
+fn verify_manifest(manifest: &SignatureManifest, payload: &[u8], image: &Digest) {
+    assert_refused(|trust| verify(manifest, &|_| Ok(payload.to_vec()), image, trust).map(|_| ()));
 }
 
-fn hold_bundle(bundle: &Bundle) {
+fn verify_bundle(bundle: &Bundle) {
     // The image of tests/fuzz/bundle.json and timestamped.json.
     let digest = Digest::of(b"an image");
     let image = Image { digest: &digest, manifest: b"an image" };
     let _ = bundle.is_signature();
-    refused(|trust| bundle.verify(image, trust).map(|_| ()));
+    assert_refused(|trust| bundle.verify(image, trust).map(|_| ()));
 }
 
-fn refused(held: impl Fn(Trust<'_>) -> Result<(), Unverified>) {
+fn assert_refused(verified: impl Fn(Trust<'_>) -> Result<(), Unverified>) {
     let key: VerifyingKey = KEY.parse().expect("a key");
     let root = TrustedRoot::public_instance().expect("roots");
     let identity = Identity {
@@ -61,7 +60,7 @@ fn refused(held: impl Fn(Trust<'_>) -> Result<(), Unverified>) {
         issuer: "https://c.example".to_owned(),
     };
     for trust in [Trust::Keys(&[key]), Trust::Identity(&identity, &root)] {
-        let reason = held(trust).expect_err("nobody signed this").to_string();
+        let reason = verified(trust).expect_err("this has no signature").to_string();
         assert!(!reason.contains(char::is_control), "{reason:?}");
     }
 }
