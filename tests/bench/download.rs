@@ -39,7 +39,9 @@ async fn main() -> Outcome {
         options.insert(name, value);
     }
     let option = |name: &str| -> Result<&String, String> {
-        options.get(name).ok_or_else(|| format!("{name} is missing"))
+        options
+            .get(name)
+            .ok_or_else(|| format!("{name} is missing"))
     };
     match command.as_str() {
         "throttle" => {
@@ -77,7 +79,9 @@ async fn files(http: Http) -> Outcome {
     let mut wanted = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        let (url, digest) = line.split_once(' ').ok_or("a line must be: address sha256")?;
+        let (url, digest) = line
+            .split_once(' ')
+            .ok_or("a line must be: address sha256")?;
         wanted.push(Wanted {
             label: url.to_owned(),
             url: url.parse()?,

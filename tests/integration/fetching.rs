@@ -1,5 +1,6 @@
 //! What happens when servers misbehave: each ends in one clear error, and nothing wrong is kept.
 
+use crate::locks;
 use kubexm_bundle::lock::Descriptor;
 use kubexm_config::Mirrors;
 use kubexm_config::mirrors::Checksums;
@@ -355,8 +356,20 @@ fn left_behind(site: &Site, key: &str, bytes: &[u8], tag: Option<&str>) {
     partial.append(bytes).unwrap();
 }
 
+/// Waits until another download waits for the lock of a partial file.
+async fn until_awaited(site: &Site, digest: &Digest) {
+    let partial = site.folder.path().join("partial").join(digest.hex());
+    for _ in 0..6000 {
+        if locks::is_awaited(&partial) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("no download waits for the lock after 60 seconds");
+}
+
 #[tokio::test]
-async fn who_waited_for_another_process_never_writes_into_its_published_blob() {
+async fn download_that_waited_for_a_lock_leaves_the_published_blob_unchanged() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     let cache = site.http.cache().clone();
@@ -368,8 +381,7 @@ async fn who_waited_for_another_process_never_writes_into_its_published_blob() {
         partial.restart().unwrap();
         partial.length()
     });
-    // Long enough for the other to have opened the file and to wait for its lock.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    until_awaited(&site, &digest).await;
     first.publish(Some(&digest)).unwrap().unwrap();
     assert_eq!(second.join().unwrap(), 0);
     assert_eq!(cache.read(&digest).unwrap(), CONTENT);
@@ -382,7 +394,7 @@ async fn what_another_process_published_meanwhile_is_not_downloaded_again() {
     let first = site.http.cache().partial(&digest.hex()).unwrap();
     first.append(CONTENT).unwrap();
     let publish = async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        until_awaited(&site, &digest).await;
         first.publish(Some(&digest)).unwrap().unwrap();
     };
     let (second, ()) = tokio::join!(site.download(Some(digest)), publish);

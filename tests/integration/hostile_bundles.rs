@@ -351,20 +351,18 @@ fn a_frame_that_inflates_beyond_its_size_is_stopped_there() {
         let mut bombed = parts.clone();
         bombed.0[at].0 = bomb(&parts.plain(at));
         bombed.write(&path);
-        // Less address space than the bomb would take.
+        // Less address space than the bomb would take, and 60 seconds of processor time.
         let limited = format!(
-            "ulimit -v 2000000; exec '{}' bundle verify '{}'",
+            "ulimit -v 2000000; ulimit -t 60; exec '{}' bundle verify '{}'",
             env!("CARGO_BIN_EXE_kubexm"),
             path.display()
         );
-        let began = std::time::Instant::now();
         let output = Command::new("bash")
             .args(["-c", &limited])
             .output()
             .unwrap();
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "frame {at}: {words}");
-        assert!(began.elapsed().as_secs() < 10, "frame {at} took too long");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::locks;
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, UndoLog};
@@ -16,6 +17,7 @@ const SECRET: &str = "token: abcdef.0123456789abcdef\n";
 /// Writes down what it does; between begin and end it waits for a file to go.
 const COMMAND: &str = r#"
 echo $PPID >/root/guard
+echo $$ >/root/command
 cat "$INPUT" >/root/input
 echo begin >>/root/log
 while [ -e /root/hold ]; do sleep 0.1; done
@@ -36,20 +38,20 @@ fn once() -> RunOnce {
         arguments: Vec::new(),
         undo: vec![Undo::Script {
             title: "Take init back".to_owned(),
-            script: "echo undo >>/root/log; rm -f /root/input /root/guard".to_owned(),
+            script: "echo undo >>/root/log; rm -f /root/input /root/guard /root/command".to_owned(),
             arguments: Vec::new(),
         }],
     }
 }
 
 async fn until(mut what: impl FnMut() -> bool) {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if what() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("it did not come so far within 10 seconds");
+    panic!("the condition does not hold after 60 seconds");
 }
 
 fn kill_9(pid: &str) {
@@ -57,6 +59,12 @@ fn kill_9(pid: &str) {
         .args(["-9", pid.trim()])
         .status();
     assert!(status.unwrap().success());
+}
+
+fn is_running(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    // A zombie has ended; its parent has not taken notice yet.
+    state.is_ok_and(|state| !state.contains(") Z "))
 }
 
 /// Begins to apply, holds the command in the middle and kills its guard.
@@ -96,8 +104,12 @@ async fn a_killed_guards_command_is_waited_for_and_cleaned_up_after() {
     kill_in_the_middle(&host).await;
     let other = Arc::clone(&host);
     let again = tokio::spawn(async move { other.apply(&once()).await });
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(host.read("/root/log"), "begin\n", "the orphan was raced");
+    until(|| locks::is_held(&host.at("/run/kubexm/once.lock"))).await;
+    assert_eq!(
+        host.read("/root/log"),
+        "begin\n",
+        "the command was run twice"
+    );
     std::fs::remove_file(host.at("/root/hold")).unwrap();
     again.await.unwrap().unwrap();
     assert_eq!(host.read("/root/log"), "begin\nend\nclean\nbegin\nend\n");
@@ -108,15 +120,12 @@ async fn a_killed_guards_command_is_waited_for_and_cleaned_up_after() {
 async fn a_reset_ends_a_killed_guards_command_first() {
     let host = Arc::new(Sandbox::new());
     kill_in_the_middle(&host).await;
+    let command = host.read("/root/command");
+    assert!(is_running(&command));
     host.take_back().await;
     assert_eq!(host.read("/root/log"), "begin\nundo\n");
-    std::fs::remove_file(host.at("/root/hold")).unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(
-        host.read("/root/log"),
-        "begin\nundo\n",
-        "the orphan goes on after the reset"
-    );
+    until(|| !is_running(&command)).await;
+    assert_eq!(host.read("/root/log"), "begin\nundo\n");
 }
 
 #[tokio::test]

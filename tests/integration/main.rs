@@ -1,7 +1,7 @@
-//! What a user relies on, below the end-to-end lab: one test program, since linking one for each subject
-//! takes longer than running them all.
+//! Integration tests: what a user relies on, without hosts of the lab. They are one program, because
+//! linking a program per subject takes longer than running all tests.
 
-// A test that fails shall panic, helper or not.
+// A failed test panics, in a helper function as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod at_hand;
@@ -16,6 +16,7 @@ mod fetching;
 mod format;
 mod hostile_bundles;
 mod interrupted;
+mod locks;
 mod opened_layers;
 mod os_packages;
 mod plans;

@@ -166,7 +166,7 @@ impl Registry {
             .spawn()
             .unwrap();
         let registry = Self { child, port };
-        for _ in 0..100 {
+        for _ in 0..600 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return registry;
             }
@@ -221,13 +221,9 @@ fn assert_served(registry: &Registry, lock: &Lock, blobs: &InMemory) {
 }
 
 #[tokio::test]
-async fn a_registry_serves_what_was_published() {
-    let Some(program) = program() else {
-        eprintln!(
-            "SKIPPED: no registry program: run tests/lab/upstream/build, or install docker-registry"
-        );
-        return;
-    };
+#[ignore = "needs a registry program: tests/lab/upstream/build, or the package docker-registry"]
+async fn registry_serves_the_published_bytes_of_seeded_images() {
+    let program = program().expect("no registry program");
     let host = Sandbox::new();
     let mut blobs = InMemory::default();
     let names = [
@@ -283,11 +279,13 @@ impl Blobs for Failing {
         struct Broken(PathBuf);
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-                let began = std::time::Instant::now();
-                while staged(&self.0) == 0 && began.elapsed().as_secs() < 10 {
+                for _ in 0..6000 {
+                    if staged(&self.0) > 0 {
+                        return Err(std::io::Error::other("the bundle's disk is gone"));
+                    }
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(std::io::Error::other("the bundle's disk is gone"))
+                panic!("no receiver started within 60 seconds")
             }
         }
         let whole = self.blobs.open(digest)?;

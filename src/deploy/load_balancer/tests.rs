@@ -37,25 +37,28 @@ fn cluster(kind: &str) -> Cluster {
     kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
 }
 
-/// A program, with the libraries that came with it.
-fn program(name: &str) -> Option<Command> {
-    let cache = std::env::var_os("KUBEXM_LAB_CACHE").map(PathBuf::from);
-    let cache =
-        cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/kubexm-lab")));
-    let unpacked = cache?.join("tools/proxies");
+/// Returns a command for a program that tests/lab/proxies unpacked, with its libraries, or for the
+/// installed one.
+fn program(name: &str) -> Command {
+    let cache = std::env::var_os("KUBEXM_LAB_CACHE").map_or_else(
+        || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache/kubexm-lab"),
+        PathBuf::from,
+    );
+    let unpacked = cache.join("tools/proxies");
     let own = unpacked.join("usr/sbin").join(name);
     if own.exists() {
         let folder = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let libraries = [unpacked.join("usr").join(&folder), unpacked.join(&folder)];
         let mut command = Command::new(own);
         command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
-        return Some(command);
+        return command;
     }
     let system = Path::new("/usr/sbin").join(name);
-    system.exists().then(|| Command::new(system))
+    assert!(system.exists(), "{name} is missing: run tests/lab/proxies");
+    Command::new(system)
 }
 
-/// What a program says of a configuration: nothing where it takes it.
+/// Returns what a program prints about a configuration, or nothing if it accepts it.
 fn complaints(mut command: Command) -> String {
     let output = command.output().unwrap();
     let said =
@@ -77,15 +80,15 @@ fn setting(folder: &Path, bind: String, health: bool) -> Setting {
     }
 }
 
-/// What the program says of the configuration that is rendered for it, after a change.
-fn judged(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> Option<String> {
+/// Returns what the program prints about the configuration that is rendered for it, after a change.
+fn check_config(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(kind);
     let setting = setting(folder.path(), "127.0.0.1:27443".to_owned(), health);
     let text = proxy.config(&cluster, &setting).unwrap();
     assert!(text.contains(change.0), "{text}");
     let mut text = text.replace(change.0, change.1);
-    let mut command = program(proxy.name())?;
+    let mut command = program(proxy.name());
     let file = folder.path().join("configuration");
     match proxy.name() {
         "haproxy" => command.arg("-c").arg("-f").arg(&file),
@@ -99,11 +102,12 @@ fn judged(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> 
         }
     };
     std::fs::write(&file, text).unwrap();
-    Some(complaints(command))
+    complaints(command)
 }
 
 #[test]
-fn the_proxies_take_their_configurations() {
+#[ignore = "needs the programs that tests/lab/proxies unpacks"]
+fn haproxy_and_nginx_accept_their_configurations() {
     let unchanged = ("Written by kubexm", "Written by kubexm");
     let (haproxy, nginx): (&dyn Proxy, &dyn Proxy) = (&Haproxy, &Nginx);
     for (proxy, kind, health) in [
@@ -112,28 +116,26 @@ fn the_proxies_take_their_configurations() {
         (nginx, "keepalived-nginx", true),
         (nginx, "nginx", false),
     ] {
-        let complaints = judged(proxy, kind, health, unchanged);
-        assert_eq!(complaints.unwrap_or_default(), "", "{kind}");
+        assert_eq!(check_config(proxy, kind, health, unchanged), "", "{kind}");
     }
     for (proxy, kind, change) in [
         (haproxy, "haproxy", ("redispatch", "redispatched")),
         (nginx, "nginx", ("proxy_timeout", "proxy_patience")),
     ] {
-        if let Some(complaints) = judged(proxy, kind, false, change) {
-            assert!(complaints.contains(change.1), "{kind}: {complaints}");
-        }
+        let complaints = check_config(proxy, kind, false, change);
+        assert!(complaints.contains(change.1), "{kind}: {complaints}");
     }
 }
 
 #[test]
-fn keepalived_takes_its_configuration() {
+#[ignore = "needs the programs that tests/lab/proxies unpacks, and a network interface"]
+fn keepalived_accepts_its_configuration() {
     let folder = tempfile::tempdir().unwrap();
-    // It looks for the interface, too, and takes no loopback.
+    // keepalived checks that the interface exists, and refuses the loopback interface.
     let names = std::fs::read_dir("/sys/class/net").unwrap();
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let Some(interface) = names.find(|name| name != "lo" && name != "bonding_masters") else {
-        return;
-    };
+    let interface = names.find(|name| name != "lo" && name != "bonding_masters");
+    let interface = interface.expect("no network interface besides the loopback interface");
     let config = template::Keepalived {
         host: "node1".to_owned(),
         interface,
@@ -141,7 +143,7 @@ fn keepalived_takes_its_configuration() {
         source: "192.0.2.11".to_owned(),
         peers: vec!["192.0.2.12".to_owned(), "192.0.2.13".to_owned()],
         address: "192.0.2.10/32".to_owned(),
-        // It must be there, and nobody but root may be able to change it.
+        // It must exist, and only root may have write permission.
         check: "/usr/bin/true".to_owned(),
     };
     let text = kubexm_render::text("keepalived", &config).unwrap();
@@ -153,9 +155,7 @@ fn keepalived_takes_its_configuration() {
             "script",
         ),
     ] {
-        let Some(mut command) = program("keepalived") else {
-            return;
-        };
+        let mut command = program("keepalived");
         let file = folder.path().join("keepalived.conf");
         std::fs::write(&file, text).unwrap();
         let complaints = complaints_of_keepalived(command.arg("-t").arg("-f").arg(&file));

@@ -3,23 +3,17 @@
 use super::*;
 use kubexm_fetch::record::Version;
 
-/// A file system of some kilobytes, away again when dropped; `None`, with the reason in the test's
-/// output, where this machine does not let us mount one.
+/// A file system of 512 KiB. It is unmounted when dropped.
 struct Tiny(tempfile::TempDir);
 
 impl Tiny {
-    fn mount() -> Option<Self> {
+    fn mount() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"]);
-        let output = mount.arg(folder.path()).output();
-        match output {
-            Ok(output) if output.status.success() => Some(Self(folder)),
-            refused => {
-                eprintln!("SKIPPED: no tmpfs can be mounted here: {refused:?}");
-                None
-            }
-        }
+        let output = mount.arg(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Self(folder)
     }
 }
 
@@ -30,8 +24,9 @@ impl Drop for Tiny {
 }
 
 #[test]
-fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
-    let Some(tiny) = Tiny::mount() else { return };
+#[ignore = "mounts a tmpfs, which needs root"]
+fn full_disk_leaves_no_bundle_and_reports_the_required_space() {
+    let tiny = Tiny::mount();
     let path = tiny.0.path().join("b.tar.zst");
     let (lock, blobs) = alike(1, 2_000_000);
     let error = write_plain(&path, &lock, &blobs, OPTIONS).unwrap_err();
@@ -47,8 +42,9 @@ fn a_full_disk_leaves_no_bundle_and_says_how_much_it_takes() {
 }
 
 #[test]
-fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
-    let Some(tiny) = Tiny::mount() else { return };
+#[ignore = "mounts a tmpfs, which needs root"]
+fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
+    let tiny = Tiny::mount();
     let cache = Cache::open(tiny.0.path()).unwrap();
     let content = noise(2_000_000);
     let digest = Digest::of(&content);
@@ -85,7 +81,7 @@ fn a_full_cache_says_how_much_is_missing_and_keeps_what_it_has() {
 }
 
 #[test]
-fn packing_that_is_stopped_leaves_nothing() {
+fn interrupted_packing_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let (lock, blobs) = alike(1, 3_000_000);
@@ -108,7 +104,7 @@ fn packing_that_is_stopped_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
+async fn interrupted_build_ends_without_waiting_and_keeps_downloads() {
     for signal in ["INT", "TERM"] {
         let server = MockServer::start().await;
         let content = noise(100_000);
@@ -123,9 +119,9 @@ async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
             .respond_with(ResponseTemplate::new(200).set_body_bytes(content))
             .mount(&server)
             .await;
-        // Everything else takes longer than anybody waits.
+        // All other answers take much longer than the limit below.
         Mock::given(method("GET"))
-            .respond_with(ResponseTemplate::new(404).set_delay(Duration::from_secs(60)))
+            .respond_with(ResponseTemplate::new(404).set_delay(Duration::from_secs(3600)))
             .with_priority(9)
             .mount(&server)
             .await;
@@ -163,11 +159,14 @@ async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
             .spawn()
             .unwrap();
         let blob = at("cache/blobs/sha256").join(&sum);
-        let began = Instant::now();
-        while !blob.exists() && began.elapsed().as_secs() < 20 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let signalled = Instant::now();
+        let downloaded = async {
+            while !blob.exists() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let limit = Duration::from_secs(120);
+        let in_time = tokio::time::timeout(limit, downloaded).await;
+        in_time.expect("kubectl is not in the cache after 2 minutes");
         let pid = child.id().to_string();
         assert!(
             Command::new("kill")
@@ -177,13 +176,12 @@ async fn an_interrupted_build_ends_at_once_and_keeps_what_it_downloaded() {
                 .success()
         );
         let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
-        let output = output.await.unwrap();
+        // It does not wait for the answers, which take an hour.
+        let in_time = tokio::time::timeout(limit, output).await;
+        let output = in_time.unwrap_or_else(|_| panic!("SIG{signal} did not end it"));
+        let output = output.unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "SIG{signal}: {err}");
-        assert!(
-            signalled.elapsed().as_secs() < 5,
-            "SIG{signal} took too long"
-        );
         insta::allow_duplicates!(
             insta::assert_snapshot!(err.lines().last().unwrap(), @"error: stopped; nothing was written; run the same command again to go on: what was downloaded is kept")
         );

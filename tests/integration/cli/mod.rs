@@ -14,7 +14,7 @@ mod outdated;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::example::{InMemory, example, write_plain};
 use crate::snapshots::filters;

@@ -1,5 +1,5 @@
-//! Rendered files before the real programs, of the minors that the lab has: kubeadm judges
-//! configurations strictly, and each program is asked which flags it has.
+//! Checks of rendered files by the real programs that the lab has built: kubeadm decodes configurations
+//! strictly, and the help of each program lists its flags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,25 +12,29 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The lab's; `None` where they are not built.
-    pub fn of(version: &str) -> Option<Self> {
+    /// Returns the programs that the lab has built.
+    pub fn of(version: &str) -> Self {
         let cache = std::env::var_os("KUBEXM_LAB_CACHE").map_or_else(
             || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache/kubexm-lab"),
             PathBuf::from,
         );
         let folder = cache.join(format!("upstream/bin/kubernetes-{version}"));
-        folder.join("kubeadm").exists().then(|| Self {
+        assert!(
+            folder.join("kubeadm").exists(),
+            "Kubernetes {version} is not built: run tests/lab/upstream/build --all"
+        );
+        Self {
             folder,
             flags: BTreeMap::new(),
-        })
+        }
     }
 
     pub fn kubeadm(&self) -> PathBuf {
         self.folder.join("kubeadm")
     }
 
-    /// What kubeadm has against a configuration of several documents; warnings count.
-    pub fn kubeadm_says(&self, text: &str) -> Option<String> {
+    /// Returns the output of kubeadm if it refuses a configuration, or warns about an unknown field in it.
+    pub fn kubeadm_complaint(&self, text: &str) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, text).unwrap();
@@ -39,12 +43,13 @@ impl Programs {
             .arg(&file)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        let strict = told.contains("strict decoding error") || told.contains("unknown field");
-        (strict || !output.status.success()).then_some(told)
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        let strict = printed.contains("strict decoding error") || printed.contains("unknown field");
+        (strict || !output.status.success()).then_some(printed)
     }
 
-    /// Flags of a unit's program that it does not have; none where the program is not Kubernetes' own.
+    /// Returns the flags of a unit that its program does not have. Returns nothing for a program that is not
+    /// part of Kubernetes.
     pub fn unknown_flags(&mut self, unit: &str) -> Vec<String> {
         let command: Vec<&str> = unit
             .lines()

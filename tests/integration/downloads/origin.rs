@@ -17,7 +17,9 @@ pub struct Rules {
     pub tag: Option<String>,
     /// Bytes that a connection gets in a second.
     pub rate: Option<usize>,
-    /// Each answer breaks off after so many bytes of its body.
+    /// Each answer pauses after this number of bytes of its body, until the rule is removed.
+    pub pause_after: Option<usize>,
+    /// Each answer breaks off after this number of bytes of its body.
     pub cut_after: Option<usize>,
     /// More requests at once are answered with 503.
     pub at_once: Option<usize>,
@@ -255,6 +257,18 @@ impl Origin {
         let step = rules
             .rate
             .map_or(body.len().max(1), |rate| rate.div_ceil(50));
+        let pause_after = rules.pause_after.filter(|count| *count < body.len());
+        let body = match pause_after {
+            None => body,
+            Some(count) => {
+                stream.write_all(&body[..count]).await?;
+                stream.flush().await?;
+                while self.state.rules.lock().unwrap().pause_after.is_some() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                &body[count..]
+            }
+        };
         let mut parts = body.chunks(step).peekable();
         while let Some(part) = parts.next() {
             if rules.rate.is_some() {
