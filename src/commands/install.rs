@@ -95,7 +95,7 @@ pub async fn install(
     let kubeconfig = journal
         .save("admin.conf", kubeconfig.as_bytes())
         .map_err(|error| CommandError::file(&state, error))?;
-    events.tell(Event::Summary {
+    events.emit(Event::Summary {
         changed: outcome.changed,
         unchanged: outcome.unchanged,
         ran: outcome.ran,
@@ -281,7 +281,7 @@ fn with_counter(events: &Events, deployment: &Deployment) -> Events {
             {
                 self.1.advance();
             }
-            self.0.tell(event.clone());
+            self.0.emit(event.clone());
         }
     }
     let counter = Counter::new(events.clone(), "steps");
@@ -295,7 +295,7 @@ fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
     struct Both(Events, Arc<Journal>);
     impl Listener for Both {
         fn on(&self, event: &Event) {
-            self.0.tell(event.clone());
+            self.0.emit(event.clone());
             if !matches!(event, Event::Progress { .. }) {
                 self.1.on(event);
             }

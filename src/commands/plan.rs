@@ -43,7 +43,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn emit(&self, events: &Events) -> Result<(), CommandError> {
-        show::tell(&self.plan, events).map_err(CommandError::configuration)
+        show::emit(&self.plan, events).map_err(CommandError::configuration)
     }
 }
 

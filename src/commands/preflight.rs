@@ -9,7 +9,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::Machine;
 use kubexm_engine::seed;
 use kubexm_host::Facts;
-use kubexm_preflight::{Carried, Finding, Offer, outside, registry_client};
+use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_client};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{Arch, HostName};
 
@@ -24,12 +24,21 @@ pub(crate) async fn check(
     let mut findings = kubexm_preflight::check(cluster, facts, &offer(cluster, facts, lock));
     let kubeadm = lock.kubeadm(&cluster.kubernetes.version);
     let minimum = kubeadm.and_then(|facts| facts.minimum_etcd.as_ref());
-    findings.extend(outside::check(cluster, hosts, facts, minimum).await);
+    findings.extend(external_checks::check(cluster, hosts, facts, minimum).await);
     let images = lock.images.iter().map(|image| &image.name);
     let images: Vec<_> = images
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
     findings.extend(registry_client::check(cluster, hosts, &images).await);
+    let position = |finding: &Finding| {
+        let mut hosts = cluster.hosts.iter();
+        hosts.position(|host| host.name == finding.host)
+    };
+    // As in the cluster file; errors of a host before its warnings.
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (position(finding), !finding.fatal);
+        key(a).cmp(&key(b)).then_with(|| a.what.cmp(&b.what))
+    });
     findings
 }
 
@@ -39,7 +48,7 @@ pub(crate) async fn check(
 /// At least one finding prevents an install; the error lists them all.
 pub(crate) fn report(findings: &[Finding], events: &Events) -> Result<(), CommandError> {
     for finding in findings {
-        events.tell(Event::Finding {
+        events.emit(Event::Finding {
             host: finding.host.clone(),
             fatal: finding.fatal,
             what: finding.what.clone(),

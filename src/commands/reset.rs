@@ -67,7 +67,7 @@ pub async fn reset(
     }
     forget(&state);
     report_external_etcd(&cluster, events);
-    events.tell(Event::Summary {
+    events.emit(Event::Summary {
         changed: reverted,
         unchanged: 0,
         ran: 0,

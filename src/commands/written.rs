@@ -48,7 +48,7 @@ impl WrittenBundle {
             first: volumes::volume_path(path, 1),
             list: volumes::list_path(path),
         });
-        events.tell(Event::Written {
+        events.emit(Event::Written {
             path: path.display().to_string(),
             size: written.size,
             sha256: written.digest.hex(),

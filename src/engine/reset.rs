@@ -66,7 +66,7 @@ pub async fn reset_host(
 async fn revert(host: &Arc<dyn Host>, undo: &Undo, events: &Events) -> Result<(), StepError> {
     let began = Instant::now();
     let result = undo.revert(host.as_ref()).await;
-    events.tell(Event::Step {
+    events.emit(Event::Step {
         host: host.name().clone(),
         module: "reset".to_owned(),
         task: "undo".to_owned(),

@@ -1,4 +1,4 @@
-//! Logging in: the given key, the agent, the user's own keys, the password.
+//! SSH authentication: the key of the cluster file, the user's own keys, the agent, the password.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,54 +9,65 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, load_secret_key};
 
-use super::HostError;
 use super::ssh::SshOptions;
+use super::{HostError, Reason};
 
-/// Tries every way that the options allow.
+/// Tries every method that the options allow.
 ///
 /// # Errors
-/// [`HostError::Denied`] with all ways that were tried.
+/// [`HostError::Denied`] with all methods that were tried.
 pub async fn log_in<H: Handler>(
     handle: &mut Handle<H>,
     options: &SshOptions,
 ) -> Result<(), HostError> {
     let mut tried = Vec::new();
+    let mut use_agent = options.private_key.is_none();
     let keys = match &options.private_key {
         Some(path) => vec![path.clone()],
-        None => own_keys(),
+        None => default_keys(),
     };
     for path in keys {
         match with_key(handle, options, &path).await {
             Ok(true) => return Ok(()),
             Ok(false) => tried.push(format!("key {} (refused)", path.display())),
-            Err(reason) => tried.push(format!("key {} ({reason})", path.display())),
+            Err(error) => {
+                // The agent may have the key that only its password opens.
+                use_agent |= matches!(error, KeyError::Encrypted);
+                tried.push(format!("key {} ({error})", path.display()));
+            }
         }
         if handle.is_closed() {
             break;
         }
     }
-    if options.private_key.is_none() || tried.iter().any(|way| way.contains("encrypted")) {
+    if use_agent {
         match with_agent(handle, options).await {
             Some(true) => return Ok(()),
-            Some(false) => tried.push("the agent's keys (refused)".to_owned()),
-            None => tried.push("no agent".to_owned()),
+            Some(false) => tried.push("the keys of ssh-agent (refused)".to_owned()),
+            None => tried.push("ssh-agent (not running)".to_owned()),
         }
     }
     if let Some(password) = &options.password {
         match with_password(handle, &options.user, &password.0).await {
-            Password::Taken => return Ok(()),
+            Password::Accepted => return Ok(()),
             Password::Refused => tried.push("password (refused)".to_owned()),
-            Password::NotAsked => tried.push("password (the host takes none)".to_owned()),
+            Password::NotOffered => {
+                tried.push("password (the host does not offer password logins)".to_owned());
+            }
         }
     }
     Err(HostError::Denied {
         host: options.name.clone(),
         user: options.user.clone(),
-        reason: format!("tried {}", tried.join(", ")),
+        reason: Reason::new(format!("tried {}", tried.join(", "))).hint(format!(
+            "add a public key to {}'s ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath \
+             or password in the cluster file",
+            options.user
+        )),
     })
 }
 
-fn own_keys() -> Vec<PathBuf> {
+fn default_keys() -> Vec<PathBuf> {
     let Some(home) = std::env::var_os("HOME") else {
         return Vec::new();
     };
@@ -73,20 +84,32 @@ async fn with_key<H: Handler>(
     handle: &mut Handle<H>,
     options: &SshOptions,
     path: &Path,
-) -> Result<bool, String> {
+) -> Result<bool, KeyError> {
     let key = load_secret_key(path, None).map_err(|error| match error {
-        russh::keys::Error::KeyIsEncrypted => "encrypted: load it into ssh-agent".to_owned(),
-        other => other.to_string(),
+        russh::keys::Error::KeyIsEncrypted => KeyError::Encrypted,
+        russh::keys::Error::CouldNotReadKey => KeyError::NotAKey,
+        other => KeyError::Unusable(other.to_string()),
     })?;
     let hash = rsa_hash(handle).await;
     let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
     let result = handle.authenticate_publickey(&options.user, key).await;
     result
         .map(|result| result.success())
-        .map_err(|error| error.to_string())
+        .map_err(|error| KeyError::Unusable(error.to_string()))
 }
 
-/// The best hash that the server takes with RSA keys; SHA-1 is never offered.
+/// The reason why a key file cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum KeyError {
+    #[error("encrypted; load it into ssh-agent")]
+    Encrypted,
+    #[error("not a private SSH key")]
+    NotAKey,
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// Returns the best hash that the server accepts for RSA keys. kubexm never offers SHA-1.
 async fn rsa_hash<H: Handler>(handle: &Handle<H>) -> Option<HashAlg> {
     handle
         .best_supported_rsa_hash()
@@ -116,34 +139,34 @@ async fn with_agent<H: Handler>(handle: &mut Handle<H>, options: &SshOptions) ->
 }
 
 enum Password {
-    Taken,
+    Accepted,
     Refused,
-    /// The host's sshd logs nobody in by password.
-    NotAsked,
+    /// The host's sshd does not offer password logins.
+    NotOffered,
 }
 
 async fn with_password<H: Handler>(handle: &mut Handle<H>, user: &str, password: &str) -> Password {
     let remaining = match handle.authenticate_password(user, password).await {
-        Ok(AuthResult::Success) => return Password::Taken,
+        Ok(AuthResult::Success) => return Password::Accepted,
         Ok(AuthResult::Failure {
             remaining_methods, ..
         }) => remaining_methods,
         Err(_) => return Password::Refused,
     };
-    let asks = [MethodKind::Password, MethodKind::KeyboardInteractive];
-    if !handle.is_closed() && !asks.iter().any(|method| remaining.contains(method)) {
-        return Password::NotAsked;
+    let by_password = [MethodKind::Password, MethodKind::KeyboardInteractive];
+    if !handle.is_closed() && !by_password.iter().any(|method| remaining.contains(method)) {
+        return Password::NotOffered;
     }
     if !remaining.contains(&MethodKind::KeyboardInteractive) {
         return Password::Refused;
     }
-    // Servers with PAM ask the same question by another method.
+    // Servers with PAM ask for the password by the method keyboard-interactive.
     let mut answer = handle
         .authenticate_keyboard_interactive_start(user, None::<String>)
         .await;
     for _ in 0..3 {
         match answer {
-            Ok(KeyboardInteractiveAuthResponse::Success) => return Password::Taken,
+            Ok(KeyboardInteractiveAuthResponse::Success) => return Password::Accepted,
             Ok(KeyboardInteractiveAuthResponse::InfoRequest { prompts, .. }) => {
                 let answers = prompts.iter().map(|_| password.to_owned()).collect();
                 answer = handle

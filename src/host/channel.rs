@@ -1,4 +1,4 @@
-//! What goes through an SSH channel: input there, output and status back.
+//! Sends input through an SSH channel, and receives output and exit status.
 
 use bytes::Bytes;
 use russh::{ChannelMsg, client};
@@ -6,10 +6,11 @@ use tokio::sync::mpsc;
 
 use super::{Input, Output};
 
-/// Bytes that are read ahead of the line.
+/// Size in bytes of one piece of input that is read from a stream and sent.
 const CHUNK: usize = 60 * 1024;
 
-/// Sends the input; `Err(None)` where the other side stopped reading, which its exit status tells.
+/// Sends the input. Returns `Err(None)` if the command stopped reading: its exit status then decides
+/// whether that is a failure.
 pub(super) async fn send(
     write: &russh::ChannelWriteHalf<client::Msg>,
     input: Input,
@@ -56,7 +57,8 @@ pub(super) async fn send(
     }
 }
 
-/// Everything a command prints, and its status; `None` where the connection ended before it did.
+/// Receives everything that a command prints, and its exit status. Returns `None` if the connection
+/// ended before the command did.
 pub(super) async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output> {
     let mut output = Output {
         status: 0,
@@ -66,11 +68,11 @@ pub(super) async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output>
     let mut status = None;
     while let Some(message) = read.wait().await {
         match message {
-            ChannelMsg::Data { data } => keep(&mut output.stdout, &data),
-            ChannelMsg::ExtendedData { data, .. } => keep(&mut output.stderr, &data),
+            ChannelMsg::Data { data } => append_limited(&mut output.stdout, &data),
+            ChannelMsg::ExtendedData { data, .. } => append_limited(&mut output.stderr, &data),
             ChannelMsg::ExitStatus { exit_status } => status = i32::try_from(exit_status).ok(),
             ChannelMsg::ExitSignal { signal_name, .. } => {
-                keep(
+                append_limited(
                     &mut output.stderr,
                     format!("killed by signal {signal_name:?}").as_bytes(),
                 );
@@ -83,7 +85,7 @@ pub(super) async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output>
     Some(output)
 }
 
-fn keep(stream: &mut Vec<u8>, data: &[u8]) {
-    let room = Output::LIMIT.saturating_sub(stream.len());
-    stream.extend_from_slice(&data[..data.len().min(room)]);
+fn append_limited(stream: &mut Vec<u8>, data: &[u8]) {
+    let free = Output::LIMIT.saturating_sub(stream.len());
+    stream.extend_from_slice(&data[..data.len().min(free)]);
 }

@@ -1,4 +1,4 @@
-//! Commands for a host: arguments stay arguments, secrets stay out of sight.
+//! Commands for a host. Arguments are never parsed by a shell, and secrets never appear in arguments.
 
 use std::fmt;
 use std::io::Read;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use kubexm_scripts::Script;
 
-/// What a command reads on its standard input.
+/// The standard input of a command.
 pub enum Input {
-    /// Nothing: `/dev/null`.
+    /// `/dev/null`.
     None,
-    /// Bytes in memory. May be secret: never logged.
+    /// Bytes in memory. They may be secret, so they are never logged.
     Bytes(Vec<u8>),
-    /// A stream, read on a blocking thread while it is sent; never held whole in memory.
+    /// A stream that a blocking thread reads while kubexm sends it. It is never completely in memory.
     Stream(Box<dyn Read + Send>),
 }
 
@@ -27,7 +27,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Runs `program` (found by PATH, with the usual sbin folders in it).
+    /// Returns a command that runs `program`, found by a PATH that contains the sbin folders.
     pub fn new(program: impl Into<String>) -> Self {
         Self {
             argv: vec![program.into()],
@@ -37,8 +37,8 @@ impl Command {
         }
     }
 
-    /// Runs the text of a script under `sh -eu`. The script sees `arguments` as `$1`, `$2`…, so that no
-    /// value becomes part of shell text.
+    /// Returns a command that runs the text of a script under `sh -eu`. The script gets `arguments` as
+    /// `$1`, `$2`…, so that no value becomes part of shell text.
     pub fn script<I, S>(script: impl Into<String>, arguments: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -57,8 +57,8 @@ impl Command {
         }
     }
 
-    /// Runs a script of the crate `kubexm-scripts` with its verb and `arguments`.
-    pub fn of<I, S>(script: Script, arguments: I) -> Self
+    /// Returns a command that runs a script of the crate `kubexm-scripts` with its verb and `arguments`.
+    pub fn from_script<I, S>(script: Script, arguments: I) -> Self
     where
         I: IntoIterator<Item = S>,
         S: Into<String>,
@@ -66,14 +66,12 @@ impl Command {
         Self::script(script.text, script.arguments(arguments))
     }
 
-    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.argv.push(argument.into());
         self
     }
 
-    /// Adds arguments.
     #[must_use]
     pub fn args<I, S>(mut self, arguments: I) -> Self
     where
@@ -84,28 +82,28 @@ impl Command {
         self
     }
 
-    /// Feeds standard input.
+    /// Sets the standard input.
     #[must_use]
     pub fn input(mut self, input: Input) -> Self {
         self.input = input;
         self
     }
 
-    /// Ends the command after `timeout` with an error.
+    /// Sets the time after which the command fails.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How errors and logs name the command, where the program's name says too little.
+    /// Sets the text that names the command in errors and logs. The default is the command line.
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The name for errors and logs.
+    /// Returns the text that names the command in errors and logs.
     pub fn description(&self) -> String {
         match &self.description {
             Some(text) => text.clone(),
@@ -123,32 +121,32 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What a finished command left.
+/// The result of a command that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Exit status.
     pub status: i32,
     /// Standard output, at most [`Output::LIMIT`] bytes of it.
     pub stdout: Vec<u8>,
-    /// Standard error, the last [`Output::LIMIT`] bytes of it.
+    /// Standard error, at most [`Output::LIMIT`] bytes of it.
     pub stderr: Vec<u8>,
 }
 
 impl Output {
-    /// How many bytes of each stream are kept: a hostile host must not fill our memory.
+    /// The largest number of bytes kept of each stream, because a hostile host must not exhaust memory.
     pub const LIMIT: usize = 16 * 1024 * 1024;
 
-    /// Whether the exit status was 0.
+    /// Returns whether the exit status is 0.
     pub fn success(&self) -> bool {
         self.status == 0
     }
 
-    /// Standard output as text, invalid UTF-8 replaced.
+    /// Returns standard output as text. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The last lines of standard error (or of standard output where that is empty), for messages.
+    /// Returns the last 12 lines of standard error for error messages. If it is empty, the lines come
+    /// from standard output.
     pub fn complaint(&self) -> String {
         let stream = if self.stderr.is_empty() {
             &self.stdout

@@ -1,4 +1,4 @@
-//! Facts about a host, collected by one script.
+//! Facts about a host, which one script collects.
 
 mod parse;
 #[cfg(test)]
@@ -15,8 +15,8 @@ use kubexm_types::Arch;
 
 use super::{Command, Host, HostError};
 
-/// What kubexm knows about a host. `None` means that the host did not state a value; it never stands for
-/// zero or for "no".
+/// What kubexm knows about a host. `None` means that the host did not report a value; it never means zero
+/// or "no".
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// The machine's architecture as `uname -m` prints it.
@@ -39,11 +39,11 @@ pub struct Facts {
     pub addresses: BTreeSet<IpAddr>,
     /// Networks that the host reaches without a gateway.
     pub networks: Vec<Ipv4Net>,
-    /// Whether it has a default route for IPv4.
+    /// Whether the host has a default route for IPv4.
     pub default_route: bool,
     /// First name server in `/etc/resolv.conf`.
     pub nameserver: Option<String>,
-    /// TCP ports that something listens on.
+    /// TCP ports in use.
     pub listening: BTreeSet<u16>,
     /// Kernel modules that are loaded, built in or available.
     pub modules: BTreeSet<Module>,
@@ -99,18 +99,18 @@ pub struct Os {
 /// Version of control groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cgroup {
-    /// One hierarchy per controller.
+    /// One hierarchy for each controller.
     V1,
     /// One hierarchy.
     V2,
 }
 
-/// What SELinux does with a violation.
+/// The mode of SELinux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selinux {
-    /// Refuses it.
+    /// SELinux denies violations.
     Enforcing,
-    /// Logs it.
+    /// SELinux logs violations.
     Permissive,
 }
 
@@ -121,7 +121,7 @@ pub struct Disk {
     pub free: u64,
     /// Size in KiB.
     pub size: u64,
-    /// Where it is mounted.
+    /// The mount point.
     pub mount: String,
 }
 
@@ -135,10 +135,10 @@ macro_rules! names {
         }
 
         impl $enum {
-            /// All of them.
+            /// Every name that the script can print.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name.
+            /// Returns the name that the script prints.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -199,7 +199,7 @@ impl Facts {
     /// Collects the facts of a host, and its disk space at `paths`.
     ///
     /// # Errors
-    /// The script fails, or prints a line that kubexm does not know.
+    /// The script fails, or prints an unknown line.
     pub async fn gather(host: &dyn Host, paths: &[String]) -> Result<Self, HostError> {
         const ACTION: &str = "gather facts";
         let failed = |reason: String| HostError::Command {
@@ -208,7 +208,7 @@ impl Facts {
             reason,
         };
         let before = now();
-        let command = Command::of(scripts::FACTS, paths.iter().cloned())
+        let command = Command::from_script(scripts::FACTS, paths.iter().cloned())
             .describe(ACTION)
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
@@ -218,24 +218,24 @@ impl Facts {
         }
         let (mut facts, clock) =
             parse::facts(&output.text()).map_err(|error| failed(error.to_string()))?;
-        // The script reads its clock at its end: all of the round trip is uncertainty.
+        // The script reads its clock at its end, so the whole round trip is uncertain.
         facts.clock_ahead = clock - clock.clamp(before, after);
         Ok(facts)
     }
 
-    /// The architecture, if kubexm knows it.
+    /// Returns the architecture, if kubexm supports it.
     pub fn arch(&self) -> Option<Arch> {
         self.machine.parse().ok()
     }
 
-    /// Whether the host is a node of a cluster.
+    /// Returns whether the host is a node of a cluster.
     pub fn is_node(&self) -> bool {
         self.initialized || self.joined
     }
 
-    /// The names under which a bundle may have packages for the host, distribution and release, the most
-    /// exact first: `ID` with `VERSION_CODENAME`, with `VERSION_ID`, with the major version, and
-    /// `rhel-like` with the major version for a system that states that it is built like RHEL.
+    /// Returns the names (distribution, release) under which a bundle may have packages for the host, the
+    /// most specific first: `ID` with `VERSION_CODENAME`, with `VERSION_ID`, with the major version. A
+    /// system like RHEL also has the name `rhel-like` with the major version.
     pub fn releases(&self) -> Vec<(String, String)> {
         let Os {
             id,
@@ -251,7 +251,7 @@ impl Facts {
         for release in [codename.as_deref(), version, major].into_iter().flatten() {
             names.push((id.to_owned(), release.to_owned()));
         }
-        // Oracle's states only that it is like Fedora.
+        // Oracle Linux reports only that it is like Fedora.
         let is_rhel = ["rhel", "ol"].contains(&id) || like.iter().any(|other| other == "rhel");
         if let (true, Some(major)) = (is_rhel, major) {
             names.push(("rhel-like".to_owned(), major.to_owned()));

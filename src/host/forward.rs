@@ -1,4 +1,4 @@
-//! TCP connections that a host makes for us.
+//! TCP connections that a host opens on behalf of kubexm (SSH `direct-tcpip`, RFC 4254 section 7.2).
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use russh::ChannelOpenFailure;
 use russh::client::{Handle, Handler};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How long a host may take to connect.
-pub const LIMIT: Duration = Duration::from_secs(10);
+/// The time within which a host must connect.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection: bytes to and fro.
-pub trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A TCP connection from a host to another server, tunnelled to kubexm.
+pub trait TunnelStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelStream for T {}
 
-/// Why a host made no connection.
+/// The reason why a host did not connect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DialError {
-    /// The other side refuses, or its name is unknown to the host.
-    #[error("it refuses connections, or its name or network is not known there")]
+pub enum TunnelError {
+    /// The target refused the connection, or the host cannot resolve or route to it.
+    #[error("the connection was refused, or the host cannot resolve or route to the address")]
     Refused,
-    /// No answer.
-    #[error("no answer within {} seconds", LIMIT.as_secs())]
-    Silent,
-    /// The host's sshd makes no connections for others: whether there is a way cannot be told.
-    #[error("its sshd does not forward (AllowTcpForwarding)")]
+    /// The target did not answer in time.
+    #[error("no answer within {} seconds", CONNECT_TIMEOUT.as_secs())]
+    TimedOut,
+    /// The host's sshd does not forward connections, so kubexm cannot check the target.
+    #[error("the host's sshd does not forward TCP connections (AllowTcpForwarding)")]
     NotAllowed,
-    /// The connection to the host itself broke.
-    #[error("the connection to the host broke")]
-    Broken,
+    /// The SSH connection to the host broke.
+    #[error("the SSH connection to the host broke")]
+    Disconnected,
 }
 
-/// Lets the sshd at the other end of `handle` connect.
-pub(super) async fn through<H: Handler>(
+/// Asks the sshd at the other end of `handle` to connect to a target.
+pub(super) async fn open<H: Handler>(
     handle: &Handle<H>,
     target: &str,
     port: u16,
-) -> Result<Box<dyn Line>, DialError> {
+) -> Result<Box<dyn TunnelStream>, TunnelError> {
     let opening = handle.channel_open_direct_tcpip(target, u32::from(port), "127.0.0.1", 0);
-    match tokio::time::timeout(LIMIT, opening).await {
+    match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
         Ok(Ok(channel)) => Ok(Box::new(channel.into_stream())),
         Ok(Err(russh::Error::ChannelOpenFailure(ChannelOpenFailure::ConnectFailed))) => {
-            Err(DialError::Refused)
+            Err(TunnelError::Refused)
         }
-        Ok(Err(russh::Error::ChannelOpenFailure(_))) => Err(DialError::NotAllowed),
-        Ok(Err(_)) => Err(DialError::Broken),
-        Err(_) => Err(DialError::Silent),
+        Ok(Err(russh::Error::ChannelOpenFailure(_))) => Err(TunnelError::NotAllowed),
+        Ok(Err(_)) => Err(TunnelError::Disconnected),
+        Err(_) => Err(TunnelError::TimedOut),
     }
 }

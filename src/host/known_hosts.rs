@@ -1,4 +1,4 @@
-//! Which host keys are taken.
+//! Verifies SSH host keys against files in the format of OpenSSH's `known_hosts` (sshd(8)).
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -11,45 +11,47 @@ use hmac::{Hmac, KeyInit, Mac};
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use sha1::Sha1;
 
-/// The files that hold known keys, and what happens with unknown ones.
+use super::Reason;
+
+/// The files with known keys, and the policy for unknown ones.
 #[derive(Debug, Clone)]
 pub struct HostKeys {
     /// Files in the format of OpenSSH's `known_hosts`.
     pub files: Vec<PathBuf>,
-    /// Where the key of a host that is seen for the first time is recorded; `None` refuses it.
+    /// The file that records the key of a host without a known key; `None` refuses such a host.
     pub accept_new: Option<PathBuf>,
 }
 
-/// What is thought of a key.
+/// The result of the check of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is the recorded one, or was recorded just now.
+    /// The key is recorded, or was recorded now.
     Known,
-    /// It must not be talked to; the text says why and what to do.
-    Refused(String),
+    /// kubexm must not use the connection.
+    Refused(Reason),
 }
 
-/// What a file says about a host.
+/// A line about a host.
 struct Recorded {
     /// `FILE:LINE`.
     place: String,
-    /// `None` where the line is for the host and its key cannot be read.
+    /// `None` if the key on the line cannot be parsed.
     key: Option<PublicKey>,
     revoked: bool,
 }
 
-/// Several hosts are seen for the first time at once, and share a file.
-static LEARNING: Mutex<()> = Mutex::new(());
+/// Serializes appends, because several new hosts share a file.
+static APPENDING: Mutex<()> = Mutex::new(());
 
 impl HostKeys {
-    /// Holds a presented key against the files.
+    /// Compares a presented key with the files.
     ///
-    /// A host of which any key is recorded is not new: another key is refused whatever its type
-    /// and whatever is said about new hosts, since whoever is in between chooses the type.
+    /// A host with any recorded key is not new: another key is refused, whatever its type and the
+    /// policy for new hosts. An attacker between kubexm and the host could choose the type.
     pub fn judge(&self, address: &str, port: u16, key: &PublicKey) -> Verdict {
         let recorded = match self.recorded(address, port) {
             Ok(recorded) => recorded,
-            Err(reason) => return Verdict::Refused(reason),
+            Err(reason) => return Verdict::Refused(Reason::new(reason)),
         };
         let shown = fingerprint(key);
         let same = |known: &Recorded| {
@@ -57,43 +59,48 @@ impl HostKeys {
             known.is_some_and(|known| known.key_data() == key.key_data())
         };
         if let Some(revoked) = recorded.iter().find(|known| known.revoked && same(known)) {
-            return Verdict::Refused(format!(
+            return Verdict::Refused(Reason::new(format!(
                 "its SSH host key {shown} is marked as revoked in {}",
                 revoked.place
-            ));
+            )));
         }
         if recorded.iter().any(|known| !known.revoked && same(known)) {
             return Verdict::Known;
         }
         if let Some(known) = recorded.iter().find(|known| !known.revoked) {
-            let wanted = known
+            let expected = known
                 .key
                 .as_ref()
                 .map_or_else(|| "a key that cannot be read".to_owned(), fingerprint);
-            return Verdict::Refused(format!(
-                "its SSH host key has CHANGED: {} has {wanted}, and it shows {shown}. If the host \
-                 was set up anew, remove that line; if not, somebody is in between",
+            let reason = Reason::new(format!(
+                "its SSH host key has CHANGED: {} has {expected}, and the host presents {shown}",
                 known.place
+            ));
+            return Verdict::Refused(reason.hint(
+                "if the host was reinstalled, remove that line; otherwise an attacker may intercept the \
+                 connection",
             ));
         }
         match &self.accept_new {
-            None => Verdict::Refused(format!(
-                "its SSH host key {shown} is unknown. Compare it at the host (ssh-keygen -lf \
-                 /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or run with \
-                 --accept-new-host-keys"
-            )),
-            Some(file) => match learn(file, &host_and_port(address, port), key) {
+            None => {
+                let reason = Reason::new(format!("its SSH host key {shown} is unknown"));
+                Verdict::Refused(reason.hint(
+                    "compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to \
+                     known_hosts, or pass --accept-new-host-keys",
+                ))
+            }
+            Some(file) => match append(file, &host_and_port(address, port), key) {
                 Ok(()) => Verdict::Known,
-                Err(error) => Verdict::Refused(format!(
+                Err(error) => Verdict::Refused(Reason::new(format!(
                     "its SSH host key cannot be recorded in {}: {error}",
                     file.display()
-                )),
+                ))),
             },
         }
     }
 
-    /// Types of the recorded keys: those must be asked for, or a host that has several keys would
-    /// show one that nobody knows.
+    /// Returns the types of the recorded keys. kubexm must request these, because a host with several
+    /// keys could otherwise present one that is not recorded.
     pub fn algorithms(&self, address: &str, port: u16) -> Vec<Algorithm> {
         let recorded = self.recorded(address, port).unwrap_or_default();
         let keys = recorded.iter().filter(|known| !known.revoked);
@@ -110,7 +117,7 @@ impl HostKeys {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     return Err(format!(
-                        "the known host keys in {} cannot be read: {error}",
+                        "cannot read the known host keys in {}: {error}",
                         file.display()
                     ));
                 }
@@ -131,7 +138,7 @@ fn fingerprint(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// How OpenSSH writes a host in its files.
+/// Returns a host as OpenSSH writes it: `[address]:port`, or the address alone for port 22.
 fn host_and_port(address: &str, port: u16) -> String {
     let address = address.to_lowercase();
     match port {
@@ -140,8 +147,8 @@ fn host_and_port(address: &str, port: u16) -> String {
     }
 }
 
-/// The key of a line that is about `name`, and whether the line revokes it. Authorities
-/// (`@cert-authority`) vouch for certificates, not for keys.
+/// Parses a line about `name`: its key, and whether the line revokes it. Lines with
+/// `@cert-authority` are ignored, because they are for certificates.
 fn read_line(line: &str, name: &str) -> Option<(Option<PublicKey>, bool)> {
     let mut words = line.split_whitespace().peekable();
     let revoked = match words.peek()? {
@@ -160,7 +167,7 @@ fn read_line(line: &str, name: &str) -> Option<(Option<PublicKey>, bool)> {
     Some((key, revoked))
 }
 
-/// Whether a line's first field, plain or hashed, is about a host.
+/// Returns whether a line's first field, plain or hashed, matches a host.
 fn matches(field: &str, name: &str) -> bool {
     if let Some(hashed) = field.strip_prefix("|1|") {
         return hashed.split_once('|').is_some_and(|(salt, hash)| {
@@ -176,28 +183,29 @@ fn matches(field: &str, name: &str) -> bool {
     !denied && patterns().any(|p| glob(&p, name))
 }
 
-/// OpenSSH's patterns: `*` is any text, `?` any character.
+/// Matches OpenSSH's patterns: `*` is any text, `?` is any character.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut characters = pattern.chars();
     match characters.next() {
         None => text.is_empty(),
         Some('*') => {
             let rest = characters.as_str();
-            let ends = text.char_indices().map(|(place, _)| place);
-            ends.chain([text.len()])
-                .any(|place| glob(rest, &text[place..]))
+            let ends = text.char_indices().map(|(at, _)| at);
+            ends.chain([text.len()]).any(|at| glob(rest, &text[at..]))
         }
-        Some(wanted) => {
+        Some(expected) => {
             let mut given = text.chars();
-            given.next().is_some_and(|c| wanted == '?' || wanted == c)
+            given
+                .next()
+                .is_some_and(|c| expected == '?' || expected == c)
                 && glob(characters.as_str(), given.as_str())
         }
     }
 }
 
-/// Adds a line to a file that is the user's alone.
-fn learn(file: &Path, name: &str, key: &PublicKey) -> io::Result<()> {
-    let _turn = LEARNING.lock().unwrap_or_else(PoisonError::into_inner);
+/// Appends a line to a file that only the user can read.
+fn append(file: &Path, name: &str, key: &PublicKey) -> io::Result<()> {
+    let _guard = APPENDING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(folder) = file.parent() {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -222,7 +230,7 @@ fn learn(file: &Path, name: &str, key: &PublicKey) -> io::Result<()> {
         fields.next().unwrap_or_default(),
         fields.next().unwrap_or_default(),
     );
-    // One write: another run's line never lands inside it.
+    // One write, so that another process cannot write into the line.
     open.write_all(format!("{start}{name} {kind} {key}\n").as_bytes())?;
     open.sync_data()
 }
@@ -264,17 +272,17 @@ mod tests {
         match judged(recorded, accept, 22, shown) {
             (Verdict::Refused(reason), learned) => {
                 assert_eq!(learned, "");
-                reason + "\n"
+                format!("{reason}\n")
             }
-            (Verdict::Known, _) => panic!("{shown} was taken with {recorded}"),
+            (Verdict::Known, _) => panic!("{shown} was accepted with {recorded}"),
         }
     }
 
     #[test]
-    fn a_recorded_key_is_taken() {
+    fn recorded_key_is_accepted() {
         for line in [
             format!("10.0.0.1 {ONE}"),
-            format!("# words\n\nname,10.0.0.1\t{ONE} comment"),
+            format!("# comment\n\nname,10.0.0.1\t{ONE} comment"),
             format!("10.0.*,!10.0.0.2 {ONE}"),
             format!("10.0.0.1 {OTHER_TYPE}\n10.0.0.1 {ONE}"),
         ] {
@@ -285,19 +293,22 @@ mod tests {
     }
 
     #[test]
-    fn a_hashed_name_is_found() {
+    fn hashed_name_matches() {
         let _filters = filters();
-        // What `ssh-keygen -H` makes of 10.0.0.1.
+        // `ssh-keygen -H` writes 10.0.0.1 like this.
         let salt = STANDARD.encode([7u8; 20]);
         let mac = Hmac::<Sha1>::new_from_slice(&[7u8; 20]).unwrap();
         let hash = STANDARD.encode(mac.chain_update("10.0.0.1").finalize().into_bytes());
         let line = format!("|1|{salt}|{hash} {ONE}");
         assert_eq!(judged(&line, false, 22, ONE).0, Verdict::Known);
-        insta::assert_snapshot!(refused(&line, true, TWO), @"its SSH host key has CHANGED: [folder]/known:1 has ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks, and it shows ssh-ed25519 SHA256:qif2QbFyGzGZaiTjOtND6osRYbQXg+D1DLLy0fi3+gw. If the host was set up anew, remove that line; if not, somebody is in between");
+        insta::assert_snapshot!(refused(&line, true, TWO), @"
+        its SSH host key has CHANGED: [folder]/known:1 has ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks, and the host presents ssh-ed25519 SHA256:qif2QbFyGzGZaiTjOtND6osRYbQXg+D1DLLy0fi3+gw
+          hint: if the host was reinstalled, remove that line; otherwise an attacker may intercept the connection
+        ");
     }
 
     #[test]
-    fn an_unknown_key_is_refused_or_learned() {
+    fn unknown_key_is_refused_or_recorded() {
         let _filters = filters();
         let all = [
             refused("", false, ONE),
@@ -305,9 +316,12 @@ mod tests {
             refused(&format!("@cert-authority * {ONE}"), false, ONE),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown. Compare it at the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or run with --accept-new-host-keys
-        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown. Compare it at the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or run with --accept-new-host-keys
-        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown. Compare it at the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or run with --accept-new-host-keys
+        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown
+          hint: compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or pass --accept-new-host-keys
+        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown
+          hint: compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or pass --accept-new-host-keys
+        its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is unknown
+          hint: compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub) and add it to known_hosts, or pass --accept-new-host-keys
         ");
         let (verdict, learned) = judged("", true, 2222, ONE);
         assert_eq!(
@@ -317,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_host_is_never_new() {
+    fn other_key_of_a_known_host_is_refused() {
         let _filters = filters();
         let revoked = format!("@revoked * {ONE}\n10.0.0.1 {ONE}");
         let all = [
@@ -327,15 +341,18 @@ mod tests {
             refused(&revoked, true, ONE),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        its SSH host key has CHANGED: [folder]/known:1 has ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks, and it shows ssh-ed25519 SHA256:qif2QbFyGzGZaiTjOtND6osRYbQXg+D1DLLy0fi3+gw. If the host was set up anew, remove that line; if not, somebody is in between
-        its SSH host key has CHANGED: [folder]/known:1 has ecdsa-sha2-nistp256 SHA256:nuo1IMmd4W8u/M4PCOGDz5raoFWugyGtpYU/u8xfY7g, and it shows ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks. If the host was set up anew, remove that line; if not, somebody is in between
-        its SSH host key has CHANGED: [folder]/known:1 has a key that cannot be read, and it shows ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks. If the host was set up anew, remove that line; if not, somebody is in between
+        its SSH host key has CHANGED: [folder]/known:1 has ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks, and the host presents ssh-ed25519 SHA256:qif2QbFyGzGZaiTjOtND6osRYbQXg+D1DLLy0fi3+gw
+          hint: if the host was reinstalled, remove that line; otherwise an attacker may intercept the connection
+        its SSH host key has CHANGED: [folder]/known:1 has ecdsa-sha2-nistp256 SHA256:nuo1IMmd4W8u/M4PCOGDz5raoFWugyGtpYU/u8xfY7g, and the host presents ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks
+          hint: if the host was reinstalled, remove that line; otherwise an attacker may intercept the connection
+        its SSH host key has CHANGED: [folder]/known:1 has a key that cannot be read, and the host presents ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks
+          hint: if the host was reinstalled, remove that line; otherwise an attacker may intercept the connection
         its SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks is marked as revoked in [folder]/known:1
         ");
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_refuses() {
+    fn unreadable_file_refuses_every_key() {
         let _filters = filters();
         let folder = tempfile::tempdir().unwrap();
         let keys = HostKeys {
@@ -344,8 +361,8 @@ mod tests {
         };
         let verdict = keys.judge("10.0.0.1", 22, &key(ONE));
         let Verdict::Refused(reason) = verdict else {
-            panic!("it was taken");
+            panic!("the key was accepted");
         };
-        insta::assert_snapshot!(reason, @"the known host keys in [folder] cannot be read: Is a directory (os error 21)");
+        insta::assert_snapshot!(reason, @"cannot read the known host keys in [folder]: Is a directory (os error 21)");
     }
 }

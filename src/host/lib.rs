@@ -1,9 +1,8 @@
-//! A machine of the cluster: connect to it, run commands as root, learn its facts.
+//! Connects to hosts, runs commands on them as root and collects facts about them.
 
 mod authenticate;
 mod channel;
 pub mod command;
-mod dial;
 pub mod facts;
 pub mod forward;
 pub mod known_hosts;
@@ -11,84 +10,124 @@ pub mod local;
 pub mod piped;
 pub mod ssh;
 pub mod tar_stream;
+mod transport;
 pub mod upload;
 
 pub use command::{Command, Input, Output};
 pub use facts::Facts;
-pub use forward::{DialError, Line};
+pub use forward::{TunnelError, TunnelStream};
 pub use ssh::{SshHost, SshOptions};
+
+use std::fmt;
 
 use async_trait::async_trait;
 
 use kubexm_types::HostName;
 
-/// What can go wrong between kubexm and a host.
+/// The failure of a connection to a host, or of a command on it.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// No connection, or it broke: the host is down, the port is closed, the line dropped.
+    /// kubexm cannot connect, or an open connection broke.
     #[error("{host}: cannot reach {address}: {reason}")]
     Unreachable {
-        /// The host.
         host: HostName,
-        /// Address and port that were tried.
+        /// Address and port that kubexm tried.
         address: String,
-        /// The system's words, and what to try.
-        reason: String,
+        /// The cause, and a hint if there is an action.
+        reason: Reason,
     },
-    /// The host's key is unknown or another than the recorded one.
+    /// The host's SSH key is unknown, revoked, or differs from the recorded one.
     #[error("{host}: {reason}")]
     HostKey {
-        /// The host.
         host: HostName,
-        /// What is wrong and what to do.
-        reason: String,
+        /// What is wrong with the key, and a hint.
+        reason: Reason,
     },
-    /// The host let nobody in, or sudo refused.
+    /// The host refused every login method, or sudo failed.
     #[error("{host}: cannot log in as {user}: {reason}")]
     Denied {
-        /// The host.
         host: HostName,
-        /// The user that was tried.
         user: String,
-        /// Which methods were tried and what to do.
-        reason: String,
+        /// Which methods kubexm tried, and a hint if there is an action.
+        reason: Reason,
     },
-    /// A command could not be started, was killed by a signal or ran out of its time.
+    /// A command did not start, was killed by a signal, or exceeded its time limit.
     #[error("{host}: {command}: {reason}")]
     Command {
-        /// The host.
         host: HostName,
-        /// The command's description (never its input or environment).
+        /// The command's description, which contains neither its input nor its environment.
         command: String,
-        /// What happened.
         reason: String,
     },
-    /// The input that was to be sent could not be read.
-    #[error("{host}: {command}: cannot read what is to be sent: {source}")]
+    /// kubexm cannot read the input that it sends to a command.
+    #[error("{host}: {command}: cannot read its input: {source}")]
     Input {
-        /// The host.
         host: HostName,
         /// The command's description.
         command: String,
-        /// The reader's error.
         source: std::io::Error,
     },
+}
+
+/// The cause of a failure, and the action that may help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    cause: String,
+    hint: Option<String>,
+}
+
+impl Reason {
+    /// Returns a cause without a hint.
+    pub fn new(cause: impl Into<String>) -> Self {
+        Self {
+            cause: cause.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds the action that the user can take.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts text before the cause.
+    #[must_use]
+    fn within(mut self, context: &str) -> Self {
+        self.cause = format!("{context}: {}", self.cause);
+        self
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A machine on which commands run as root.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Its name in the cluster.
+    /// Returns the host's name in the cluster file.
     fn name(&self) -> &HostName;
 
-    /// Runs a command as root and waits for its end. A non-zero exit status is no error here: the
-    /// caller decides, with [`Output::success`] or [`Output::status`].
+    /// Runs a command as root and waits for its end. A non-zero exit status is not an error here:
+    /// the caller checks [`Output::success`] or [`Output::status`].
     async fn run(&self, command: Command) -> Result<Output, HostError>;
 
-    /// Opens a TCP connection from the host to `target`, a DNS name or an IP address, as the host
-    /// resolves it. Needs no program there.
-    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+    /// Opens a TCP connection from the host to `target`, a DNS name or an IP address. The host
+    /// resolves the name. The connection needs no program on the host.
+    async fn open_tunnel(
+        &self,
+        target: &str,
+        port: u16,
+    ) -> Result<Box<dyn TunnelStream>, TunnelError> {
         let _ = (target, port);
-        Err(DialError::NotAllowed)
+        Err(TunnelError::NotAllowed)
     }
 }

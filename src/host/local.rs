@@ -1,4 +1,4 @@
-//! This machine as a host: what steps are tested on.
+//! The machine on which kubexm runs, as a host. Tests of steps use it.
 
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
@@ -9,20 +9,21 @@ use async_trait::async_trait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
+use super::{Command, Host, HostError, Input, Output, TunnelError, TunnelStream, forward};
 use kubexm_scripts::host as scripts;
 use kubexm_types::HostName;
 
-/// Runs commands here, as the current user, or as root of a folder that stands for a machine.
+/// Runs commands on this machine as the current user, or as root inside a folder that represents a
+/// machine.
 pub struct LocalHost {
     name: HostName,
     root: Option<PathBuf>,
 }
 
-/// Where a machine's programs are. They are shown in a folder that stands for one, read-only.
+/// Folders with programs. A folder that represents a machine shows them read-only.
 const PROGRAMS: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
 
-/// What a machine has besides.
+/// Further folders that every machine has.
 const FOLDERS: [&str; 9] = [
     "usr",
     "dev",
@@ -36,17 +37,17 @@ const FOLDERS: [&str; 9] = [
 ];
 
 impl LocalHost {
-    /// This machine under a name.
+    /// Returns this machine under a name.
     pub fn new(name: HostName) -> Self {
         Self { name, root: None }
     }
 
-    /// A folder as the root of a machine: commands find this machine's programs in `/usr` (and
-    /// Debian's choice among them in `/etc/alternatives`), and all else that they see and write is
-    /// in the folder. Works as root, and as another user where user namespaces are allowed.
+    /// Returns a folder as the root of a machine. Commands see this machine's programs in `/usr` and
+    /// Debian's links to them in `/etc/alternatives`; everything else that they read and write is in
+    /// the folder. Requires root or user namespaces.
     ///
     /// # Errors
-    /// The folder cannot be written, or this machine keeps its programs elsewhere.
+    /// The folder cannot be written, or this machine's `/bin` is not a link into `/usr`.
     pub fn within(name: HostName, root: &Path) -> io::Result<Self> {
         for folder in FOLDERS {
             std::fs::create_dir_all(root.join(folder))?;
@@ -60,8 +61,8 @@ impl LocalHost {
             }
         }
         if !root.join("bin").is_symlink() {
-            let words = "this machine's /bin is no link into /usr";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+            let message = "this machine's /bin is not a link into /usr";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         Ok(Self {
             name,
@@ -104,7 +105,7 @@ impl LocalHost {
         let mut child = self.program(argv).spawn().map_err(failed)?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (mut printed, mut complained) = (Vec::new(), Vec::new());
+        let (mut printed, mut errors) = (Vec::new(), Vec::new());
         let reading = async {
             let first = async {
                 match stdout {
@@ -114,14 +115,14 @@ impl LocalHost {
             };
             let second = async {
                 match stderr {
-                    Some(mut stream) => stream.read_to_end(&mut complained).await,
+                    Some(mut stream) => stream.read_to_end(&mut errors).await,
                     None => Ok(0),
                 }
             };
             tokio::try_join!(first, second)
         };
-        let (fed, read) = tokio::join!(feed(&mut child, stdin, input), reading);
-        fed.map_err(|source| HostError::Input {
+        let (written, read) = tokio::join!(write_input(&mut child, stdin, input), reading);
+        written.map_err(|source| HostError::Input {
             host: self.name.clone(),
             command: description.to_owned(),
             source,
@@ -131,7 +132,7 @@ impl LocalHost {
         Ok(Output {
             status: status.code().unwrap_or(128),
             stdout: printed,
-            stderr: complained,
+            stderr: errors,
         })
     }
 
@@ -149,9 +150,10 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Gives a command its input. What cannot be read to its end kills the command first: it must not
-/// take half for all. A command that stops reading says by its status whether that was right.
-async fn feed(child: &mut Child, stdin: Option<ChildStdin>, input: Input) -> io::Result<()> {
+/// Writes the input to a command. If the input cannot be read to its end, the command is killed, so
+/// that it does not use half of it. A command may stop reading early: its exit status then decides
+/// whether that is a failure.
+async fn write_input(child: &mut Child, stdin: Option<ChildStdin>, input: Input) -> io::Result<()> {
     let Some(mut stdin) = stdin else {
         return Ok(());
     };
@@ -202,17 +204,21 @@ impl Host for LocalHost {
         tokio::time::timeout(limit, running)
             .await
             .unwrap_or_else(|_| {
-                let reason = format!("not done after {} seconds", limit.as_secs());
+                let reason = format!("exceeded the time limit of {} seconds", limit.as_secs());
                 Err(self.failed(&description, reason))
             })
     }
 
-    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
+    async fn open_tunnel(
+        &self,
+        target: &str,
+        port: u16,
+    ) -> Result<Box<dyn TunnelStream>, TunnelError> {
         let opening = tokio::net::TcpStream::connect((target, port));
-        match tokio::time::timeout(forward::LIMIT, opening).await {
+        match tokio::time::timeout(forward::CONNECT_TIMEOUT, opening).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
-            Ok(Err(_)) => Err(DialError::Refused),
-            Err(_) => Err(DialError::Silent),
+            Ok(Err(_)) => Err(TunnelError::Refused),
+            Err(_) => Err(TunnelError::TimedOut),
         }
     }
 }

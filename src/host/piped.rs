@@ -1,13 +1,13 @@
-//! Input for a host that is made while it is sent.
+//! Input for a host that a thread produces while kubexm sends it.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::thread::JoinHandle;
 
-/// Reads what `produce` writes on a thread of its own. What fails there fails the reader, so that a
-/// cut-off stream is never taken for a whole one.
+/// Runs `produce` on its own thread and returns a reader of what it writes. An error of `produce` is an
+/// error of the reader, so that a truncated stream never looks complete.
 ///
 /// # Errors
-/// The system has no pipe left.
+/// The system cannot create a pipe.
 pub fn piped(
     produce: impl FnOnce(PipeWriter) -> io::Result<()> + Send + 'static,
 ) -> io::Result<Box<dyn Read + Send>> {
@@ -33,7 +33,7 @@ impl Read for Piped {
         {
             thread
                 .join()
-                .map_err(|_| io::Error::other("packing failed"))??;
+                .map_err(|_| io::Error::other("the thread that produces the input panicked"))??;
         }
         Ok(count)
     }

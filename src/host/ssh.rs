@@ -1,4 +1,4 @@
-//! Hosts over SSH: one connection a host, a channel a command.
+//! Hosts over SSH: one connection per host, one channel per command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,86 +10,87 @@ use tokio::sync::Semaphore;
 
 use super::authenticate;
 use super::channel::{receive, send};
-use super::dial::{self, Checker, Dialed, End, unreachable};
 use super::known_hosts::HostKeys;
-use super::{Command, DialError, Host, HostError, Input, Line, Output, forward};
+use super::transport::{self, Connection, DisconnectReason, Handler, unreachable};
+use super::{Command, Host, HostError, Input, Output, Reason, TunnelError, TunnelStream, forward};
 use kubexm_types::HostName;
 use kubexm_types::Secret;
 
-/// For a login, and for a sudo: PAM may wait seconds after a wrong password.
+/// The time for a login and for the check of sudo. PAM waits for seconds after a wrong password.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
-/// sshd allows ten sessions on a connection unless told otherwise.
+/// The number of parallel channels. sshd allows ten per connection by default (MaxSessions).
 const SESSIONS: usize = 8;
-/// Stands between what the user's shell profile prints and what the command does.
+/// Separates what the user's shell profile prints from the output of the command.
 const MARK: &str = "kubexm: output begins";
-/// A command's line: always the same environment, whatever the user's shell profile says.
+/// Sets the same environment for every command, independent of the user's shell profile.
 const ENVIRONMENT: &str =
     "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How to reach a host.
+/// How to connect to a host.
 #[derive(Debug, Clone)]
 pub struct SshOptions {
-    /// Its name in the cluster.
+    /// The host's name in the cluster file.
     pub name: HostName,
     /// DNS name or IP address.
     pub address: String,
-    /// Port.
     pub port: u16,
-    /// User.
     pub user: String,
-    /// Password, for SSH and for sudo.
+    /// The password for SSH and for sudo.
     pub password: Option<Secret>,
-    /// Private key; without it the agent and the user's own keys are tried.
+    /// The private key. Without it, kubexm tries the user's own keys and ssh-agent.
     pub private_key: Option<PathBuf>,
-    /// Which host keys are taken.
+    /// Which host keys are accepted.
     pub host_keys: HostKeys,
 }
 
 /// A connected host.
 pub struct SshHost {
     options: SshOptions,
-    handle: Handle<Checker>,
-    end: End,
+    handle: Handle<Handler>,
+    disconnect: DisconnectReason,
     become_root: BecomeRoot,
     sessions: Semaphore,
 }
 
-/// How commands become root's.
+/// How commands get root's permissions.
 enum BecomeRoot {
-    /// The user is root.
+    /// The user is root already.
     AlreadyRoot,
-    /// `sudo` asks nothing.
+    /// `sudo` requires no password.
     Sudo,
     /// `sudo` reads the password from the first line of standard input.
     SudoWithPassword(Secret),
 }
 
 impl SshHost {
-    /// Connects, checks the host's key, logs in and finds out how to become root.
+    /// Connects, verifies the host's key, logs in, and determines how commands get root's permissions.
     pub async fn connect(options: SshOptions) -> Result<Self, HostError> {
-        let Dialed { mut handle, end } = dial::dial(&options).await?;
+        let Connection {
+            mut handle,
+            disconnect,
+        } = transport::connect(&options).await?;
         let logging_in = authenticate::log_in(&mut handle, &options);
         let logged_in = tokio::time::timeout(LOGIN_TIMEOUT, logging_in).await;
         match logged_in {
-            // Who is thrown out is not told by the method that was tried last.
+            // The reason for the disconnect is more precise than the method that was tried last.
             Ok(Err(HostError::Denied { reason, .. })) if handle.is_closed() => {
-                let words = end.words("the host ended the connection");
-                return Err(denied(&options, &format!("{words} ({reason})")));
+                let closed = disconnect.or("the host closed the connection");
+                return Err(denied(&options, reason.within(&closed.to_string())));
             }
             Ok(result) => result?,
-            Err(_) => return Err(too_slow(&options, "the login", LOGIN_TIMEOUT)),
+            Err(_) => return Err(too_slow(&options, "the login")),
         }
         let mut host = Self {
             become_root: BecomeRoot::AlreadyRoot,
             sessions: Semaphore::new(SESSIONS),
             handle,
-            end,
+            disconnect,
             options,
         };
-        let asking = host.find_way_to_root();
-        host.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, asking).await {
+        let probing = host.probe_root();
+        host.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
             Ok(result) => result?,
-            Err(_) => return Err(too_slow(&host.options, "sudo", LOGIN_TIMEOUT)),
+            Err(_) => return Err(too_slow(&host.options, "sudo")),
         };
         Ok(host)
     }
@@ -102,7 +103,8 @@ impl SshHost {
             .await;
     }
 
-    async fn find_way_to_root(&self) -> Result<BecomeRoot, HostError> {
+    /// Determines whether sudo is needed, and whether it requires a password.
+    async fn probe_root(&self) -> Result<BecomeRoot, HostError> {
         if self.options.user == "root" {
             return Ok(BecomeRoot::AlreadyRoot);
         }
@@ -110,11 +112,14 @@ impl SshHost {
             .execute("command -v sudo", Input::None, None, "look for sudo")
             .await?;
         if !has_sudo.success() {
-            let words = "the host has no sudo; install it, or log in as root";
-            return Err(denied(&self.options, words));
+            let reason = Reason::new("the host does not have sudo");
+            return Err(denied(
+                &self.options,
+                reason.hint("install sudo on the host, or log in as root"),
+            ));
         }
-        // `-k` forgets what an earlier login left, so that the answer holds for every command;
-        // `env` is what every command runs.
+        // `-k` drops cached credentials of an earlier login, so that the answer is valid for every
+        // command. Sudo rules may allow only some programs; every command starts with `env`.
         let plain = self
             .execute("sudo -k; sudo -n -- env true", Input::None, None, "sudo")
             .await?;
@@ -122,8 +127,10 @@ impl SshHost {
             return Ok(BecomeRoot::Sudo);
         }
         let Some(password) = &self.options.password else {
-            let words = "sudo wants a password; give one in cluster.yaml, or allow NOPASSWD";
-            return Err(denied(&self.options, words));
+            let reason = Reason::new("sudo requires a password");
+            let hint =
+                "set password for the host in the cluster file, or allow NOPASSWD in sudoers";
+            return Err(denied(&self.options, reason.hint(hint)));
         };
         let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
         let output = self
@@ -134,10 +141,17 @@ impl SshHost {
         }
         let complaint = output.complaint();
         if complaint.contains("incorrect password") {
-            let words = "sudo refuses the password of cluster.yaml";
-            return Err(denied(&self.options, words));
+            let reason = Reason::new("sudo refuses the password of the cluster file");
+            return Err(denied(
+                &self.options,
+                reason.hint("correct password for the host in the cluster file"),
+            ));
         }
-        Err(denied(&self.options, &format!("sudo refuses: {complaint}")))
+        let reason = Reason::new(format!("sudo failed: {complaint}"));
+        Err(denied(
+            &self.options,
+            reason.hint("allow the user to run every command in sudoers"),
+        ))
     }
 
     /// Runs one command line as the logged-in user.
@@ -149,8 +163,8 @@ impl SshHost {
         description: &str,
     ) -> Result<Output, HostError> {
         let broken = |error: russh::Error| {
-            let words = self.end.words(&error.to_string());
-            unreachable(&self.options, &format!("the connection broke: {words}"))
+            let reason = self.disconnect.or(&error.to_string());
+            unreachable(&self.options, reason.within("the connection broke"))
         };
         let _session = self
             .sessions
@@ -177,7 +191,7 @@ impl SshHost {
                 result = &mut sending, if sent.is_none() => sent = Some(result),
             }
             if let Some(Err(Some(source))) = sent {
-                // What was to be sent could not be read: the command must not take half for all.
+                // The input could not be read: the command must not use half of it.
                 let (host, command) = (self.options.name.clone(), description.to_owned());
                 let _ = write.close().await;
                 return Err(HostError::Input {
@@ -188,18 +202,18 @@ impl SshHost {
             }
         };
         let Some(mut output) = output else {
-            let words = self.end.words("the host went away");
-            let words = format!("the connection broke during '{description}': {words}");
-            return Err(unreachable(&self.options, &words));
+            let reason = self.disconnect.or("the host disappeared");
+            let context = format!("the connection broke during '{description}'");
+            return Err(unreachable(&self.options, reason.within(&context)));
         };
-        if after_mark(&mut output.stdout) {
+        if strip_mark(&mut output.stdout) {
             return Ok(output);
         }
         Err(HostError::Command {
             host: self.options.name.clone(),
             command: description.to_owned(),
             reason: format!(
-                "{} gets no shell there: {}",
+                "the user {} does not get a shell on the host: {}",
                 self.options.user,
                 output.complaint()
             ),
@@ -207,32 +221,37 @@ impl SshHost {
     }
 }
 
-/// Drops what stands before the mark; `false` where there is none.
-fn after_mark(stdout: &mut Vec<u8>) -> bool {
+/// Removes everything up to the mark. Returns `false` if there is no mark.
+fn strip_mark(stdout: &mut Vec<u8>) -> bool {
     let mark = format!("{MARK}\n");
     let found = stdout
         .windows(mark.len())
         .position(|window| window == mark.as_bytes());
-    if let Some(place) = found {
-        stdout.drain(..place + mark.len());
+    if let Some(at) = found {
+        stdout.drain(..at + mark.len());
     }
     found.is_some()
 }
 
-fn denied(options: &SshOptions, reason: &str) -> HostError {
+fn denied(options: &SshOptions, reason: Reason) -> HostError {
     HostError::Denied {
         host: options.name.clone(),
         user: options.user.clone(),
-        reason: reason.to_owned(),
+        reason,
     }
 }
 
-fn too_slow(options: &SshOptions, what: &str, limit: Duration) -> HostError {
-    let words = format!("{what} was not done after {} seconds", limit.as_secs());
-    unreachable(options, &words)
+fn too_slow(options: &SshOptions, what: &str) -> HostError {
+    let seconds = LOGIN_TIMEOUT.as_secs();
+    unreachable(
+        options,
+        Reason::new(format!(
+            "{what} exceeded the time limit of {seconds} seconds"
+        )),
+    )
 }
 
-/// Quotes one word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -264,14 +283,18 @@ impl Host for SshHost {
                     Err(HostError::Command {
                         host: self.options.name.clone(),
                         command: description.clone(),
-                        reason: format!("not done after {} seconds", limit.as_secs()),
+                        reason: format!("exceeded the time limit of {} seconds", limit.as_secs()),
                     })
                 }),
         }
     }
 
-    async fn dial(&self, target: &str, port: u16) -> Result<Box<dyn Line>, DialError> {
-        forward::through(&self.handle, target, port).await
+    async fn open_tunnel(
+        &self,
+        target: &str,
+        port: u16,
+    ) -> Result<Box<dyn TunnelStream>, TunnelError> {
+        forward::open(&self.handle, target, port).await
     }
 }
 
@@ -280,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_profile_prints_is_not_the_commands() {
+    fn output_of_the_shell_profile_is_removed() {
         for (printed, kept, found) in [
             ("Welcome!\nkubexm: output begins\nhere", "here", true),
             ("kubexm: output begins\n", "", true),
@@ -291,13 +314,13 @@ mod tests {
             ),
         ] {
             let mut stdout = printed.as_bytes().to_vec();
-            assert_eq!(after_mark(&mut stdout), found);
+            assert_eq!(strip_mark(&mut stdout), found);
             assert_eq!(String::from_utf8(stdout).unwrap(), kept);
         }
     }
 
     #[test]
-    fn quoting_survives_a_shell() {
+    fn quoted_words_reach_the_command_unchanged() {
         for word in [
             "",
             "a b",

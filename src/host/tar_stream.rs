@@ -1,16 +1,15 @@
-//! A tar archive that is made while it is sent.
+//! Tar archives that a thread writes while kubexm sends them.
 
 use std::io::{self, PipeWriter, Read};
 
 use super::piped::piped;
 
-/// Where entries are added.
 pub type Builder = tar::Builder<PipeWriter>;
 
-/// Reads the archive that `produce` writes: see [`piped`].
+/// Returns a reader of the archive that `produce` writes: see [`piped`].
 ///
 /// # Errors
-/// The system has no pipe left.
+/// The system cannot create a pipe.
 pub fn stream(
     produce: impl FnOnce(&mut Builder) -> io::Result<()> + Send + 'static,
 ) -> io::Result<Box<dyn Read + Send>> {
@@ -21,7 +20,7 @@ pub fn stream(
     })
 }
 
-/// Adds a regular file.
+/// Appends a regular file to the archive.
 pub fn add(
     builder: &mut Builder,
     name: &str,

@@ -1,10 +1,11 @@
-//! Uploads of files: a file gets its name when all of it has arrived and its digest matches.
+//! Uploads files. A file gets its final name only when it is complete and its digest matches.
 
 use super::{Command, Host, HostError, Input, Output};
 use kubexm_scripts::host as scripts;
 use kubexm_types::{Digest, HostPath};
 
-/// Writes a file to a host. The exit status of the output is 0 if the file is complete.
+/// Writes a file to a host. The exit status of the output is 0 if the file is complete and its digest
+/// matches.
 pub async fn upload(
     host: &dyn Host,
     path: &HostPath,
@@ -13,6 +14,6 @@ pub async fn upload(
     content: Input,
 ) -> Result<Output, HostError> {
     let arguments = [path.to_string(), format!("{mode:o}"), digest.hex()];
-    let command = Command::of(scripts::UPLOAD, arguments).input(content);
+    let command = Command::from_script(scripts::UPLOAD, arguments).input(content);
     host.run(command.describe(format!("write {path}"))).await
 }

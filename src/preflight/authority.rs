@@ -1,4 +1,4 @@
-//! For tests: a CA, and servers with its certificates.
+//! For tests: a certificate authority, and servers with its certificates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::server::WantsServerCert;
 use rustls::{ConfigBuilder, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A CA and leaves that it signs, as files of a folder.
+/// A CA with a server and a client certificate, as files in a folder.
 pub struct Authority {
     folder: tempfile::TempDir,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
@@ -17,7 +17,7 @@ pub struct Authority {
 
 impl Authority {
     pub fn new() -> Self {
-        // The second test of a process finds it installed.
+        // Fails if another test of the process installed the provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
@@ -49,8 +49,8 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Answers each connection on a port of loopback once, with what `answers` makes of the request,
-    /// and closes it.
+    /// Starts a server on a loopback port and returns the port. It answers each connection once with the
+    /// result of `answers` for the request, and closes the connection.
     pub async fn serve(
         &self,
         config: ConfigBuilder<ServerConfig, WantsServerCert>,
@@ -64,8 +64,8 @@ impl Authority {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
-            while let Ok((line, _)) = listener.accept().await {
-                let Ok(mut stream) = acceptor.accept(line).await else {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(mut stream) = acceptor.accept(stream).await else {
                     continue;
                 };
                 let mut request = vec![0; 4096];

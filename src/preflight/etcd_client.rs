@@ -1,5 +1,5 @@
-//! Asks an external etcd, by a connection that a host makes, with the client files that the cluster
-//! will use. Changes nothing in it.
+//! Reads version, health and number of keys of an external etcd, over a connection that a host opens, with
+//! the client certificate of the cluster. Changes nothing in etcd.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,51 +12,51 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 
-use crate::exchange::{self, Answer, Failure};
-use kubexm_host::forward::{DialError, Line};
+use crate::exchange::{self, ExchangeError, Response};
+use kubexm_host::forward::{TunnelError, TunnelStream};
 use kubexm_types::Version;
 
-/// What an etcd says of itself.
+/// What an etcd reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
-    /// Its version, `None` if it cannot be read.
+pub struct EtcdStatus {
+    /// The version; `None` if it cannot be parsed.
     pub version: Option<Version>,
-    /// `None` where it is healthy, else its own words.
-    pub ailment: Option<String>,
-    /// Keys under the cluster's prefix; `None` where its JSON gateway is off.
+    /// The answer of an etcd that is not healthy; `None` if it is healthy.
+    pub unhealthy: Option<String>,
+    /// The number of keys under the cluster's prefix; `None` if etcd's JSON gateway is off.
     pub keys: Option<u64>,
 }
 
-/// Why an etcd cannot be asked.
+/// The reason why kubexm cannot query an etcd.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
-    /// No connection.
+    /// The host cannot connect to etcd.
     #[error(transparent)]
-    Dial(#[from] DialError),
-    /// Its certificate is signed by another CA.
+    Tunnel(#[from] TunnelError),
+    /// Another CA signed etcd's certificate.
     #[error("its certificate is not signed by the CA in caFile")]
     OtherCa,
-    /// Its certificate does not name the endpoint.
-    #[error("its certificate does not name {0}")]
+    /// etcd's certificate does not contain the name of the endpoint.
+    #[error("its certificate is not valid for {0}")]
     OtherName(String),
-    /// Any other fault of TLS: an expired certificate, a refused client.
+    /// Another failure of TLS, such as an expired or a refused certificate.
     #[error("TLS: {0}")]
     Tls(String),
-    /// It answers, but not as an etcd.
-    #[error("what answers there is no etcd: {0}")]
-    Foreign(String),
+    /// A server answers that is not an etcd.
+    #[error("the server is not an etcd: {0}")]
+    NotEtcd(String),
 }
 
-/// The client files, read.
+/// A client with the CA, the certificate and the key of the cluster file.
 pub struct Client {
     config: Arc<ClientConfig>,
 }
 
 impl Client {
-    /// Reads CA, certificate and key, PEM files of this machine.
+    /// Reads CA, certificate and key from PEM files on this machine.
     ///
     /// # Errors
-    /// Which of them cannot be used, and why.
+    /// Names the file that cannot be used, and the cause.
     pub fn load(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(ca)? {
@@ -65,76 +65,82 @@ impl Client {
                 .map_err(|error| format!("{}: {error}", ca.display()))?;
         }
         let chain = certificates(certificate)?;
-        let secret = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| format!("{}: holds no private key: {error}", key.display()))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+            format!("{}: does not contain a private key: {error}", key.display())
+        })?;
         let config = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, secret)
             .map_err(|error| {
                 let (certificate, key) = (certificate.display(), key.display());
-                format!("{certificate} and {key} do not go together: {error}")
+                format!("{certificate} and {key} do not belong together: {error}")
             })?;
         Ok(Self {
             config: Arc::new(config),
         })
     }
 
-    /// Asks the etcd at the other end of lines that `dial` makes; `name` is the endpoint's host,
-    /// `prefix` the keys to count.
-    pub async fn ask<F>(
+    /// Queries the etcd to which `connect` opens connections. `name` is the host of the endpoint, and
+    /// `prefix` selects the keys to count.
+    pub async fn query<F>(
         &self,
-        dial: impl Fn() -> F,
+        connect: impl Fn() -> F,
         name: &str,
         prefix: &str,
-    ) -> Result<Answers, EtcdError>
+    ) -> Result<EtcdStatus, EtcdError>
     where
-        F: Future<Output = Result<Box<dyn Line>, DialError>>,
+        F: Future<Output = Result<Box<dyn TunnelStream>, TunnelError>>,
     {
-        let version = self.get(dial().await?, name, "/version").await?;
+        let version = self.get(connect().await?, name, "/version").await?;
         let Some(json) = json(&version) else {
-            return Err(EtcdError::Foreign(summary(&version)));
+            return Err(EtcdError::NotEtcd(summary(&version)));
         };
         let Some(version) = json["etcdserver"].as_str() else {
-            return Err(EtcdError::Foreign(json.to_string()));
+            return Err(EtcdError::NotEtcd(json.to_string()));
         };
-        let health = self.get(dial().await?, name, "/health").await?;
+        let health = self.get(connect().await?, name, "/health").await?;
         let request = Request::post("/v3/kv/range")
             .header(HOST, name)
             .header(CONTENT_TYPE, "application/json")
             .body(count_request(prefix).into());
-        let keys = self.answer(dial().await?, name, request).await?;
-        Ok(Answers {
+        let keys = self.send(connect().await?, name, request).await?;
+        Ok(EtcdStatus {
             version: version.parse().ok(),
-            ailment: ailment(&health),
+            unhealthy: unhealthy(&health),
             keys: count(&keys),
         })
     }
 
-    async fn get(&self, line: Box<dyn Line>, name: &str, path: &str) -> Result<Answer, EtcdError> {
+    async fn get(
+        &self,
+        stream: Box<dyn TunnelStream>,
+        name: &str,
+        path: &str,
+    ) -> Result<Response, EtcdError> {
         let request = Request::get(path).header(HOST, name);
-        self.answer(line, name, request.body(Full::default())).await
+        self.send(stream, name, request.body(Full::default())).await
     }
 
-    async fn answer(
+    async fn send(
         &self,
-        line: Box<dyn Line>,
+        stream: Box<dyn TunnelStream>,
         name: &str,
         request: hyper::http::Result<Request<Full<Bytes>>>,
-    ) -> Result<Answer, EtcdError> {
+    ) -> Result<Response, EtcdError> {
         let request = request.map_err(|error| EtcdError::Tls(format!("{name}: {error}")))?;
-        let answer = exchange::ask(&self.config, line, name, request).await;
-        answer.map_err(|failure| EtcdError::of(failure, name))
+        let response = exchange::send(&self.config, stream, name, request).await;
+        response.map_err(|error| EtcdError::from_exchange(error, name))
     }
 }
 
 impl EtcdError {
-    fn of(failure: Failure, name: &str) -> Self {
+    fn from_exchange(error: ExchangeError, name: &str) -> Self {
         use rustls::Error;
-        match failure {
-            Failure::Silent => Self::Dial(DialError::Silent),
-            Failure::Foreign => Self::Foreign("it does not speak HTTP".to_owned()),
-            Failure::Name(reason) | Failure::Broken(reason) => Self::Tls(reason),
-            Failure::Tls(Error::InvalidCertificate(reason)) => match reason {
+        match error {
+            ExchangeError::TimedOut => Self::Tunnel(TunnelError::TimedOut),
+            ExchangeError::NotHttp => Self::NotEtcd("it does not speak HTTP".to_owned()),
+            ExchangeError::Name(reason) | ExchangeError::Disconnected(reason) => Self::Tls(reason),
+            ExchangeError::Tls(Error::InvalidCertificate(reason)) => match reason {
                 CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::OtherCa,
                 CertificateError::NotValidForName
                 | CertificateError::NotValidForNameContext { .. } => {
@@ -142,10 +148,10 @@ impl EtcdError {
                 }
                 other => Self::Tls(format!("its certificate: {other}")),
             },
-            Failure::Tls(Error::AlertReceived(alert)) => {
-                Self::Tls(format!("it refuses the client certificate ({alert:?})"))
-            }
-            Failure::Tls(other) => Self::Tls(other.to_string()),
+            ExchangeError::Tls(Error::AlertReceived(alert)) => Self::Tls(format!(
+                "the server refuses the client certificate ({alert:?})"
+            )),
+            ExchangeError::Tls(other) => Self::Tls(other.to_string()),
         }
     }
 }
@@ -157,12 +163,12 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .collect();
     let list = list.map_err(|error| wrong(&error))?;
     if list.is_empty() {
-        return Err(wrong(&"holds no certificate"));
+        return Err(wrong(&"does not contain a certificate"));
     }
     Ok(list)
 }
 
-/// Counts keys and asks for none of them
+/// Returns the body of a request that counts keys without reading them
 /// (<https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/>).
 fn count_request(prefix: &str) -> String {
     use base64::Engine;
@@ -175,25 +181,25 @@ fn count_request(prefix: &str) -> String {
     serde_json::json!({"key": key, "range_end": end, "count_only": true}).to_string()
 }
 
-fn json(answer: &Answer) -> Option<serde_json::Value> {
-    (answer.status == 200).then(|| serde_json::from_slice(&answer.body).ok())?
+fn json(response: &Response) -> Option<serde_json::Value> {
+    (response.status == 200).then(|| serde_json::from_slice(&response.body).ok())?
 }
 
-fn summary(answer: &Answer) -> String {
-    let body = String::from_utf8_lossy(&answer.body);
+fn summary(response: &Response) -> String {
+    let body = String::from_utf8_lossy(&response.body);
     let start: String = body.chars().take(100).collect();
-    format!("status {} {}", answer.status, start.trim())
+    format!("status {} {}", response.status, start.trim())
 }
 
-/// Returns what an etcd says of its health; `None` for `{"health":"true"}`.
-fn ailment(answer: &Answer) -> Option<String> {
-    let healthy = json(answer).is_some_and(|json| json["health"] == "true");
-    (!healthy).then(|| summary(answer))
+/// Returns a summary of the answer of an etcd that is not healthy; `None` for `{"health":"true"}`.
+fn unhealthy(response: &Response) -> Option<String> {
+    let healthy = json(response).is_some_and(|json| json["health"] == "true");
+    (!healthy).then(|| summary(response))
 }
 
 /// Returns the number of keys. The gateway omits a count of 0, and writes numbers as text.
-fn count(answer: &Answer) -> Option<u64> {
-    let json = json(answer)?;
+fn count(response: &Response) -> Option<u64> {
+    let json = json(response)?;
     json.get("header")?;
     let count = json["count"].as_str();
     Some(count.map_or(0, |text| text.parse().unwrap_or(0)))

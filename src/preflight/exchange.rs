@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request over a connection that a host makes, inside TLS.
+//! One HTTP/1.1 request over TLS, on a connection that a host opens.
 
 use std::error::Error as _;
 use std::io;
@@ -17,113 +17,117 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
-use kubexm_host::forward::{LIMIT, Line};
+use kubexm_host::forward::{CONNECT_TIMEOUT, TunnelStream};
 
-/// The answers that are read have a few hundred bytes; a hostile one must not fill the memory.
-const LARGEST: usize = 64 * 1024;
+/// The largest body in bytes. Real answers have a few hundred bytes, and a hostile one must not exhaust
+/// memory.
+const MAX_BODY: usize = 64 * 1024;
 
-/// An answer. Its body is cut off at 64 KiB.
+/// The response to a request. Its body is truncated to 64 KiB.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug)]
-pub enum Failure {
-    /// No answer in time.
-    Silent,
-    /// The name does not fit into a certificate.
+pub enum ExchangeError {
+    /// The server did not answer within [`CONNECT_TIMEOUT`].
+    TimedOut,
+    /// The name is not valid in a certificate.
     Name(String),
-    /// TLS was refused, by one side or the other.
+    /// The TLS handshake failed.
     Tls(rustls::Error),
-    /// The connection broke before or within the answer.
-    Broken(String),
-    /// The other side does not speak HTTP.
-    Foreign,
+    /// The connection ended before the end of the response.
+    Disconnected(String),
+    /// The server does not speak HTTP.
+    NotHttp,
 }
 
-/// Asks the server at the other end of `line`, whose certificate must name `name`.
-pub async fn ask(
+/// Sends a request to the server at the other end of `stream`. Its certificate must be valid for `name`.
+///
+/// # Errors
+/// There is no complete response.
+pub async fn send(
     config: &Arc<ClientConfig>,
-    line: Box<dyn Line>,
+    stream: Box<dyn TunnelStream>,
     name: &str,
     request: Request<Full<Bytes>>,
-) -> Result<Answer, Failure> {
+) -> Result<Response, ExchangeError> {
     let server = ServerName::try_from(name.to_owned())
-        .map_err(|error| Failure::Name(format!("{name}: {error}")))?;
+        .map_err(|error| ExchangeError::Name(format!("{name}: {error}")))?;
     let exchange = async {
         let connector = TlsConnector::from(Arc::clone(config));
-        let stream = connector.connect(server, line).await;
-        over(stream.map_err(|error| failure(&error))?, request).await
+        let stream = connector.connect(server, stream).await;
+        request_over(stream.map_err(|error| from_io(&error))?, request).await
     };
-    let answer = tokio::time::timeout(LIMIT, exchange).await;
-    answer.unwrap_or(Err(Failure::Silent))
+    let response = tokio::time::timeout(CONNECT_TIMEOUT, exchange).await;
+    response.unwrap_or(Err(ExchangeError::TimedOut))
 }
 
-/// Sends a request over an open connection and reads the answer.
-async fn over<S: AsyncRead + AsyncWrite + Unpin>(
+/// Sends a request over an open connection and reads the response.
+async fn request_over<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     request: Request<Full<Bytes>>,
-) -> Result<Answer, Failure> {
+) -> Result<Response, ExchangeError> {
     let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| of_hyper(&error))?;
+    let (mut sender, connection) = handshake.map_err(|error| from_hyper(&error))?;
     let answer = async {
         let response = sender.send_request(request).await;
-        let response = response.map_err(|error| of_hyper(&error))?;
+        let response = response.map_err(|error| from_hyper(&error))?;
         let status = response.status().as_u16();
         let headers = response.headers();
-        let ends_itself = [CONTENT_LENGTH, TRANSFER_ENCODING]
+        let has_length = [CONTENT_LENGTH, TRANSFER_ENCODING]
             .iter()
             .any(|name| headers.contains_key(name));
-        let body = body(response.into_body(), ends_itself).await?;
-        Ok(Answer { status, body })
+        let body = body(response.into_body(), has_length).await?;
+        Ok(Response { status, body })
     };
-    // The connection moves the bytes while the answer is awaited; it may end first.
+    // The connection future moves the bytes, and may end before the response does.
     match select(pin!(answer), pin!(connection)).await {
         Either::Left((answer, _)) => answer,
         Either::Right((_, answer)) => answer.await,
     }
 }
 
-/// Reads a body. One that ends with the connection may end without TLS's closing message: some
-/// servers leave it out.
-async fn body(mut incoming: Incoming, ends_itself: bool) -> Result<Vec<u8>, Failure> {
+/// Reads a body. If the end of the connection ends it, TLS's `close_notify` may be missing, because some
+/// servers do not send it.
+async fn body(mut incoming: Incoming, has_length: bool) -> Result<Vec<u8>, ExchangeError> {
     let mut bytes = Vec::new();
     while let Some(frame) = incoming.frame().await {
         match frame {
             Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
-            Err(error) if !ends_itself && is_cut(&error) => break,
-            Err(error) => return Err(of_hyper(&error)),
+            Err(error) if !has_length && is_truncated(&error) => break,
+            Err(error) => return Err(from_hyper(&error)),
         }
-        if bytes.len() >= LARGEST {
-            bytes.truncate(LARGEST);
+        if bytes.len() >= MAX_BODY {
+            bytes.truncate(MAX_BODY);
             break;
         }
     }
     Ok(bytes)
 }
 
-fn is_cut(error: &hyper::Error) -> bool {
+fn is_truncated(error: &hyper::Error) -> bool {
     let inner = error.source().and_then(|source| source.downcast_ref());
     inner.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof)
 }
 
-fn of_hyper(error: &hyper::Error) -> Failure {
+fn from_hyper(error: &hyper::Error) -> ExchangeError {
     let inner = error.source().and_then(|source| source.downcast_ref());
     match inner {
-        _ if error.is_parse() => Failure::Foreign,
-        Some(inner) => failure(inner),
-        None => Failure::Broken(error.to_string()),
+        _ if error.is_parse() => ExchangeError::NotHttp,
+        Some(inner) => from_io(inner),
+        None => ExchangeError::Disconnected(error.to_string()),
     }
 }
 
-fn failure(error: &io::Error) -> Failure {
+fn from_io(error: &io::Error) -> ExchangeError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     match inner {
-        Some(tls) => Failure::Tls(rustls::Error::clone(tls)),
-        None => Failure::Broken(error.to_string()),
+        Some(tls) => ExchangeError::Tls(rustls::Error::clone(tls)),
+        None => ExchangeError::Disconnected(error.to_string()),
     }
 }
 
@@ -133,8 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks a server that reads the request, writes `answer` and closes the connection.
-    async fn asked(method: &str, answer: &'static str) -> Result<Answer, Failure> {
+    /// Sends a request to a server that reads it, writes `answer` and closes the connection.
+    async fn exchanged(method: &str, answer: &'static str) -> Result<Response, ExchangeError> {
         let (near, mut far) = tokio::io::duplex(1024);
         let server = tokio::spawn(async move {
             let mut request = vec![0; 1024];
@@ -146,17 +150,17 @@ mod tests {
             .method(method)
             .uri("/v2/")
             .header("Host", "registry.example");
-        let answer = over(near, request.body(Full::default()).unwrap()).await;
-        let heard = server.await.unwrap();
+        let answer = request_over(near, request.body(Full::default()).unwrap()).await;
+        let received = server.await.unwrap();
         assert!(
-            heard.starts_with(&format!("{method} /v2/ HTTP/1.1\r\n")),
-            "{heard}"
+            received.starts_with(&format!("{method} /v2/ HTTP/1.1\r\n")),
+            "{received}"
         );
         answer
     }
 
     #[tokio::test]
-    async fn status_and_body_are_read_however_the_body_ends() {
+    async fn every_kind_of_body_is_read() {
         for (status, answer) in [
             (200, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"),
             (
@@ -174,12 +178,15 @@ mod tests {
             ),
         ] {
             let body = b"{}".to_vec();
-            assert_eq!(asked("GET", answer).await.unwrap(), Answer { status, body });
+            assert_eq!(
+                exchanged("GET", answer).await.unwrap(),
+                Response { status, body }
+            );
         }
-        let head = asked("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n").await;
+        let head = exchanged("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n").await;
         assert_eq!(
             head.unwrap(),
-            Answer {
+            Response {
                 status: 200,
                 body: Vec::new()
             }
@@ -187,33 +194,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_is_not_an_answer() {
+    async fn incomplete_response_is_an_error() {
         for answer in [
             "",
             "HTTP/1.1 200 OK\r\nContent-",
             "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n{}",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
         ] {
-            let broken = asked("GET", answer).await;
+            let broken = exchanged("GET", answer).await;
             assert!(
-                matches!(broken, Err(Failure::Broken(_))),
+                matches!(broken, Err(ExchangeError::Disconnected(_))),
                 "{answer}: {broken:?}"
             );
         }
-        let foreign = asked("GET", "SSH-2.0-OpenSSH_9.2\r\n").await;
-        assert!(matches!(foreign, Err(Failure::Foreign)), "{foreign:?}");
+        let foreign = exchanged("GET", "SSH-2.0-OpenSSH_9.2\r\n").await;
+        assert!(
+            matches!(foreign, Err(ExchangeError::NotHttp)),
+            "{foreign:?}"
+        );
     }
 
     #[tokio::test]
-    async fn a_body_is_cut_off_where_it_is_too_large() {
-        let large = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(LARGEST + 1));
+    async fn large_body_is_truncated() {
+        let large = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(MAX_BODY + 1));
         let (near, mut far) = tokio::io::duplex(1024);
         let server = tokio::spawn(async move {
-            // The reader leaves before the end.
+            // The client stops reading before the end.
             let _ = far.write_all(large.as_bytes()).await;
         });
         let request = Request::builder().uri("/").body(Full::default()).unwrap();
-        assert_eq!(over(near, request).await.unwrap().body.len(), LARGEST);
+        assert_eq!(
+            request_over(near, request).await.unwrap().body.len(),
+            MAX_BODY
+        );
         server.await.unwrap();
     }
 }

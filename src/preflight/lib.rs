@@ -1,39 +1,38 @@
-//! Everything that would make an install fail later, found before anything is touched.
+//! Checks before an install: everything that would make it fail later, before any host is changed.
 
 #[cfg(test)]
 mod authority;
+mod disk_space;
 pub mod etcd_client;
 mod exchange;
-mod guards;
-pub mod outside;
+pub mod external_checks;
+mod firewall;
 mod pods;
 pub mod registry_client;
-mod room;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use disk_space::paths;
+use disk_space::{etcd_data, own_etcd};
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_host::facts::{Cgroup, Facts, Tool};
 use kubexm_types::{Arch, HostName, Version};
-pub use room::paths;
-use room::{etcd_data, own_etcd};
 
-/// Something that is not as an install needs it.
+/// A problem of a host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The host.
     pub host: HostName,
-    /// Whether the install cannot go on.
+    /// Whether the problem prevents an install.
     pub fatal: bool,
     /// What is wrong.
     pub what: String,
-    /// What to do.
+    /// The action that solves the problem.
     pub hint: String,
 }
 
 impl Finding {
-    /// What is wrong on a host, and what to do.
+    /// Returns a problem of a host.
     pub fn new(host: &HostName, fatal: bool, what: String, hint: &str) -> Self {
         Self {
             host: host.clone(),
@@ -50,33 +49,33 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What the bundle offers and asks for.
+/// The content of the bundle that the checks compare with hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Offer {
-    /// What the bundle has for each architecture that it is for.
+    /// The content for each architecture of the bundle.
     pub carried: BTreeMap<Arch, Carried>,
-    /// KiB of the images of all architectures that the hosts have, packed.
+    /// The compressed size, in KiB, of the images for all architectures of the hosts.
     pub registry_kib: u64,
-    /// (distribution, release) with packages in the bundle.
+    /// Distributions and releases for which the bundle has packages.
     pub releases: Vec<(String, String)>,
-    /// The folder that images and containers grow in.
+    /// The folder in which the container runtime stores images and containers.
     pub runtime_dir: String,
 }
 
-/// What a bundle has for hosts of one architecture.
+/// The content of a bundle for hosts of one architecture.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Carried {
-    /// KiB of all images, packed.
+    /// The compressed size of all images, in KiB.
     pub images_kib: u64,
-    /// KiB of all binaries.
+    /// The size of all binaries, in KiB.
     pub files_kib: u64,
 }
 
-/// Least memory of a control plane in KiB: kubeadm's own figure
+/// The least memory of a control plane in KiB: kubeadm's own limit
 /// (<https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/>).
 const CONTROL_PLANE_MEMORY: u64 = 1700 * 1024;
 
-/// All findings on all hosts.
+/// Returns the findings of all hosts, in the order of their names.
 pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, facts) in facts {
@@ -128,23 +127,23 @@ impl Checker<'_> {
     fn machine(&mut self) {
         match self.facts.arch() {
             None => self.error(
-                format!("its architecture '{}' is unknown", self.facts.machine),
-                "kubexm knows amd64 and arm64",
+                format!("its architecture '{}' is not supported", self.facts.machine),
+                "use a host with amd64 or arm64",
             ),
             Some(arch) if !self.offer.carried.contains_key(&arch) => {
-                let there: Vec<&str> = self.offer.carried.keys().map(|a| a.name()).collect();
-                let there = there.join(" and ");
+                let present: Vec<&str> = self.offer.carried.keys().map(|a| a.name()).collect();
+                let present = present.join(" and ");
                 self.error(
-                    format!("is {arch}, and the bundle has nothing for {arch}, only for {there}"),
-                    "add it to spec.architectures of the manifest and build the bundle again",
+                    format!("is {arch}, but the bundle only has content for {present}"),
+                    "add the architecture to spec.architectures of the bundle manifest and build the bundle again",
                 );
             }
             Some(arch) => {
                 let given = self.cluster.host(self.name).and_then(|host| host.arch);
-                if given.is_some_and(|given| given != arch) {
+                if let Some(given) = given.filter(|given| *given != arch) {
                     self.error(
-                        format!("is {arch}, cluster.yaml says otherwise"),
-                        "correct `arch`",
+                        format!("is {arch}, but the cluster file states {given}"),
+                        "correct arch of the host in the cluster file",
                     );
                 }
             }
@@ -152,40 +151,43 @@ impl Checker<'_> {
         if self.cluster.is_control_plane(self.name) {
             self.control_plane();
         }
-        self.room();
+        self.disk_space();
     }
 
-    /// kubeadm's least machine for a control plane.
+    /// Compares a control plane with the limits of kubeadm.
     fn control_plane(&mut self) {
         match self.facts.cpus {
             _ if self.ignored("NumCPU") => {}
             Some(0..2) => self.error(
-                "has one CPU; a control plane needs two",
-                "ignore with NumCPU",
+                "has one CPU, but a control plane needs two",
+                "add a CPU, or add NumCPU to kubernetes.kubeadm.ignorePreflightErrors",
             ),
             Some(_) => {}
             None => self.warning(
-                "does not state its number of CPUs; a control plane needs two",
-                "look at /proc/cpuinfo; ignore with NumCPU",
+                "does not report its number of CPUs; a control plane needs two",
+                "check /proc/cpuinfo, or add NumCPU to kubernetes.kubeadm.ignorePreflightErrors",
             ),
         }
         match self.facts.memory {
             _ if self.ignored("Mem") => {}
             Some(0..CONTROL_PLANE_MEMORY) => self.error(
-                "has less than 1700 MiB of memory",
-                "a control plane needs more; ignore with Mem",
+                "has less than the 1700 MiB of memory that a control plane needs",
+                "add memory, or add Mem to kubernetes.kubeadm.ignorePreflightErrors",
             ),
             Some(_) => {}
             None => self.warning(
-                "does not state its memory; a control plane needs 1700 MiB",
-                "look at /proc/meminfo; ignore with Mem",
+                "does not report its memory; a control plane needs 1700 MiB",
+                "check /proc/meminfo, or add Mem to kubernetes.kubeadm.ignorePreflightErrors",
             ),
         }
     }
 
     fn system(&mut self) {
         if !self.facts.systemd {
-            self.error("does not run systemd", "kubexm installs systemd units");
+            self.error(
+                "does not run systemd",
+                "use a distribution with systemd: kubexm installs systemd units",
+            );
         }
         let needed = [
             Tool::Tar,
@@ -197,8 +199,8 @@ impl Checker<'_> {
         for tool in needed {
             if !self.facts.tools.contains(&tool) {
                 self.error(
-                    format!("lacks the program '{tool}'"),
-                    "install it from your system's media",
+                    format!("the program '{tool}' is missing"),
+                    "install it from the packages of your distribution",
                 );
             }
         }
@@ -206,24 +208,27 @@ impl Checker<'_> {
         let limit = self.cluster.system.max_clock_skew_seconds as f64;
         if self.facts.clock_ahead.abs() > limit {
             let ahead = self.facts.clock_ahead;
-            let word = if ahead > 0.0 { "ahead of" } else { "behind" };
+            let direction = if ahead > 0.0 { "ahead of" } else { "behind" };
             self.error(
-                format!("its clock is {:.0} s {word} this machine's", ahead.abs()),
-                "certificates fail with wrong clocks: set it, or run a time server in this network",
+                format!(
+                    "its clock is {:.0} s {direction} the clock of this machine",
+                    ahead.abs()
+                ),
+                "set the clock, or run a time server in this network: certificates depend on the time",
             );
         }
         if !self.facts.swap.is_empty() && !self.cluster.system.disable_swap {
             self.error(
-                "swap is on and system.disableSwap is false",
-                "turn swap off, or let kubexm do it",
+                "swap is on, but spec.system.disableSwap is false",
+                "run swapoff -a, or set spec.system.disableSwap: true",
             );
         }
         let failing = self.cluster.kubernetes.kubelet.extra_config["failCgroupV1"] != false;
         let new = self.cluster.kubernetes.version >= Version::new(1, 35, 0);
         if self.facts.cgroup == Some(Cgroup::V1) && new && failing {
             self.error(
-                "has cgroup v1, with which this kubelet refuses to start",
-                "boot it with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false",
+                "uses cgroup v1, which kubelets since 1.35 refuse",
+                "boot the host with cgroup v2, or set kubelet.extraConfig.failCgroupV1: false",
             );
         }
     }
@@ -236,12 +241,12 @@ impl Checker<'_> {
             if !tools.contains(&Tool::AptGet) && !tools.contains(&Tool::Dnf) {
                 self.error(
                     "has neither apt-get nor dnf",
-                    "install its packages by hand, and set system.installPackages: false",
+                    "install the packages manually, and set spec.system.installPackages: false",
                 );
             }
             return;
         }
-        let wanted = [
+        let needed = [
             Tool::Conntrack,
             Tool::Socat,
             Tool::Ebtables,
@@ -249,7 +254,7 @@ impl Checker<'_> {
             Tool::Ethtool,
             Tool::Iptables,
         ];
-        let missing: Vec<Tool> = wanted
+        let missing: Vec<Tool> = needed
             .into_iter()
             .filter(|tool| !self.facts.tools.contains(tool))
             .collect();
@@ -263,18 +268,18 @@ impl Checker<'_> {
                 .os
                 .name
                 .clone()
-                .unwrap_or("its system".to_owned()),
+                .unwrap_or("its distribution".to_owned()),
             false => known_as.join(" or "),
         };
         let what = format!(
-            "lacks {}, and the bundle has no packages for {system}",
+            "the programs {} are missing, and the bundle has no packages for {system}",
             missing
                 .iter()
                 .map(|tool| tool.name())
                 .collect::<Vec<_>>()
                 .join(", ")
         );
-        let hint = "add the release to spec.packages of the manifest, or install them";
+        let hint = "install them, or add the release to spec.packages of the bundle manifest";
         if missing.contains(&Tool::Conntrack) || missing.contains(&Tool::Iptables) {
             self.error(what, hint);
         } else {
@@ -291,24 +296,23 @@ impl Checker<'_> {
                     "none of its interfaces has the address {}",
                     host.internal_address
                 ),
-                "correct internalAddress in cluster.yaml",
+                "correct internalAddress of the host in the cluster file",
             );
         }
         if !self.facts.default_route {
             self.warning(
                 "has no default route",
-                "service addresses need one: ip route add default via <any gateway>",
+                "add one, because service addresses need it: ip route add default via GATEWAY",
             );
         }
         if self.facts.nameserver.is_none() {
             self.warning(
-                "/etc/resolv.conf names no server",
-                "names outside the cluster will not resolve in pods",
+                "/etc/resolv.conf has no name server",
+                "add a nameserver line if pods resolve names outside the cluster",
             );
         }
-        for guards::Word { what, hint } in guards::words(self.cluster, self.name, self.facts) {
-            self.warning(what, &hint);
-        }
+        let findings = firewall::findings(self.cluster, self.name, self.facts);
+        self.findings.extend(findings);
     }
 
     fn leftovers(&mut self) {
@@ -317,22 +321,22 @@ impl Checker<'_> {
         }
         if self.facts.kubernetes {
             self.error(
-                "has a Kubernetes that kubexm did not install",
-                "kubeadm reset, or take another host",
+                "has files of a Kubernetes that kubexm did not install",
+                "run kubeadm reset and remove the files, or use another host",
             );
         }
         if !self.facts.runtimes.is_empty() {
             self.error(
                 "has a container runtime that kubexm did not install",
-                "remove it: kubexm will not overwrite it",
+                "remove the runtime, or use another host: kubexm does not overwrite it",
             );
         }
         if let Some(data) = own_etcd(self.cluster, self.name).map(etcd_data)
             && self.facts.existing.contains(&data)
         {
             self.error(
-                format!("{data} holds the data of an etcd that kubexm did not install"),
-                "move it away if nobody needs it, or set etcd.dataDir to another folder",
+                format!("{data} contains data of an etcd that kubexm did not install"),
+                "move the folder if the data is not needed, or set etcd.dataDir to another folder",
             );
         }
         let listening = &self.facts.listening;
@@ -360,13 +364,13 @@ impl Checker<'_> {
         for port in ports.into_iter().filter(|port| listening.contains(port)) {
             self.error(
                 format!("port {port} is in use"),
-                "stop what listens there (ss -ltnp)",
+                "stop the program that listens on it: ss -ltnp shows its name",
             );
         }
     }
 }
 
-/// Clones of one machine share what must be unique.
+/// Reports hosts with the same machine-id, which are clones of one machine.
 fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
     let mut seen: BTreeMap<&str, &HostName> = BTreeMap::new();
     for (name, facts) in facts {
@@ -377,8 +381,8 @@ fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {
             findings.push(Finding {
                 host: name.clone(),
                 fatal: true,
-                what: format!("has the machine-id of {other}: one was cloned from the other"),
-                hint: "rm /etc/machine-id && systemd-machine-id-setup, then reboot".to_owned(),
+                what: format!("has the same machine-id as {other}: one is a clone of the other"),
+                hint: "run rm /etc/machine-id && systemd-machine-id-setup, then reboot".to_owned(),
             });
         }
     }

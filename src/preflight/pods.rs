@@ -1,4 +1,4 @@
-//! What the network of pods and services needs of a host.
+//! Checks what the network of pods and services requires of a host.
 
 use std::net::IpAddr;
 
@@ -18,18 +18,19 @@ impl Checker<'_> {
         if !self.cluster.is_node(self.name) {
             return;
         }
-        self.plain_routes();
+        self.static_routes();
         self.kube_proxy();
         self.dns_cache();
     }
 
-    /// Plain routes lead to gateways on a network of the host's own only.
-    fn plain_routes(&mut self) {
+    /// Checks that the host shares a network with every other node, if the plugin uses static routes: the
+    /// gateway of a route must be on a network of the host.
+    fn static_routes(&mut self) {
         let plugin = self.cluster.network.plugin;
         let by_routes = match plugin {
             NetworkPlugin::Bridge | NetworkPlugin::Flannel(FlannelBackend::HostGw) => true,
             NetworkPlugin::Cilium(cilium) => cilium.routing == CiliumRouting::Native,
-            // Routers that speak BGP may know the way.
+            // Routers that speak BGP may forward the packets.
             NetworkPlugin::Calico(_) | NetworkPlugin::Flannel(_) | NetworkPlugin::None => false,
         };
         let own = &self.facts.networks;
@@ -42,12 +43,12 @@ impl Checker<'_> {
             };
             if node.name != *self.name && !own.iter().any(|net| net.contains(&address)) {
                 let what = format!(
-                    "is on no network with {} ({address}), and {} leads packets by plain routes",
+                    "shares no network with {} ({address}), but {} uses static routes",
                     node.name,
                     plugin.name()
                 );
-                let hint = "take a plugin that goes over any network, as flannel does with its backend \
-                            vxlan, or correct internalAddress";
+                let hint = "use a plugin with an overlay network, such as flannel with its backend vxlan, or \
+                            correct internalAddress in the cluster file";
                 self.error(what, hint);
             }
         }
@@ -64,49 +65,54 @@ impl Checker<'_> {
     fn nftables(&mut self) {
         let kernel = &self.facts.kernel;
         if version_of(kernel).is_some_and(|version| version < NFTABLES_KERNEL) {
-            let what = format!("has Linux {kernel}; kube-proxy's nftables mode needs 5.13");
-            self.error(what, "take kubeProxy.mode: iptables, or a newer kernel");
+            let what = format!("has Linux {kernel}, but kube-proxy's nftables mode needs 5.13");
+            self.error(
+                what,
+                "set kubeProxy.mode: iptables, or install a newer kernel",
+            );
         }
         if self.facts.tools.contains(&Tool::Nft) || self.gets_packages() {
             return;
         }
-        let hint = "install nftables, or add it to spec.packages of the manifest";
+        let hint = "install nftables, or add it to spec.packages of the bundle manifest";
         match self.cluster.kubernetes.kind {
-            // There it runs in an image that has nft.
+            // kubeadm runs kube-proxy in an image that contains nft.
             KubernetesKind::Kubeadm => self.warning(
-                "lacks the program 'nft': a reset cannot remove kube-proxy's rules",
+                "the program 'nft' is missing, so a reset cannot remove kube-proxy's rules",
                 hint,
             ),
             KubernetesKind::Systemd => {
-                self.error("lacks the program 'nft', which kube-proxy runs", hint);
+                self.error("the program 'nft' is missing, which kube-proxy runs", hint);
             }
         }
     }
 
     fn ipvs(&mut self) {
         let modules = &self.facts.modules;
-        let there: Vec<&str> = modules.iter().map(|module| module.name()).collect();
+        let present: Vec<&str> = modules.iter().map(|module| module.name()).collect();
         let missing: Vec<&str> = IPVS_MODULES
             .into_iter()
-            .filter(|module| !there.contains(module))
+            .filter(|module| !present.contains(module))
             .collect();
         if !missing.is_empty() {
             let what = format!(
-                "its kernel has no {}, which kube-proxy's ipvs mode needs",
+                "its kernel does not have {}, which kube-proxy's ipvs mode needs",
                 missing.join(", ")
             );
-            let hint = "take kubeProxy.mode: nftables, or install the kernel's modules; ipvsadm \
-                        shows what ipvs does";
+            let hint = "set kubeProxy.mode: nftables, or install the kernel modules";
             self.error(what, hint);
         }
         if !self.facts.tools.contains(&Tool::Ipset) && !self.gets_packages() {
-            let hint = "install ipset, or add it to spec.packages of the manifest";
-            self.error("lacks ipset, which kube-proxy's ipvs mode needs", hint);
+            let hint = "install ipset, or add it to spec.packages of the bundle manifest";
+            self.error(
+                "the program 'ipset' is missing, which kube-proxy's ipvs mode needs",
+                hint,
+            );
         }
         if self.cluster.roles.control_plane.first() == Some(self.name) {
             self.warning(
                 "kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove",
-                "nftables is its successor: kubeProxy.mode: nftables",
+                "set kubeProxy.mode: nftables, its successor",
             );
         }
     }
@@ -116,13 +122,13 @@ impl Checker<'_> {
         let dummy = cache.is_some_and(|cache| cache.interface == CacheInterface::Dummy);
         if dummy && !self.facts.modules.contains(&Module::Dummy) {
             self.error(
-                "its kernel has no dummy devices, on which the DNS cache listens",
+                "its kernel does not have dummy interfaces, on which the DNS cache listens",
                 "set dns.nodeLocal.interface: loopback",
             );
         }
     }
 
-    /// Whether the bundle's packages are installed on it.
+    /// Returns whether kubexm installs packages of the bundle on the host.
     fn gets_packages(&self) -> bool {
         let names = self.facts.releases();
         self.cluster.system.install_packages
@@ -130,7 +136,7 @@ impl Checker<'_> {
     }
 }
 
-/// Major and minor of a kernel's release, as in `6.1.0-28-amd64`.
+/// Returns major and minor version of a kernel's release, as in `6.1.0-28-amd64`.
 fn version_of(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(['.', '-']);
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -153,7 +159,7 @@ spec:
   roleGroups: {control-plane: [node1], worker: [node2]}
 ";
 
-    /// What is found on node1 with these facts, for a cluster with these sections.
+    /// Returns the findings for node1 with these facts, in a cluster with these sections.
     fn findings(sections: &str, facts: Facts) -> String {
         let cluster = parse_cluster("example", &format!("{CLUSTER}{sections}")).unwrap();
         let offer = Offer {
@@ -167,7 +173,7 @@ spec:
         found.iter().map(|finding| format!("{finding}\n")).collect()
     }
 
-    /// What of it the sections add to what is found on a host without any facts.
+    /// Returns the findings that a host without facts and a cluster without the sections do not have.
     fn added(sections: &str, facts: Facts) -> String {
         let plain = findings("  kubernetes: {version: 1.36.3}\n", Facts::default());
         let known: Vec<&str> = plain.lines().collect();
@@ -177,7 +183,7 @@ spec:
     }
 
     #[test]
-    fn plain_routes_want_one_network() {
+    fn static_routes_require_one_network() {
         let network = |text: &str| Facts {
             networks: vec![text.parse().unwrap()],
             ..Facts::default()
@@ -185,15 +191,15 @@ spec:
         let bridge = "  kubernetes: {version: 1.36.3}\n  network: {plugin: bridge}\n";
         let apart = added(bridge, network("192.0.2.0/24"));
         insta::assert_snapshot!(apart, @"
-        node1: is on no network with node2 (198.51.100.12), and bridge leads packets by plain routes
-          hint: take a plugin that goes over any network, as flannel does with its backend vxlan, or correct internalAddress
+        node1: shares no network with node2 (198.51.100.12), but bridge uses static routes
+          hint: use a plugin with an overlay network, such as flannel with its backend vxlan, or correct internalAddress in the cluster file
         ");
         let together = findings(bridge, network("198.51.100.0/24"));
-        assert!(!together.contains("on no network"), "{together}");
+        assert!(!together.contains("shares no network"), "{together}");
     }
 
     #[test]
-    fn the_kernel_must_have_what_kube_proxy_and_the_cache_use() {
+    fn kernel_must_have_the_modules_of_kube_proxy_and_dns_cache() {
         let ipvs = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: ipvs}}\n";
         let one = Facts {
             modules: [Module::IpVs].into(),
@@ -202,11 +208,11 @@ spec:
         let found = added(ipvs, one);
         insta::assert_snapshot!(found, @"
         node1: kubeProxy.mode is ipvs, which Kubernetes deprecated in 1.35 and will remove
-          hint: nftables is its successor: kubeProxy.mode: nftables
-        node1: its kernel has no ip_vs_rr, ip_vs_wrr, ip_vs_sh, which kube-proxy's ipvs mode needs
-          hint: take kubeProxy.mode: nftables, or install the kernel's modules; ipvsadm shows what ipvs does
-        node1: lacks ipset, which kube-proxy's ipvs mode needs
-          hint: install ipset, or add it to spec.packages of the manifest
+          hint: set kubeProxy.mode: nftables, its successor
+        node1: its kernel does not have ip_vs_rr, ip_vs_wrr, ip_vs_sh, which kube-proxy's ipvs mode needs
+          hint: set kubeProxy.mode: nftables, or install the kernel modules
+        node1: the program 'ipset' is missing, which kube-proxy's ipvs mode needs
+          hint: install ipset, or add it to spec.packages of the bundle manifest
         ");
         let nftables = "  kubernetes: {version: 1.36.3, kubeProxy: {mode: nftables}}\n";
         let with = |kernel: &str, tools: &[Tool]| Facts {
@@ -216,16 +222,16 @@ spec:
         };
         let found = added(nftables, with("5.10.0-8-amd64", &[]));
         insta::assert_snapshot!(found, @"
-        node1: lacks the program 'nft': a reset cannot remove kube-proxy's rules
-          hint: install nftables, or add it to spec.packages of the manifest
-        node1: has Linux 5.10.0-8-amd64; kube-proxy's nftables mode needs 5.13
-          hint: take kubeProxy.mode: iptables, or a newer kernel
+        node1: has Linux 5.10.0-8-amd64, but kube-proxy's nftables mode needs 5.13
+          hint: set kubeProxy.mode: iptables, or install a newer kernel
+        node1: the program 'nft' is missing, so a reset cannot remove kube-proxy's rules
+          hint: install nftables, or add it to spec.packages of the bundle manifest
         ");
         let found = findings(nftables, with("6.1.0-8-amd64", &[Tool::Nft]));
         assert!(!found.contains("nft"), "{found}");
         let cache = "  kubernetes: {version: 1.36.3}\n  dns: {nodeLocal: {}}\n";
         insta::assert_snapshot!(added(cache, Facts::default()), @"
-        node1: its kernel has no dummy devices, on which the DNS cache listens
+        node1: its kernel does not have dummy interfaces, on which the DNS cache listens
           hint: set dns.nodeLocal.interface: loopback
         ");
     }

@@ -1,5 +1,5 @@
-//! Asks the user's own registry, by connections that hosts make, whether it answers them and has what a
-//! cluster needs. Changes nothing in it.
+//! Checks, over connections that hosts open, that an external registry answers and has the images of a
+//! cluster. Changes nothing in the registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::Finding;
-use crate::exchange::{self, Failure};
+use crate::exchange::{self, ExchangeError};
 use kubexm_config::cluster::{Cluster, ExternalRegistry};
-use kubexm_host::{DialError, Host};
+use kubexm_host::{Host, TunnelError};
 use kubexm_types::{HostName, ImageRef};
 
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
 application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
-/// What is asked for, and how.
-struct Asker<'a> {
+/// An external registry, with CA and login.
+struct RegistryClient<'a> {
     registry: &'a ExternalRegistry,
     config: Arc<ClientConfig>,
     name: String,
@@ -31,8 +31,8 @@ struct Asker<'a> {
     authorization: Option<HeaderValue>,
 }
 
-/// All findings: that it answers is asked from every node, for images from the first. `images` are their
-/// names with the repositories that they have there.
+/// Returns all findings. Every node checks that the registry answers, and the first node checks the images.
+/// `images` are names of images with their repositories in the registry.
 pub async fn check(
     cluster: &Cluster,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
@@ -49,29 +49,30 @@ pub async fn check(
     let Some(first) = nodes.first() else {
         return Vec::new();
     };
-    // Without a CA file the hosts' own CAs count, which are not known here.
-    let asker = match Asker::of(registry) {
-        Ok(Some(asker)) => asker,
+    // Without a CA file the hosts use their own CAs, which kubexm does not know.
+    let client = match RegistryClient::new(registry) {
+        Ok(Some(client)) => client,
         Ok(None) => return Vec::new(),
         Err(what) => {
-            let hint = "correct caFile and passwordFile of spec.registry";
+            let hint = "correct caFile and passwordFile of spec.registry in the cluster file";
             return vec![Finding::new(first.name(), true, what, hint)];
         }
     };
-    let answers = nodes.iter().map(|host| asker.answers(host.as_ref()));
+    let answers = nodes.iter().map(|host| client.check_answer(host.as_ref()));
     let findings: Vec<Finding> = join_all(answers).await.into_iter().flatten().collect();
     if !findings.is_empty() {
         return findings;
     }
-    asker
-        .lacks(first.as_ref(), images)
+    client
+        .check_images(first.as_ref(), images)
         .await
         .into_iter()
         .collect()
 }
 
-impl<'a> Asker<'a> {
-    fn of(registry: &'a ExternalRegistry) -> Result<Option<Self>, String> {
+impl<'a> RegistryClient<'a> {
+    /// Reads CA and password from the files. Returns `None` without a CA file.
+    fn new(registry: &'a ExternalRegistry) -> Result<Option<Self>, String> {
         let Some(file) = &registry.ca_file else {
             return Ok(None);
         };
@@ -112,10 +113,11 @@ impl<'a> Asker<'a> {
         }))
     }
 
-    async fn answers(&self, host: &dyn Host) -> Option<Finding> {
+    /// Returns a finding if the registry does not answer a host correctly.
+    async fn check_answer(&self, host: &dyn Host) -> Option<Finding> {
         let address = &self.registry.address;
         let hint =
-            "correct spec.registry, or what stands between; its images come from nowhere else";
+            "correct spec.registry, or open the network to it: hosts pull every image from there";
         match self.status(host, Method::GET, "/v2/").await {
             Ok(200) => None,
             Ok(401) => {
@@ -124,12 +126,12 @@ impl<'a> Asker<'a> {
                 Some(Finding::new(host.name(), true, what, hint))
             }
             Ok(status) => {
-                let what = format!("what answers at {address} is not a registry (status {status})");
+                let what = format!("the server at {address} is not a registry (status {status})");
                 Some(Finding::new(host.name(), true, what, hint))
             }
-            Err(Broken::Dial(DialError::NotAllowed)) => {
-                let what = format!("{address} was not looked at: {}", DialError::NotAllowed);
-                let hint = "nodes will look at it when they pull their images";
+            Err(StatusError::Tunnel(TunnelError::NotAllowed)) => {
+                let what = format!("cannot check {address}: {}", TunnelError::NotAllowed);
+                let hint = "allow TCP forwarding in sshd_config, or check yourself that nodes can pull from it";
                 Some(Finding::new(host.name(), false, what, hint))
             }
             Err(error) => {
@@ -139,9 +141,13 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Returns what is wrong with the images there: some are missing, or one cannot be looked up.
-    async fn lacks(&self, host: &dyn Host, images: &[(ImageRef, String)]) -> Option<Finding> {
-        let asked = images.iter().map(|(image, repository)| async move {
+    /// Returns a finding if images are missing in the registry, or if one cannot be looked up.
+    async fn check_images(
+        &self,
+        host: &dyn Host,
+        images: &[(ImageRef, String)],
+    ) -> Option<Finding> {
+        let lookups = images.iter().map(|(image, repository)| async move {
             let repository = self.registry.repository(repository);
             let digest = image.digest().map(|digest| digest.to_string());
             let reference = image.tag().map(str::to_owned).or(digest)?;
@@ -154,14 +160,14 @@ impl<'a> Asker<'a> {
             };
             Some((image.to_string(), reason))
         });
-        let absent: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        let absent: Vec<_> = join_all(lookups).await.into_iter().flatten().collect();
         let address = &self.registry.address;
         let failed = absent
             .iter()
             .find_map(|(image, reason)| Some((image, reason.as_ref()?)));
         if let Some((image, reason)) = failed {
             let what = format!("the registry {address} does not answer for {image}: {reason}");
-            let hint = "check that the login may read this repository, and the registry's log";
+            let hint = "check that the login may read this repository, and read the registry's log";
             return Some(Finding::new(host.name(), true, what, hint));
         }
         if absent.is_empty() {
@@ -176,13 +182,18 @@ impl<'a> Asker<'a> {
         let some = some.join(", ");
         let what =
             format!("the registry {address} is missing {count} of the bundle's images: {some}…");
-        let hint = "kubexm registry seed --bundle BUNDLE -f CLUSTER";
+        let hint = "run kubexm registry seed BUNDLE -f CLUSTER";
         Some(Finding::new(host.name(), true, what, hint))
     }
 
-    /// Returns the status of an answer.
-    async fn status(&self, host: &dyn Host, method: Method, path: &str) -> Result<u16, Broken> {
-        let line = host.dial(&self.name, self.port).await?;
+    /// Sends a request and returns the status of the response.
+    async fn status(
+        &self,
+        host: &dyn Host,
+        method: Method,
+        path: &str,
+    ) -> Result<u16, StatusError> {
+        let stream = host.open_tunnel(&self.name, self.port).await?;
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -192,28 +203,28 @@ impl<'a> Asker<'a> {
             request = request.header(AUTHORIZATION, authorization);
         }
         let request = request.body(Full::default());
-        let request = request.map_err(|error| Broken::Tls(error.to_string()))?;
-        let answer = exchange::ask(&self.config, line, &self.name, request).await;
-        Ok(answer.map_err(Broken::of)?.status)
+        let request = request.map_err(|error| StatusError::Tls(error.to_string()))?;
+        let response = exchange::send(&self.config, stream, &self.name, request).await;
+        Ok(response.map_err(StatusError::from)?.status)
     }
 }
 
-/// Why a registry cannot be asked.
+/// The reason why kubexm cannot query a registry.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum StatusError {
     #[error(transparent)]
-    Dial(#[from] DialError),
+    Tunnel(#[from] TunnelError),
     #[error("{0}")]
     Tls(String),
 }
 
-impl Broken {
-    fn of(failure: Failure) -> Self {
-        match failure {
-            Failure::Silent => Self::Dial(DialError::Silent),
-            Failure::Foreign => Self::Tls("it does not speak HTTP".to_owned()),
-            Failure::Name(reason) | Failure::Broken(reason) => Self::Tls(reason),
-            Failure::Tls(error) => Self::Tls(error.to_string()),
+impl From<ExchangeError> for StatusError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::TimedOut => Self::Tunnel(TunnelError::TimedOut),
+            ExchangeError::NotHttp => Self::Tls("it does not speak HTTP".to_owned()),
+            ExchangeError::Name(reason) | ExchangeError::Disconnected(reason) => Self::Tls(reason),
+            ExchangeError::Tls(error) => Self::Tls(error.to_string()),
         }
     }
 }
@@ -227,7 +238,7 @@ mod tests {
 
     const PRESENT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
 
-    /// What the check says about a registry with one answer to `/v2/` and one to manifests.
+    /// Returns the finding for a registry with one answer for `/v2/` and one for manifests.
     async fn finding(version: &'static str, manifest: &'static str) -> Option<String> {
         let authority = Authority::new();
         let config = ServerConfig::builder().with_no_client_auth();
@@ -246,24 +257,28 @@ mod tests {
             login: None,
         };
         let host = kubexm_host::local::LocalHost::new("here".parse().unwrap());
-        let asker = Asker::of(&registry).unwrap().unwrap();
+        let client = RegistryClient::new(&registry).unwrap().unwrap();
         let image = "registry.k8s.io/pause:3.10".parse().unwrap();
-        let found = match asker.answers(&host).await {
+        let found = match client.check_answer(&host).await {
             Some(found) => Some(found),
-            None => asker.lacks(&host, &[(image, "pause".to_owned())]).await,
+            None => {
+                client
+                    .check_images(&host, &[(image, "pause".to_owned())])
+                    .await
+            }
         };
         found.map(|found| found.what.replace(&registry.address, "REGISTRY"))
     }
 
     #[tokio::test]
-    async fn what_a_registry_answers_is_told_apart() {
+    async fn each_answer_of_a_registry_has_its_own_finding() {
         let status = |number| match number {
             200 => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
             401 => "HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             404 => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
             _ => "HTTP/1.1 503 Service Unavailable\r\n\r\n",
         };
-        let lacks = "the registry REGISTRY is missing 1 of the bundle's images: registry.k8s.io/pause:3.10…";
+        let missing = "the registry REGISTRY is missing 1 of the bundle's images: registry.k8s.io/pause:3.10…";
         let silent = "the registry REGISTRY does not answer for registry.k8s.io/pause:3.10: ";
         for (version, manifest, expected) in [
             (status(200), PRESENT, None),
@@ -275,14 +290,14 @@ mod tests {
             (
                 status(404),
                 PRESENT,
-                Some("what answers at REGISTRY is not a registry (status 404)".to_owned()),
+                Some("the server at REGISTRY is not a registry (status 404)".to_owned()),
             ),
             (
                 status(503),
                 PRESENT,
-                Some("what answers at REGISTRY is not a registry (status 503)".to_owned()),
+                Some("the server at REGISTRY is not a registry (status 503)".to_owned()),
             ),
-            (status(200), status(404), Some(lacks.to_owned())),
+            (status(200), status(404), Some(missing.to_owned())),
             (
                 status(200),
                 status(401),
@@ -299,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_connection_is_not_a_missing_image() {
+    async fn broken_connection_is_not_a_missing_image() {
         let nothing = finding("", PRESENT).await.unwrap();
         assert!(
             nothing.starts_with("cannot use the registry REGISTRY: "),

@@ -13,7 +13,7 @@ spec:
   kubernetes: {version: 1.36.3}
 ";
 
-/// Findings on the control plane with these numbers.
+/// Returns the findings of a control plane with this number of CPUs and this memory in KiB.
 fn findings(cpus: Option<u64>, memory: Option<u64>) -> Vec<(bool, String)> {
     let cluster = parse_cluster("example", CLUSTER).unwrap();
     let facts = Facts {
@@ -35,19 +35,22 @@ fn a_missing_number_is_not_zero() {
     let unknown = [
         (
             false,
-            "does not state its memory; a control plane needs 1700 MiB",
+            "does not report its memory; a control plane needs 1700 MiB",
         ),
         (
             false,
-            "does not state its number of CPUs; a control plane needs two",
+            "does not report its number of CPUs; a control plane needs two",
         ),
     ];
     let unknown = unknown.map(|(fatal, what)| (fatal, what.to_owned()));
     assert_eq!(findings(None, None), unknown);
     assert_eq!(findings(Some(2), Some(1700 * 1024)), []);
     let small = [
-        (true, "has less than 1700 MiB of memory"),
-        (true, "has one CPU; a control plane needs two"),
+        (
+            true,
+            "has less than the 1700 MiB of memory that a control plane needs",
+        ),
+        (true, "has one CPU, but a control plane needs two"),
     ];
     let small = small.map(|(fatal, what)| (fatal, what.to_owned()));
     assert_eq!(findings(Some(1), Some(1700 * 1024 - 1)), small);

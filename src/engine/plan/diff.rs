@@ -18,7 +18,7 @@ use kubexm_types::HostName;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDiff {
-    /// Each host, by name.
+    /// Each host, in the order of the plan.
     pub hosts: Vec<HostDiff>,
 }
 
@@ -121,10 +121,13 @@ pub async fn diff(
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
 ) -> Result<PlanDiff, BrokenPlan> {
     let order = Graph::of(plan)?.order;
-    let mut tasks: BTreeMap<&HostName, Vec<&Task>> = BTreeMap::new();
+    let mut tasks: Vec<(&HostName, Vec<&Task>)> = Vec::new();
     for place in order {
         let task = &plan.tasks[place];
-        tasks.entry(&task.host).or_default().push(task);
+        match tasks.iter_mut().find(|(host, _)| **host == task.host) {
+            Some((_, tasks)) => tasks.push(task),
+            None => tasks.push((&task.host, vec![task])),
+        }
     }
     let of_hosts = tasks
         .into_iter()

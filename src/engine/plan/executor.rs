@@ -194,7 +194,7 @@ async fn report(
 ) -> Result<Done, StepError> {
     let began = Instant::now();
     let tell = |state: StepState| {
-        context.events.tell(Event::Step {
+        context.events.emit(Event::Step {
             host: task.host.clone(),
             module: task.module.clone(),
             task: task.name.clone(),

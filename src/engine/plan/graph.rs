@@ -1,9 +1,7 @@
 //! From a list of tasks to an order in which they can run.
 
-use std::collections::BTreeMap;
-
-use petgraph::algo::toposort;
-use petgraph::graph::{DiGraph, NodeIndex};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::task::{Plan, TaskId};
 
@@ -53,23 +51,35 @@ impl Graph {
     }
 }
 
+/// Sorts places topologically. Of all tasks that can run, the first of the plan comes first, so that hosts
+/// appear in the order of the cluster file.
 fn sorted(plan: &Plan, before: &[Vec<usize>]) -> Result<Vec<usize>, BrokenPlan> {
-    let mut graph = DiGraph::<usize, ()>::new();
-    let nodes: Vec<NodeIndex> = (0..before.len())
-        .map(|place| graph.add_node(place))
-        .collect();
+    let mut after = vec![Vec::new(); before.len()];
+    let mut waiting: Vec<usize> = before.iter().map(Vec::len).collect();
     for (place, others) in before.iter().enumerate() {
         for other in others {
-            graph.add_edge(nodes[*other], nodes[place], ());
+            after[*other].push(place);
         }
     }
-    let order = toposort(&graph, None).map_err(|cycle| {
-        BrokenPlan(format!(
+    let free = (0..before.len()).filter(|place| waiting[*place] == 0);
+    let mut free: BinaryHeap<Reverse<usize>> = free.map(Reverse).collect();
+    let mut order = Vec::with_capacity(before.len());
+    while let Some(Reverse(place)) = free.pop() {
+        order.push(place);
+        for next in &after[place] {
+            waiting[*next] -= 1;
+            if waiting[*next] == 0 {
+                free.push(Reverse(*next));
+            }
+        }
+    }
+    match waiting.iter().position(|count| *count > 0) {
+        None => Ok(order),
+        Some(place) => Err(BrokenPlan(format!(
             "{} waits for itself",
-            plan.tasks[graph[cycle.node_id()]].id()
-        ))
-    })?;
-    Ok(order.into_iter().map(|node| graph[node]).collect())
+            plan.tasks[place].id()
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +103,19 @@ mod tests {
         })
         .unwrap();
         assert_eq!(graph.order, [2, 1, 0]);
+    }
+
+    #[test]
+    fn tasks_keep_the_order_of_the_plan() {
+        let on = |name: &str, host: &str| Task::new("m", name, &host.parse().unwrap());
+        let (first, second) = (on("a", "node2"), on("a", "node1"));
+        let waiting = on("b", "node2").after([first.id(), second.id()]);
+        let last = on("b", "node1");
+        let graph = Graph::of(&Plan {
+            tasks: vec![first, second, waiting, last],
+        })
+        .unwrap();
+        assert_eq!(graph.order, [0, 1, 2, 3]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl UndoLog for Receipt {
         }
         let input = Input::Bytes(format!("{line}\n").into_bytes());
         let action = "write the receipt";
-        let command = Command::of(scripts::RECEIPT_APPEND, [""; 0]).input(input);
+        let command = Command::from_script(scripts::RECEIPT_APPEND, [""; 0]).input(input);
         let output = self.host.run(command.describe(action)).await?;
         StepError::unless_done(action, output)?;
         known.insert(line);

@@ -7,10 +7,10 @@ use super::task::Plan;
 use kubexm_types::event::{Event, Events};
 
 /// Tells each task, in an order in which they can run.
-pub fn tell(plan: &Plan, events: &Events) -> Result<(), BrokenPlan> {
+pub fn emit(plan: &Plan, events: &Events) -> Result<(), BrokenPlan> {
     for &place in &Graph::of(plan)?.order {
         let task = &plan.tasks[place];
-        events.tell(Event::Planned {
+        events.emit(Event::Planned {
             host: task.host.clone(),
             module: task.module.clone(),
             task: task.name.clone(),

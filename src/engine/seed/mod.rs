@@ -165,8 +165,8 @@ pub async fn missing(
     data_dir: &HostPath,
     content: &Content,
 ) -> Result<Missing, SeedError> {
-    let command =
-        Command::of(scripts::LIST, [data_dir.to_string()]).describe("list the registry's images");
+    let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
+        .describe("list the registry's images");
     let output = must(host, command).await?;
     let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();
@@ -198,7 +198,7 @@ pub async fn seed(
         let wanted: BTreeSet<Digest> = missing.blobs.iter().map(|(digest, _)| *digest).collect();
         let moved = Arc::clone(&transfer);
         let stream = piped(move |out| send(out, &wanted, source.as_ref(), &moved))?;
-        let command = Command::of(scripts::RECEIVE, [data_dir.to_string()]);
+        let command = Command::from_script(scripts::RECEIVE, [data_dir.to_string()]);
         must(
             host,
             command
@@ -216,7 +216,7 @@ pub async fn seed(
         .chain(&tags)
         .map(|(path, digest)| format!("{path} {digest}\n"))
         .collect();
-    let command = Command::of(scripts::LINK, [data_dir.to_string()]);
+    let command = Command::from_script(scripts::LINK, [data_dir.to_string()]);
     must(
         host,
         command

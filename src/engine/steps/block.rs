@@ -57,7 +57,7 @@ impl Ensure for ManagedBlock {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let look = Command::of(scripts::BLOCK_STATE, [self.path.to_string()]);
+        let look = Command::from_script(scripts::BLOCK_STATE, [self.path.to_string()]);
         let state = must(context.host, &format!("look at {}", self.path), look)
             .await?
             .text();
@@ -68,7 +68,7 @@ impl Ensure for ManagedBlock {
         );
         context.undo.record(&self.id(), undo.to_value()?).await?;
         // An argument arrives as a whole or not at all when the connection breaks.
-        let command = Command::of(
+        let command = Command::from_script(
             scripts::BLOCK_EDIT,
             [self.path.as_str(), "put", &self.block()],
         );

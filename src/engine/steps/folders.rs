@@ -61,7 +61,7 @@ impl Ensure for OwnFolders {
         let missing = must(
             context.host,
             &self.describe(),
-            Command::of(scripts::MISSING_PATHS, paths),
+            Command::from_script(scripts::MISSING_PATHS, paths),
         )
         .await?
         .text();
@@ -77,7 +77,7 @@ impl Ensure for OwnFolders {
         must(
             context.host,
             &self.describe(),
-            Command::of(marks::SET, [self.id.clone()]),
+            Command::from_script(marks::SET, [self.id.clone()]),
         )
         .await
         .map(|_| ())

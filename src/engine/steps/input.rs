@@ -17,7 +17,7 @@ pub(super) fn script_with_input(
     input: Option<&LateInput>,
 ) -> Result<Command, StepError> {
     match input {
-        None => Ok(Command::of(script, arguments)),
+        None => Ok(Command::from_script(script, arguments)),
         Some(input) => Ok(after_input(script, arguments, input()?)),
     }
 }
@@ -30,5 +30,5 @@ where
 {
     let receiver = [bytes.len().to_string(), script.text.to_owned()];
     let arguments = receiver.into_iter().chain(script.arguments(arguments));
-    Command::of(RECEIVE_INPUT, arguments).input(Input::Bytes(bytes))
+    Command::from_script(RECEIVE_INPUT, arguments).input(Input::Bytes(bytes))
 }

@@ -61,7 +61,7 @@ impl InstallFiles {
             .payloads
             .iter()
             .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
-        let look = Command::of(scripts::INSTALL_LOOK, arguments);
+        let look = Command::from_script(scripts::INSTALL_LOOK, arguments);
         let output = must(host, &format!("look for {}", self.title), look).await?;
         Ok(output
             .text()
@@ -91,7 +91,8 @@ impl InstallFiles {
         let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command = Command::of(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
+        let command =
+            Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
         must(context.host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(moved) {
             transfer.done();
@@ -144,7 +145,7 @@ impl Ensure for InstallFiles {
             .filter_map(|n| Some((*n, self.payloads.get(*n)?.clone())))
             .collect();
         for (_, payload) in &chosen {
-            let look = Command::of(scripts::FILE_PREPARE, [payload.path.to_string()]);
+            let look = Command::from_script(scripts::FILE_PREPARE, [payload.path.to_string()]);
             let printed = must(context.host, &format!("look at {}", payload.path), look)
                 .await?
                 .text();

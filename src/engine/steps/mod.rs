@@ -52,5 +52,5 @@ async fn ask(host: &dyn Host, action: String, command: Command) -> Result<Check,
 
 /// Ends with 0 if the mark of what is done once is set.
 fn look_for_mark(id: &str) -> Command {
-    Command::of(marks::CHECK, [id])
+    Command::from_script(marks::CHECK, [id])
 }

@@ -67,7 +67,7 @@ impl InstallPackages {
     fn command(&self, verb: &'static str) -> Command {
         let index = [self.set.index.digest.hex(), self.set.index.size.to_string()];
         let arguments = index.into_iter().chain(self.set.requested.clone());
-        Command::of(self.manager().main.verb(verb), arguments)
+        Command::from_script(self.manager().main.verb(verb), arguments)
     }
 
     /// What would be installed, out of the set, and whether the host has it in no version yet.
@@ -109,7 +109,7 @@ impl From<InstallPackages> for Step {
 #[async_trait]
 impl Ensure for InstallPackages {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::of(self.manager().check, self.set.requested.clone());
+        let command = Command::from_script(self.manager().check, self.set.requested.clone());
         ask(host, "look for packages".to_owned(), command).await
     }
 

@@ -100,7 +100,7 @@ impl From<RunScript> for Step {
 #[async_trait]
 impl Ensure for RunScript {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let command = Command::of(self.check, &self.arguments);
+        let command = Command::from_script(self.check, &self.arguments);
         ask(host, format!("check: {}", self.title), command).await
     }
 

@@ -73,16 +73,18 @@ impl Undo {
         let command = match self {
             Self::RemoveFile { path, folders } => {
                 let folders = folders.iter().map(ToString::to_string);
-                Command::of(
+                Command::from_script(
                     scripts::FILE_REMOVE,
                     std::iter::once(path.to_string()).chain(folders),
                 )
             }
-            Self::RestoreFile { path, backup } => Command::of(
+            Self::RestoreFile { path, backup } => Command::from_script(
                 scripts::FILE_RESTORE,
                 [path.to_string(), backup.to_string()],
             ),
-            Self::RemoveTree { path } => Command::of(scripts::REMOVE_TREE, [path.to_string()]),
+            Self::RemoveTree { path } => {
+                Command::from_script(scripts::REMOVE_TREE, [path.to_string()])
+            }
             Self::Script {
                 script, arguments, ..
             } => Command::script(script, arguments.clone()),

@@ -26,7 +26,7 @@ impl ManageUnit {
         let arguments = [self.name.clone(), start.to_owned()]
             .into_iter()
             .chain(files);
-        Command::of(systemd::UNIT.verb(verb), arguments)
+        Command::from_script(systemd::UNIT.verb(verb), arguments)
     }
 }
 

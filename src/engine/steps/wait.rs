@@ -45,7 +45,7 @@ impl Wait for WaitFor {
     }
 
     async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
-        let command = Command::of(self.script, &self.arguments)
+        let command = Command::from_script(self.script, &self.arguments)
             .describe(self.title.clone())
             .timeout(Duration::from_secs(60));
         let output = host.run(command).await?;
@@ -56,7 +56,7 @@ impl Wait for WaitFor {
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
-        let command = Command::of(self.diagnosis.script, &self.diagnosis.arguments);
+        let command = Command::from_script(self.diagnosis.script, &self.diagnosis.arguments);
         let output = host.run(command.describe("diagnosis")).await?;
         Ok(output.text())
     }

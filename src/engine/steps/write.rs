@@ -73,7 +73,7 @@ impl WriteFile {
 
     /// Writes down how the file is taken back.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let prepare = Command::of(scripts::FILE_PREPARE, [self.path.to_string()]);
+        let prepare = Command::from_script(scripts::FILE_PREPARE, [self.path.to_string()]);
         let printed = must(context.host, &format!("look at {}", self.path), prepare)
             .await?
             .text();
@@ -142,7 +142,7 @@ impl Ensure for WriteFile {
             Digest::of(self.text()?.as_bytes()).hex(),
             self.mode
         );
-        let look = Command::of(scripts::FILE_LOOK, [self.path.to_string()]);
+        let look = Command::from_script(scripts::FILE_LOOK, [self.path.to_string()]);
         let output = must(host, &format!("look at {}", self.path), look).await?;
         let found = output.text();
         Ok(match found.trim() {

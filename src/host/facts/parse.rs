@@ -6,25 +6,23 @@ use ipnet::Ipv4Net;
 
 use super::{Cgroup, Disk, Facts, Module, Runtime, Selinux, Tool};
 
-/// Why facts cannot be read.
+/// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum FactsError {
-    /// A line without `=`, with an unknown key or with a value that its key cannot have.
+    /// A line without `=`, with an unknown key, or with an invalid value.
     #[error("line {number} of the facts is '{line}': {reason}")]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         number: usize,
-        /// The line.
         line: String,
-        /// What is wrong.
         reason: &'static str,
     },
-    /// The script prints the clock last.
-    #[error("the facts end too early: the clock is missing")]
-    CutOff,
+    /// The clock is missing, which the script prints last.
+    #[error("the facts are truncated: the clock is missing")]
+    Truncated,
 }
 
-/// The facts, and the host's clock in seconds since 1970.
+/// Returns the facts, and the host's clock in seconds since 1970.
 pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
     let mut facts = Facts::default();
     let mut clock = None;
@@ -35,7 +33,7 @@ pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
             line: line.to_owned(),
             reason,
         };
-        let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no ="))?;
+        let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no '='"))?;
         match key {
             "clock" => clock = Some(value.parse().map_err(|_| wrong("is not a time"))?),
             "firewalld_port" => open_ports.push(value.to_owned()),
@@ -45,10 +43,13 @@ pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
     if let Some(ports) = &mut facts.firewalld {
         *ports = open_ports;
     }
-    Ok((facts, clock.ok_or(FactsError::CutOff)?))
+    Ok((facts, clock.ok_or(FactsError::Truncated)?))
 }
 
-/// Stores one value. An error states what is wrong with it.
+/// Stores one value.
+///
+/// # Errors
+/// States what is wrong with the value.
 fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
     match key {
         "arch" => facts.machine = value.to_owned(),
@@ -98,17 +99,17 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "initialized" => facts.initialized = flag(value)?,
         "joined" => facts.joined = flag(value)?,
         "etcd_formed" => facts.etcd_formed = flag(value)?,
-        _ => return Err("kubexm does not know this key"),
+        _ => return Err("the key is unknown"),
     }
     Ok(())
 }
 
-/// A value that may be empty.
+/// Returns `None` for an empty value.
 fn text(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// A number that may be missing.
+/// Parses a number; `None` for an empty value.
 fn number(value: &str) -> Result<Option<u64>, &'static str> {
     match value {
         "" => Ok(None),
@@ -132,7 +133,7 @@ fn cgroup(value: &str) -> Result<Cgroup, &'static str> {
     }
 }
 
-/// `/sys/fs/selinux/enforce`, which does not exist if SELinux is disabled.
+/// Parses `/sys/fs/selinux/enforce`. The value is empty if SELinux is disabled.
 fn selinux(value: &str) -> Result<Option<Selinux>, &'static str> {
     match value {
         "" => Ok(None),
@@ -149,19 +150,19 @@ fn add<T: Copy + Ord>(
     value: &str,
 ) -> Result<(), &'static str> {
     let found = all.iter().find(|known| name(**known) == value);
-    set.insert(*found.ok_or("kubexm does not know this name")?);
+    set.insert(*found.ok_or("the name is unknown")?);
     Ok(())
 }
 
-/// Destination and mask of a route. The kernel prints them as numbers in the machine's byte order; both
-/// architectures that kubexm knows have the lowest byte first.
+/// Parses destination and mask of a route. The kernel prints them as hexadecimal numbers in the machine's
+/// byte order. Both supported architectures are little-endian.
 fn network(value: &str) -> Option<Ipv4Net> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::swap_bytes);
     let (network, mask) = value.split_once(' ')?;
     Ipv4Net::with_netmask(number(network)?.into(), number(mask)?.into()).ok()
 }
 
-/// Free KiB, size in KiB, mount point and path.
+/// Parses free KiB, size in KiB, mount point and path.
 fn disk(value: &str) -> Option<(String, Disk)> {
     let mut words = value.splitn(4, ' ');
     let free = words.next()?.parse().ok()?;

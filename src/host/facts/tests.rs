@@ -101,10 +101,10 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
             .to_string()
     };
     let cases = [
-        ("cpu=2", "kubexm does not know this key"),
-        ("nonsense", "has no ="),
-        ("tool=tarr", "kubexm does not know this name"),
-        ("module=zram", "kubexm does not know this name"),
+        ("cpu=2", "the key is unknown"),
+        ("nonsense", "has no '='"),
+        ("tool=tarr", "the name is unknown"),
+        ("module=zram", "the name is unknown"),
         ("systemd=maybe", "is neither yes nor no"),
         ("memory=2 GiB", "is not a number"),
         ("cpus=-1", "is not a number"),
@@ -127,7 +127,7 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
 #[test]
 fn facts_that_were_cut_off_are_an_error() {
     let cut = TEXT.strip_suffix("clock=17.5\n").unwrap();
-    assert_eq!(parse::facts(cut), Err(parse::FactsError::CutOff));
+    assert_eq!(parse::facts(cut), Err(parse::FactsError::Truncated));
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub fn with_log(events: Events) -> Events {
                 Event::Warning { message } => tracing::warn!("{message}"),
                 other => tracing::debug!(event = serde_json::to_string(other).unwrap_or_default()),
             }
-            self.0.tell(event.clone());
+            self.0.emit(event.clone());
         }
     }
     Events::new(Arc::new(Logged(events)))

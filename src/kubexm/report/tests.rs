@@ -333,7 +333,7 @@ fn a_reader_that_went_away_stops_nothing() {
     ] {
         every_event("x")
             .into_iter()
-            .for_each(|event| events.tell(event));
+            .for_each(|event| events.emit(event));
     }
 }
 

@@ -1,20 +1,20 @@
-//! An etcd that answers well, and each way in which it does not.
+//! A test server that answers as an etcd, and every failure of a query.
 
 use crate::authority::Authority;
 use crate::etcd_client::*;
 
-fn answer(status: u16, body: &str) -> Answer {
+fn answer(status: u16, body: &str) -> Response {
     let body = body.as_bytes().to_vec();
-    Answer { status, body }
+    Response { status, body }
 }
 
 #[test]
-fn answers_of_etcd_are_read() {
+fn answers_of_etcd_are_parsed() {
     let version = answer(200, "{\"etcdserver\":\"3.6.8\"}");
     assert_eq!(json(&version).unwrap()["etcdserver"], "3.6.8");
-    assert_eq!(ailment(&answer(200, "{\"health\":\"true\"}")), None);
-    let ill = ailment(&answer(503, "{\"health\":\"false\"}")).unwrap();
-    insta::assert_snapshot!(ill, @r#"status 503 {"health":"false"}"#);
+    assert_eq!(unhealthy(&answer(200, "{\"health\":\"true\"}")), None);
+    let failed = unhealthy(&answer(503, "{\"health\":\"false\"}")).unwrap();
+    insta::assert_snapshot!(failed, @r#"status 503 {"health":"false"}"#);
     assert_eq!(count(&answer(200, "{\"header\":{}}")), Some(0));
     assert_eq!(
         count(&answer(200, "{\"header\":{},\"count\":\"7\"}")),
@@ -24,7 +24,7 @@ fn answers_of_etcd_are_read() {
 }
 
 #[test]
-fn a_count_asks_for_the_whole_prefix() {
+fn count_covers_the_whole_prefix() {
     // "/registry/" and "/registry0": the byte after "/" is "0".
     let text = count_request("/registry/");
     assert!(
@@ -43,7 +43,7 @@ fn client(own: &Authority, other: &Authority) -> Client {
 }
 
 /// A server with the TLS of an etcd and fixed answers.
-async fn stand_in(authority: &Authority) -> u16 {
+async fn serve_etcd(authority: &Authority) -> u16 {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&authority.path("ca.crt")).unwrap() {
         roots.add(certificate).unwrap();
@@ -62,47 +62,49 @@ async fn stand_in(authority: &Authority) -> u16 {
     authority.serve(config, answers).await
 }
 
-async fn ask(client: &Client, port: u16, name: &str) -> Result<Answers, EtcdError> {
+async fn query(client: &Client, port: u16, name: &str) -> Result<EtcdStatus, EtcdError> {
     use kubexm_host::Host;
     let here = kubexm_host::local::LocalHost::new("here".parse().unwrap());
     client
-        .ask(|| here.dial("127.0.0.1", port), name, "/registry/")
+        .query(|| here.open_tunnel("127.0.0.1", port), name, "/registry/")
         .await
 }
 
 #[tokio::test]
-async fn an_etcd_is_asked_and_what_is_wrong_with_it_has_a_name() {
+async fn each_failure_of_a_query_has_its_own_error() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (site, other) = (Authority::new(), Authority::new());
-    let port = stand_in(&site).await;
-    let answers = ask(&client(&site, &site), port, "127.0.0.1").await.unwrap();
+    let port = serve_etcd(&site).await;
+    let answers = query(&client(&site, &site), port, "127.0.0.1")
+        .await
+        .unwrap();
     let version = Some("3.5.1".parse().unwrap());
     assert_eq!(
         answers,
-        Answers {
+        EtcdStatus {
             version,
-            ailment: None,
+            unhealthy: None,
             keys: Some(3)
         }
     );
-    let other_ca = ask(&client(&other, &site), port, "127.0.0.1").await;
+    let other_ca = query(&client(&other, &site), port, "127.0.0.1").await;
     assert!(matches!(other_ca, Err(EtcdError::OtherCa)), "{other_ca:?}");
-    let other_name = ask(&client(&site, &site), port, "etcd.example").await;
+    let other_name = query(&client(&site, &site), port, "etcd.example").await;
     assert!(
         matches!(other_name, Err(EtcdError::OtherName(_))),
         "{other_name:?}"
     );
-    let refused = ask(&client(&site, &other), port, "127.0.0.1").await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"TLS: it refuses the client certificate (DecryptError)");
-    let closed = ask(&client(&site, &site), 1, "127.0.0.1").await;
+    let refused = query(&client(&site, &other), port, "127.0.0.1").await;
+    insta::assert_snapshot!(refused.unwrap_err(), @"TLS: the server refuses the client certificate (DecryptError)");
+    let closed = query(&client(&site, &site), 1, "127.0.0.1").await;
     assert!(
-        matches!(closed, Err(EtcdError::Dial(DialError::Refused))),
+        matches!(closed, Err(EtcdError::Tunnel(TunnelError::Refused))),
         "{closed:?}"
     );
 }
 
 #[test]
-fn files_that_do_not_go_together_are_named() {
+fn files_that_do_not_belong_together_are_named() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (site, other) = (Authority::new(), Authority::new());
     let path = |name: &str| site.path(name);
@@ -114,7 +116,7 @@ fn files_that_do_not_go_together_are_named() {
         let error = error.unwrap().replace(&folder, "[folder]");
         error.replace(&other, "[other folder]")
     };
-    insta::assert_snapshot!(hidden(error), @"[folder]/client.crt and [other folder]/client.key do not go together: keys may not be consistent: KeyMismatch");
+    insta::assert_snapshot!(hidden(error), @"[folder]/client.crt and [other folder]/client.key do not belong together: keys may not be consistent: KeyMismatch");
     let error = Client::load(&path("client.key"), &path("client.crt"), &key).err();
-    insta::assert_snapshot!(hidden(error), @"[folder]/client.key: holds no certificate");
+    insta::assert_snapshot!(hidden(error), @"[folder]/client.key: does not contain a certificate");
 }

@@ -195,27 +195,27 @@ impl Events {
     }
 
     /// Tells an event.
-    pub fn tell(&self, event: Event) {
+    pub fn emit(&self, event: Event) {
         self.listener.on(&event);
     }
 
     /// Tells that a phase began.
     pub fn phase(&self, name: &str) {
-        self.tell(Event::Phase {
+        self.emit(Event::Phase {
             name: name.to_owned(),
         });
     }
 
     /// Tells a warning.
     pub fn warn(&self, message: impl Into<String>) {
-        self.tell(Event::Warning {
+        self.emit(Event::Warning {
             message: message.into(),
         });
     }
 
     /// Tells how the command ended.
     pub fn end(&self, exit_code: u8, message: Option<String>) {
-        self.tell(Event::End {
+        self.emit(Event::End {
             ok: exit_code == 0,
             exit_code,
             message,
@@ -224,7 +224,7 @@ impl Events {
 
     /// Tells a note.
     pub fn note(&self, message: impl Into<String>) {
-        self.tell(Event::Note {
+        self.emit(Event::Note {
             message: message.into(),
         });
     }
@@ -238,7 +238,7 @@ impl Events {
         total: Option<u64>,
     ) -> Transfer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.tell(Event::TransferStarted {
+        self.emit(Event::TransferStarted {
             id,
             kind,
             label: label.into(),
@@ -285,7 +285,7 @@ impl Counter {
         counts.0 += done;
         counts.1 += total;
         // Emitted under the lock, so that the numbers never decrease.
-        self.events.tell(Event::Progress {
+        self.events.emit(Event::Progress {
             what: self.what.to_owned(),
             done: counts.0,
             total: counts.1,
@@ -304,7 +304,7 @@ impl Transfer {
     /// So many more bytes moved.
     pub fn advance(&self, bytes: u64) {
         self.events
-            .tell(Event::TransferAdvanced { id: self.id, bytes });
+            .emit(Event::TransferAdvanced { id: self.id, bytes });
     }
 
     /// All arrived.
@@ -315,7 +315,7 @@ impl Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.events.tell(Event::TransferEnded {
+        self.events.emit(Event::TransferEnded {
             id: self.id,
             ok: self.ok,
         });

@@ -80,7 +80,7 @@ struct Status {
 impl ApproveServing {
     async fn look(&self, host: &dyn Host) -> Result<Seen, StepError> {
         let names = self.nodes.iter().map(|node| node.name.to_string());
-        let command = Command::of(scripts::SERVING_LOOK, names);
+        let command = Command::from_script(scripts::SERVING_LOOK, names);
         let action = "look at nodes' servers";
         let output = host.run(command.describe(action)).await?;
         let text = StepError::unless_done(action, output)?.text();
@@ -180,7 +180,7 @@ impl Action for ApproveServing {
                 }
             };
             if !seen.belong.is_empty() {
-                let command = Command::of(scripts::SERVING_APPROVE, seen.belong);
+                let command = Command::from_script(scripts::SERVING_APPROVE, seen.belong);
                 let output = host.run(command.describe(self.describe())).await?;
                 StepError::unless_done(&self.describe(), output)?;
                 continue;

@@ -1,30 +1,29 @@
-//! What a system does by itself to guard a host, and what a user must tell it for a cluster to work:
-//! firewalld, ufw, SELinux.
+//! Checks firewalld, ufw and SELinux, and suggests the commands that let a cluster work with them.
 
 use kubexm_config::cluster::{Cluster, Etcd, FlannelBackend, LoadBalancer, NetworkPlugin};
 use kubexm_host::facts::{Facts, Selinux};
 use kubexm_types::HostName;
 
-/// A word about a host: what is so, and what to do.
-pub(super) struct Word {
-    pub(super) what: String,
-    pub(super) hint: String,
-}
+use crate::Finding;
 
-/// A port, or a range of them as in `2379-2380`, with `tcp` or `udp`.
+/// A port or a range such as `2379-2380`, with `tcp` or `udp`.
 type Port = (String, &'static str);
 
-/// All words on a host.
-pub(super) fn words(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec<Word> {
-    let selinux = selinux(facts);
+/// Returns the findings of a host. All are warnings: kubexm does not change firewalls or SELinux.
+pub(super) fn findings(cluster: &Cluster, name: &HostName, facts: &Facts) -> Vec<Finding> {
+    let selinux = selinux(name, facts);
     let open = facts.firewalld.as_deref();
     let firewalld = open.and_then(|open| firewalld(cluster, name, open));
     let ufw = facts.ufw.then(|| ufw(cluster, name));
     [selinux, firewalld, ufw].into_iter().flatten().collect()
 }
 
-/// What others of the cluster, and its users, must reach on a host
-/// (<https://kubernetes.io/docs/reference/networking/ports-and-protocols/>, and the plugins' own lists).
+fn warning(name: &HostName, what: impl Into<String>, hint: &str) -> Finding {
+    Finding::new(name, false, what.into(), hint)
+}
+
+/// Returns the ports that other hosts and users must reach on a host
+/// (<https://kubernetes.io/docs/reference/networking/ports-and-protocols/>, and the network plugins' own lists).
 fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     let mut ports: Vec<Port> = Vec::new();
     let tcp = |port: u16| (port.to_string(), "tcp");
@@ -59,7 +58,7 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     ports
 }
 
-fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Word> {
+fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Finding> {
     let is_open = |(port, kind): &Port| open.contains(&format!("{port}/{kind}"));
     let closed: Vec<Port> = ports(cluster, name)
         .into_iter()
@@ -83,56 +82,53 @@ fn firewalld(cluster: &Cluster, name: &HostName, open: &[String]) -> Option<Word
         }
         _ => "",
     };
-    Some(Word {
-        what: format!(
-            "firewalld is on, and its default zone does not let in {}",
-            list.join(", ")
-        ),
-        hint: format!(
-            "firewall-cmd --permanent{add}{vrrp} && firewall-cmd --permanent --zone=trusted \
-             --add-source={pods} && firewall-cmd --reload; or turn it off: systemctl disable --now firewalld"
-        ),
-    })
+    let what = format!(
+        "firewalld is active, and its default zone blocks {}",
+        list.join(", ")
+    );
+    let hint = format!(
+        "run firewall-cmd --permanent{add}{vrrp} && firewall-cmd --permanent --zone=trusted \
+         --add-source={pods} && firewall-cmd --reload; or disable it: systemctl disable --now firewalld"
+    );
+    Some(warning(name, what, &hint))
 }
 
-fn ufw(cluster: &Cluster, name: &HostName) -> Word {
+fn ufw(cluster: &Cluster, name: &HostName) -> Finding {
     let allow: Vec<String> = ports(cluster, name)
         .into_iter()
         .map(|(port, kind)| format!("ufw allow {}/{kind}", port.replace('-', ":")))
         .collect();
     let pods = &cluster.network.pod_cidr;
-    Word {
-        what: "ufw is on: it lets in what it is told to, and passes on nothing".to_owned(),
-        hint: format!(
-            "{} && ufw allow from {pods} && ufw route allow from {pods} && ufw route allow to {pods}; or turn \
-             it off: ufw disable",
-            allow.join(" && ")
-        ),
-    }
+    let hint = format!(
+        "run {} && ufw allow from {pods} && ufw route allow from {pods} && ufw route allow to {pods}; or \
+         disable it: ufw disable",
+        allow.join(" && ")
+    );
+    warning(
+        name,
+        "ufw is active: it blocks forwarded traffic and every port that is not allowed explicitly",
+        &hint,
+    )
 }
 
-/// Binaries get their labels by restorecon; what containers may do is said by a policy of its own
+/// restorecon labels the binaries. A separate policy states what containers may do
 /// (<https://github.com/containers/container-selinux>).
-fn selinux(facts: &Facts) -> Option<Word> {
+fn selinux(name: &HostName, facts: &Facts) -> Option<Finding> {
     if facts.selinux != Some(Selinux::Enforcing) {
         return None;
     }
     let (what, hint) = match facts.container_selinux {
         true => (
-            "SELinux enforces",
-            "if a pod is refused something: ausearch -m avc -ts recent",
+            "SELinux is enforcing",
+            "if SELinux denies something to a pod, ausearch -m avc -ts recent shows it",
         ),
         false => (
-            "SELinux enforces, and has no policy for containers",
-            "install container-selinux from your system's media, or add it to spec.packages of the \
-             bundle's manifest; or let SELinux only tell: setenforce 0, and SELINUX=permissive in \
-             /etc/selinux/config",
+            "SELinux is enforcing and does not have a policy for containers",
+            "install container-selinux, or add it to spec.packages of the bundle manifest; or make SELinux \
+             permissive: setenforce 0, and SELINUX=permissive in /etc/selinux/config",
         ),
     };
-    Some(Word {
-        what: what.to_owned(),
-        hint: hint.to_owned(),
-    })
+    Some(warning(name, what, hint))
 }
 
 #[cfg(test)]

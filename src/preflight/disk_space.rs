@@ -1,4 +1,4 @@
-//! Room on disks.
+//! Checks disk space.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_host::facts::Disk;
 use kubexm_types::{HostName, HostPath};
 
-/// Where files arrive before they are put into place.
+/// The folder that receives files before they are installed.
 const STAGING: &str = "/var/lib/kubexm";
+/// The folder that receives programs.
 const PROGRAMS: &str = "/usr/local";
 
-/// The paths of which [`crate::check`] wants to know whether they are there, and what room there is;
-/// `runtime` is the container runtime's data folder.
+/// Returns the paths about which [`crate::check`] needs facts: existence and disk space. `runtime` is the
+/// data folder of the container runtime.
 pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     let registry = cluster.registry.data_dir.as_str();
     let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
@@ -24,7 +25,7 @@ pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     paths
 }
 
-/// The folder of a host's member, where kubexm runs etcd and the host has one.
+/// Returns the data folder of etcd, if kubexm runs a member on the host.
 pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a HostPath> {
     match &cluster.etcd {
         Etcd::Systemd { data_dir, .. } if cluster.roles.etcd.contains(name) => Some(data_dir),
@@ -32,23 +33,23 @@ pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a 
     }
 }
 
-/// Where a member of etcd has its data, in its folder.
+/// Returns the folder in which a member of etcd stores its data.
 pub(super) fn etcd_data(data_dir: &HostPath) -> String {
     format!("{data_dir}/member")
 }
 
-/// The kubelet's own `imagefs.available`, the highest of its thresholds for a disk
+/// The kubelet's default for `imagefs.available` in percent, the highest of its thresholds for disks
 /// (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>).
 const EVICTION_PERCENT: u64 = 15;
-/// KiB that a member of etcd needs to begin with: its log is laid out in pieces of 64 MiB ahead of
-/// time, and snapshots come on top.
-const ETCD_ROOM: u64 = 1024 * 1024;
-/// KiB below which a host that has its files deserves a word.
+/// Disk space in KiB for a new member of etcd: it allocates its log in files of 64 MiB, and writes
+/// snapshots.
+const ETCD_SPACE: u64 = 1024 * 1024;
+/// Free space in KiB below which an installed host gets a warning.
 const ALMOST_FULL: u64 = 256 * 1024;
 
 impl Checker<'_> {
-    /// Paths on one file system need their room together.
-    pub(super) fn room(&mut self) {
+    /// Compares the free space of each file system with the sum of what its paths need.
+    pub(super) fn disk_space(&mut self) {
         let (cluster, runtime) = (self.cluster, self.offer.runtime_dir.as_str());
         let unpacked = if cluster.is_control_plane(self.name) {
             2
@@ -67,7 +68,7 @@ impl Checker<'_> {
             needs.push((cluster.registry.data_dir.as_str(), self.offer.registry_kib));
         }
         if let Some(data_dir) = own_etcd(self.cluster, self.name) {
-            needs.push((data_dir.as_str(), ETCD_ROOM));
+            needs.push((data_dir.as_str(), ETCD_SPACE));
         }
         let facts = self.facts;
         let mut mounts: BTreeMap<&str, (u64, u64, Vec<&str>)> = BTreeMap::new();
@@ -81,23 +82,28 @@ impl Checker<'_> {
             entry.1 += need;
             entry.2.push(path);
         }
-        // What an earlier run brought is there already, and how much that is nobody has counted.
+        // An earlier run already wrote some of the files, and kubexm does not know how many.
         let again = facts.receipt;
         for (mount, (free, need, paths)) in mounts {
             let need = if again { ALMOST_FULL } else { need };
             if free < need {
                 let what = format!(
-                    "{mount} has {} MiB free, {} MiB are needed for {}",
+                    "{mount} has {} MiB free, but {} need {} MiB",
                     free / 1024,
-                    need.div_ceil(1024),
-                    paths.join(", ")
+                    paths.join(", "),
+                    need.div_ceil(1024)
                 );
-                self.add(!again, what, &format!("make room on {mount}"));
+                self.add(
+                    !again,
+                    what,
+                    &format!("free space on {mount}, or enlarge it"),
+                );
             }
         }
     }
 
-    /// Below its eviction thresholds a kubelet is Ready and takes no pod.
+    /// Warns if the kubelet would refuse pods. Below its eviction thresholds a node is Ready, but taints
+    /// itself.
     pub(super) fn disk_pressure(&mut self) {
         let runtime = self.offer.runtime_dir.as_str();
         let Some(Disk { free, size, mount }) = self.facts.disks.get(runtime) else {
@@ -107,7 +113,7 @@ impl Checker<'_> {
         if own.is_null() && free.saturating_mul(100) < size.saturating_mul(EVICTION_PERCENT) {
             let percent = free.saturating_mul(100) / (*size).max(1);
             self.warning(
-                format!("{mount} has {percent}% free: its node will refuse pods for DiskPressure"),
+                format!("{mount} has {percent}% free: the kubelet will report DiskPressure and refuse pods"),
                 "free more than 15%, or set kubelet.extraConfig.evictionHard (imagefs.available)",
             );
         }
@@ -116,14 +122,14 @@ impl Checker<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::room::*;
+    use crate::disk_space::*;
     use crate::{Carried, Offer, check};
     use kubexm_config::parse_cluster;
     use kubexm_host::facts::Facts;
     use kubexm_types::Arch;
 
-    /// What is found on a control plane of an architecture that has so much room, where the bundle
-    /// carries so many MiB of images for each of its own.
+    /// Returns the findings of a control plane with this architecture and free space. The bundle has this
+    /// many MiB of images for each architecture.
     fn findings(bundle: &[(Arch, u64)], machine: &str, free_mib: u64) -> String {
         let text = "
 apiVersion: kubexm.io/v1alpha1
@@ -164,7 +170,7 @@ spec:
         found.iter().map(|finding| format!("{finding}\n")).collect()
     }
 
-    /// The findings about something, with their hints.
+    /// Returns the findings that contain a text, with their hints.
     fn about(findings: &str, what: &str) -> String {
         let lines: Vec<&str> = findings.lines().collect();
         let about = lines.chunks(2).filter(|pair| pair[0].contains(what));
@@ -174,27 +180,27 @@ spec:
     const BOTH: [(Arch, u64); 2] = [(Arch::Amd64, 1000), (Arch::Arm64, 5000)];
 
     #[test]
-    fn what_other_architectures_need_takes_no_room() {
-        // Unpacked they take twice their size, and they lie in the registry.
-        assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB are needed"));
+    fn content_for_other_architectures_needs_no_space() {
+        // Unpacked images take twice their size, and the registry stores them, too.
+        assert!(!findings(&BOTH, "x86_64", 3000).contains("MiB free"));
         let short = findings(&BOTH, "x86_64", 2999);
         insta::assert_snapshot!(about(&short, "MiB free"), @"
-        node1: / has 2999 MiB free, 3000 MiB are needed for /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry
-          hint: make room on /
+        node1: / has 2999 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry need 3000 MiB
+          hint: free space on /, or enlarge it
         ");
         let short = findings(&BOTH, "aarch64", 3000);
         insta::assert_snapshot!(about(&short, "MiB free"), @"
-        node1: / has 3000 MiB free, 11000 MiB are needed for /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry
-          hint: make room on /
+        node1: / has 3000 MiB free, but /var/lib/kubexm, /usr/local, /var/lib/containerd, /var/lib/kubexm/registry need 11000 MiB
+          hint: free space on /, or enlarge it
         ");
     }
 
     #[test]
-    fn an_architecture_that_the_bundle_lacks_is_said_with_those_that_it_has() {
-        insta::assert_snapshot!(about(&findings(&BOTH[..1], "aarch64", 9000), "nothing for"), @"
-        node1: is arm64, and the bundle has nothing for arm64, only for amd64
-          hint: add it to spec.architectures of the manifest and build the bundle again
+    fn missing_architecture_is_reported_with_those_of_the_bundle() {
+        insta::assert_snapshot!(about(&findings(&BOTH[..1], "aarch64", 9000), "only has content"), @"
+        node1: is arm64, but the bundle only has content for amd64
+          hint: add the architecture to spec.architectures of the bundle manifest and build the bundle again
         ");
-        assert!(!findings(&BOTH, "aarch64", 19000).contains("nothing for"));
+        assert!(!findings(&BOTH, "aarch64", 19000).contains("only has content"));
     }
 }

@@ -1,0 +1,238 @@
+//! The SSH transport: TCP, key exchange, host key check, and the reason for a disconnect.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use russh::client::{self, Handle};
+use russh::keys::Algorithm;
+use russh::{Error, Preferred};
+use tokio::net::TcpStream;
+
+use super::known_hosts::{HostKeys, Verdict};
+use super::ssh::SshOptions;
+use super::{HostError, Reason};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time without data after which kubexm sends a keepalive request.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Number of unanswered keepalive requests after which the connection is closed.
+const UNANSWERED: usize = 3;
+/// Time within which the host must acknowledge sent data. Keepalive requests do not cover this case,
+/// because russh sends none while it waits to write.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
+
+/// A connection whose host key was verified. The user is not logged in yet.
+pub(super) struct Connection {
+    pub handle: Handle<Handler>,
+    pub disconnect: DisconnectReason,
+}
+
+/// The reason why a connection ended. It is empty while the connection is open.
+#[derive(Clone, Default)]
+pub(super) struct DisconnectReason(Arc<Mutex<Option<Reason>>>);
+
+impl DisconnectReason {
+    /// Returns the recorded reason, or `default` without one.
+    pub fn or(&self, default: &str) -> Reason {
+        self.unless_known(Reason::new(default))
+    }
+
+    fn unless_known(&self, default: Reason) -> Reason {
+        let known = self.0.lock().ok().and_then(|reason| reason.clone());
+        known.unwrap_or(default)
+    }
+
+    fn record(&self, reason: Reason) {
+        if let Ok(mut recorded) = self.0.lock() {
+            recorded.get_or_insert(reason);
+        }
+    }
+}
+
+/// Verifies the host's key, and records why the connection ended.
+pub(super) struct Handler {
+    address: String,
+    port: u16,
+    host_keys: HostKeys,
+    verdict: Arc<Mutex<Option<Verdict>>>,
+    disconnect: DisconnectReason,
+}
+
+impl client::Handler for Handler {
+    type Error = Error;
+
+    async fn check_server_key(
+        &mut self,
+        presented: &russh::keys::PublicKeyOrCertificate,
+    ) -> Result<bool, Self::Error> {
+        let verdict = match presented {
+            russh::keys::PublicKeyOrCertificate::PublicKey { key, .. } => {
+                self.host_keys.judge(&self.address, self.port, key)
+            }
+            russh::keys::PublicKeyOrCertificate::Certificate(_) => Verdict::Refused(
+                Reason::new("it presents an SSH host certificate, which kubexm cannot verify")
+                    .hint("let its sshd also offer a plain host key (HostKey)"),
+            ),
+        };
+        let accepted = matches!(verdict, Verdict::Known);
+        if let Ok(mut last) = self.verdict.lock() {
+            *last = Some(verdict);
+        }
+        Ok(accepted)
+    }
+
+    async fn disconnected(
+        &mut self,
+        reason: client::DisconnectReason<Self::Error>,
+    ) -> Result<(), Self::Error> {
+        match reason {
+            client::DisconnectReason::ReceivedDisconnect(info) => {
+                let cause = format!("the host closed the connection: {}", info.message);
+                self.disconnect.record(Reason::new(cause));
+                Ok(())
+            }
+            client::DisconnectReason::Error(error) => {
+                self.disconnect.record(match &error {
+                    Error::KeepaliveTimeout => {
+                        let seconds = KEEPALIVE.as_secs() * (UNANSWERED as u64 + 1);
+                        Reason::new(format!("no answer for {seconds} seconds"))
+                    }
+                    Error::IO(error) => reason_of(error),
+                    other => Reason::new(other.to_string()),
+                });
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Connects to a host and verifies its key.
+pub(super) async fn connect(options: &SshOptions) -> Result<Connection, HostError> {
+    tokio::time::timeout(CONNECT_TIMEOUT, open(options))
+        .await
+        .unwrap_or_else(|_| {
+            let cause = format!("no answer within {} seconds", CONNECT_TIMEOUT.as_secs());
+            Err(unreachable(options, Reason::new(cause).hint(CHECK_ADDRESS)))
+        })
+}
+
+async fn open(options: &SshOptions) -> Result<Connection, HostError> {
+    let address = (options.address.as_str(), options.port);
+    let resolved = tokio::net::lookup_host(address).await.map_err(|error| {
+        let reason = Reason::new(format!("cannot resolve the name: {error}"));
+        let hint = "correct address in the cluster file, or add the name to DNS or /etc/hosts";
+        unreachable(options, reason.hint(hint))
+    })?;
+    let resolved: Vec<SocketAddr> = resolved.collect();
+    let stream = TcpStream::connect(&resolved[..])
+        .await
+        .and_then(|stream| {
+            stream.set_nodelay(true)?;
+            socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+            Ok(stream)
+        })
+        .map_err(|error| unreachable(options, reason_of(&error)))?;
+    let known = options.host_keys.algorithms(&options.address, options.port);
+    let config = client::Config {
+        window_size: 32 * 1024 * 1024,
+        maximum_packet_size: 64 * 1024,
+        keepalive_interval: Some(KEEPALIVE),
+        keepalive_max: UNANSWERED,
+        preferred: preferring(&known),
+        ..client::Config::default()
+    };
+    let (verdict, disconnect) = (Arc::default(), DisconnectReason::default());
+    let handler = Handler {
+        address: options.address.clone(),
+        port: options.port,
+        host_keys: options.host_keys.clone(),
+        verdict: Arc::clone(&verdict),
+        disconnect: disconnect.clone(),
+    };
+    match client::connect_stream(Arc::new(config), stream, handler).await {
+        Ok(handle) => Ok(Connection { handle, disconnect }),
+        Err(error) => {
+            let refused = verdict.lock().ok().and_then(|mut last| last.take());
+            Err(match (refused, error) {
+                (Some(Verdict::Refused(reason)), _) => HostError::HostKey {
+                    host: options.name.clone(),
+                    reason,
+                },
+                (_, Error::IO(error)) => unreachable(options, reason_of(&error)),
+                (_, Error::Disconnect) => unreachable(options, disconnect.unless_known(closed())),
+                (_, error) => unreachable(options, disconnect.or(&error.to_string())),
+            })
+        }
+    }
+}
+
+/// Returns the default algorithms with the types of the recorded keys first.
+fn preferring(known: &[Algorithm]) -> Preferred {
+    let is_known = |algorithm: &Algorithm| {
+        known
+            .iter()
+            .any(|known| known == algorithm || (is_rsa(known) && is_rsa(algorithm)))
+    };
+    let mut algorithms = Preferred::DEFAULT.key.to_vec();
+    algorithms.sort_by_key(|algorithm| !is_known(algorithm));
+    Preferred {
+        key: algorithms.into(),
+        ..Preferred::DEFAULT
+    }
+}
+
+/// Returns whether a key is an RSA key. The hash does not matter: the key is the same.
+fn is_rsa(algorithm: &Algorithm) -> bool {
+    matches!(algorithm, Algorithm::Rsa { .. })
+}
+
+/// The hint for a host that does not answer.
+const CHECK_ADDRESS: &str =
+    "check that the host runs and that address and port in the cluster file are correct";
+
+/// Returns the reason for a connection that the host closed. sshd does so while the host boots, and when it
+/// has too many sessions (MaxStartups).
+fn closed() -> Reason {
+    Reason::new("the host closed the connection")
+        .hint("its journal states the reason: journalctl -u ssh")
+}
+
+/// Returns the cause of a failed connection, with a hint.
+fn reason_of(error: &io::Error) -> Reason {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return closed();
+    }
+    let reason = Reason::new(error.to_string());
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            reason.hint("check that sshd runs on the host and that the port is correct")
+        }
+        io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::TimedOut => reason.hint(CHECK_ADDRESS),
+        _ => reason,
+    }
+}
+
+pub(super) fn unreachable(options: &SshOptions, reason: Reason) -> HostError {
+    HostError::Unreachable {
+        host: options.name.clone(),
+        address: format!("{}:{}", options.address, options.port),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_types_of_keys_come_first() {
+        let rsa = Algorithm::Rsa { hash: None };
+        let order = preferring(&[rsa]).key;
+        assert!(is_rsa(&order[0]) && is_rsa(&order[2]) && !is_rsa(&order[3]));
+        assert_eq!(preferring(&[]).key, Preferred::DEFAULT.key);
+    }
+}
