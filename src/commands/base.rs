@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::{CommandError, lock_file};
+use crate::{CommandError, FileError, lock_file};
 use kubexm_bundle::inventory::{Held, LARGEST};
 use kubexm_bundle::{Bundle, Inventory};
 use kubexm_types::Digest;
@@ -48,7 +48,8 @@ fn of_file(path: &Path) -> Result<Inventory, CommandError> {
     if let Some(text) = small_text(path)
         && Inventory::is_one(&text)
     {
-        return Inventory::from_yaml(&text).map_err(|reason| CommandError::file(path, reason));
+        let inventory = Inventory::from_yaml(&text);
+        return Ok(inventory.map_err(|reason| FileError::new("read the inventory", path, reason))?);
     }
     let lock = lock_file::of_bundle_or_file(path)?;
     let text = serde_saphyr::to_string(&lock).map_err(CommandError::bundle)?;

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::sbom::{self, SbomFile};
-use crate::{CommandError, Stop, VolumeSize, WrittenBundle, background, base, lock_file, threads};
+use crate::{
+    CommandError, FileError, Stop, VolumeSize, WrittenBundle, background, base, lock_file,
+    text_file, threads,
+};
 use kubexm_bundle::format::placement::Base;
 use kubexm_bundle::lock::blob_index::content_size;
 use kubexm_bundle::lock::difference::{Difference, differences};
@@ -88,16 +91,15 @@ pub async fn build(
     stop: &Stop,
 ) -> Result<BuildReport, CommandError> {
     // These checks come first, so that a wrong path fails before anything is downloaded.
+    text_file::refuse_folder(&options.out)?;
     kubexm_bundle::check_folder(&options.out)?;
     let site = base::read(&options.base)?;
     options.sbom.as_ref().map_or(Ok(()), SbomFile::check)?;
     let lock_path = lock_file::beside(&options.out);
     let previous = lock_file::read(&lock_path)?;
     if options.locked && previous.is_none() {
-        return Err(CommandError::file(
-            &lock_path,
-            "there is no lock; build once without --locked to get one",
-        ));
+        let error = FileError::new("read the lock", &lock_path, "there is no such file");
+        return Err(error.hint("build once without --locked to get one").into());
     }
     let local = base::bundles(&options.base)?;
     let resolving = options
@@ -110,7 +112,7 @@ pub async fn build(
     let wanted: BTreeSet<Digest> = lock.blobs().keys().copied().collect();
     let base = site.and_then(|(site, digest)| site.base(digest, &wanted));
     if base.is_none() && !options.base.is_empty() {
-        events.warn("--base: the other side has no blob of this bundle; the bundle contains all");
+        events.warn("--base: the site has no blob of this bundle; the bundle contains all of them");
     }
     let packing = Packing {
         path: options.out.clone(),
@@ -152,6 +154,8 @@ pub async fn lock(
     events: &Events,
     stop: &Stop,
 ) -> Result<LockReport, CommandError> {
+    options.sources.check()?;
+    text_file::check(&options.out)?;
     let previous = lock_file::read(&options.out)?;
     let resolving = options
         .sources
@@ -212,15 +216,8 @@ fn refuse_drift(previous: Option<&Lock>, lock: &Lock, path: &Path) -> Result<(),
     let Some(previous) = previous.filter(|previous| *previous != lock) else {
         return Ok(());
     };
-    let differences = differences(previous, lock);
-    let mut list: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    if list.is_empty() {
-        list.push("the same content with other addresses, checksums or kubeadm facts".to_owned());
-    }
-    Err(CommandError::Bundle(format!(
-        "the bundle would differ from {}; nothing was written\n  {}\n  hint: build without --locked \
-         to accept the differences",
-        path.display(),
-        list.join("\n  ")
-    )))
+    Err(CommandError::Drift {
+        lock: path.to_owned(),
+        differences: differences(previous, lock),
+    })
 }

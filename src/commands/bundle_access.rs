@@ -36,12 +36,10 @@ impl BundleAccess {
         let bundle = self.open(path)?;
         match bundle.base() {
             None => Ok(bundle),
-            Some(base) => Err(CommandError::Bundle(format!(
-                "{}: contains only the blobs that {} does not have\n  hint: `kubexm bundle merge` \
-                 makes one complete bundle of both",
-                path.display(),
-                base.name
-            ))),
+            Some(base) => Err(CommandError::Incremental {
+                bundle: path.to_owned(),
+                base: base.name.clone(),
+            }),
         }
     }
 

@@ -136,14 +136,10 @@ impl CacheVerification {
         if self.removed.is_empty() {
             return Ok(());
         }
-        let paths = self.removed.iter();
-        let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
-        Err(CommandError::Bundle(format!(
-            "{} of {} blobs were damaged and were removed; the next build downloads them again:\n  {}",
-            paths.len(),
-            self.blobs,
-            paths.join("\n  ")
-        )))
+        Err(CommandError::DamagedCache {
+            blobs: self.blobs,
+            removed: self.removed.clone(),
+        })
     }
 }
 
@@ -155,9 +151,7 @@ pub fn collect(options: &CollectOptions) -> Result<Collected, CommandError> {
     let cache = open_cache(options.cache.as_deref())?;
     let mut needed: BTreeSet<Digest> = BTreeSet::new();
     for path in &options.keep {
-        let lock = lock_file::read(path)?
-            .ok_or_else(|| CommandError::file(path, "there is no such file"))?;
-        needed.extend(lock.blobs().keys().copied());
+        needed.extend(lock_file::read_existing(path)?.blobs().keys().copied());
     }
     let mut collected = Collected {
         blobs: 0,

@@ -50,16 +50,10 @@ pub(crate) async fn check(
     if findings.is_empty() {
         return Ok(());
     }
-    let hint = match cluster {
-        Some(_) => "",
-        None => {
-            "\n  hint: `--cluster FILE` checks your cluster instead of kubexm's default clusters"
-        }
-    };
-    Err(CommandError::Bundle(format!(
-        "the bundle would not be complete; nothing was written\n  {}{hint}",
-        findings.join("\n  ")
-    )))
+    Err(CommandError::Incomplete {
+        missing: findings,
+        default_clusters: cluster.is_none(),
+    })
 }
 
 /// Runs the bundled kubeadm on the configuration and the patches of a cluster.

@@ -1,16 +1,22 @@
 //! Why a command failed, and of which kind the failure is.
 
-use std::fmt;
-use std::path::Path;
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
 
 use kubexm_bundle::BundleError;
+use kubexm_bundle::lock::difference::Difference;
 use kubexm_catalog::CatalogError;
 use kubexm_config::Problems;
 use kubexm_deploy::DeployError;
+use kubexm_engine::plan::{StepError, TaskId};
+use kubexm_engine::reset::ResetError;
 use kubexm_fetch::FetchError;
 use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
+
+use crate::stop::AGAIN;
+use crate::vulnerabilities::Severity;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +24,9 @@ pub enum CommandError {
     /// Wrong options, or a wrong combination of options and files.
     #[error("{0}")]
     Configuration(String),
+    /// A file or folder on this machine that a user named cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A file that a user wrote contains errors.
     #[error(transparent)]
     Problems(#[from] Problems),
@@ -27,12 +36,79 @@ pub enum CommandError {
     /// The cluster cannot be planned from the bundle.
     #[error(transparent)]
     Deploy(#[from] DeployError),
+    /// Other content of a bundle needs what `bundle remove` would remove.
+    #[error(
+        "other content of the bundle needs what you remove; nothing was written{}\nhint: --force removes it \
+         anyway",
+        indented(.0)
+    )]
+    StillNeeded(Vec<String>),
     /// Preflight found errors on hosts.
-    #[error("the hosts are not ready; nothing was touched\n{}", list(.0))]
+    #[error("the hosts are not ready; nothing was touched\n{}", lines(.0))]
     NotReady(Vec<Finding>),
-    /// A bundle cannot be built, written or read.
+    /// A bundle cannot be written or read, for a cause that is not the user's.
     #[error("{0}")]
     Bundle(String),
+    /// Clusters could not be installed from the bundle alone.
+    #[error(
+        "the bundle would not be complete; nothing was written{}{}",
+        indented(.missing),
+        hint_line(.default_clusters.then_some(CHECK_YOUR_CLUSTER))
+    )]
+    Incomplete {
+        /// What the bundle does not have, and what the bundled kubeadm refuses.
+        missing: Vec<String>,
+        /// Whether kubexm checked its default clusters, and not a cluster of the user.
+        default_clusters: bool,
+    },
+    /// The bundle would differ from its lock, which `--locked` forbids.
+    #[error(
+        "the bundle would differ from {}; nothing was written{}\nhint: build without --locked to accept the \
+         differences",
+        .lock.display(),
+        drift(.differences)
+    )]
+    Drift {
+        /// The lock.
+        lock: PathBuf,
+        /// The differences; empty if only addresses, checksums or facts about kubeadm differ.
+        differences: Vec<Difference>,
+    },
+    /// A command needs a complete bundle and got an incremental one.
+    #[error(
+        "{}: this is an incremental bundle: it does not contain the blobs of its base '{base}'\nhint: \
+         `kubexm bundle merge BASE {} -o COMPLETE` writes a complete bundle",
+        .bundle.display(),
+        .bundle.display()
+    )]
+    Incremental {
+        /// The bundle.
+        bundle: PathBuf,
+        /// The name of its base.
+        base: String,
+    },
+    /// The cache contained damaged blobs, which were removed.
+    #[error(
+        "{} of {blobs} blobs were damaged and were removed; the next build downloads them again{}",
+        .removed.len(),
+        indented(&.removed.iter().map(|path| path.display()).collect::<Vec<_>>())
+    )]
+    DamagedCache {
+        /// The number of blobs that were read.
+        blobs: usize,
+        /// The damaged blobs.
+        removed: Vec<PathBuf>,
+    },
+    /// A bundle has vulnerabilities that the user does not accept.
+    #[error("{}: {count} known vulnerabilities{}", .bundle.display(), at_least(*.severity))]
+    Vulnerable {
+        /// The bundle.
+        bundle: PathBuf,
+        /// The number of vulnerabilities.
+        count: usize,
+        /// The least severity that was counted.
+        severity: Severity,
+    },
     /// The bundle format reports an error.
     #[error(transparent)]
     Format(BundleError),
@@ -42,12 +118,18 @@ pub enum CommandError {
     /// The content of a bundle cannot be listed.
     #[error(transparent)]
     Sbom(#[from] SbomError),
-    /// A host cannot be reached, refuses the login, or was lost during the work.
-    #[error("{0}")]
-    Host(String),
-    /// A step failed on a host.
-    #[error("{0}")]
-    Step(String),
+    /// Hosts cannot be reached, or refuse the login.
+    #[error("{}", lines(.0))]
+    Hosts(Vec<HostError>),
+    /// Hosts were lost before a plan was compared with all of their state.
+    #[error("{}", lines(.0))]
+    NotCompared(Vec<String>),
+    /// Steps failed on hosts.
+    #[error("{}\n{}", .0, AGAIN)]
+    Steps(StepFailures),
+    /// Changes on hosts cannot be reverted.
+    #[error("{}\n{}", lines(.0), AGAIN)]
+    Reset(Vec<ResetError>),
     /// The user stopped the command.
     #[error("{0}")]
     Interrupted(String),
@@ -75,13 +157,30 @@ impl CommandError {
             Self::Configuration(_)
             | Self::Problems(_)
             | Self::Catalog(_)
+            | Self::StillNeeded(_)
             | Self::NotReady(_)
             | Self::Fetch(FetchError::Resolve(_)) => ErrorKind::Configuration,
+            Self::File(error) => error.kind,
             Self::Deploy(DeployError::Incomplete(_)) => ErrorKind::Bundle,
             Self::Deploy(_) => ErrorKind::Configuration,
-            Self::Bundle(_) | Self::Format(_) | Self::Fetch(_) | Self::Sbom(_) => ErrorKind::Bundle,
-            Self::Host(_) => ErrorKind::Host,
-            Self::Step(_) => ErrorKind::Step,
+            Self::Bundle(_)
+            | Self::Incomplete { .. }
+            | Self::Drift { .. }
+            | Self::Incremental { .. }
+            | Self::DamagedCache { .. }
+            | Self::Vulnerable { .. }
+            | Self::Format(_)
+            | Self::Fetch(_)
+            | Self::Sbom(_) => ErrorKind::Bundle,
+            Self::Hosts(_) | Self::NotCompared(_) => ErrorKind::Host,
+            Self::Steps(failures) => match failures.has_lost_host() {
+                true => ErrorKind::Host,
+                false => ErrorKind::Step,
+            },
+            Self::Reset(errors) => match errors.iter().any(ResetError::is_loss_of_host) {
+                true => ErrorKind::Host,
+                false => ErrorKind::Step,
+            },
             Self::Interrupted(_) => ErrorKind::Interrupted,
         }
     }
@@ -91,14 +190,111 @@ impl CommandError {
         Self::Configuration(message.to_string())
     }
 
-    /// Returns the error of a file or folder on this machine that a user named.
-    pub(crate) fn file(path: &Path, cause: impl fmt::Display) -> Self {
-        Self::Configuration(format!("{}: {cause}", path.display()))
-    }
-
     /// Wraps a cause as [`CommandError::Bundle`].
     pub(crate) fn bundle(message: impl fmt::Display) -> Self {
         Self::Bundle(message.to_string())
+    }
+}
+
+/// A file or folder on this machine that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {cause}{}", .path.display(), hint_line(.hint.as_deref()))]
+pub struct FileError {
+    /// A verb and what the file is, as in "read the lock".
+    action: &'static str,
+    path: PathBuf,
+    cause: String,
+    hint: Option<String>,
+    kind: ErrorKind,
+}
+
+impl FileError {
+    /// Returns the error of an action on a file that a user named.
+    pub(crate) fn new(action: &'static str, path: &Path, cause: impl fmt::Display) -> Self {
+        Self {
+            action,
+            path: path.to_owned(),
+            cause: cause.to_string(),
+            hint: None,
+            kind: ErrorKind::Configuration,
+        }
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Makes the failure one of writing a bundle, or a file that belongs to it.
+    #[must_use]
+    pub(crate) fn of_bundle(mut self) -> Self {
+        self.kind = ErrorKind::Bundle;
+        self
+    }
+}
+
+/// The steps that failed in a run, the hosts that were lost, and what was left undone.
+#[derive(Debug)]
+pub struct StepFailures {
+    /// Task, step and cause of each failure.
+    pub failed: Vec<(TaskId, String, StepError)>,
+    /// Hosts that no longer answer. A step on another host may have failed because it waited for one.
+    pub unreachable: Vec<HostError>,
+    /// What was left undone.
+    pub left: LeftOver,
+}
+
+impl StepFailures {
+    fn has_lost_host(&self) -> bool {
+        let mut failed = self.failed.iter();
+        !self.unreachable.is_empty() || failed.any(|(_, _, error)| error.is_loss_of_host())
+    }
+}
+
+impl fmt::Display for StepFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.failed.iter();
+        let failed: Vec<String> = failed
+            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
+            .collect();
+        let reported = failed.join("\n");
+        f.write_str(&reported)?;
+        for error in &self.unreachable {
+            let error = error.to_string();
+            // The step that failed on a lost host already names the cause.
+            if !reported.contains(&error) {
+                write!(f, "\n{error}")?;
+            }
+        }
+        self.left.fmt(f)
+    }
+}
+
+/// The number of tasks that did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Tasks whose commands may still run on the hosts.
+    pub running: usize,
+    /// Tasks that did not start.
+    pub waiting: usize,
+}
+
+impl fmt::Display for LeftOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.running > 0 {
+            write!(
+                f,
+                "\n{} tasks did not end in time: their commands may still run on the hosts, and the next run \
+                 waits for them",
+                self.running
+            )?;
+        }
+        if self.waiting > 0 {
+            write!(f, "\n{} tasks were not started", self.waiting)?;
+        }
+        Ok(())
     }
 }
 
@@ -124,11 +320,42 @@ impl From<FetchError> for CommandError {
 
 impl From<HostError> for CommandError {
     fn from(error: HostError) -> Self {
-        Self::Host(error.to_string())
+        Self::Hosts(vec![error])
     }
 }
 
-fn list(findings: &[Finding]) -> String {
-    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    findings.join("\n")
+const CHECK_YOUR_CLUSTER: &str =
+    "`--cluster FILE` checks your cluster instead of kubexm's default clusters";
+
+fn lines(items: &[impl fmt::Display]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join("\n")
+}
+
+/// Returns each item on its own line, indented by two spaces.
+fn indented(items: &[impl fmt::Display]) -> String {
+    items.iter().fold(String::new(), |mut text, item| {
+        let _ = write!(text, "\n  {item}");
+        text
+    })
+}
+
+fn hint_line(hint: Option<&str>) -> String {
+    hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"))
+}
+
+fn drift(differences: &[Difference]) -> String {
+    match differences {
+        [] => {
+            "\n  the same content with other addresses, checksums or facts about kubeadm".to_owned()
+        }
+        differences => indented(differences),
+    }
+}
+
+fn at_least(severity: Severity) -> String {
+    match severity {
+        Severity::Unknown => String::new(),
+        severity => format!(" of severity {} or above", severity.name()),
+    }
 }

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use crate::plan::Planned;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
-use crate::{ClusterSource, CommandError, Connection, certificates, preflight, threads};
+use crate::{
+    ClusterSource, CommandError, Connection, FileError, LeftOver, StepFailures, certificates,
+    preflight, threads,
+};
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{Deployment, Inputs};
@@ -72,8 +75,9 @@ pub async fn install(
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
     let mut clock = Clock::start();
+    options.connection.check()?;
     let (bundle, cluster) = options.source.open(events)?;
-    let state = options.connection.state_folder(&cluster);
+    let state = options.connection.state_directory(&cluster);
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
     journal.begin("install", &bundle.bundle().lock_digest().to_string());
@@ -90,21 +94,22 @@ pub async fn install(
         true => Vec::new(),
         false => session::unreachable(&hosts).await,
     };
-    judge(&outcome, &unreachable)?;
+    let (changed, unchanged, ran) = (outcome.changed, outcome.unchanged, outcome.ran);
+    judge(outcome, unreachable)?;
     let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
     let kubeconfig = journal
         .save("admin.conf", kubeconfig.as_bytes())
-        .map_err(|error| CommandError::file(&state, error))?;
+        .map_err(|error| FileError::new("write admin.conf in", &state, error))?;
     events.emit(Event::Summary {
-        changed: outcome.changed,
-        unchanged: outcome.unchanged,
-        ran: outcome.ran,
+        changed,
+        unchanged,
+        ran,
         kubeconfig: Some(kubeconfig.display().to_string()),
     });
     Ok(InstallReport {
-        changed: outcome.changed,
-        unchanged: outcome.unchanged,
-        ran: outcome.ran,
+        changed,
+        unchanged,
+        ran,
         kubeconfig,
         total: clock.began.elapsed(),
         phases: clock.laps,
@@ -207,23 +212,14 @@ pub(crate) fn inputs<'a>(
 }
 
 /// Returns the failure of a run in which a step failed or which the user stopped.
-fn judge(outcome: &Outcome, unreachable: &[HostError]) -> Result<(), CommandError> {
-    let left = left_over(outcome);
+fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandError> {
+    let left = left_over(&outcome);
     if !outcome.failed.is_empty() {
-        let failed = outcome.failed.iter();
-        let mut list: Vec<String> = failed
-            .map(|(task, step, error)| format!("{task}: {step}: {error}"))
-            .collect();
-        let reported = list.join("\n");
-        let others = unreachable.iter().map(ToString::to_string);
-        list.extend(others.filter(|error| !reported.contains(error)));
-        let message = format!("{}{left}\n{AGAIN}", list.join("\n"));
-        let mut errors = outcome.failed.iter().map(|(_, _, error)| error);
-        let lost = !unreachable.is_empty() || errors.any(|error| error.is_loss_of_host());
-        return Err(match lost {
-            true => CommandError::Host(message),
-            false => CommandError::Step(message),
-        });
+        return Err(CommandError::Steps(StepFailures {
+            failed: outcome.failed,
+            unreachable,
+            left,
+        }));
     }
     match outcome.interrupted {
         true => Err(CommandError::Interrupted(format!("stopped{left}\n{AGAIN}"))),
@@ -231,22 +227,14 @@ fn judge(outcome: &Outcome, unreachable: &[HostError]) -> Result<(), CommandErro
     }
 }
 
-/// Describes the tasks that did not end, one line for each kind.
-fn left_over(outcome: &Outcome) -> String {
+/// Counts the tasks that did not end.
+fn left_over(outcome: &Outcome) -> LeftOver {
     let skipped = outcome.skipped.iter();
     let running = skipped.filter(|(_, why)| *why == Skip::LeftRunning).count();
-    let waiting = outcome.skipped.len() - running;
-    let mut left = String::new();
-    if running > 0 {
-        left += &format!(
-            "\n{running} tasks did not end in time: their commands may still run on the hosts, and \
-             the next run waits for them"
-        );
+    LeftOver {
+        running,
+        waiting: outcome.skipped.len() - running,
     }
-    if waiting > 0 {
-        left += &format!("\n{waiting} tasks were not started");
-    }
-    left
 }
 
 /// Measures the phases of a command.

@@ -37,13 +37,13 @@ pub struct InventoryReport {
 /// # Errors
 /// A bundle cannot be read, or the inventory cannot be written.
 pub fn inventory(options: &InventoryOptions) -> Result<InventoryReport, CommandError> {
+    text_file::check(&options.out)?;
     let bundles = options.bundles.iter();
     let bundles: Vec<_> = bundles
         .map(|path| options.access.open(path))
         .collect::<Result<_, _>>()?;
     let inventory = Inventory::of(&options.site, &bundles);
-    let text = serde_saphyr::to_string(&inventory)
-        .map_err(|error| CommandError::Bundle(format!("{}: {error}", options.out.display())))?;
+    let text = serde_saphyr::to_string(&inventory).map_err(CommandError::bundle)?;
     text_file::write(&options.out, &text)?;
     Ok(InventoryReport {
         path: options.out.clone(),

@@ -46,7 +46,7 @@ pub mod vulnerabilities;
 mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
-pub use error::{CommandError, ErrorKind};
+pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures};
 pub use kubexm_bundle::Level;
 pub use session::Connection;
 pub use stop::Stop;

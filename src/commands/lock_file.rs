@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::{CommandError, text_file};
+use crate::{CommandError, FileError, text_file};
 use kubexm_bundle::{Bundle, Lock};
 
 /// Returns the path of the lock beside a bundle: `b.lock.yaml` for `b.tar.zst`.
@@ -16,25 +16,49 @@ pub(crate) fn beside(bundle: &Path) -> PathBuf {
 /// Reads a lock file; `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Lock>, CommandError> {
     match std::fs::read_to_string(path) {
-        Ok(text) => Lock::from_yaml(&text)
-            .map(Some)
-            .map_err(|reason| CommandError::file(path, reason)),
+        Ok(text) => match Lock::from_yaml(&text) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(reason) => Err(not_a_lock(path, &reason.to_string())),
+        },
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(CommandError::file(path, error)),
+        Err(error) => Err(FileError::new("read the lock", path, error).into()),
     }
+}
+
+/// Reads a lock file that must exist.
+pub(crate) fn read_existing(path: &Path) -> Result<Lock, CommandError> {
+    read(path)?.ok_or_else(|| {
+        let error = FileError::new("read the lock", path, "there is no such file");
+        error.hint(WRITES_A_LOCK).into()
+    })
+}
+
+const WRITES_A_LOCK: &str = "`kubexm bundle build` writes NAME.lock.yaml beside NAME.tar.zst, and `kubexm bundle lock` writes a lock";
+
+fn not_a_lock(path: &Path, reason: &str) -> CommandError {
+    // A file of another kind explains more than its first missing field.
+    let kind = kubexm_config::kind_of(path).ok().flatten();
+    let error = match kind {
+        Some(kind) => FileError::new(
+            "read the lock",
+            path,
+            format!("the file has `kind: {}`, and a lock has none", kind.name()),
+        ),
+        None => FileError::new("read the lock", path, reason),
+    };
+    error.hint(WRITES_A_LOCK).into()
 }
 
 /// Writes a lock file.
 pub(crate) fn write(path: &Path, lock: &Lock) -> Result<(), CommandError> {
-    let text = serde_saphyr::to_string(lock)
-        .map_err(|error| CommandError::Bundle(format!("{}: {error}", path.display())))?;
+    let text = serde_saphyr::to_string(lock).map_err(CommandError::bundle)?;
     text_file::write(path, &text)
 }
 
 /// Reads the lock of a bundle, or a lock file if the name ends in `.yaml`.
 pub(crate) fn of_bundle_or_file(path: &Path) -> Result<Lock, CommandError> {
     if path.extension().is_some_and(|end| end == "yaml") {
-        return read(path)?.ok_or_else(|| CommandError::file(path, "there is no such file"));
+        return read_existing(path);
     }
     Ok(Bundle::open(path)?.lock().clone())
 }

@@ -49,7 +49,7 @@ impl Planned {
 
 /// Connects to the hosts and runs the check of every step that ensures a state. Changes no host.
 ///
-/// Certificates are those of the state folder. Where there are none, placeholders stand for them.
+/// The certificates are those of the state directory. If it has none, placeholders replace them.
 ///
 /// # Errors
 /// The bundle or the cluster file is wrong, or hosts cannot be reached.
@@ -59,8 +59,9 @@ pub async fn diff(
     events: &Events,
     stop: &Stop,
 ) -> Result<PlanDiff, CommandError> {
+    options.connection.check()?;
     let (bundle, cluster) = options.source.open(events)?;
-    let state = options.connection.state_folder(&cluster);
+    let state = options.connection.state_directory(&cluster);
     let comparing = async {
         let hosts = options.connection.connect(&cluster).await?;
         let facts = session::gather(&cluster, &hosts).await?;
@@ -74,6 +75,18 @@ pub async fn diff(
             .map_err(CommandError::configuration)
     };
     unless_stopped(stop, comparing).await
+}
+
+/// Fails if a host was lost before all of its state was compared.
+///
+/// # Errors
+/// Lists the causes.
+pub fn check_reachable(diff: &PlanDiff) -> Result<(), CommandError> {
+    let lost: Vec<String> = diff.unreachable().map(str::to_owned).collect();
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::NotCompared(lost)),
+    }
 }
 
 /// Plans a first install. Values that only a host knows are assumed, and secrets are placeholders.

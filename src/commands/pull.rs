@@ -1,10 +1,12 @@
 //! `bundle pull`: copies a bundle from a registry.
 
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 
 use crate::downloads::DownloadOptions;
-use crate::{CommandError, Stop, WrittenBundle, background, lock_file, threads};
+use crate::{CommandError, Stop, WrittenBundle, background, lock_file, text_file, threads};
 use kubexm_bundle::{BundleError, Level, PackOptions, Signed};
+use kubexm_config::mirrors::Checksums;
 use kubexm_fetch::oci::{Puller, is_loopback};
 use kubexm_types::event::Events;
 use kubexm_types::{ImageRef, PublicKey};
@@ -47,12 +49,17 @@ pub async fn pull(
 ) -> Result<PullReport, CommandError> {
     let source =
         ImageRef::parse_place(&options.source, None).map_err(CommandError::configuration)?;
+    text_file::refuse_folder(&options.out)?;
     kubexm_bundle::check_folder(&options.out)?;
     let registry = source.registry().to_owned();
     let mut mirrors = options.downloads.mirrors()?;
     if options.plain_http || is_loopback(&registry) {
         let address = format!("http://{registry}");
-        mirrors.registries.entry(registry).or_insert(vec![address]);
+        if let Entry::Vacant(entry) = mirrors.registries.entry(registry) {
+            entry.insert(vec![address]);
+            // The address is the registry itself: there is no other server to compare it with.
+            mirrors.checksums = Checksums::Mirror;
+        }
     }
     let http = options.downloads.client(mirrors, events)?;
     let cache = http.cache().clone();

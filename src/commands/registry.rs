@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::downloads::open_cache;
-use crate::{BundleAccess, CommandError, Stop, notices};
+use crate::{BundleAccess, CommandError, FileError, Stop, notices};
 use kubexm_config::cluster::ExternalRegistry;
 use kubexm_engine::seed;
 use kubexm_fetch::oci::{PushAccess, Pusher};
@@ -50,10 +50,13 @@ pub async fn seed(
     let cluster = kubexm_config::load_cluster_for(&options.cluster, &bundle.lock().kubernetes)?;
     notices::emit(&cluster.notices, events);
     let Some(registry) = &cluster.registry.external else {
-        return Err(CommandError::file(
+        let error = FileError::new(
+            "seed the registry of",
             &options.cluster,
-            "spec.registry.type is not external: `kubexm install` fills the cluster's own registry",
-        ));
+            "spec.registry.type is not external",
+        );
+        let hint = "`kubexm install` fills a registry that runs in the cluster";
+        return Err(error.hint(hint).into());
     };
     let cache = open_cache(options.cache.as_deref())?;
     let access = push_access(registry)?;
@@ -81,16 +84,16 @@ pub async fn seed(
 }
 
 fn push_access(registry: &ExternalRegistry) -> Result<PushAccess, CommandError> {
-    let ca = registry
-        .ca_file
-        .iter()
-        .map(|file| std::fs::read(file).map_err(|error| CommandError::file(file, error)));
+    let ca = registry.ca_file.iter().map(|file| {
+        std::fs::read(file).map_err(|error| FileError::new("read the CA", file, error))
+    });
     let login = match &registry.login {
         None => None,
         Some(login) => {
             let password = login.password();
-            let password =
-                password.map_err(|error| CommandError::file(&login.password_file, error))?;
+            let password = password.map_err(|error| {
+                FileError::new("read the password in", &login.password_file, error)
+            })?;
             Some((login.user.clone(), password))
         }
     };

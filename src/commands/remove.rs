@@ -64,15 +64,12 @@ pub async fn remove(
     }
     let broken = broken_by(&lock, &old)?;
     if !broken.is_empty() {
-        let list = broken.join("\n  ");
         if !options.force {
-            return Err(CommandError::Configuration(format!(
-                "other content of the bundle needs what you remove; nothing was written\n  {list}\n  \
-                 hint: --force removes it anyway"
-            )));
+            return Err(CommandError::StillNeeded(broken));
         }
         events.warn(format!(
-            "the new bundle does not have what other content needs:\n  {list}"
+            "the new bundle does not have what other content needs:\n  {}",
+            broken.join("\n  ")
         ));
     }
     options.target.check()?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::plan::plan;
-use crate::{ClusterSource, CommandError};
+use crate::{ClusterSource, CommandError, FileError};
 use kubexm_types::event::Events;
 
 /// What `render` wrote.
@@ -34,7 +34,7 @@ pub fn render(
             let folder = path.parent().unwrap_or(out);
             std::fs::create_dir_all(folder)
                 .and_then(|()| std::fs::write(&path, &file.content))
-                .map_err(|error| CommandError::file(&path, error))?;
+                .map_err(|error| FileError::new("write", &path, error))?;
             written.push(path);
         }
     }

@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{CommandError, Stop, VolumeSize, WrittenBundle, background, lock_file, threads};
+use crate::{
+    CommandError, Stop, VolumeSize, WrittenBundle, background, lock_file, text_file, threads,
+};
 use kubexm_bundle::{
     Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Held, Level, Lock, PackOptions,
     Placement,
@@ -36,6 +38,7 @@ pub struct Repacked {
 impl Target {
     /// Checks that a bundle can be written to the path.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
+        text_file::refuse_folder(&self.out)?;
         Ok(kubexm_bundle::check_folder(&self.out)?)
     }
 
@@ -76,6 +79,13 @@ impl Target {
             kubexm_bundle::write_until(out, lock, &storage, &blobs, options, events, stop)?;
         let beside = lock_file::beside(out);
         lock_file::write(&beside, lock)?;
+        if let Some(key) = old.signed_by() {
+            events.warn(format!(
+                "{} is not signed: the signature of key {key} is for the old content\nhint: sign it with \
+                 `kubexm bundle sign`",
+                out.display()
+            ));
+        }
         Ok(Repacked {
             written: WrittenBundle::announce(events, out, &written, self.split),
             lock: beside,

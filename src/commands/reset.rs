@@ -48,9 +48,10 @@ pub async fn reset(
     events: &Events,
     stop: &Stop,
 ) -> Result<ResetReport, CommandError> {
+    options.connection.check()?;
     let cluster = kubexm_config::load_cluster(&options.cluster)?;
     notices::emit(&cluster.notices, events);
-    let state = options.connection.state_folder(&cluster);
+    let state = options.connection.state_directory(&cluster);
     // Held until the end: no install may run at the same time.
     let journal = session::journal(&state)?;
     journal.begin("reset", "");
@@ -61,7 +62,7 @@ pub async fn reset(
     let Some(results) = in_time(stop, resetting).await else {
         return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
     };
-    let reverted = judge(&results)?;
+    let reverted = judge(results)?;
     if stop.is_cancelled() {
         return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
     }
@@ -80,19 +81,18 @@ pub async fn reset(
 }
 
 /// Returns the number of reverted changes, or an error that names every host that failed.
-fn judge(results: &[Result<usize, ResetError>]) -> Result<usize, CommandError> {
-    let errors = || results.iter().filter_map(|result| result.as_ref().err());
-    let failures: Vec<String> = errors().map(ToString::to_string).collect();
-    if failures.is_empty() {
-        return Ok(results
-            .iter()
-            .filter_map(|result| result.as_ref().ok())
-            .sum());
+fn judge(results: Vec<Result<usize, ResetError>>) -> Result<usize, CommandError> {
+    let mut reverted = 0;
+    let mut errors = Vec::new();
+    for result in results {
+        match result {
+            Ok(count) => reverted += count,
+            Err(error) => errors.push(error),
+        }
     }
-    let message = format!("{}\n{AGAIN}", failures.join("\n"));
-    match errors().any(ResetError::is_loss_of_host) {
-        true => Err(CommandError::Host(message)),
-        false => Err(CommandError::Step(message)),
+    match errors.is_empty() {
+        true => Ok(reverted),
+        false => Err(CommandError::Reset(errors)),
     }
 }
 

@@ -39,11 +39,7 @@ pub struct Sbom {
 impl SbomFile {
     /// Checks that the document can be written, before everything is downloaded.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
-        let probe = tempfile::tempfile_in(text_file::folder(&self.path));
-        probe.map(|_| ()).map_err(|error| {
-            let path = self.path.display();
-            CommandError::Configuration(format!("--sbom {path}: cannot be written: {error}"))
-        })
+        text_file::check(&self.path)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The hosts of a cluster: connections, facts, and the state folder on this machine.
+//! The hosts of a cluster: connections, facts, and the state directory on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-use crate::CommandError;
+use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_engine::plan::Journal;
 use kubexm_host::known_hosts::HostKeys;
@@ -29,20 +29,32 @@ pub struct Connection {
     pub known_hosts: Option<PathBuf>,
     /// Whether to accept and record the key of a host that is not known yet.
     pub accept_new_host_keys: bool,
-    /// The folder of the journal, CA and kubeconfig; `None` for `.kubexm/<cluster>`.
+    /// The state directory with journal, CA and kubeconfig; `None` for `.kubexm/<cluster>`.
     pub state: Option<PathBuf>,
 }
 
 impl Connection {
-    /// Returns the state folder of a cluster.
-    pub(crate) fn state_folder(&self, cluster: &Cluster) -> PathBuf {
+    /// Returns the state directory of a cluster.
+    pub(crate) fn state_directory(&self, cluster: &Cluster) -> PathBuf {
         self.state
             .clone()
             .unwrap_or_else(|| Path::new(".kubexm").join(&cluster.name))
     }
 
+    /// Fails if a file of the options does not exist, before work that takes minutes.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        match &self.known_hosts {
+            Some(file) if !file.exists() => {
+                let error =
+                    FileError::new("read the SSH host keys in", file, "there is no such file");
+                Err(error.hint("correct --known-hosts").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn host_keys(&self, cluster: &Cluster) -> HostKeys {
-        let recorded = self.state_folder(cluster).join("known_hosts");
+        let recorded = self.state_directory(cluster).join("known_hosts");
         let home =
             std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".ssh/known_hosts"));
         let files = home
@@ -61,14 +73,7 @@ impl Connection {
     /// # Errors
     /// Lists every host that cannot be reached, with the cause.
     pub(crate) async fn connect(&self, cluster: &Cluster) -> Result<Hosts, CommandError> {
-        if let Some(file) = &self.known_hosts
-            && !file.exists()
-        {
-            return Err(CommandError::Configuration(format!(
-                "--known-hosts: there is no file {}",
-                file.display()
-            )));
-        }
+        self.check()?;
         let host_keys = self.host_keys(cluster);
         let options = cluster.hosts.iter().map(|host| SshOptions {
             name: host.name.clone(),
@@ -118,18 +123,19 @@ fn all<T>(results: Vec<Result<T, HostError>>) -> Result<Vec<T>, CommandError> {
     for result in results {
         match result {
             Ok(value) => values.push(value),
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => errors.push(error),
         }
     }
     match errors.is_empty() {
         true => Ok(values),
-        false => Err(CommandError::Host(errors.join("\n"))),
+        false => Err(CommandError::Hosts(errors)),
     }
 }
 
 /// Opens the journal of a cluster and locks it for this run.
 pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
-    Journal::open(folder).map_err(|error| CommandError::file(folder, error))
+    Ok(Journal::open(folder)
+        .map_err(|error| FileError::new("use the state directory", folder, error))?)
 }
 
 /// Returns the error of every host that no longer answers. A task on another host may have failed because

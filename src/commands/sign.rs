@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::{BundleAccess, CommandError, Stop, VolumeSize, WrittenBundle, background};
+use crate::{BundleAccess, CommandError, FileError, Stop, VolumeSize, WrittenBundle, background};
 use kubexm_bundle::signature::new_keys;
 use kubexm_bundle::write::rewrite;
 use kubexm_types::PublicKey;
@@ -105,6 +105,12 @@ pub fn keygen(name: &Path, password: Option<String>) -> Result<KeyFiles, Command
         secret: named(".key"),
         public: named(".pub"),
     };
+    // Without this check, an existing public key would leave a new secret key behind.
+    for path in [&files.secret, &files.public] {
+        if path.exists() {
+            return Err(exists(path).into());
+        }
+    }
     create_new(&files.secret, &keys.secret, 0o600)?;
     create_new(&files.public, &keys.public, 0o644)?;
     Ok(files)
@@ -112,12 +118,8 @@ pub fn keygen(name: &Path, password: Option<String>) -> Result<KeyFiles, Command
 
 fn create_new(path: &Path, text: &str, mode: u32) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => CommandError::file(
-            path,
-            "the file exists, and keys are never replaced\n  hint: choose another name, or move the \
-             old key away",
-        ),
-        _ => CommandError::file(path, error),
+        std::io::ErrorKind::AlreadyExists => exists(path),
+        _ => FileError::new("write", path, error),
     };
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -128,5 +130,15 @@ fn create_new(path: &Path, text: &str, mode: u32) -> Result<(), CommandError> {
     file.set_permissions(std::fs::Permissions::from_mode(mode))
         .and_then(|()| file.write_all(text.as_bytes()))
         .and_then(|()| file.sync_all())
-        .map_err(failed)
+        .map_err(failed)?;
+    Ok(())
+}
+
+fn exists(path: &Path) -> FileError {
+    let error = FileError::new(
+        "write",
+        path,
+        "the file exists, and keys are never replaced",
+    );
+    error.hint("choose another name, or move the old key away")
 }

@@ -27,6 +27,16 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// Reads all files of the user, so that errors in them are reported before work that takes minutes.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        let manifest = kubexm_config::load_manifest(&self.manifest)?;
+        if let Some(path) = &self.cluster {
+            kubexm_config::load_cluster_for(path, &manifest.kubernetes)?;
+        }
+        self.downloads.mirrors()?;
+        Ok(())
+    }
+
     /// Downloads everything that neither the cache nor `local` contains, and returns the new lock.
     ///
     /// Versions and digests of `previous` are kept where the manifest still allows them.

@@ -1,18 +1,34 @@
 //! Writes text files atomically.
 
+use std::fmt;
 use std::path::Path;
 
-use crate::CommandError;
-use kubexm_types::write_atomic;
+use crate::{CommandError, FileError};
+use kubexm_types::{AtomicFile, write_atomic};
 
 /// Replaces a file with this text. A failure leaves the previous content.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    write_atomic(path, text.as_bytes(), 0o644)
-        .map_err(|error| CommandError::Bundle(format!("{}: {error}", path.display())))
+    write_atomic(path, text.as_bytes(), 0o644).map_err(|error| cannot_write(path, error).into())
 }
 
-/// Returns the folder of a file; the current folder for a bare file name.
-pub(crate) fn folder(path: &Path) -> &Path {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
+/// Fails if a file cannot be written to this path, before work that takes minutes.
+pub(crate) fn check(path: &Path) -> Result<(), CommandError> {
+    refuse_folder(path)?;
+    let probe = AtomicFile::create(path, 0o600);
+    Ok(probe
+        .map(|_| ())
+        .map_err(|error| cannot_write(path, error))?)
+}
+
+/// Fails if the path of a new file is an existing folder.
+pub(crate) fn refuse_folder(path: &Path) -> Result<(), CommandError> {
+    if path.is_dir() {
+        let error = cannot_write(path, "it is a folder");
+        return Err(error.hint("give the path of a file").into());
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, cause: impl fmt::Display) -> FileError {
+    FileError::new("write", path, cause).of_bundle()
 }

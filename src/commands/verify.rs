@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::inspect::SignedBy;
-use crate::{BundleAccess, CommandError, threads};
+use crate::{BundleAccess, CommandError, Stop, background, threads};
 use kubexm_bundle::format::volumes::check_volume;
 use kubexm_bundle::read::publishers::Publishers;
 use kubexm_fetch::signatures::trusted_root_at;
@@ -55,10 +55,30 @@ pub struct Verification {
 /// Verifies a bundle.
 ///
 /// # Errors
-/// The bundle is damaged, a signature is invalid, or a file cannot be read.
+/// The bundle is damaged, a signature is invalid, a file cannot be read, or the user stopped the command.
 #[tracing::instrument(skip_all, fields(bundle = %options.bundle.display()))]
-pub fn verify(options: &VerifyOptions, events: &Events) -> Result<Verification, CommandError> {
+pub async fn verify(
+    options: VerifyOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<Verification, CommandError> {
+    let events = events.clone();
+    tokio::select! {
+        result = background::run(move || verify_now(&options, &events)) => result,
+        // The thread that reads the bundle ends with the process.
+        () = stop.cancelled() => Err(CommandError::Interrupted(
+            "stopped: the bundle was not verified".to_owned(),
+        )),
+    }
+}
+
+fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, CommandError> {
     let mut publishers = Publishers::default();
+    // Wrong paths are reported before the whole bundle is read.
+    let roots = options.trusted_roots.iter();
+    let roots: Vec<_> = roots
+        .map(|path| trusted_root_at(path))
+        .collect::<Result<_, _>>()?;
     match options.depth {
         Depth::Volume => {
             check_volume(&options.bundle, &options.access.volumes)?;
@@ -70,10 +90,6 @@ pub fn verify(options: &VerifyOptions, events: &Events) -> Result<Verification, 
             let bundle = options.access.open(&options.bundle)?;
             bundle.verify(threads(), events)?;
             bundle.verify_made(events)?;
-            let roots = options.trusted_roots.iter();
-            let roots: Vec<_> = roots
-                .map(|path| trusted_root_at(path))
-                .collect::<Result<_, _>>()?;
             publishers = bundle.verify_publishers(&roots)?;
         }
     }

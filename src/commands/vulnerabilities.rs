@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
-use crate::{BundleAccess, CommandError, threads};
+use crate::{BundleAccess, CommandError, FileError, threads};
 use kubexm_sbom::Inventory;
 
 pub use kubexm_sbom::vulnerability::{Report, Severity};
@@ -36,15 +36,6 @@ impl Vulnerabilities {
         self.report.table(OffsetDateTime::now_utc())
     }
 
-    /// Returns the report as JSON.
-    ///
-    /// # Errors
-    /// The report cannot be serialized.
-    pub fn json(&self) -> Result<String, CommandError> {
-        let json = serde_json::to_string_pretty(&self.report).map_err(CommandError::bundle)?;
-        Ok(json + "\n")
-    }
-
     /// Fails if a vulnerability has at least this severity.
     ///
     /// # Errors
@@ -52,16 +43,11 @@ impl Vulnerabilities {
     pub fn fail_on(&self, bundle: &Path, severity: Severity) -> Result<(), CommandError> {
         match self.report.at_least(severity) {
             0 => Ok(()),
-            count => {
-                let limit = match severity {
-                    Severity::Unknown => String::new(),
-                    severity => format!(" of severity {} or above", severity.name()),
-                };
-                Err(CommandError::Bundle(format!(
-                    "{}: {count} known vulnerabilities{limit}",
-                    bundle.display()
-                )))
-            }
+            count => Err(CommandError::Vulnerable {
+                bundle: bundle.to_owned(),
+                count,
+                severity,
+            }),
         }
     }
 }
@@ -74,7 +60,11 @@ impl Vulnerabilities {
 pub fn vulnerabilities(options: &VulnerabilityOptions) -> Result<Vulnerabilities, CommandError> {
     // A wrong path is reported before the whole bundle is read.
     let database = &options.database;
-    std::fs::metadata(database).map_err(|error| CommandError::file(database, error))?;
+    std::fs::metadata(database).map_err(|error| {
+        let error = FileError::new("read the vulnerability database", database, error);
+        error
+            .hint("give --database an export of OSV: a zip, a folder of records, or a file of them")
+    })?;
     let bundle = options.access.open_complete(&options.bundle)?;
     let inventory = Inventory::of(&bundle, threads())?;
     let report = Report::of(&inventory, database).map_err(CommandError::configuration)?;

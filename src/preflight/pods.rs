@@ -222,10 +222,10 @@ spec:
         };
         let found = added(nftables, with("5.10.0-8-amd64", &[]));
         insta::assert_snapshot!(found, @"
-        node1: has Linux 5.10.0-8-amd64, but kube-proxy's nftables mode needs 5.13
-          hint: set kubeProxy.mode: iptables, or install a newer kernel
         node1: the program 'nft' is missing, so a reset cannot remove kube-proxy's rules
           hint: install nftables, or add it to spec.packages of the bundle manifest
+        node1: has Linux 5.10.0-8-amd64, but kube-proxy's nftables mode needs 5.13
+          hint: set kubeProxy.mode: iptables, or install a newer kernel
         ");
         let found = findings(nftables, with("6.1.0-8-amd64", &[Tool::Nft]));
         assert!(!found.contains("nft"), "{found}");

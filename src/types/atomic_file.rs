@@ -37,7 +37,8 @@ impl AtomicFile {
         let partial = tempfile::Builder::new()
             .prefix(Self::PREFIX)
             .permissions(Permissions::from_mode(mode))
-            .tempfile_in(folder)?;
+            .tempfile_in(folder)
+            .map_err(without_name)?;
         Ok(Self {
             partial,
             target: target.to_owned(),
@@ -74,6 +75,15 @@ impl Write for AtomicFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.partial.flush()
+    }
+}
+
+/// Removes the name of the temporary file from an error: users do not know the file.
+fn without_name(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((cause, _)) => io::Error::new(error.kind(), cause),
+        None => error,
     }
 }
 

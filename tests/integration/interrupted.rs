@@ -226,7 +226,7 @@ async fn a_command_that_takes_too_long_ends() {
         .await
         .unwrap_err()
         .to_string();
-    assert_eq!(error, "node1: sleep: not done after 1 seconds");
+    assert_eq!(error, "node1: sleep: exceeded the time limit of 1 seconds");
 }
 
 async fn receipt_with(content: &[u8]) -> (Sandbox, Result<Vec<String>, StepError>) {

@@ -276,8 +276,8 @@ fn keys_are_kept_from_others_and_never_written_over() {
     assert_eq!(code, Some(2));
     let _filters = filtered();
     insta::assert_snapshot!(words, @"
-    error: [folder]/own.key: the file exists, and keys are never replaced
-      hint: choose another name, or move the old key away
+    error: cannot write [folder]/own.key: the file exists, and keys are never replaced
+    hint: choose another name, or move the old key away
     ");
     assert_eq!(std::fs::read(&own).unwrap(), before);
 }

@@ -124,8 +124,9 @@ impl Resolver<'_> {
         if !unsigned.is_empty() {
             let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
             self.http.events().note(format!(
-                "images without a signature of their publisher: {}",
-                names.join(", ")
+                "{} images have no signature of their publisher:\n  {}",
+                names.len(),
+                names.join("\n  ")
             ));
         }
         Ok(images)

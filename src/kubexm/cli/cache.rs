@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
-use super::output::say;
+use super::output::outln;
 use super::{Failure, output};
 use crate::report::{Output, bytes};
 use kubexm_commands::cache::{self, CacheContents, CollectOptions, Collected};
@@ -32,17 +32,20 @@ pub struct Place {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    group = ArgGroup::new("what").required(true),
+    after_long_help = "Examples:
   kubexm cache gc --keep bundle.lock.yaml --dry-run
-  kubexm cache gc --all")]
+  kubexm cache gc --all"
+)]
 pub struct Gc {
     #[command(flatten)]
     place: Place,
     /// Locks (<bundle>.lock.yaml) whose downloads are kept; repeatable
-    #[arg(long = "keep", value_name = "LOCK", required_unless_present = "all")]
+    #[arg(long = "keep", value_name = "LOCK", group = "what")]
     locks: Vec<PathBuf>,
     /// Remove everything
-    #[arg(long, conflicts_with = "locks")]
+    #[arg(long, group = "what")]
     all: bool,
     /// Only report what would be removed
     #[arg(long)]
@@ -69,18 +72,18 @@ fn list(place: &Place, output: Output) -> Result<(), Failure> {
 
 fn print(contents: &CacheContents) {
     for blob in &contents.blobs {
-        say!("{:>11} {}", bytes(blob.size), blob.digest);
+        outln!("{:>11} {}", bytes(blob.size), blob.digest);
     }
     for partial in &contents.partial {
         let total = partial.total.map(|total| format!(" of {}", bytes(total)));
-        say!(
+        outln!(
             "{:>11} {} (not complete{})",
             bytes(partial.bytes),
             partial.path.display(),
             total.unwrap_or_default()
         );
     }
-    say!(
+    outln!(
         "{} blobs, {}; {} not complete",
         contents.blobs.len(),
         bytes(contents.bytes()),
@@ -96,7 +99,7 @@ fn verify(place: &Place, output: Output) -> Result<(), Failure> {
         return checked.map_err(|error| Failure::from(error).reported());
     }
     verification.check()?;
-    say!("{} blobs match their digests", verification.blobs);
+    outln!("{} blobs match their digests", verification.blobs);
     Ok(())
 }
 
@@ -118,7 +121,7 @@ fn print_collected(collected: &Collected) {
         true => "would be removed",
         false => "removed",
     };
-    say!(
+    outln!(
         "{} blobs and {} incomplete downloads {verb}, {}",
         collected.blobs,
         collected.partial,

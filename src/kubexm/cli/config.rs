@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::output::say;
+use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::config::{self, Validated, Validation};
@@ -99,10 +99,10 @@ fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(),
     let path = file.display();
     match result?.content {
         Some(Validated::Cluster { name, hosts }) => {
-            say!("{path}: cluster '{name}' with {hosts} hosts is valid");
+            outln!("{path}: cluster '{name}' with {hosts} hosts is valid");
         }
-        Some(Validated::Bundle { name }) => say!("{path}: bundle manifest '{name}' is valid"),
-        Some(Validated::Mirrors) | None => say!("{path}: the mirrors file is valid"),
+        Some(Validated::Bundle { name }) => outln!("{path}: bundle manifest '{name}' is valid"),
+        Some(Validated::Mirrors) | None => outln!("{path}: the mirrors file is valid"),
     }
     Ok(())
 }

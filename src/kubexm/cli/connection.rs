@@ -15,7 +15,7 @@ pub struct ConnectionArgs {
     /// Accept and record the SSH key of a host that is not known yet
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// Folder for the cluster's journal, CA and kubeconfig [default: .kubexm/<cluster>]
+    /// State directory with the cluster's journal, CA and kubeconfig [default: .kubexm/<cluster>]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

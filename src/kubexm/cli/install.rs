@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::install::{self, InstallOptions, InstallReport};
@@ -44,21 +44,27 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
     }
     let report = install::install(&options, events, &stop).await?;
     if output != Output::Json {
-        print(&report);
+        print(&report, &options);
     }
     Ok(())
 }
 
-fn print(report: &InstallReport) {
+fn print(report: &InstallReport, options: &InstallOptions) {
     let (unchanged, ran) = (report.unchanged, report.ran);
     match report.changed {
-        0 => say!("nothing to change: all {unchanged} checks found the desired state"),
-        changed => say!("{changed} steps changed a host, {unchanged} found the desired state"),
+        0 => outln!("nothing to change: all {unchanged} checks found the desired state"),
+        changed => outln!("{changed} steps changed a host, {unchanged} found the desired state"),
     }
-    say!("{ran} actions ran");
+    outln!("{ran} actions ran");
     let total = ("all", report.total);
     for (phase, time) in report.phases.iter().chain([&total]) {
-        say!("  {phase:20} {:>6.1} s", time.as_secs_f64());
+        outln!("  {phase:20} {:>6.1} s", time.as_secs_f64());
     }
-    say!("kubeconfig: {}", report.kubeconfig.display());
+    let kubeconfig = report.kubeconfig.display();
+    outln!("kubeconfig: {kubeconfig}");
+    outln!("next steps:");
+    if let Some(bundle) = options.source.bundles.last() {
+        outln!("  kubexm bundle extract {} kubectl", bundle.display());
+    }
+    outln!("  ./kubectl --kubeconfig {kubeconfig} get nodes");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::bundle_args::AccessArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::inventory::{InventoryOptions, inventory};
@@ -40,7 +40,7 @@ pub fn run(arguments: &Inventory, output: Output) -> Result<(), Failure> {
         return output::document("InventoryReport", &report);
     }
     let path = report.path.display();
-    say!(
+    outln!(
         "{path}: {} blobs of {} bundles; `kubexm bundle build --base {path}` leaves them out",
         report.blobs,
         report.bundles

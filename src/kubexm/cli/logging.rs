@@ -50,7 +50,10 @@ impl LoggingArgs {
             Some(path) => {
                 let open = File::options().create(true).append(true).open(path);
                 let file = open.map_err(|error| {
-                    Failure::configuration(format!("--log {}: {error}", path.display()))
+                    Failure::configuration(format!(
+                        "cannot write the log {}: {error}",
+                        path.display()
+                    ))
                 })?;
                 let filter = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
                 let layer = fmt::layer().with_writer(Mutex::new(file)).with_ansi(false);

@@ -1,11 +1,13 @@
 //! `kubexm man`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
-use super::output::say;
-use super::{Failure, command};
+use super::output::outln;
+use super::{Failure, command, output};
+use crate::report::Output;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -16,12 +18,27 @@ pub struct Man {
     folder: PathBuf,
 }
 
+/// Where the pages are.
+#[derive(Serialize)]
+pub struct Pages<'a> {
+    /// The folder.
+    pub folder: &'a Path,
+}
+
 /// Writes one page for each command.
-pub fn run(arguments: &Man) -> Result<(), Failure> {
+pub fn run(arguments: &Man, output: Output) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let failed = |error| Failure::configuration(format!("{}: {error}", folder.display()));
+    let failed = |error: std::io::Error| {
+        let folder = folder.display();
+        Failure::configuration(format!(
+            "cannot write the manual pages to {folder}: {error}"
+        ))
+    };
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(command(), folder).map_err(failed)?;
-    say!("manual pages are in {}", folder.display());
+    if output == Output::Json {
+        return output::document("ManualPages", &Pages { folder });
+    }
+    outln!("manual pages are in {}", folder.display());
     Ok(())
 }

@@ -149,7 +149,7 @@ fn run(arguments: Arguments) -> u8 {
     };
     let events = logging::with_log(report::events(progress, arguments.logging.to_terminal()));
     if emits_events && output == Output::Json {
-        output::as_notes(&events);
+        output::redirect_to_events(&events);
     }
     let result = runtime.block_on(dispatch(command, output, &events));
     runtime.shutdown_background();
@@ -168,7 +168,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Inventory(arguments) => inventory::run(&arguments, output),
         Command::Cache(command) => cache::run(command, output),
         Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments, output),
         Command::Version(arguments) => version::run(&arguments, output),
     }
 }

@@ -17,7 +17,7 @@ pub const API_VERSION: &str = "output.kubexm.io/v1";
 static EVENTS: OnceLock<Events> = OnceLock::new();
 
 /// Turns all text into `note` events from now on, because standard output is for events alone.
-pub fn as_notes(events: &Events) {
+pub fn redirect_to_events(events: &Events) {
     // Only the first call has an effect, and `main` calls it once.
     let _ = EVENTS.set(events.clone());
 }
@@ -91,9 +91,9 @@ pub fn document<T: Serialize>(kind: &'static str, body: &T) -> Result<(), Failur
 }
 
 /// Writes a line, as `println!` does, without its panic.
-macro_rules! say {
+macro_rules! outln {
     ($($argument:tt)*) => {
         $crate::cli::output::text(&format!("{}\n", format_args!($($argument)*)))
     };
 }
-pub(super) use say;
+pub(super) use outln;

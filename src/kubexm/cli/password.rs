@@ -1,5 +1,7 @@
 //! Passwords of signing keys.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use super::Failure;
@@ -12,9 +14,13 @@ const PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
 pub fn signer(path: &Path) -> Result<Signer, Failure> {
     let password = || match std::env::var(PASSWORD) {
         Ok(password) => Ok(password),
-        Err(_) => rpassword::prompt_password(format!("password of {}: ", path.display())).map_err(
-            |error| format!("cannot ask for the password: {error}\n  hint: set {PASSWORD}"),
-        ),
+        Err(_) => {
+            let prompt = format!("password of {}: ", path.display());
+            rpassword::prompt_password(prompt).map_err(|error| {
+                let cause = cause(&error);
+                format!("cannot prompt for the password: {cause}\nhint: set {PASSWORD}")
+            })
+        }
     };
     Ok(load_key(path, password)?)
 }
@@ -27,7 +33,8 @@ pub fn new_password() -> Result<String, Failure> {
     let ask = |prompt: &str| {
         rpassword::prompt_password(prompt).map_err(|error| {
             Failure::configuration(format!(
-                "cannot ask for a password: {error}\n  hint: set {PASSWORD}, or give --no-password"
+                "cannot prompt for a password: {}\nhint: set {PASSWORD}, or pass --no-password",
+                cause(&error)
             ))
         })
     };
@@ -35,5 +42,13 @@ pub fn new_password() -> Result<String, Failure> {
     match password == ask("the same password again: ")? {
         true => Ok(password),
         false => Err(Failure::configuration("the two passwords differ")),
+    }
+}
+
+/// Returns why a prompt failed. Without a terminal, the system's error names a device that users do not know.
+fn cause(error: &io::Error) -> String {
+    match File::open("/dev/tty") {
+        Ok(_) => error.to_string(),
+        Err(_) => "there is no terminal".to_owned(),
     }
 }

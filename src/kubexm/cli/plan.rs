@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::CommandError;
 use kubexm_commands::install::InstallOptions;
 use kubexm_commands::plan::{self, Planned};
 use kubexm_types::event::Events;
@@ -30,8 +30,8 @@ pub struct Plan {
     /// Connect to the hosts and print what an install would change, and change nothing
     ///
     /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
-    /// of another task is listed as "depends on task". Certificates come from the state folder. If it has
-    /// none, files with certificates differ.
+    /// of another task is listed as "depends on task". Certificates come from the state directory. If it
+    /// has none, files with certificates differ.
     #[arg(long)]
     diff: bool,
 }
@@ -43,21 +43,40 @@ pub async fn run(arguments: &Plan, output: Output, events: &Events) -> Result<()
     }
     let planned = plan::plan(&arguments.cluster.source(), events)?;
     match (&arguments.out, output) {
-        (Some(path), _) => save(&planned, path)?,
+        (Some(path), _) => save(&planned, path, output)?,
         (None, Output::Json) => output::document("Plan", &planned.document()?)?,
         (None, Output::Auto | Output::Plain) => output::text(&planned.text()?),
     }
     Ok(())
 }
 
-fn save(planned: &Planned, path: &Path) -> Result<(), Failure> {
+/// A plan that was written to a file.
+#[derive(Serialize)]
+pub struct PlanFile<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// The number of tasks.
+    pub tasks: usize,
+    /// The number of hosts.
+    pub hosts: usize,
+}
+
+fn save(planned: &Planned, path: &Path, output: Output) -> Result<(), Failure> {
     let document = planned.document()?;
     plan::save(path, &document)?;
-    say!(
+    let file = PlanFile {
+        path,
+        tasks: document.tasks.len(),
+        hosts: document.hosts.len(),
+    };
+    if output == Output::Json {
+        return output::document("PlanFile", &file);
+    }
+    outln!(
         "{}: {} tasks on {} hosts",
         path.display(),
-        document.tasks.len(),
-        document.hosts.len()
+        file.tasks,
+        file.hosts
     );
     Ok(())
 }
@@ -73,9 +92,5 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         Output::Json => output::document("PlanDiff", &found)?,
         Output::Auto | Output::Plain => output::text(&found.to_string()),
     }
-    let unreachable: Vec<&str> = found.unreachable().collect();
-    match unreachable.is_empty() {
-        true => Ok(()),
-        false => Err(CommandError::Host(unreachable.join("\n")).into()),
-    }
+    Ok(plan::check_reachable(&found)?)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::bundle_args::BundleArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, interrupt};
 use kubexm_commands::registry::{SeedOptions, seed};
 use kubexm_types::event::Events;
@@ -48,7 +48,7 @@ async fn run_seed(arguments: Seed, events: &Events) -> Result<(), Failure> {
         cache: arguments.cache,
     };
     let report = seed(&options, events, &stop).await?;
-    say!("{} images are at {}", report.images, report.registry);
-    say!("  sent     {} blobs", report.sent);
+    outln!("{} images are at {}", report.images, report.registry);
+    outln!("  sent     {} blobs", report.sent);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::bundle_args::ClusterArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, output};
 use crate::report::Output;
 use kubexm_types::event::Events;
@@ -28,7 +28,7 @@ pub fn run(arguments: &Render, output: Output, events: &Events) -> Result<(), Fa
     if output == Output::Json {
         return output::document("RenderedFiles", &rendered);
     }
-    say!(
+    outln!(
         "{} files in {}",
         rendered.files.len(),
         arguments.out.display()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::connection::ConnectionArgs;
-use super::output::say;
+use super::output::outln;
 use super::{Failure, interrupt};
 use crate::report::Output;
 use kubexm_commands::reset::{self, ResetOptions};
@@ -39,8 +39,8 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = reset::reset(&options, events, &stop).await?;
     if output != Output::Json {
-        say!(
-            "{} changes were taken back on {} hosts",
+        outln!(
+            "{} changes were reverted on {} hosts",
             report.reverted,
             report.hosts
         );
@@ -52,7 +52,7 @@ fn confirm(name: &str) -> Result<(), Failure> {
     use std::io::{BufRead, IsTerminal, Write};
     let refuse = || {
         Failure::configuration(
-            "nothing was touched: confirm with the cluster's name, or pass --yes",
+            "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
         )
     };
     if !std::io::stdin().is_terminal() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::output::say;
+use super::output::outln;
 use crate::report::bytes;
 use kubexm_commands::repack::{Repacked, Target};
 use kubexm_commands::{Level, VolumeSize, WrittenBundle};
@@ -38,23 +38,23 @@ impl TargetArgs {
 /// Prints a bundle that was written.
 pub fn print(written: &WrittenBundle) {
     match &written.volumes {
-        None => say!("{}", written.path.display()),
+        None => outln!("{}", written.path.display()),
         Some(volumes) => {
-            say!(
+            outln!(
                 "{} and on: {} volumes",
                 volumes.first.display(),
                 volumes.count
             );
-            say!("  list     {}", volumes.list.display());
+            outln!("  list     {}", volumes.list.display());
         }
     }
-    say!("  size     {}", bytes(written.size));
-    say!("  sha256   {}", written.sha256);
+    outln!("  size     {}", bytes(written.size));
+    outln!("  sha256   {}", written.sha256);
 }
 
 /// Prints the lock beside a bundle.
 pub fn print_lock(path: &Path) {
-    say!("  lock     {}", path.display());
+    outln!("  lock     {}", path.display());
 }
 
 /// Prints a bundle that was repacked.

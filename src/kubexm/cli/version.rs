@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
-use super::output::{self, say};
+use super::output::{self, outln};
 use crate::report::Output;
 
 /// The commit and its date, such as `1a2b3c4` and `2026-11-22`. The release script sets the variables;
@@ -66,6 +66,6 @@ pub fn run(_: &Version, output: Output) -> Result<(), Failure> {
             },
         );
     }
-    say!("kubexm {}", text());
+    outln!("kubexm {}", text());
     Ok(())
 }

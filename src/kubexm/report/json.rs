@@ -1,4 +1,4 @@
-//! One JSON object a line.
+//! One JSON object per line.
 
 use std::io::{Stdout, Write};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ struct Line<'a> {
 pub struct Json<W = Stdout>(Mutex<W>);
 
 impl<W: Write> Json<W> {
-    /// Lines into `out`.
+    /// Returns a reporter that writes lines to `out`.
     pub fn to(out: W) -> Self {
         Self(Mutex::new(out))
     }
@@ -35,7 +35,7 @@ impl<W: Write + Send> Listener for Json<W> {
             && let Ok(mut out) = self.0.lock()
         {
             line.push(b'\n');
-            // A reader that went away must not stop an install halfway.
+            // A closed pipe must not stop an install halfway.
             let _ = out.write_all(&line).and_then(|()| out.flush());
         }
     }

@@ -33,23 +33,24 @@ pub fn events(output: Output, log: bool) -> Events {
     }
 }
 
-/// Whether bars can be drawn: a terminal, and one that can move its cursor.
+/// Returns whether progress bars can be drawn: standard error is a terminal that can move its cursor.
 fn draws() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A finished step's word; `None` for what deserves no line.
+/// Returns the word for a finished step; `None` if the step gets no line.
 fn word(state: &StepState) -> Option<&'static str> {
     match state {
         StepState::Started | StepState::Unchanged | StepState::Met => None,
         StepState::Changed => Some("done"),
         StepState::Ran => Some("ran"),
-        StepState::Reverted => Some("undone"),
+        StepState::Reverted => Some("reverted"),
         StepState::Failed(_) => Some("FAILED"),
     }
 }
 
-/// A finding that stops nothing; the others are in the command's error.
+/// Returns the text of a finding that does not prevent an install. The error of the command contains the
+/// others.
 fn warning(event: &Event) -> Option<String> {
     match event {
         Event::Finding {
@@ -62,7 +63,7 @@ fn warning(event: &Event) -> Option<String> {
     }
 }
 
-/// Bytes as people read them.
+/// Returns a number of bytes with a binary unit, such as `1.50 MiB`.
 pub fn bytes(count: u64) -> String {
     indicatif::HumanBytes(count).to_string()
 }

@@ -9,7 +9,7 @@ use super::text::printable;
 use super::{bytes, warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
 
-/// A running transfer says something at most this often.
+/// The least time between two lines about a running transfer.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Writes to standard error, or to `W`.
@@ -19,17 +19,20 @@ pub struct Plain<W = Stderr> {
     overall: Mutex<Overall>,
 }
 
+/// A download or upload of fewer bytes gets no line when it succeeds.
+const SMALL: u64 = 1024 * 1024;
+
 /// How much of the command is done.
 #[derive(Default)]
 struct Overall {
     /// "17 of 45", once it is known.
     text: Option<String>,
-    /// When a line about downloads was last written.
-    said: Option<Instant>,
+    /// When the last line about downloads was written.
+    reported: Option<Instant>,
 }
 
 impl Overall {
-    /// Notes new numbers. Returns a line if one is due: steps have a line of their own, downloads do not.
+    /// Stores new numbers. Returns a line if one is due: each step has its own line, downloads do not.
     fn update(&mut self, what: &str, done: u64, total: u64) -> Option<String> {
         let text = format!("{done} of {total}");
         if what == "steps" {
@@ -37,11 +40,11 @@ impl Overall {
             return None;
         }
         let now = Instant::now();
-        let since = *self.said.get_or_insert(now);
+        let since = *self.reported.get_or_insert(now);
         if now.duration_since(since) < EVERY {
             return None;
         }
-        self.said = Some(now);
+        self.reported = Some(now);
         Some(format!("{text} {what}"))
     }
 }
@@ -52,31 +55,36 @@ struct Transfer {
     total: Option<u64>,
     moved: u64,
     began: Instant,
-    said: Instant,
+    reported: Instant,
 }
 
 impl Transfer {
     fn advance(&mut self, count: u64) -> Option<String> {
         self.moved += count;
-        if self.said.elapsed() < EVERY {
+        if self.reported.elapsed() < EVERY {
             return None;
         }
-        self.said = Instant::now();
+        self.reported = Instant::now();
         let of = self.total.map(|total| format!(" of {}", bytes(total)));
         let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
         Some(format!("{kind} {label}: {moved}{}", of.unwrap_or_default()))
     }
 
-    fn end(&self, ok: bool) -> String {
+    /// Returns the last line. A build has hundreds of small downloads, which get none.
+    fn end(&self, ok: bool) -> Option<String> {
+        let is_small = self.moved < SMALL && ["download", "push"].contains(&self.kind);
+        if ok && is_small {
+            return None;
+        }
         let end = if ok { "done" } else { "stopped" };
         let (kind, label, moved) = (self.kind, &self.label, bytes(self.moved));
         let seconds = self.began.elapsed().as_secs_f64();
-        format!("{kind} {label}: {end}, {moved} in {seconds:.1} s")
+        Some(format!("{kind} {label}: {end}, {moved} in {seconds:.1} s"))
     }
 }
 
 impl<W: Write> Plain<W> {
-    /// Lines into `out`.
+    /// Returns a reporter that writes lines to `out`.
     pub fn to(out: W) -> Self {
         Self {
             out: Mutex::new(out),
@@ -85,14 +93,14 @@ impl<W: Write> Plain<W> {
         }
     }
 
-    fn say(&self, line: &str) {
+    fn print(&self, line: &str) {
         if let Ok(mut out) = self.out.lock() {
-            // A reader that went away must not stop an install halfway.
+            // A closed pipe must not stop an install halfway.
             let _ = writeln!(out, "{}", printable(line));
         }
     }
 
-    /// Takes notice of a transfer; the line that it deserves now, if any.
+    /// Records an event of a transfer. Returns a line if one is due.
     fn transfer(&self, event: &Event) -> Option<String> {
         let mut transfers = self.transfers.lock().ok()?;
         match event {
@@ -109,13 +117,13 @@ impl<W: Write> Plain<W> {
                     total: *total,
                     moved: 0,
                     began: now,
-                    said: now,
+                    reported: now,
                 };
                 transfers.insert(*id, transfer);
                 None
             }
             Event::TransferAdvanced { id, bytes } => transfers.get_mut(id)?.advance(*bytes),
-            Event::TransferEnded { id, ok } => Some(transfers.remove(id)?.end(*ok)),
+            Event::TransferEnded { id, ok } => transfers.remove(id)?.end(*ok),
             _ => None,
         }
     }
@@ -124,15 +132,15 @@ impl<W: Write> Plain<W> {
 impl<W: Write + Send> Listener for Plain<W> {
     fn on(&self, event: &Event) {
         match event {
-            Event::Phase { name } => self.say(&format!("== {name}")),
-            Event::Warning { message } => self.say(&format!("warning: {message}")),
-            Event::Note { message } => self.say(message),
+            Event::Phase { name } => self.print(&format!("== {name}")),
+            Event::Warning { message } => self.print(&format!("warning: {message}")),
+            Event::Note { message } => self.print(message),
             Event::Progress { what, done, total } => {
                 let overall = self.overall.lock().ok();
                 let line = overall.and_then(|mut overall| overall.update(what, *done, *total));
-                line.iter().for_each(|line| self.say(line));
+                line.iter().for_each(|line| self.print(line));
             }
-            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
             Event::Step {
                 host,
                 step,
@@ -146,15 +154,15 @@ impl<W: Write + Send> Listener for Plain<W> {
                     let overall = overall.and_then(|overall| overall.text.clone());
                     let overall = overall.map(|text| format!(" [{text}]"));
                     let overall = overall.unwrap_or_default();
-                    self.say(&format!("{host}: {step}: {word} ({seconds:.1} s){overall}"));
+                    self.print(&format!("{host}: {step}: {word} ({seconds:.1} s){overall}"));
                 }
                 if let StepState::Failed(reason) = state {
-                    self.say(&format!("{host}: {reason}"));
+                    self.print(&format!("{host}: {reason}"));
                 }
             }
             _ => {
                 if let Some(line) = self.transfer(event) {
-                    self.say(&line);
+                    self.print(&line);
                 }
             }
         }

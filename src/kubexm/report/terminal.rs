@@ -1,4 +1,4 @@
-//! Bars and lines for a person at a terminal. No colours: words tell.
+//! Progress bars and lines for a terminal, without colours.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,12 +10,12 @@ use super::text::{keep_end, keep_start, printable, wrap};
 use super::{warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
 
-/// Lines are made for a terminal of this width; a wider one is not filled, a narrower one wraps.
+/// The width of lines in columns. A wider terminal is not filled, and a narrower one wraps.
 const WIDTH: usize = 80;
 const HOST: usize = 20;
 const LABEL: usize = 28;
 
-/// Draws on standard error.
+/// Draws progress bars and lines on standard error.
 pub struct Terminal {
     screen: MultiProgress,
     bars: Mutex<BTreeMap<u64, ProgressBar>>,
@@ -24,12 +24,12 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A screen without bars.
+    /// Returns a reporter for standard error.
     pub fn new() -> Self {
         Self::on(ProgressDrawTarget::stderr())
     }
 
-    /// The same on another device.
+    /// Returns a reporter for another device.
     pub(super) fn on(device: ProgressDrawTarget) -> Self {
         Self {
             screen: MultiProgress::with_draw_target(device),
@@ -39,7 +39,7 @@ impl Terminal {
         }
     }
 
-    fn say(&self, text: &str) {
+    fn print(&self, text: &str) {
         let _ = self.screen.println(wrap(&printable(text), WIDTH));
     }
 
@@ -87,17 +87,17 @@ impl Terminal {
             let bar = running
                 .entry(host.to_owned())
                 .or_insert_with(|| self.host_line(&name));
-            // Before the name stands the spinner, and a space on either side of the name.
+            // Three columns are for the spinner and the spaces around the name.
             bar.set_message(keep_end(&step, WIDTH - 3 - name.chars().count()));
             return;
         }
         if let Some(word) = word(state) {
             let end = format!("({word}, {:.1} s)", elapsed.as_secs_f64());
-            let room = WIDTH - 2 - name.chars().count() - end.chars().count();
-            self.say(&format!("{name} {} {end}", keep_end(&step, room)));
+            let columns = WIDTH - 2 - name.chars().count() - end.chars().count();
+            self.print(&format!("{name} {} {end}", keep_end(&step, columns)));
         }
         if let StepState::Failed(reason) = state {
-            self.say(reason);
+            self.print(reason);
         }
         if let Some(bar) = running.get(host) {
             bar.set_message("waiting");
@@ -127,7 +127,7 @@ impl Terminal {
         bar
     }
 
-    /// Takes all bars away, so that what is written next is not drawn over.
+    /// Removes all bars, so that they do not overwrite the text that follows.
     fn close(&self) {
         if let Ok(mut running) = self.running.lock() {
             running.values().for_each(ProgressBar::finish_and_clear);
@@ -163,7 +163,7 @@ fn one_line(text: &str) -> String {
 impl Listener for Terminal {
     fn on(&self, event: &Event) {
         match event {
-            Event::Phase { name } => self.say(&format!("── {name}")),
+            Event::Phase { name } => self.print(&format!("── {name}")),
             Event::TransferStarted {
                 id,
                 kind,
@@ -179,10 +179,10 @@ impl Listener for Terminal {
                 elapsed,
                 ..
             } => self.step(host.as_str(), step, state, *elapsed),
-            Event::Warning { message } => self.say(&format!("warning: {message}")),
-            Event::Note { message } => self.say(message),
-            Event::Finding { .. } => warning(event).iter().for_each(|line| self.say(line)),
-            // The command itself writes these for people, below where the bars were.
+            Event::Warning { message } => self.print(&format!("warning: {message}")),
+            Event::Note { message } => self.print(message),
+            Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
+            // The command prints these itself, after the bars are removed.
             Event::Summary { .. } | Event::Written { .. } | Event::End { .. } => self.close(),
             Event::Progress { what, done, total } => self.progress(what, *done, *total),
             Event::Planned { .. } => {}

@@ -76,7 +76,7 @@ fn step(host: &str, step: &str, state: StepState) -> Event {
 
 /// One event of every kind and of every state of a step.
 fn every_event(text: &str) -> Vec<Event> {
-    let kind = "push";
+    let kind = "seed";
     let (label, message) = (text.to_owned(), text.to_owned());
     let failed = StepState::Failed(text.to_owned());
     vec![
@@ -175,11 +175,11 @@ fn plain_lines() {
         untimed,
         [
             "== Write /etc/hosts",
-            "push Write /etc/hosts: done, 1.00 KiB",
-            "push Write /etc/hosts: stopped, 2.00 GiB",
+            "seed Write /etc/hosts: done, 1.00 KiB",
+            "seed Write /etc/hosts: stopped, 2.00 GiB",
             "node1: Write /etc/hosts: done (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts: ran (1.2 s) [17 of 45]",
-            "node1: Write /etc/hosts: undone (1.2 s) [17 of 45]",
+            "node1: Write /etc/hosts: reverted (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts: FAILED (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts",
             "warning: Write /etc/hosts",
@@ -348,4 +348,29 @@ fn downloads_are_counted_on_a_terminal_and_not_in_each_plain_line() {
     let screen = on_terminal(&events);
     assert!(screen.contains("17 of 45 downloads"), "{screen}");
     assert_eq!(plainly(&events), "");
+}
+
+#[test]
+fn small_downloads_get_no_plain_line() {
+    let transfer = |kind, bytes, ok| {
+        let paper = Paper::default();
+        let plain = Plain::to(paper.clone());
+        plain.on(&Event::TransferStarted {
+            id: 1,
+            kind,
+            label: "checksum".to_owned(),
+            total: None,
+        });
+        plain.on(&Event::TransferAdvanced { id: 1, bytes });
+        plain.on(&Event::TransferEnded { id: 1, ok });
+        paper.text()
+    };
+    assert_eq!(transfer("download", 1000, true), "");
+    for (kind, bytes, ok) in [
+        ("download", 1000, false),
+        ("download", 2 << 20, true),
+        ("verify", 1000, true),
+    ] {
+        assert!(transfer(kind, bytes, ok).contains("checksum: "), "{kind}");
+    }
 }

@@ -1,7 +1,7 @@
-//! Text that fits a terminal and cannot command it.
+//! Text that fits a terminal and cannot control it.
 
-/// What hosts and registries said, without the control sequences that may be in it: they could
-/// move the cursor, rename the window or hide lines. Line ends and tabs stay.
+/// Removes control sequences from the text of hosts and registries: they could move the cursor, rename the
+/// window or hide lines. Line ends and tabs stay.
 pub(super) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -15,7 +15,7 @@ pub(super) fn printable(text: &str) -> String {
             '\r' if rest.peek() == Some(&'\n') => {}
             '\r' => out.push('\n'),
             '\n' | '\t' => out.push(c),
-            // Marks that turn the direction of writing hide text as well as control codes do.
+            // Marks that change the direction of writing can hide text, too.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
             c if c.is_control() => {}
             c => out.push(c),
@@ -40,8 +40,8 @@ fn wrap_line(line: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = indent.to_owned();
     for (at, word) in words.split(' ').enumerate() {
-        let room = width.saturating_sub(current.chars().count());
-        if at > 0 && room < word.chars().count() + 1 {
+        let columns = width.saturating_sub(current.chars().count());
+        if at > 0 && columns < word.chars().count() + 1 {
             lines.push(std::mem::replace(&mut current, indent.to_owned()));
         } else if at > 0 {
             current.push(' ');

@@ -153,5 +153,8 @@ fn a_build_is_not_held_to_a_lock_that_is_not_there() {
     let (code, _, err) = run(&arguments);
     assert_eq!(code, Some(2));
     let _filters = filters();
-    insta::assert_snapshot!(err, @"error: [folder]/b.lock.yaml: there is no lock; build once without --locked to get one");
+    insta::assert_snapshot!(err, @"
+    error: cannot read the lock [folder]/b.lock.yaml: there is no such file
+    hint: build once without --locked to get one
+    ");
 }

@@ -60,7 +60,10 @@ fn the_cache_is_listed_verified_and_cleared() {
         "/no/such.lock.yaml",
     ]);
     assert_eq!(code, Some(2));
-    insta::assert_snapshot!(err, @"error: /no/such.lock.yaml: there is no such file");
+    insta::assert_snapshot!(err, @"
+    error: cannot read the lock /no/such.lock.yaml: there is no such file
+    hint: `kubexm bundle build` writes NAME.lock.yaml beside NAME.tar.zst, and `kubexm bundle lock` writes a lock
+    ");
     assert!(
         cache.size(&needed).is_some(),
         "a lock that cannot be read counts as none"
@@ -71,7 +74,7 @@ fn the_cache_is_listed_verified_and_cleared() {
     let (code, _, err) = run(&["cache", "verify", "--cache", &place]);
     assert_eq!(code, Some(3));
     insta::assert_snapshot!(err, @"
-    error: 1 of 1 blobs were damaged and were removed; the next build downloads them again:
+    error: 1 of 1 blobs were damaged and were removed; the next build downloads them again
       [folder]/blobs/sha256/120017acd130c8bdd23380b6f6bcd3f64a713875365b0eb1a08220fe85268d5b
     ");
     assert!(

@@ -29,5 +29,5 @@ fn log_has_what_the_verbosity_asks_for() {
 
     let (code, _, err) = split(&["--log", "/nowhere/kubexm.log"]);
     assert_eq!(code, Some(2));
-    insta::assert_snapshot!(err, @"error: --log /nowhere/kubexm.log: No such file or directory (os error 2)");
+    insta::assert_snapshot!(err, @"error: cannot write the log /nowhere/kubexm.log: No such file or directory (os error 2)");
 }

@@ -5,6 +5,7 @@ mod arguments;
 mod broken_off;
 mod bundles;
 mod cache;
+mod commands;
 mod documents;
 mod former_names;
 mod input;

@@ -212,7 +212,8 @@ fn what_is_no_database_is_refused_and_lost_records_are_told() {
     Give an export of OSV: a zip, a folder of records or a file of them.
     error: [folder]/cut.zip: is no zip that can be read: invalid Zip archive: Could not find EOCD
     Give an export of OSV: a zip, a folder of records or a file of them.
-    error: [folder]/absent: No such file or directory (os error 2)
+    error: cannot read the vulnerability database [folder]/absent: No such file or directory (os error 2)
+    hint: give --database an export of OSV: a zip, a folder of records, or a file of them
     ");
     let mut all = records();
     all.push(json!({"id": "X-1", "affected": "everything"}));

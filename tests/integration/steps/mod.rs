@@ -96,7 +96,7 @@ impl Host for Breaking {
         Err(HostError::Unreachable {
             host: self.name().clone(),
             address: "10.0.0.1:22".to_owned(),
-            reason: "the line was cut".to_owned(),
+            reason: kubexm_host::Reason::new("the connection was cut"),
         })
     }
 }

@@ -191,7 +191,7 @@ async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() 
     insta::assert_snapshot!(err, @"
     error: other content of the bundle needs what you remove; nothing was written
       chart own 0.3.1: its pods run apps.example/team/job:2.0
-      hint: --force removes it anyway
+    hint: --force removes it anyway
     ");
     let (code, _, err) = site.run(&["remove", &new, "nothing", "-o", &new], true);
     assert_eq!(code, Some(3));

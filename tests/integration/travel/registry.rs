@@ -438,21 +438,16 @@ async fn what_is_no_bundle_is_named_and_nothing_is_written() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
     == pull
-    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1: is not a bundle that `kubexm bundle push` wrote
     == pull
-    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1: has no index.json
     == pull
-    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1: has a document whose size exceeds the limit
     hint: do not use this bundle
     == pull
-    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1: names more documents than a bundle has
     hint: do not use this bundle
     == pull
-    warning: cannot reach 127.0.0.1:[port] to verify checksums and tags; using those of its mirror (127.0.0.1:[port]/bundles:1: cannot reach https://127.0.0.1:[port]/v2/bundles/manifests/1: received corrupt message of type InvalidContentType)
     error: 127.0.0.1:[port]/bundles:1 6382b3cc8814: http://127.0.0.1:[port]/v2/bundles/blobs/sha256:6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a answered 404
     hint: check that the image and the tag exist
     ");

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::downloads::DownloadArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::target::{TargetArgs, print_repacked};
 use crate::cli::{Failure, interrupt};
 use kubexm_commands::add::{AddOptions, Added, ImageUse, add};
@@ -94,9 +94,9 @@ pub async fn run(arguments: Add, events: &Events) -> Result<(), Failure> {
 }
 
 fn print(added: &Added) {
-    say!("{}", added.description);
+    outln!("{}", added.description);
     if let Some(doubt) = &added.doubt {
-        say!("  {doubt}");
+        outln!("  {doubt}");
     }
     for (image, used) in &added.images {
         let used = match used {
@@ -106,6 +106,6 @@ fn print(added: &Added) {
             ImageUse::Guess => "a guess, left out; --image adds it",
             ImageUse::Unreadable => "not added; decide, and add it by --image",
         };
-        say!("  {image}: {used}");
+        outln!("  {image}: {used}");
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::sbom;
 use super::sources::SourceArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt, password, target};
 use crate::report::bytes;
 use kubexm_commands::build::{BuildOptions, GzipStorage, build};
@@ -110,11 +110,11 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
     };
     let report = build(options, events, &stop).await?;
     target::print(&report.written);
-    say!("  content  {}", bytes(report.content));
+    outln!("  content  {}", bytes(report.content));
     target::print_lock(&report.lock);
     if let Some((path, notes)) = report.sbom {
         sbom::warn(&notes);
-        say!("{}", path.display());
+        outln!("{}", path.display());
     }
     Ok(())
 }

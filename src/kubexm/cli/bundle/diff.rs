@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::{Output, bytes};
 use kubexm_commands::diff::{Comparison, diff};
@@ -32,11 +32,11 @@ pub fn run(arguments: &Diff, output: Output) -> Result<(), Failure> {
 
 fn print(comparison: &Comparison) {
     for difference in &comparison.differences {
-        say!("{difference}");
+        outln!("{difference}");
     }
     match comparison.differences.len() {
-        0 => say!("no difference in content"),
-        count => say!(
+        0 => outln!("no difference in content"),
+        count => outln!(
             "{count} differences; {} that only the second has",
             bytes(comparison.new_bytes)
         ),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
 use kubexm_commands::export::{ExportOptions, Format, export};
 use kubexm_types::event::Events;
@@ -70,6 +70,6 @@ pub async fn run(arguments: Export, events: &Events) -> Result<(), Failure> {
         arch: arguments.arch,
     };
     let report = export(options, events, &stop).await?;
-    say!("{}: {} images", report.path.display(), report.images);
+    outln!("{}: {} images", report.path.display(), report.images);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::bundle_args::AccessArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::extract::{ExtractOptions, extract};
@@ -48,7 +48,7 @@ pub fn run(arguments: &Extract, output: Output) -> Result<(), Failure> {
         return output::document("ExtractedFiles", &output::Files { files: &files });
     }
     for file in &files {
-        say!("{} ({})", file.path.display(), file.description);
+        outln!("{} ({})", file.path.display(), file.description);
     }
     Ok(())
 }

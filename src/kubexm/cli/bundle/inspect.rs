@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::{Output, bytes};
 use kubexm_commands::inspect::{InspectOptions, Inspection, inspect};
@@ -36,13 +36,13 @@ pub fn run(arguments: &Inspect, output: Output) -> Result<(), Failure> {
 }
 
 fn print(bundle: &Inspection) {
-    say!("{} ({})", bundle.name, bundle.path.display());
-    say!("  size           {}", bytes(bundle.size));
+    outln!("{} ({})", bundle.name, bundle.path.display());
+    outln!("  size           {}", bytes(bundle.size));
     if let Some(volumes) = bundle.volumes {
-        say!("  volumes        {volumes}");
+        outln!("  volumes        {volumes}");
     }
     if let Some(base) = &bundle.base {
-        say!(
+        outln!(
             "  base           {} for {} of {} blobs",
             base.name,
             base.blobs,
@@ -50,30 +50,30 @@ fn print(bundle: &Inspection) {
         );
     }
     if let Some(key) = &bundle.signed_by {
-        say!("  signed by      key {key}");
+        outln!("  signed by      key {key}");
     }
-    say!("  lock           {}", bundle.lock);
-    say!("  kubernetes     {}", bundle.kubernetes.join(", "));
+    outln!("  lock           {}", bundle.lock);
+    outln!("  kubernetes     {}", bundle.kubernetes.join(", "));
     let arches: Vec<&str> = bundle
         .architectures
         .iter()
         .map(|arch| arch.name())
         .collect();
-    say!("  architectures  {}", arches.join(", "));
-    say!("  files          {}", bundle.files);
-    say!("  images         {}", bundle.images);
+    outln!("  architectures  {}", arches.join(", "));
+    outln!("  files          {}", bundle.files);
+    outln!("  images         {}", bundle.images);
     for publisher in &bundle.publishers {
-        say!(
+        outln!(
             "  signed         {} by {}",
             publisher.count(),
             publisher.signer
         );
     }
     if bundle.user_content > 0 {
-        say!("  your own       {}", bundle.user_content);
+        outln!("  your own       {}", bundle.user_content);
     }
     for set in &bundle.packages {
-        say!(
+        outln!(
             "  packages       {} for {} {} {}",
             set.packages,
             set.distribution,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output, password};
 use crate::report::Output;
 use kubexm_commands::sign::keygen;
@@ -31,8 +31,8 @@ pub fn run(arguments: &Keygen, output: Output) -> Result<(), Failure> {
     if output == Output::Json {
         return output::document("KeyFiles", &files);
     }
-    say!("{} (keep it secret)", files.secret.display());
-    say!(
+    outln!("{} (keep it secret)", files.secret.display());
+    outln!(
         "{} (give it to everyone who verifies your bundles)",
         files.public.display()
     );

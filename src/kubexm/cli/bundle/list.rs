@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::{Output, bytes};
 use kubexm_commands::inspect::{InspectOptions, Item, list};
@@ -48,7 +48,7 @@ fn print(item: &Item) {
         (None, _) if !arches.is_empty() => name += &format!(" {arches}"),
         (None, _) => {}
     }
-    say!(
+    outln!(
         "{:8} {:>11} {} {name}",
         item.kind,
         bytes(item.size),
@@ -56,7 +56,7 @@ fn print(item: &Item) {
     );
     if let Some(signature) = &item.signature {
         let digest = &signature.digest.hex()[..12];
-        say!("{:8} signed by {} ({digest})", "", signature.by);
+        outln!("{:8} signed by {} ({digest})", "", signature.by);
     }
     for image in &item.runs {
         let note = if image.in_bundle {
@@ -64,6 +64,6 @@ fn print(item: &Item) {
         } else {
             " (not in the bundle)"
         };
-        say!("{:8} runs {}{note}", "", image.name);
+        outln!("{:8} runs {}{note}", "", image.name);
     }
 }

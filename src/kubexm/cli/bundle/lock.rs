@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::sources::SourceArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
 use kubexm_commands::build::{LockOptions, lock};
 use kubexm_types::event::Events;
@@ -30,8 +30,8 @@ pub async fn run(arguments: Lock, events: &Events) -> Result<(), Failure> {
     };
     let report = lock(&options, events, &stop).await?;
     for difference in &report.differences {
-        say!("{difference}");
+        outln!("{difference}");
     }
-    say!("{}", report.path.display());
+    outln!("{}", report.path.display());
     Ok(())
 }

@@ -15,7 +15,7 @@ mod outdated;
 mod pull;
 mod push;
 mod remove;
-mod sbom;
+pub(super) mod sbom;
 mod sign;
 mod sources;
 mod split;
@@ -125,10 +125,10 @@ pub async fn run(command: Command, output: Output, events: &Events) -> Result<()
         Command::Merge(arguments) => merge::run(arguments, events).await,
         Command::Inspect(arguments) => inspect::run(&arguments, output),
         Command::List(arguments) => list::run(&arguments, output),
-        Command::Verify(arguments) => verify::run(&arguments, output, events),
+        Command::Verify(arguments) => verify::run(&arguments, output, events).await,
         Command::Diff(arguments) => diff::run(&arguments, output),
         Command::Outdated(arguments) => outdated::run(&arguments, output, events).await,
-        Command::Sbom(arguments) => sbom::run(&arguments),
+        Command::Sbom(arguments) => sbom::run(&arguments, output),
         Command::Vulnerabilities(arguments) => vulnerabilities::run(&arguments, output),
         Command::Extract(arguments) => extract::run(&arguments, output),
         Command::Export(arguments) => export::run(arguments, events).await,

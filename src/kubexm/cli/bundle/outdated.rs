@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::downloads::DownloadArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::outdated::{Outdated as Found, OutdatedComponent, outdated};
@@ -42,7 +42,7 @@ pub async fn run(arguments: &Outdated, output: Output, events: &Events) -> Resul
 
 fn print(found: &Found) {
     for component in &found.components {
-        say!(
+        outln!(
             "{} {}: {}",
             component.name,
             component.version,
@@ -50,14 +50,14 @@ fn print(found: &Found) {
         );
     }
     for image in &found.images {
-        say!(
+        outln!(
             "{}: its tag names another image now ({})",
             image.name,
             &image.now.hex()[..12]
         );
     }
     if found.is_empty() && found.errors.is_empty() {
-        say!("nothing has a newer release");
+        outln!("nothing has a newer release");
     }
 }
 

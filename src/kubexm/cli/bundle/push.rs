@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::bundle_args::AccessArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt};
 use crate::report::bytes;
 use kubexm_commands::push::{PushOptions, push};
@@ -45,18 +45,18 @@ pub async fn run(arguments: Push, events: &Events) -> Result<(), Failure> {
         cache: arguments.cache,
     };
     let pushed = push(&options, events, &stop).await?;
-    say!("oci://{}", pushed.destination);
-    say!("  digest   {}", pushed.digest);
-    say!("  lock     {}", pushed.lock);
-    say!(
+    outln!("oci://{}", pushed.destination);
+    outln!("  digest   {}", pushed.digest);
+    outln!("  lock     {}", pushed.lock);
+    outln!(
         "  sent     {} of {} blobs, {}",
         pushed.sent,
         pushed.blobs,
         bytes(pushed.bytes)
     );
-    say!("  images   {} can be pulled there by digest", pushed.images);
+    outln!("  images   {} can be pulled there by digest", pushed.images);
     if pushed.signatures > 0 {
-        say!(
+        outln!(
             "  signed   {} of them by their publishers",
             pushed.signatures
         );

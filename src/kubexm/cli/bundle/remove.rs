@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::bundle_args::AccessArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::target::{TargetArgs, print_repacked};
 use crate::cli::{Failure, interrupt};
 use kubexm_commands::remove::{RemoveOptions, remove};
@@ -51,7 +51,7 @@ pub async fn run(arguments: Remove, events: &Events) -> Result<(), Failure> {
     };
     let report = remove(&options, events, &stop).await?;
     for difference in &report.differences {
-        say!("{difference}");
+        outln!("{difference}");
     }
     print_repacked(&report.repacked);
     Ok(())

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, output};
+use crate::report::Output;
 use kubexm_commands::sbom::{SbomFormat, sbom, write};
 
 /// The number of notes that are printed to standard error.
@@ -50,8 +52,15 @@ impl From<Format> for SbomFormat {
     }
 }
 
+/// An SBOM that was written to a file.
+#[derive(Serialize)]
+pub struct SbomFile<'a> {
+    /// The file.
+    pub path: &'a Path,
+}
+
 /// Writes the document.
-pub fn run(arguments: &Sbom) -> Result<(), Failure> {
+pub fn run(arguments: &Sbom, output: Output) -> Result<(), Failure> {
     let access = arguments.bundle.access();
     let sbom = sbom(arguments.bundle.path()?, &access, arguments.format.into())?;
     warn(&sbom.notes);
@@ -59,7 +68,10 @@ pub fn run(arguments: &Sbom) -> Result<(), Failure> {
         None => output::text(&sbom.document),
         Some(path) => {
             write(path, &sbom)?;
-            say!("{}", path.display());
+            if output == Output::Json {
+                return output::document("SbomFile", &SbomFile { path });
+            }
+            outln!("{}", path.display());
         }
     }
     Ok(())

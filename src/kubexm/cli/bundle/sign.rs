@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
+use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt, password, target};
 use kubexm_commands::VolumeSize;
 use kubexm_commands::sign::{SignOptions, sign};
@@ -41,6 +41,6 @@ pub async fn run(arguments: Sign, events: &Events) -> Result<(), Failure> {
     };
     let report = sign(options, events, &stop).await?;
     target::print(&report.written);
-    say!("  trust    {}", report.public_key);
+    outln!("  trust    {}", report.public_key);
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
-use crate::cli::output::say;
-use crate::cli::{Failure, output};
+use crate::cli::output::outln;
+use crate::cli::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::verify::{Depth, Verification, VerifyOptions, verify};
 use kubexm_types::event::Events;
@@ -31,7 +31,7 @@ pub struct Verify {
 }
 
 /// Verifies a bundle.
-pub fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Failure> {
+pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Failure> {
     let depth = match (arguments.alone, arguments.quick) {
         (true, _) => Depth::Volume,
         (false, true) => Depth::Index,
@@ -49,7 +49,8 @@ pub fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Fa
         Output::Json => &silent,
         Output::Auto | Output::Plain => events,
     };
-    let verification = verify(&options, events)?;
+    let stop = interrupt::watch(events, interrupt::STOPPING);
+    let verification = verify(options, events, &stop).await?;
     match output {
         Output::Json => output::document("BundleVerification", &verification)?,
         Output::Auto | Output::Plain => print(&verification),
@@ -60,18 +61,18 @@ pub fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Fa
 fn print(found: &Verification) {
     let path = found.path.display();
     match found.verified {
-        Depth::Volume => say!("{path}: the volume matches the list"),
-        Depth::Index => say!("{path}: the index matches the file; no content was read"),
-        Depth::Content => say!("{path}: every blob matches its digest"),
+        Depth::Volume => outln!("{path}: the volume matches the list"),
+        Depth::Index => outln!("{path}: the index matches the file; no content was read"),
+        Depth::Content => outln!("{path}: every blob matches its digest"),
     }
     for publisher in &found.publishers {
-        say!("  {}: signed by {}", publisher.count(), publisher.signer);
+        outln!("  {}: signed by {}", publisher.count(), publisher.signer);
     }
     if found.signed_in_base > 0 {
         let count = found.signed_in_base;
-        say!("  {count}: their signatures are in the base bundle");
+        outln!("  {count}: their signatures are in the base bundle");
     }
     for name in &found.not_verified {
-        say!("  not verified: {name} is signed under another trusted root; give --trusted-root");
+        outln!("  not verified: {name} is signed under another trusted root; give --trusted-root");
     }
 }

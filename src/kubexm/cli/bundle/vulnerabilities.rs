@@ -68,7 +68,7 @@ pub fn run(arguments: &Vulnerabilities, output: Output) -> Result<(), Failure> {
         false => output::text(&found.table()),
         true => {
             warn(&found.notes);
-            output::text(&found.json()?);
+            output::document("VulnerabilityReport", &found.report)?;
         }
     }
     let Some(limit) = arguments.fail_on else {

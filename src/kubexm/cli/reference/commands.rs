@@ -141,7 +141,9 @@ fn name(arg: &Arg) -> String {
 /// Help, accepted values, default and environment variable.
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help());
-    let mut text = escaped(&help.map(ToString::to_string).unwrap_or_default());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let paragraphs: Vec<String> = help.split("\n\n").map(escaped).collect();
+    let mut text = paragraphs.join("<br>");
     if arg.get_action().takes_values() && !arg.is_hide_possible_values_set() {
         let values = arg.get_possible_values();
         let shown = values.iter().filter(|value| !value.is_hide_set());

@@ -1,9 +1,13 @@
 //! The page of the JSON documents of `--output json`: each with an example, serialized by the commands' code.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use super::escaped;
+use crate::cli::bundle::sbom::SbomFile;
+use crate::cli::man::Pages;
 use crate::cli::output;
+use crate::cli::plan::PlanFile;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
@@ -24,11 +28,12 @@ use kubexm_types::{Arch, Digest};
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
 standard output. Its `apiVersion` and `kind` name the schema. A later version of kubexm may add fields; a \
 field is removed or changed only together with a new `apiVersion`. Sizes are in bytes. If the command fails, \
-it prints an `Error` document instead and ends with the exit code in it. `config validate`, `cache verify`, \
+it prints an `Error` document instead and ends with the exit code in it. The JSON schema of all documents is \
+`manifests/schema/output.json`. `config validate`, `cache verify`, \
 `bundle outdated` and `bundle vulnerabilities` describe a failure in their own document.
 
-Commands with progress print [events](events.md). `bundle sbom` and `bundle vulnerabilities` print documents \
-of their own formats.";
+Commands with progress print [events](events.md). `bundle sbom` without `-o` prints an SBOM. `config init`, \
+`config schema` and `completions` print the same text with and without this option.";
 
 /// A kind of document: its name, the commands that print it, and an example.
 struct Kind {
@@ -181,6 +186,27 @@ fn plan_diff() -> PlanDiff {
     }
 }
 
+fn vulnerabilities() -> serde_json::Value {
+    serde_json::json!({
+        "records": 31_000,
+        "newest": "2026-11-20T07:14:09Z",
+        "subjects": 412,
+        "findings": [{
+            "severity": "high",
+            "score": 7.5,
+            "id": "CVE-2023-39325",
+            "aliases": ["GHSA-4374-p667-p6c8"],
+            "component": "golang.org/x/net",
+            "version": "0.16.0",
+            "purl": "pkg:golang/golang.org/x/net@v0.16.0",
+            "fixed": ["0.17.0"],
+            "summary": "HTTP/2 rapid reset can cause excessive work in net/http",
+            "places": ["file etcd amd64"],
+        }],
+        "notes": [],
+    })
+}
+
 fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
@@ -226,6 +252,11 @@ fn kinds() -> Vec<Kind> {
         blobs: 120,
         bundles: 1,
     };
+    let plan_file = PlanFile {
+        path: Path::new("plan.json"),
+        tasks: 34,
+        hosts: 3,
+    };
     let keys = KeyFiles {
         secret: "site.key".into(),
         public: "site.pub".into(),
@@ -244,7 +275,20 @@ fn kinds() -> Vec<Kind> {
         kind("OutdatedReport", "`bundle outdated`", &outdated()),
         kind("ExtractedFiles", "`bundle extract`", &extracted),
         kind("KeyFiles", "`bundle keygen`", &keys),
+        kind(
+            "SbomFile",
+            "`bundle sbom -o`",
+            &SbomFile {
+                path: Path::new("bundle.cdx.json"),
+            },
+        ),
+        kind(
+            "VulnerabilityReport",
+            "`bundle vulnerabilities`",
+            &vulnerabilities(),
+        ),
         kind("Plan", "`plan`", &plan()),
+        kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
         kind("InventoryReport", "`inventory`", &inventory),
@@ -252,6 +296,13 @@ fn kinds() -> Vec<Kind> {
         kind("CacheVerification", "`cache verify`", &cache_verification),
         kind("CacheCollection", "`cache gc`", &collected),
         kind("Validation", "`config validate`", &validation()),
+        kind(
+            "ManualPages",
+            "`man`",
+            &Pages {
+                folder: Path::new("man1"),
+            },
+        ),
         kind(
             "Version",
             "`version`",
