@@ -68,13 +68,15 @@ pub struct ClusterSource {
 }
 
 impl ClusterSource {
-    /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file.
+    /// Opens the bundle and reads the cluster file. Emits a warning for each notice about the file, and one about
+    /// experimental settings.
     pub(crate) fn open(&self, events: &Events) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
         let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
         kubexm_deploy::admit(&cluster)?;
         notices::emit(&cluster.notices, events);
+        notices::emit_experimental(&self.cluster, &cluster, events);
         Ok((Arc::new(bundle), cluster))
     }
 }

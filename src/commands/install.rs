@@ -10,7 +10,7 @@ use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
 use crate::{
     ClusterSource, CommandError, Connection, FileError, LeftOver, StepFailures, certificates,
-    preflight, threads,
+    notices, preflight, threads,
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -130,6 +130,7 @@ pub async fn dry_run(
     let looking = async {
         let hosts = options.connection.connect(&cluster).await?;
         let facts = session::gather(&cluster, &hosts).await?;
+        notices::emit_experimental_hosts(&facts, events);
         let findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
         let inputs = inputs_without_certificates(&cluster, &bundle, &facts);
         let planned = kubexm_deploy::plan(&inputs);
@@ -162,6 +163,7 @@ async fn prepare(
     let facts = session::gather(cluster, &hosts).await?;
     clock.lap("connect");
     events.phase("preflight");
+    notices::emit_experimental_hosts(&facts, events);
     let findings = preflight::check(cluster, &hosts, &facts, bundle).await;
     preflight::report(&findings, events)?;
     let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, state)?)?;

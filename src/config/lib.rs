@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod cluster_document;
+pub mod experimental;
 pub mod host_range;
 mod kind;
 pub mod manifest;

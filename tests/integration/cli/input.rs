@@ -71,7 +71,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
         all += &format!("=== {what}\n{words}");
     }
     let _filters = filters();
-    insta::assert_snapshot!(all, @r"
+    insta::assert_snapshot!(all, @r#"
     === an empty file
     [folder]/c.yaml: is empty
       hint: `kubexm config init` prints one to start from
@@ -112,13 +112,13 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
     [folder]/c.yaml:1:1: spec: is missing
       hint: `kubexm config schema cluster` describes every field
     [folder]/c.yaml:1:1: x: unknown field
-      hint: known here: apiVersion, kind, metadata, spec
+      hint: known fields: apiVersion, kind, metadata, spec
     === a long field
     [folder]/c.yaml:1:100001: is no valid YAML: mapping values are not allowed in this context at line 1, column 100001
       hint: look at the indentation, quotes and brackets there and above
     === control characters
     [folder]/c.yaml:1:1: \u{1b}[2J\u{1b}]0;evil\u{7}: unknown field
-      hint: known here: apiVersion, kind, metadata, spec
+      hint: known fields: apiVersion, kind, metadata, spec
     [folder]/c.yaml:1:1: apiVersion: is missing
       hint: `kubexm config schema cluster` describes every field
     [folder]/c.yaml:1:1: kind: is missing
@@ -134,7 +134,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
     [folder]/c.yaml:1:256: is no valid YAML: recursion limit exceeded at line 1, column 256
       hint: anchors, aliases and deep nesting are not taken
     === a list
-    [folder]/c.yaml:1:1: wants fields, not a list
+    [folder]/c.yaml:1:1: expected fields, found a list
       hint: `kubexm config schema cluster` describes every field
     [folder]/c.yaml:1:1: apiVersion: is missing
       hint: `kubexm config schema cluster` describes every field
@@ -145,7 +145,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
     [folder]/c.yaml:1:1: spec: is missing
       hint: `kubexm config schema cluster` describes every field
     === a number
-    [folder]/c.yaml:1:1: wants fields, not a number
+    [folder]/c.yaml:1:1: expected fields, found a number
       hint: `kubexm config schema cluster` describes every field
     [folder]/c.yaml:1:1: apiVersion: is missing
       hint: `kubexm config schema cluster` describes every field
@@ -157,7 +157,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
       hint: `kubexm config schema cluster` describes every field
     === a large number
     [folder]/c.yaml:1:1: a: unknown field
-      hint: known here: apiVersion, kind, metadata, spec
+      hint: known fields: apiVersion, kind, metadata, spec
     [folder]/c.yaml:1:1: apiVersion: is missing
       hint: `kubexm config schema cluster` describes every field
     [folder]/c.yaml:1:1: kind: is missing
@@ -169,7 +169,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
     === half a map
     [folder]/c.yaml:1:1: is no valid YAML: unclosed bracket '{' at line 1, column 1
       hint: look at the indentation, quotes and brackets there and above
-    ");
+    "#);
 }
 
 #[test]
@@ -198,11 +198,11 @@ fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks
           hint: `kubexm config schema cluster` describes every field
         [folder]/c.yaml:21:14: spec.kubernetes.version: the bundle lacks Kubernetes v1.35.1
           hint: the bundle has v1.36.3: write that, or build a bundle with v1.35.1
-        [folder]/c.yaml:32:11: spec.containerRuntime.type: 'dokcer' is unknown
-          hint: kubexm [version] takes: containerd, cri-o, docker, isulad
+        [folder]/c.yaml:32:11: spec.containerRuntime.type: unknown value 'dokcer'
+          hint: kubexm [version] accepts: containerd, cri-o, docker, isulad
         [folder]/c.yaml:36:5: spec.network: podCIDR 10.96.0.0/16 and serviceCIDR 10.96.0.0/12 overlap
           hint: take two networks apart
-        [folder]/c.yaml:40:15: spec.dns.replicas: wants a whole number from 1 to 100
+        [folder]/c.yaml:40:15: spec.dns.replicas: expected a whole number from 1 to 100
           hint: `kubexm config schema cluster` describes every field
         [folder]/c.yaml:46:5: spec.system.disableSwop: unknown field
           hint: did you mean 'disableSwap'?

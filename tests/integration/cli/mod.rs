@@ -7,10 +7,10 @@ mod bundles;
 mod cache;
 mod commands;
 mod documents;
-mod former_names;
 mod input;
 mod logging;
 mod outdated;
+mod warnings;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -18,6 +18,8 @@ pub struct SourceArgs {
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<PathBuf>,
     /// Architectures that replace those of the manifest, such as amd64,arm64; repeatable
+    ///
+    /// Clusters with arm64 hosts are experimental: no test has run kubexm on a real arm64 host.
     #[arg(long, value_delimiter = ',')]
     arch: Vec<Arch>,
     #[command(flatten)]

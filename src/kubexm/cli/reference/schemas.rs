@@ -148,6 +148,14 @@ fn row(rows: &mut String, path: &str, schema: &Value, is_required: bool) {
     if is_required {
         add("Required".to_owned());
     }
+    let experimental = schema["x-experimental"].as_array().into_iter().flatten();
+    let experimental: Vec<String> = experimental.map(plain).collect();
+    if !experimental.is_empty() {
+        add(format!(
+            "[Experimental](../architecture/proven.md#experimental): {}",
+            experimental.join(", ")
+        ));
+    }
     for former in former_names(schema) {
         add(former);
     }

@@ -1,6 +1,6 @@
-//! Former names of values in cluster files: accepted, with one notice.
+//! Warnings about cluster files: former names and experimental settings.
 
-use super::run;
+use super::{bundle, run};
 use kubexm_config::schema::TEMPLATE;
 
 const CASES: [(&str, &str, &str, &str); 4] = [
@@ -70,5 +70,30 @@ fn former_names_are_accepted_with_one_notice() {
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(document["notices"].as_array().unwrap().len(), 1, "{out}");
         assert_eq!(document["notices"][0]["line"], at, "{out}");
+    }
+}
+
+#[test]
+fn experimental_settings_give_one_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = bundle(dir.path(), 2).display().to_string();
+    let path = dir.path().join("cluster.yaml").display().to_string();
+    let text = TEMPLATE
+        .replace("plugin: flannel", "plugin: cilium")
+        .replace("type: containerd", "type: isulad");
+    std::fs::write(&path, text).unwrap();
+    for (arguments, code) in [
+        (vec!["config", "validate", "-f", &path], 0),
+        // The bundle contains no programs.
+        (vec!["plan", "--bundle", &bundle, "-f", &path], 3),
+    ] {
+        let (ended, _, err) = run(&arguments);
+        assert_eq!(ended, Some(code), "{err}");
+        let warnings: Vec<&str> = err.lines().filter(|l| l.contains("warning")).collect();
+        let expected = format!(
+            "warning: {path}: experimental settings: spec.containerRuntime.type: isulad; \
+             spec.network.plugin: cilium"
+        );
+        assert_eq!(warnings, [expected], "{err}");
     }
 }
