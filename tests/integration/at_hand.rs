@@ -1,4 +1,4 @@
-//! What a bundle at hand has is not asked for, and what it has damaged is.
+//! Local bundles: their blobs are not requested from a server, and damaged ones are downloaded.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ struct Site {
 }
 
 impl Site {
-    /// A server that answers everything with `content`, and a bundle nearby.
+    /// Starts a server that answers every request with `content`, with a local bundle.
     async fn beside(bundle: &Path, content: &[u8]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = MockServer::start().await;
@@ -45,7 +45,7 @@ impl Site {
         }
     }
 
-    /// Downloads content as a file, and gives how many requests that took.
+    /// Downloads content as a file. Returns the number of requests.
     async fn file(&self, content: &[u8]) -> usize {
         let digest = Digest::of(content);
         let wanted = Wanted {
@@ -59,7 +59,7 @@ impl Site {
         self.requests(content).await
     }
 
-    /// The same as a blob of an image.
+    /// Downloads content as a blob of an image. Returns the number of requests.
     async fn layer(&self, content: &[u8]) -> usize {
         let puller = Puller::new(self.http.clone()).unwrap();
         let name: ImageRef = "registry.example/team/app:1".parse().unwrap();
@@ -93,7 +93,7 @@ fn bundle(path: &Path) {
 }
 
 #[tokio::test]
-async fn what_is_in_a_bundle_nearby_is_asked_of_no_server() {
+async fn blob_of_a_local_bundle_is_not_requested_from_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("base.tar.zst");
     bundle(&path);
@@ -110,12 +110,12 @@ async fn what_is_in_a_bundle_nearby_is_asked_of_no_server() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_there_is_downloaded() {
+async fn damaged_blob_of_a_local_bundle_is_downloaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("base.tar.zst");
     bundle(&path);
     let mut bytes = std::fs::read(&path).unwrap();
-    // Beyond the head, in the content of one of the blobs.
+    // After the header, in the content of a blob.
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x55;
     std::fs::write(&path, bytes).unwrap();

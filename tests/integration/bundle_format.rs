@@ -1,5 +1,4 @@
-//! What a bundle promises: what goes in comes out, the same lock gives the same bytes, and damage
-//! is always seen.
+//! The bundle format: packed blobs are unchanged, the same lock gives the same bytes, and damage is detected.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,7 +29,7 @@ fn some_contents() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Everything a reader can see: the lock and all blobs, or the first error.
+/// Returns all blobs that a reader gets, or the first error.
 fn read_all(path: &Path) -> Result<Vec<Vec<u8>>, String> {
     let bundle = Bundle::open(path).map_err(|error| error.to_string())?;
     bundle
@@ -51,7 +50,7 @@ fn read_all(path: &Path) -> Result<Vec<Vec<u8>>, String> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
     #[test]
-    fn what_goes_in_comes_out(contents in proptest::collection::vec(
+    fn packed_blobs_are_unchanged(contents in proptest::collection::vec(
         proptest::collection::vec(proptest::prelude::any::<u8>(), 0..3000), 0..12)) {
         let folder = tempfile::tempdir().unwrap();
         let path = pack(folder.path(), &contents, 2);
@@ -60,7 +59,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_threads() {
+fn bytes_do_not_depend_on_the_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let one = std::fs::read(pack(folder.path(), &some_contents(), 1)).unwrap();
     let four = std::fs::read(pack(folder.path(), &some_contents(), 4)).unwrap();
@@ -68,7 +67,7 @@ fn the_bytes_do_not_depend_on_threads() {
 }
 
 #[test]
-fn a_cut_off_bundle_is_refused_wherever_it_is_cut() {
+fn bundle_truncated_at_any_byte_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(pack(folder.path(), &some_contents(), 1)).unwrap();
     let cut = folder.path().join("cut");
@@ -88,7 +87,7 @@ fn a_cut_off_bundle_is_refused_wherever_it_is_cut() {
 }
 
 #[test]
-fn no_flipped_bit_goes_unseen() {
+fn every_flipped_bit_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let contents = some_contents();
     let whole = std::fs::read(pack(folder.path(), &contents, 1)).unwrap();
@@ -97,7 +96,7 @@ fn no_flipped_bit_goes_unseen() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         std::fs::write(&flipped, &bytes).unwrap();
-        // A flip that decoding ignores (a reserved bit) must at least change nothing.
+        // A bit that the decoder ignores (a reserved one) must not change anything.
         if let Ok(read) = read_all(&flipped) {
             assert_eq!(read, contents, "byte {at} was changed and nobody saw it");
         }
@@ -105,7 +104,7 @@ fn no_flipped_bit_goes_unseen() {
 }
 
 #[test]
-fn foreign_files_are_named_as_such() {
+fn other_file_formats_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foreign");
     let tar_zst = zstd::encode_all(&vec![0u8; 4096][..], 1).unwrap();
@@ -127,7 +126,7 @@ fn foreign_files_are_named_as_such() {
 }
 
 #[test]
-fn a_lying_store_leaves_no_bundle() {
+fn wrong_bytes_from_the_cache_leave_no_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let (lock, mut blobs) = example(&some_contents());
     if let Some(content) = blobs.0.values_mut().find(|content| content.len() == 6) {
@@ -145,7 +144,7 @@ fn a_lying_store_leaves_no_bundle() {
 }
 
 #[test]
-fn the_worlds_tools_list_it() {
+fn zstd_and_tar_list_a_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let path = pack(folder.path(), &some_contents(), 2);
     let plain = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Bundles that carry only what the other side lacks.
+//! Incremental bundles.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn base_of(contents: &[Vec<u8>]) -> Base {
     }
 }
 
-/// A bundle of the contents that carries none of those in the base.
+/// Writes a bundle of the contents without the blobs of the base.
 fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
     let (lock, blobs) = example(contents);
     let storage = Placement::plain(&lock).without(base_of(base));
@@ -45,7 +45,7 @@ fn contents(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_chain_of_differences_gives_everything() {
+fn chained_incremental_bundles_have_the_content_of_the_whole_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, next, last) = (at("old"), at("next"), at("last"));
@@ -62,12 +62,12 @@ fn a_chain_of_differences_gives_everything() {
     let all = together(&[&old, &next, &last]).unwrap();
     all.verify(2, &Events::silent()).unwrap();
     assert_holds(&all, &blobs);
-    // The order of what it leans on does not matter.
+    // The order of the bases does not matter.
     assert_holds(&together(&[&next, &old, &last]).unwrap(), &blobs);
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn blobs_missing_without_a_base_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, last) = (at("old"), at("last"));
@@ -97,7 +97,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn damage_in_what_it_leans_on_is_seen() {
+fn damaged_base_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, last) = (at("old"), at("last"));
@@ -126,7 +126,7 @@ fn damage_in_what_it_leans_on_is_seen() {
 }
 
 #[test]
-fn apply_makes_the_very_bundle_that_was_not_carried() {
+fn merge_reproduces_the_whole_bundle_byte_by_byte() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (old, last, made, wanted) = (at("old"), at("last"), at("made.tar.zst"), at("wanted"));
@@ -137,7 +137,7 @@ fn apply_makes_the_very_bundle_that_was_not_carried() {
     let bundle = Bundle::open(made.as_ref()).unwrap();
     assert!(bundle.base().is_none());
     assert_holds(&bundle, &blobs);
-    // A second time gives the same bytes.
+    // A second merge gives the same bytes.
     assert_eq!(
         kubexm(&["bundle", "apply", &old, &last, "-o", &wanted]).0,
         Some(0)
@@ -148,7 +148,7 @@ fn apply_makes_the_very_bundle_that_was_not_carried() {
 }
 
 #[test]
-fn an_inventory_tells_what_a_site_has() {
+fn inventory_lists_the_blobs_of_a_site() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (old, last, out) = (at("old"), at("last"), at("site.yaml"));

@@ -1,4 +1,4 @@
-//! Blobs in memory, and a small lock over them.
+//! Blobs in memory, and a small lock of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -10,7 +10,7 @@ use kubexm_bundle::{Blobs, BundleError, Lock, PackOptions, Placement, Written, w
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest, Version};
 
-/// A bundle's blobs.
+/// The blobs of a bundle.
 #[derive(Default)]
 pub struct InMemory(pub BTreeMap<Digest, Vec<u8>>);
 
@@ -30,7 +30,7 @@ impl Blobs for InMemory {
     }
 }
 
-/// A lock with a file for each of the contents, and what it names.
+/// Returns a lock with a file for each content, and its blobs.
 pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
     let file = |(at, content): (usize, &Vec<u8>)| LockedFile {
         component: format!("part{at:04}"),
@@ -64,7 +64,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
     (lock, blobs)
 }
 
-/// Packs every blob as it came and for itself.
+/// Packs every blob unchanged, without groups.
 pub fn write_plain(
     path: &Path,
     lock: &Lock,
@@ -75,7 +75,7 @@ pub fn write_plain(
     write(path, lock, &storage, blobs, options, &Events::silent())
 }
 
-/// Bytes that compress somewhat, differing from seed to seed.
+/// Returns bytes that compress partly, different for each seed.
 pub fn text(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut word = || {
@@ -98,7 +98,7 @@ pub fn all(mut reader: impl Read) -> Vec<u8> {
     content
 }
 
-/// One by one and all in one go: these blobs come out.
+/// Checks that a bundle has these blobs, read one by one and all together.
 pub fn assert_holds(source: &dyn Blobs, blobs: &InMemory) {
     for (digest, content) in &blobs.0 {
         assert!(all(source.open(digest).unwrap()) == *content, "{digest}");
@@ -121,7 +121,7 @@ pub fn assert_holds(source: &dyn Blobs, blobs: &InMemory) {
     assert_eq!(ended, wanted);
 }
 
-/// Runs the real program: its exit code, and what it wrote.
+/// Runs the real program. Returns its exit code and its output.
 pub fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
     command

@@ -1,4 +1,4 @@
-//! Plans on stand-in hosts: what runs when, what is left out and why, and what is told of it.
+//! Plans on simulated hosts: the order of tasks, skipped tasks with reasons, and events.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, Listener, StepState};
 use serde_json::json;
 
-/// A stand-in for a host: every command succeeds and is counted.
+/// A simulated host: every command succeeds and is counted.
 struct Counting {
     name: HostName,
     commands: AtomicUsize,
@@ -38,7 +38,7 @@ impl Host for Counting {
     }
 }
 
-/// What a run left behind for a test to look at.
+/// The results of a run.
 #[derive(Default)]
 struct Book {
     order: Mutex<Vec<String>>,
@@ -66,7 +66,7 @@ enum Act {
     Stop,
 }
 
-/// A stand-in for a step.
+/// A simulated step.
 struct Note {
     name: String,
     act: Act,
@@ -160,7 +160,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Adds a task with a step for each act; `after` names tasks as `name@host`.
+    /// Adds a task with a step for each act. `after` names tasks as `name@host`.
     fn task(&mut self, name: &str, host: &str, acts: &[Act], after: &[&str]) -> &mut Task {
         let host: HostName = host.parse().unwrap();
         self.hosts.entry(host.clone()).or_insert_with(|| {
@@ -225,7 +225,7 @@ fn skipped(outcome: &Outcome) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn order_follows_values_and_names_across_hosts() {
+async fn task_order_follows_values_and_names_across_hosts() {
     let mut stage = Stage::default();
     stage.task("last", "a", &[Act::Change], &["join@b"]);
     stage
@@ -243,7 +243,7 @@ async fn order_follows_values_and_names_across_hosts() {
 }
 
 #[tokio::test]
-async fn a_broken_plan_touches_nothing() {
+async fn invalid_plan_changes_nothing() {
     type Build = fn(&mut Stage);
     let broken: [Build; 3] = [
         |stage| drop(stage.task("a", "h", &[Act::Change], &["none@h"]).id()),
@@ -276,7 +276,7 @@ async fn a_broken_plan_touches_nothing() {
 }
 
 #[tokio::test]
-async fn a_failing_host_stops_only_what_depends_on_it() {
+async fn failed_host_stops_only_dependent_tasks() {
     let mut stage = Stage::default();
     stage.task("init", "a", &[Act::Fail, Act::Change], &[]);
     stage.task("other", "b", &[Act::Change], &[]);
@@ -308,7 +308,7 @@ async fn a_failing_host_stops_only_what_depends_on_it() {
 }
 
 #[tokio::test]
-async fn a_task_that_panics_has_failed() {
+async fn task_that_panics_fails() {
     let mut stage = Stage::default();
     stage.task("init", "a", &[Act::Panic], &[]);
     stage.task("join", "b", &[Act::Change], &["init@a"]);
@@ -323,7 +323,7 @@ async fn a_task_that_panics_has_failed() {
 }
 
 #[tokio::test]
-async fn a_host_without_connection_fails_its_tasks() {
+async fn unreachable_host_fails_its_tasks() {
     let mut stage = Stage::default();
     stage.task("a", "here", &[Act::Change], &[]);
     stage.task("b", "gone", &[Act::Change], &[]);
@@ -337,7 +337,7 @@ async fn a_host_without_connection_fails_its_tasks() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_the_running_step_end_and_begins_no_other() {
+async fn interrupt_completes_the_running_step_and_starts_no_other() {
     let mut stage = Stage::default();
     stage.task("first", "a", &[Act::Stop, Act::Change], &[]);
     stage.task("second", "a", &[Act::Change], &["first@a"]);
@@ -352,7 +352,7 @@ async fn a_stop_lets_the_running_step_end_and_begins_no_other() {
     assert_eq!(outcome.skipped[1].1, Skip::Stopped);
 }
 
-// Time is paused: it goes on only when every task waits, so that the tasks overlap as far as they may.
+// Time is paused. It advances only when every task waits, so that tasks overlap as much as they can.
 #[tokio::test(start_paused = true)]
 async fn one_task_per_host_and_at_most_so_many_hosts_run_at_once() {
     let mut stage = Stage::default();
@@ -370,7 +370,7 @@ async fn one_task_per_host_and_at_most_so_many_hosts_run_at_once() {
 }
 
 #[tokio::test]
-async fn a_run_that_finds_all_as_wanted_writes_nothing() {
+async fn run_without_changes_writes_nothing() {
     let mut stage = Stage::default();
     stage.task("a", "h", &[Act::Nothing, Act::Nothing], &[]);
     let outcome = stage.run().await.unwrap();
@@ -384,7 +384,7 @@ async fn a_run_that_finds_all_as_wanted_writes_nothing() {
 }
 
 #[tokio::test]
-async fn each_kind_of_step_is_reported_as_what_it_did() {
+async fn each_step_kind_reports_its_result() {
     let mut stage = Stage::default();
     let acts = [Act::Run, Act::Change, Act::Nothing, Act::Meet];
     stage.task("a", "h", &acts, &[]);

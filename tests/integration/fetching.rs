@@ -1,4 +1,4 @@
-//! What happens when servers misbehave: each ends in one clear error, and nothing wrong is kept.
+//! Servers that fail: each failure is one clear error, and no wrong bytes are cached.
 
 use crate::locks;
 use kubexm_bundle::lock::Descriptor;
@@ -70,7 +70,7 @@ impl Site {
         puller.resolve(&image(), &[Arch::Amd64], digest).await
     }
 
-    /// Files under their final names.
+    /// Returns the files under their final names.
     fn blobs(&self) -> usize {
         std::fs::read_dir(self.folder.path().join("blobs/sha256"))
             .unwrap()
@@ -91,7 +91,7 @@ fn descriptor(content: &[u8]) -> Descriptor {
 }
 
 #[tokio::test]
-async fn a_mirror_is_asked_and_the_file_is_kept_by_its_digest() {
+async fn mirrored_file_is_cached_by_its_digest() {
     let site = Site::start().await;
     site.answers("/file", ResponseTemplate::new(200).set_body_bytes(CONTENT))
         .await;
@@ -101,7 +101,7 @@ async fn a_mirror_is_asked_and_the_file_is_kept_by_its_digest() {
 }
 
 #[tokio::test]
-async fn a_lying_checksum_names_everything_and_keeps_nothing() {
+async fn wrong_checksum_is_reported_and_nothing_is_cached() {
     let site = Site::start().await;
     site.answers(
         "/file",
@@ -127,7 +127,7 @@ async fn a_lying_checksum_names_everything_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
+async fn interrupted_download_continues_if_the_file_is_unchanged() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     left_behind(&site, &digest.hex(), &CONTENT[..10], Some("\"v1\""));
@@ -148,7 +148,7 @@ async fn a_download_goes_on_where_it_stopped_if_the_file_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_server_without_range_starts_anew() {
+async fn download_without_ranges_starts_again() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     left_behind(&site, &digest.hex(), b"an older version", Some("\"v0\""));
@@ -158,7 +158,7 @@ async fn a_server_without_range_starts_anew() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_they_mean() {
+async fn http_refusals_are_explained() {
     let mut all = String::new();
     for status in [404, 403, 401] {
         let site = Site::start().await;
@@ -177,7 +177,7 @@ async fn refusals_say_what_they_mean() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_after_its_own_time() {
+async fn busy_server_is_asked_again_after_retry_after() {
     let site = Site::start().await;
     Mock::given(path("/file"))
         .respond_with(ResponseTemplate::new(429).insert_header("retry-after", "0"))
@@ -190,7 +190,7 @@ async fn a_busy_server_is_asked_again_after_its_own_time() {
 }
 
 #[tokio::test]
-async fn a_busy_registry_is_asked_again_not_before_its_own_time() {
+async fn busy_registry_is_not_asked_again_before_retry_after() {
     let site = Site::start().await;
     let blob = descriptor(CONTENT);
     let place = format!("/v2/team/app/blobs/{}", blob.digest);
@@ -210,7 +210,7 @@ async fn a_busy_registry_is_asked_again_not_before_its_own_time() {
 }
 
 #[tokio::test]
-async fn a_host_that_wants_hours_of_peace_is_given_up_at_once() {
+async fn retry_after_of_hours_fails_without_waiting() {
     let site = Site::start().await;
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "7200");
     let _filters = crate::snapshots::filters();
@@ -226,7 +226,7 @@ async fn a_host_that_wants_hours_of_peace_is_given_up_at_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_ends_in_one_message() {
+async fn unresolvable_host_name_is_one_message() {
     let site = Site::start().await;
     let url = "http://no-such-host.invalid/file".parse().unwrap();
     let wanted = Wanted {
@@ -241,7 +241,7 @@ async fn a_name_that_does_not_resolve_ends_in_one_message() {
 }
 
 #[tokio::test]
-async fn a_registry_that_gives_other_bytes_is_refused() {
+async fn registry_blob_with_another_digest_is_refused() {
     let site = Site::start().await;
     let manifest = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
     let wrong = Digest::of(b"another manifest");
@@ -264,7 +264,7 @@ async fn a_registry_that_gives_other_bytes_is_refused() {
 }
 
 #[tokio::test]
-async fn an_image_without_the_platform_says_what_it_has() {
+async fn image_without_the_platform_lists_its_platforms() {
     let site = Site::start().await;
     let manifest = format!(
         r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"{}","size":2,"platform":{{"os":"linux","architecture":"s390x"}}}}]}}"#,
@@ -282,7 +282,7 @@ async fn an_image_without_the_platform_says_what_it_has() {
 }
 
 #[tokio::test]
-async fn an_image_without_index_serves_one_architecture_and_not_two() {
+async fn image_without_index_has_one_architecture() {
     let site = Site::start().await;
     let config = br#"{"os":"linux","architecture":"amd64"}"#;
     let digest = Digest::of(config);
@@ -306,7 +306,7 @@ async fn an_image_without_index_serves_one_architecture_and_not_two() {
 }
 
 #[tokio::test]
-async fn a_missing_image_and_a_failing_registry_are_told_apart() {
+async fn missing_image_and_failing_registry_are_different_errors() {
     let mut all = String::new();
     for status in [404, 500, 401] {
         let site = Site::start().await;
@@ -330,7 +330,7 @@ async fn a_missing_image_and_a_failing_registry_are_told_apart() {
 }
 
 #[tokio::test]
-async fn half_a_blob_is_kept_for_later_and_never_published() {
+async fn partial_blob_is_kept_and_never_published() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     site.answers(
@@ -344,7 +344,7 @@ async fn half_a_blob_is_kept_for_later_and_never_published() {
     assert_eq!(site.blobs(), 0);
 }
 
-/// A partial file of the content's first bytes, as a killed run leaves it.
+/// Writes a partial file with the first bytes of the content, as a killed run leaves it.
 fn left_behind(site: &Site, key: &str, bytes: &[u8], tag: Option<&str>) {
     let partial = site.http.cache().partial(key).unwrap();
     let version = Version {
@@ -388,7 +388,7 @@ async fn download_that_waited_for_a_lock_leaves_the_published_blob_unchanged() {
 }
 
 #[tokio::test]
-async fn what_another_process_published_meanwhile_is_not_downloaded_again() {
+async fn blob_that_another_process_published_is_not_downloaded_again() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     let first = site.http.cache().partial(&digest.hex()).unwrap();
@@ -405,7 +405,7 @@ async fn what_another_process_published_meanwhile_is_not_downloaded_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_complete_when_killed_needs_no_request() {
+async fn complete_partial_file_needs_no_request() {
     let site = Site::start().await;
     let digest = Digest::of(CONTENT);
     left_behind(&site, &digest.hex(), CONTENT, Some("\"v1\""));
@@ -420,7 +420,7 @@ async fn a_file_that_was_complete_when_killed_needs_no_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_nothing_from_there_on_is_asked_for_all_of_it() {
+async fn unsatisfiable_range_restarts_the_download() {
     for expected in [None, Some(Digest::of(CONTENT))] {
         let site = Site::start().await;
         let url = Digest::of(b"https://dl.example/file").hex();
@@ -445,7 +445,7 @@ async fn a_server_that_has_nothing_from_there_on_is_asked_for_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_registry_that_does_not_go_on_from_there_is_asked_for_the_whole_blob() {
+async fn registry_without_ranges_is_asked_for_the_whole_blob() {
     let envelope = r#"{"errors":[{"code":"UNSUPPORTED","message":"no ranges here"}]}"#;
     for body in ["", envelope] {
         let site = Site::start().await;

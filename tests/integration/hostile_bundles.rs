@@ -1,5 +1,5 @@
-//! Bundles that somebody made or damaged on purpose: each ends in one message and exit code 3, with
-//! the real program, and nothing of it gets any further.
+//! Manipulated and damaged bundles: the real program refuses each with one message and exit code 3, and uses
+//! nothing of it.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -32,7 +32,7 @@ fn pack(folder: &Path, lock: &Lock) -> PathBuf {
     path
 }
 
-/// A bundle taken apart: its frames as they lie in the file, with the plain sizes of its table.
+/// The parts of a bundle: its frames as stored, with the decompressed sizes of its seek table.
 #[derive(Clone)]
 struct Parts(Vec<(Vec<u8>, u32)>);
 
@@ -56,7 +56,7 @@ impl Parts {
         zstd::decode_all(&self.0[at].0[..]).unwrap()
     }
 
-    /// Another content for a frame, with a table that fits it.
+    /// Returns the parts with another content of a frame, and a seek table that matches it.
     fn with(&self, at: usize, plain: &[u8]) -> Self {
         let mut parts = self.clone();
         parts.0[at] = (zstd::encode_all(plain, 1).unwrap(), plain.len() as u32);
@@ -83,7 +83,7 @@ impl Parts {
     }
 }
 
-/// A tar entry with any name and type.
+/// Returns a tar entry with any name and type.
 fn entry(name: &[u8], kind: tar::EntryType, link: &str, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -109,7 +109,7 @@ fn kubexm(arguments: &[&str], path: &Path) -> (Option<i32>, String) {
     (output.status.code(), words)
 }
 
-/// The one message with which the program refuses a bundle.
+/// Returns the one message with which the program refuses a bundle.
 fn refused(path: &Path) -> String {
     let (code, words) = kubexm(&["bundle", "verify"], path);
     assert_eq!(code, Some(3), "{words}");
@@ -120,7 +120,7 @@ fn refused(path: &Path) -> String {
 }
 
 #[test]
-fn a_good_bundle_that_was_taken_apart_and_put_together_is_good() {
+fn reassembled_bundle_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("again.tar.zst");
     Parts::good(folder.path()).write(&path);
@@ -128,7 +128,7 @@ fn a_good_bundle_that_was_taken_apart_and_put_together_is_good() {
 }
 
 #[test]
-fn entries_that_lead_elsewhere_or_are_no_files_are_refused() {
+fn entries_with_unsafe_paths_or_types_are_refused() {
     use tar::EntryType as T;
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
@@ -211,7 +211,7 @@ fn entries_that_lead_elsewhere_or_are_no_files_are_refused() {
 }
 
 #[test]
-fn a_blob_under_another_name_or_with_another_content_is_refused() {
+fn blob_with_another_name_or_content_is_refused() {
     use tar::EntryType as T;
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
@@ -271,11 +271,11 @@ fn a_blob_under_another_name_or_with_another_content_is_refused() {
     ");
 }
 
-/// A change of a table's pairs of packed and plain sizes.
+/// A change of the pairs of compressed and decompressed sizes in a seek table.
 type Lie<'a> = &'a dyn Fn(&mut Vec<(u32, u32)>);
 
 #[test]
-fn a_table_that_lies_is_refused() {
+fn false_seek_table_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
     let path = folder.path().join("hostile.tar.zst");
@@ -301,7 +301,7 @@ fn a_table_that_lies_is_refused() {
         parts.write_with(&path, &good, count);
         all += &refused(&path);
     }
-    // A blob that the lock names is not in the file at all.
+    // The file does not contain a blob that the lock names.
     let mut fewer = parts.clone();
     fewer.0.remove(2);
     fewer.write(&path);
@@ -327,7 +327,7 @@ fn a_table_that_lies_is_refused() {
     ");
 }
 
-/// A frame of some kilobytes that inflates to 4 GiB of zeros
+/// Returns a frame of some KiB that decompresses to 4 GiB of zeros
 /// (<https://github.com/facebook/zstd/blob/dev/doc/zstd_compression_format.md>, RLE blocks).
 fn bomb(start: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
@@ -343,7 +343,7 @@ fn bomb(start: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_that_inflates_beyond_its_size_is_stopped_there() {
+fn frame_is_not_decompressed_beyond_its_size() {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
     let path = folder.path().join("bomb.tar.zst");
@@ -351,7 +351,7 @@ fn a_frame_that_inflates_beyond_its_size_is_stopped_there() {
         let mut bombed = parts.clone();
         bombed.0[at].0 = bomb(&parts.plain(at));
         bombed.write(&path);
-        // Less address space than the bomb would take, and 60 seconds of processor time.
+        // Less address space than the content requires, and 60 seconds of processor time.
         let limited = format!(
             "ulimit -v 2000000; ulimit -t 60; exec '{}' bundle verify '{}'",
             env!("CARGO_BIN_EXE_kubexm"),
@@ -367,7 +367,7 @@ fn a_frame_that_inflates_beyond_its_size_is_stopped_there() {
 }
 
 #[test]
-fn a_lock_with_texts_that_lead_elsewhere_is_refused() {
+fn lock_with_unsafe_texts_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let lies: [&dyn Fn(&mut Lock); 7] = [
         &|lock| lock.name = "\u{1b}]0;evil\u{7}".into(),
@@ -410,7 +410,7 @@ fn a_lock_with_texts_that_lead_elsewhere_is_refused() {
 }
 
 #[test]
-fn an_index_that_names_what_the_lock_does_not_is_refused() {
+fn index_that_differs_from_the_lock_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
     let path = folder.path().join("hostile.tar.zst");
@@ -426,7 +426,7 @@ fn an_index_that_names_what_the_lock_does_not_is_refused() {
     insta::assert_snapshot!(refused(&path), @"error: [folder]/hostile.tar.zst: its index names sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 with 18446744073709551615 bytes, its lock does not; do not use it");
 }
 
-/// The head with one of its texts changed.
+/// Returns the parts with a change in one document of the header.
 fn with_text(parts: &Parts, name: &str, change: &dyn Fn(&mut serde_json::Value)) -> Parts {
     let head = parts.plain(0);
     let mut archive = tar::Archive::new(&head[..]);
@@ -448,7 +448,7 @@ fn with_text(parts: &Parts, name: &str, change: &dyn Fn(&mut serde_json::Value))
 }
 
 #[test]
-fn a_list_of_places_that_lies_is_refused() {
+fn false_placement_is_refused() {
     use serde_json::json;
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::good(folder.path());
@@ -520,7 +520,7 @@ fn a_list_of_places_that_lies_is_refused() {
     ");
     with_text(&parts, PLACES, &|_| {}).write(&path);
     assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "none");
-    // What earlier ones wrote is read as long as nothing in it is filtered.
+    // Placements of earlier versions are read, as long as no blob is filtered.
     for version in [1, 2] {
         let earlier: Change = &|places| places["storageVersion"] = json!(version);
         with_text(&parts, PLACES, earlier).write(&path);
@@ -529,7 +529,7 @@ fn a_list_of_places_that_lies_is_refused() {
 }
 
 #[test]
-fn a_truncated_bundle_is_refused_wherever_it_ends() {
+fn truncated_bundle_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(pack(folder.path(), &lock())).unwrap();
     let path = folder.path().join("cut.tar.zst");
@@ -547,7 +547,7 @@ fn a_truncated_bundle_is_refused_wherever_it_ends() {
 }
 
 #[test]
-fn flipped_bits_are_seen_or_change_nothing() {
+fn flipped_bits_are_detected_or_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(pack(folder.path(), &lock())).unwrap();
     let path = folder.path().join("flipped.tar.zst");
@@ -567,7 +567,7 @@ fn flipped_bits_are_seen_or_change_nothing() {
         std::fs::write(&path, &bytes).unwrap();
         let (code, words) = kubexm(&["bundle", "verify"], &path);
         if code == Some(0) {
-            // zstd has header bits that say nothing; then at least every byte must be the same.
+            // The decoder ignores some header bits of zstd; in this case every byte must be the same.
             unseen += 1;
             let bundle = Bundle::open(&path).unwrap();
             for content in contents() {
@@ -584,7 +584,7 @@ fn flipped_bits_are_seen_or_change_nothing() {
 }
 
 #[test]
-fn files_that_are_no_bundles_are_named_as_such() {
+fn file_that_is_not_a_bundle_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &[u8]| {
         let path = folder.path().join(name);

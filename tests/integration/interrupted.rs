@@ -1,4 +1,4 @@
-//! Long commands, their input, and receipts, when somebody pulls the plug.
+//! Long commands, their input, and receipts, after an interruption.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 const SECRET: &str = "token: abcdef.0123456789abcdef\n";
 
-/// Writes down what it does; between begin and end it waits for a file to go.
+/// Logs what it does. Between begin and end it waits until a file is deleted.
 const COMMAND: &str = r#"
 echo $PPID >/root/guard
 echo $$ >/root/command
@@ -63,11 +63,11 @@ fn kill_9(pid: &str) {
 
 fn is_running(pid: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-    // A zombie has ended; its parent has not taken notice yet.
+    // A zombie has ended; only its parent has not waited for it.
     state.is_ok_and(|state| !state.contains(") Z "))
 }
 
-/// Begins to apply, holds the command in the middle and kills its guard.
+/// Starts to apply the step, stops the command in the middle and kills its guard.
 async fn kill_in_the_middle(host: &Arc<Sandbox>) {
     host.write("/root/hold", "");
     let (other, begun) = (Arc::clone(host), host.read("/root/log").len());
@@ -78,7 +78,7 @@ async fn kill_in_the_middle(host: &Arc<Sandbox>) {
 }
 
 #[tokio::test]
-async fn once_is_once() {
+async fn run_once_runs_once() {
     let host = Sandbox::new();
     assert_ne!(host.check(&once()).await, Check::Satisfied);
     host.apply(&once()).await.unwrap();
@@ -99,7 +99,7 @@ async fn once_is_once() {
 }
 
 #[tokio::test]
-async fn a_killed_guards_command_is_waited_for_and_cleaned_up_after() {
+async fn next_run_waits_for_and_cleans_up_after_an_orphaned_command() {
     let host = Arc::new(Sandbox::new());
     kill_in_the_middle(&host).await;
     let other = Arc::clone(&host);
@@ -117,7 +117,7 @@ async fn a_killed_guards_command_is_waited_for_and_cleaned_up_after() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_a_killed_guards_command_first() {
+async fn reset_kills_an_orphaned_command_first() {
     let host = Arc::new(Sandbox::new());
     kill_in_the_middle(&host).await;
     let command = host.read("/root/command");
@@ -129,7 +129,7 @@ async fn a_reset_ends_a_killed_guards_command_first() {
 }
 
 #[tokio::test]
-async fn a_failed_try_is_cleaned_up_after_and_its_words_are_told() {
+async fn failed_command_is_cleaned_up_and_its_output_reported() {
     let host = Sandbox::new();
     let failing = RunOnce {
         command: "echo no room; exit 3".into(),
@@ -145,8 +145,8 @@ async fn a_failed_try_is_cleaned_up_after_and_its_words_are_told() {
     assert_eq!(host.read("/root/log"), "clean\nbegin\nend\n");
 }
 
-/// A way to a host that breaks in the middle of what is sent, as when kubexm is killed: the
-/// command's standard input just ends.
+/// A host whose connection breaks while the input is sent, as when kubexm is killed. The standard input of
+/// the command then ends.
 struct CutOff(Arc<dyn Host>);
 
 #[async_trait]
@@ -161,7 +161,7 @@ impl Host for CutOff {
     }
 }
 
-/// Receipts are another test's matter.
+/// Another test covers receipts.
 struct Forget;
 
 #[async_trait]
@@ -172,7 +172,7 @@ impl UndoLog for Forget {
 }
 
 #[tokio::test]
-async fn half_an_input_never_reaches_what_it_is_for() {
+async fn incomplete_input_is_never_used() {
     let host = Sandbox::new();
     let way: Arc<dyn Host> = Arc::new(CutOff(Arc::clone(&host.host)));
     let script = RunScript::new("s", "Read", "false", "cat >/root/input")
@@ -199,7 +199,7 @@ async fn half_an_input_never_reaches_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn an_input_that_cannot_be_read_kills_the_command() {
+async fn unreadable_input_kills_the_command() {
     struct Damaged;
     impl std::io::Read for Damaged {
         fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
@@ -217,7 +217,7 @@ async fn an_input_that_cannot_be_read_kills_the_command() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_ends() {
+async fn command_is_killed_after_its_time_limit() {
     let host = Sandbox::new();
     let command = Command::script("exec sleep 60", [""; 0]).timeout(Duration::from_secs(1));
     let error = host
@@ -245,7 +245,7 @@ async fn receipt_with(content: &[u8]) -> (Sandbox, Result<Vec<String>, StepError
 }
 
 #[tokio::test]
-async fn a_cut_off_record_takes_no_other_with_it() {
+async fn truncated_receipt_line_leaves_other_lines_readable() {
     let first = "{\"step\":\"before\",\"undo\":{\"n\":1}}\n";
     let cut = "{\"step\":\"füße\",\"undo\":{\"kind\":\"removeFile\"}}";
     for length in [0, 1, 9, 11, 20, cut.len() - 1] {
@@ -257,16 +257,16 @@ async fn a_cut_off_record_takes_no_other_with_it() {
             "cut off after {length} bytes"
         );
     }
-    // Whole but for its end of line: it counts.
+    // The line is complete without its newline: it counts.
     let (_, records) = receipt_with(format!("{first}{cut}").as_bytes()).await;
     assert_eq!(records.unwrap(), ["before", "füße", "after"]);
-    // File systems fill with zeros what did not reach the disk.
+    // File systems fill blocks with zeros that did not reach the disk.
     let (_, records) = receipt_with(&[first.as_bytes(), &[0; 40]].concat()).await;
     assert_eq!(records.unwrap(), ["before", "after"]);
 }
 
 #[tokio::test]
-async fn a_damaged_receipt_is_never_taken_for_an_empty_one() {
+async fn damaged_receipt_is_not_an_empty_one() {
     let (_, records) = receipt_with(b"{\"step\":\"a\",\"undo\":1}\n#!garbage\n").await;
     let error = records.unwrap_err().to_string();
     insta::assert_snapshot!(error, @"line 2 of /var/lib/kubexm/receipt.jsonl is damaged (expected value at line 1 column 1); what it says cannot be taken back by kubexm: look at it, take back by hand what you can read, and remove the line");
@@ -276,7 +276,7 @@ async fn a_damaged_receipt_is_never_taken_for_an_empty_one() {
 }
 
 #[tokio::test]
-async fn a_record_is_written_once_and_for_root_alone() {
+async fn undo_record_is_written_once_and_readable_by_root_only() {
     use std::os::unix::fs::PermissionsExt;
     let host = Sandbox::new();
     for _ in 0..2 {

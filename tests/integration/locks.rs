@@ -1,4 +1,4 @@
-//! What the kernel says about locks on files.
+//! Locks on files, as the kernel lists them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Gzip blobs that are held as their content, blobs that lie side by side in pieces, and programs that lie
-//! there as what compresses better: whoever asks for them gets the bytes that were published.
+//! Decompressed layers, groups of similar blobs, and filtered programs: every reader gets the published
+//! bytes.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::example::{InMemory, all, assert_holds, example, text};
 
 const OPTIONS: PackOptions<'_> = PackOptions::new(Level::FAST, 2);
 
-/// Forgets everything.
+/// Keeps nothing.
 struct Forgetful;
 
 impl EncoderCache for Forgetful {
@@ -53,7 +53,7 @@ fn pack(folder: &Path, lock: &Lock, storage: &Placement, blobs: &InMemory) -> Bu
     Bundle::open(&path).unwrap()
 }
 
-/// Every way to read a bundle gives these blobs.
+/// Checks that every way to read a bundle gives these blobs.
 fn assert_gives(bundle: &Bundle, blobs: &InMemory) {
     bundle.verify(2, &Events::silent()).unwrap();
     bundle.verify_made(&Events::silent()).unwrap();
@@ -63,7 +63,7 @@ fn assert_gives(bundle: &Bundle, blobs: &InMemory) {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
     #[test]
-    fn any_arrangement_gives_what_went_in(
+    fn blobs_are_unchanged_in_any_arrangement_of_groups(
         plan in proptest::collection::vec(
             (0usize..3000, 0u8..6, proptest::prelude::any::<bool>(), proptest::prelude::any::<bool>()),
             1..14),
@@ -75,7 +75,7 @@ proptest::proptest! {
             Encoder::Go(GoLevel::new(1).unwrap()),
             Encoder::Zlib(gzip_exact::Kind::Gnu, ZlibLevel::new(9).unwrap()),
             Encoder::Zlib(gzip_exact::Kind::Zlib, ZlibLevel::new(6).unwrap()),
-            // Of several blocks, which several threads make.
+            // Several blocks, compressed by several threads.
             Encoder::Pgzip(Era::V1_20_0, GoLevel::DEFAULT, BlockSize::new(1 << 15).unwrap()),
         ];
         let mut contents = Vec::new();
@@ -115,7 +115,7 @@ proptest::proptest! {
     }
 }
 
-/// Programs that are kin, one of them packed, and something that no encoder here makes.
+/// Returns similar programs, one of them in gzip, and a gzip blob that no encoder reproduces.
 fn kin() -> (Lock, InMemory, Digest) {
     let shared = text(1, 600_000);
     let program = |seed| [&text(seed, 90_000)[..], &shared].concat();
@@ -141,7 +141,7 @@ fn kin() -> (Lock, InMemory, Digest) {
 }
 
 #[test]
-fn kin_are_packed_together_and_come_out_as_they_were() {
+fn grouped_files_are_unchanged() {
     let (lock, blobs, packed) = kin();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     assert!(opened.keys().eq([&packed]), "one of them can be made again");
@@ -154,11 +154,11 @@ fn kin_are_packed_together_and_come_out_as_they_were() {
     let small = small.size();
     let plain = pack(folder.path(), &lock, &Placement::plain(&lock), &blobs);
     assert_gives(&plain, &blobs);
-    // Of three programs, two have nearly all in common with the first.
+    // Two of the three programs have nearly everything in common with the first.
     assert!(small < plain.size() * 7 / 10, "{small} of {}", plain.size());
 }
 
-/// A program for x86-64 that calls two functions from so many places.
+/// Returns a program for x86-64 that calls two functions from this number of places.
 fn program(calls: usize) -> Vec<u8> {
     let mut program = vec![0; 4096];
     program[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -175,7 +175,7 @@ fn program(calls: usize) -> Vec<u8> {
 }
 
 #[test]
-fn programs_lie_there_as_what_compresses_better_and_come_out_as_they_were() {
+fn filtered_programs_are_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let layer = [vec![7; 512 * 3], program(30_000), vec![0; 1024]].concat();
     let (packed, how) = gzip(&layer, &recipe(Encoder::Go(GoLevel::DEFAULT)));
@@ -196,7 +196,7 @@ fn programs_lie_there_as_what_compresses_better_and_come_out_as_they_were() {
 }
 
 #[test]
-fn the_same_lock_is_packed_into_the_same_bytes() {
+fn same_lock_gives_the_same_bytes() {
     let (lock, blobs, _) = kin();
     let folder = tempfile::tempdir().unwrap();
     let digests: BTreeSet<Digest> = [1, 2, 5]
@@ -221,7 +221,7 @@ fn the_same_lock_is_packed_into_the_same_bytes() {
 }
 
 #[test]
-fn what_was_changed_in_the_store_is_named_and_not_packed() {
+fn changed_blob_in_the_cache_is_named_and_not_packed() {
     let (lock, blobs, packed) = kin();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let storage = arrange(&lock, &opened);
@@ -239,7 +239,7 @@ fn what_was_changed_in_the_store_is_named_and_not_packed() {
         );
         assert!(!path.exists());
     }
-    // Nor does a recipe get through that somebody made up.
+    // An invented encoder is refused.
     let mut lied = opened.clone();
     lied.get_mut(&packed).unwrap().content = Digest::of(b"another");
     let storage = arrange(&lock, &lied);
@@ -249,7 +249,7 @@ fn what_was_changed_in_the_store_is_named_and_not_packed() {
 }
 
 #[test]
-fn a_gzip_header_longer_than_a_reader_accepts_is_kept() {
+fn gzip_layer_with_a_too_long_header_is_kept() {
     for (extra, decompressed) in [(2000u16, true), (3000, false)] {
         let mut header = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255];
         header.extend(extra.to_le_bytes());
@@ -266,7 +266,7 @@ fn a_gzip_header_longer_than_a_reader_accepts_is_kept() {
 }
 
 #[test]
-fn a_recipe_that_makes_something_else_is_seen() {
+fn recompression_to_other_bytes_is_detected() {
     let (lock, blobs, packed) = kin();
     let mut opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     opened.get_mut(&packed).unwrap().recipe.encoder = Encoder::Go(GoLevel::new(1).unwrap());
@@ -286,7 +286,7 @@ fn a_recipe_that_makes_something_else_is_seen() {
 }
 
 #[test]
-fn whoever_stops_taking_ends_the_stream() {
+fn closed_reader_ends_the_stream() {
     let (lock, blobs, _) = kin();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -308,7 +308,7 @@ fn whoever_stops_taking_ends_the_stream() {
 }
 
 #[test]
-fn what_is_known_of_a_blob_is_kept_and_a_spoilt_note_says_nothing() {
+fn recorded_encoder_is_reused_and_a_damaged_record_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let cache = kubexm_fetch::Cache::open(folder.path()).unwrap();
     let (blob, opened) = gzip(b"content", &recipe(Encoder::Go(GoLevel::DEFAULT)));
@@ -324,7 +324,7 @@ fn what_is_known_of_a_blob_is_kept_and_a_spoilt_note_says_nothing() {
         std::fs::write(note(&blob), spoilt).unwrap();
         assert_eq!(cache.recall(&blob), None);
     }
-    // Nor does another blob's.
+    // The record of another blob is ignored as well.
     std::fs::write(note(&other), &text).unwrap();
     assert_eq!(cache.recall(&other), None);
 }

@@ -1,4 +1,4 @@
-//! Plans as documents: reproducible, without secrets, as the schema describes them. Plans compared with
+//! Plans as documents: reproducible, without secrets, and as the schema describes them. Plans compared with
 //! hosts.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn planned() -> String {
 }
 
 #[test]
-fn the_same_inputs_give_the_same_bytes() {
+fn same_inputs_give_the_same_plan_bytes() {
     let first = planned();
     assert!(first.contains("\"control-plane/secrets@node1\""), "{first}");
     assert_eq!(planned(), first);
@@ -58,7 +58,7 @@ fn the_same_inputs_give_the_same_bytes() {
 }
 
 #[test]
-fn a_plan_has_no_secret_and_no_digest_of_a_secret() {
+fn plan_has_no_secret_and_no_digest_of_a_secret() {
     let text = planned();
     let plan: PlanDocument = serde_json::from_str(&text).unwrap();
     let steps = plan.tasks.iter().flat_map(|task| &task.steps);
@@ -67,7 +67,7 @@ fn a_plan_has_no_secret_and_no_digest_of_a_secret() {
         let mut files = files.iter();
         files.find(|file| file.path.as_str() == path).unwrap()
     };
-    // The digest of a public file is there, so that the absence of the others says something.
+    // The digest of a public file is in the plan, so the absence of the others means something.
     assert!(file("/etc/kubexm/registry/config.yml").digest.is_some());
     for absent in [
         "/etc/kubexm/registry/tls.key",
@@ -82,7 +82,8 @@ fn a_plan_has_no_secret_and_no_digest_of_a_secret() {
     }
 }
 
-/// Where a document differs from a schema: unknown and missing fields, and values of another type.
+/// Returns the differences of a document and a schema: unknown and missing fields, and values of another
+/// type.
 fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let fits = match schema["type"].as_str() {
         Some("object") => value.is_object(),
@@ -113,7 +114,7 @@ fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String
 }
 
 #[test]
-fn a_plan_fits_its_schema() {
+fn plan_matches_its_schema() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../manifests/schema/plan.json"
@@ -130,7 +131,7 @@ fn a_plan_fits_its_schema() {
     assert_eq!(found.len(), 3, "{found:#?}");
 }
 
-/// A file whose text is the value of a slot.
+/// Returns a file whose text is the value of a slot.
 fn file_of(slot: &Slot<String>, at: &str) -> WriteFile {
     let slot = slot.clone();
     let mut file = WriteFile::new(path(at), "");
@@ -145,7 +146,7 @@ fn file_of(slot: &Slot<String>, at: &str) -> WriteFile {
 }
 
 #[tokio::test]
-async fn a_diff_runs_checks_and_nothing_else() {
+async fn plan_diff_runs_only_checks() {
     let host = Sandbox::new();
     host.write("/etc/app/kept", "same");
     host.set_mode("/etc/app/kept", 0o644);

@@ -1,4 +1,4 @@
-//! A folder that stands for a host, and what tests look at in it.
+//! A directory as a host, and what tests read from it.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use kubexm_host::local::LocalHost;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, HostPath};
 
-/// A host in a temporary folder.
+/// A host in a temporary directory.
 pub struct Sandbox {
     folder: tempfile::TempDir,
     pub host: Arc<dyn Host>,
@@ -22,7 +22,8 @@ pub struct Sandbox {
 impl Sandbox {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // A temporary folder is private; commands of another user namespace must enter it.
+        // Temporary directories are private; commands of another user namespace must be able to enter this
+        // one.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let host = LocalHost::within("node1".parse().unwrap(), folder.path()).unwrap();
         let events = Events::silent();
@@ -33,7 +34,7 @@ impl Sandbox {
         }
     }
 
-    /// The host's path as this machine sees it.
+    /// Returns the path on this machine of a path on the host.
     pub fn at(&self, path: &str) -> PathBuf {
         self.folder.path().join(path.trim_start_matches('/'))
     }
@@ -59,7 +60,7 @@ impl Sandbox {
         self.apply_on(&self.host, step).await
     }
 
-    /// Applies through another way to the same host.
+    /// Applies a step through another connection to the same host.
     pub async fn apply_on(&self, host: &Arc<dyn Host>, step: &dyn Ensure) -> Result<(), StepError> {
         let receipt = Receipt::of(Arc::clone(host));
         step.apply(&self.context(host, &receipt)).await
@@ -77,7 +78,7 @@ impl Sandbox {
         }
     }
 
-    /// What a reset does: all records, the last first, then the receipt itself.
+    /// Does what a reset does: reverts all records, the last one first, and deletes the receipt.
     pub async fn take_back(&self) {
         for record in Receipt::read(self.host.as_ref())
             .await
@@ -92,8 +93,8 @@ impl Sandbox {
         let _ = std::fs::remove_dir_all(self.at("/run/kubexm"));
     }
 
-    /// Every file with type, mode, owner, and content or target; without what kubexm keeps on a
-    /// host about itself.
+    /// Returns every file with type, mode, owner, and content or target, without the files that kubexm keeps
+    /// about the host.
     pub fn listing(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         list(self.folder.path(), self.folder.path(), &mut found);

@@ -1,4 +1,4 @@
-//! A secret goes where it belongs and nowhere else.
+//! Secrets are only where they must be.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use kubexm_engine::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
 use kubexm_engine::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
 use kubexm_types::event::{Event, Events, Listener};
 
-/// Everything that was told.
+/// All events.
 #[derive(Default)]
 struct Book {
     events: Mutex<Vec<Event>>,
@@ -24,12 +24,13 @@ impl Listener for Both {
     }
 }
 
-/// Every step that takes a secret, succeeding and failing, with all that is told and kept of it.
+/// Runs every step that takes a secret, with success and with failure. Returns everything that it reported
+/// and stored.
 #[tokio::test]
-async fn a_secret_is_neither_told_nor_kept_nor_an_argument() {
+async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     const SECRET: &str = "pw-0123456789abcdef-SECRET";
     let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm_engine::steps::LateInput);
-    // What every process was started with is open to every user of a host.
+    // Every user of a host can read the arguments of processes.
     const LEAKS: &str = "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi; exit \"$1\"";
     let once = |end: &str| RunOnce {
         id: format!("once-{end}"),

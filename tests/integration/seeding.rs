@@ -1,4 +1,4 @@
-//! Seeded images against a real registry: what is served is byte for byte what was published.
+//! Seeded images and a real registry: it serves the published bytes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ fn as_json(d: &Descriptor) -> serde_json::Value {
     json!({"mediaType": d.media_type, "digest": d.digest.to_string(), "size": d.size})
 }
 
-/// An image of two platforms whose index names a third one, which is not carried.
+/// Returns an image of two platforms whose index names a third one that the bundle does not have.
 fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
     let mut platforms = Vec::new();
     let mut entries = Vec::new();
@@ -55,7 +55,7 @@ fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
         let layer = describe(blobs, "application/vnd.oci.image.layer.v1.tar+gzip", &layer);
         let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": as_json(&config),
             "layers": [as_json(&layer)]});
-        // Odd spaces, as publishers have them: nobody may write it anew.
+        // Unusual spaces, as publishers write them: the bytes must not be rewritten.
         let manifest = describe(blobs, MANIFEST, format!(" {manifest:#}\n").as_bytes());
         let mut entry = as_json(&manifest);
         entry["platform"] = json!({"os": "linux", "architecture": arch.to_string()});
@@ -95,7 +95,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
     }
 }
 
-/// Puts what is missing in place; says how many blobs and bytes that were.
+/// Sends missing blobs. Returns the number of blobs and bytes.
 async fn fill(host: &Sandbox, lock: &Lock, blobs: &Arc<InMemory>) -> (usize, u64) {
     let content = Content::of(lock);
     let missing = seed::missing(host.host.as_ref(), &path(DATA), &content)
@@ -117,7 +117,7 @@ async fn fill(host: &Sandbox, lock: &Lock, blobs: &Arc<InMemory>) -> (usize, u64
     figures
 }
 
-/// A running registry; it ends with the test.
+/// A running registry. It ends with the test.
 struct Registry {
     child: Child,
     port: u16,
@@ -130,7 +130,7 @@ impl Drop for Registry {
     }
 }
 
-/// The lab's registry, built from its Go module, or Debian's docker-registry.
+/// Returns the registry of the lab, compiled from its Go module, or Debian's docker-registry.
 fn program() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from)?;
     let cache =
@@ -175,7 +175,7 @@ impl Registry {
         panic!("{} does not listen", program.display());
     }
 
-    /// Status line and headers, and the body.
+    /// Returns the status line with the headers, and the body.
     fn get(&self, path: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(
@@ -237,7 +237,7 @@ async fn registry_serves_the_published_bytes_of_seeded_images() {
         .map(|(name, seed)| image(&mut blobs, name, seed));
     let mut lock = lock(images.collect());
     let blobs = Arc::new(blobs);
-    // Two of the images are the same but for their names: their blobs cross once.
+    // Two of the images differ only in their names: their blobs are sent once.
     assert_eq!(fill(&host, &lock, &blobs).await.0, 14);
     assert_eq!(
         fill(&host, &lock, &blobs).await,
@@ -248,7 +248,7 @@ async fn registry_serves_the_published_bytes_of_seeded_images() {
     assert_served(&registry, &lock, &blobs);
     let (head, _) = registry.get("registry.k8s.io/pause/manifests/3.9");
     assert!(head.contains("404"), "{head}");
-    // The tag moves, as with a newer bundle, under the running registry; digests stay.
+    // The tag moves under the running registry, as with a newer bundle; digests stay.
     let old = lock.images[0].manifest.digest;
     let mut more = InMemory(blobs.0.clone());
     lock.images[0] = image(&mut more, names[0], 9);
@@ -259,7 +259,7 @@ async fn registry_serves_the_published_bytes_of_seeded_images() {
     assert!(head.contains("200 OK"), "{head}");
 }
 
-/// A source that fails in the middle of one blob, when the receiver has its folder.
+/// A source that fails in the middle of a blob, after the receiver has created its directory.
 struct Failing {
     blobs: Arc<InMemory>,
     at: Digest,
@@ -267,7 +267,7 @@ struct Failing {
 }
 
 fn staged(data: &Path) -> usize {
-    // The first receiver makes the folder.
+    // The first receiver creates the directory.
     let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(".kubexm"))
@@ -297,7 +297,7 @@ impl Blobs for Failing {
     }
 }
 
-/// A source whose bytes are not those of the digest.
+/// A source with bytes that do not match the digest.
 struct Lying(Arc<InMemory>);
 
 impl Blobs for Lying {
@@ -310,7 +310,7 @@ impl Blobs for Lying {
 }
 
 #[tokio::test]
-async fn what_a_killed_seeding_left_is_repaired() {
+async fn seeding_repairs_what_a_killed_seeding_left() {
     let host = Sandbox::new();
     let mut blobs = InMemory::default();
     let lock = lock(vec![image(&mut blobs, "registry.k8s.io/pause:3.10", 1)]);
@@ -350,13 +350,12 @@ async fn what_a_killed_seeding_left_is_repaired() {
             "a tag appeared early"
         );
     }
-    // Whether a receiver that is killed gets to take its folder away is a matter of luck: one more, as
-    // kill -9 leaves it.
+    // A killed receiver may or may not delete its directory: this adds one as kill -9 leaves it.
     host.write(
         &format!("{DATA}/.kubexm-staging-killed/{}", layer.digest.hex()),
         "half a blob",
     );
-    // Blobs that were whole before the break are in place; the broken one never is.
+    // Blobs that were complete before the interruption are in place; the incomplete one never is.
     let (sent, bytes) = fill(&host, &lock, &blobs).await;
     assert!((1..=7).contains(&sent) && bytes >= layer.size, "{sent}");
     assert_eq!(staged(), 0, "staging folders of killed receivers stay");

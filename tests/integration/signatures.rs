@@ -1,5 +1,4 @@
-//! Whose bundles are taken: signed by a trusted key, and nobody else's. minisign itself, where it is
-//! installed, is the judge of what a signature is.
+//! Signed bundles: only trusted keys are accepted. The real minisign decides what a valid signature is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +10,7 @@ use kubexm_types::event::Events;
 use crate::example::{example, kubexm, text, write_plain};
 use crate::snapshots::filters;
 
-/// A pair of keys made by the program: the secret key's file and the public one's.
+/// Returns a key pair from the program: the files of the secret and of the public key.
 fn keys(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let base = folder.join(name);
     let (code, words) = kubexm(&[
@@ -55,7 +54,7 @@ fn untrusted(opened: Result<Bundle, BundleError>) -> String {
     error.to_string()
 }
 
-/// Keys are random, and with them what they sign.
+/// Keys are random, and so are their signatures.
 fn filtered() -> [insta::internals::SettingsBindDropGuard; 2] {
     let outer = filters();
     let mut settings = insta::Settings::clone_current();
@@ -67,7 +66,7 @@ fn filtered() -> [insta::internals::SettingsBindDropGuard; 2] {
 }
 
 #[test]
-fn only_what_a_trusted_key_signed_is_opened() {
+fn only_bundles_of_trusted_keys_are_opened() {
     let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let ((own, own_public), (_, other_public)) =
@@ -85,7 +84,7 @@ fn only_what_a_trusted_key_signed_is_opened() {
 }
 
 #[test]
-fn a_signature_stays_with_its_content() {
+fn signature_of_another_bundle_is_refused() {
     let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let (own, own_public) = keys(folder.path(), "own");
@@ -93,7 +92,7 @@ fn a_signature_stays_with_its_content() {
     let path = folder.path().join("b.tar.zst");
     pack(&path, Some(&signer(&own)));
     let opened = open(&path, &[&trusted]).unwrap();
-    // Another lock under the same signature.
+    // Another lock with the same signature.
     let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
     let mut texts = opened.texts().clone();
     let other = kubexm_bundle::format::oci_layout::head(&lock).unwrap();
@@ -107,7 +106,7 @@ fn a_signature_stays_with_its_content() {
     write_plain(&path, &lock, &blobs, options).unwrap();
     open(&path, &[]).unwrap();
     insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"[folder]/b.tar.zst: its signature does not hold: index or signature were changed; do not use it");
-    // Something that is no signature.
+    // A text that is not a signature.
     texts.signature = Some(b"nonsense".to_vec());
     let options = PackOptions {
         signed: Signed::As(&texts),
@@ -118,7 +117,7 @@ fn a_signature_stays_with_its_content() {
 }
 
 #[test]
-fn a_bundle_is_signed_later_without_packing_it_again() {
+fn bundle_is_signed_without_repacking() {
     let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let (own, own_public) = keys(folder.path(), "own");
@@ -148,7 +147,7 @@ fn a_bundle_is_signed_later_without_packing_it_again() {
         bundle.lock_digest(),
         open(&path, &[]).unwrap().lock_digest()
     );
-    // In place, by another key.
+    // In place, with another key.
     let (second, second_public) = keys(folder.path(), "second");
     let (code, words) = kubexm(&[
         "bundle",
@@ -163,7 +162,7 @@ fn a_bundle_is_signed_later_without_packing_it_again() {
 }
 
 #[test]
-fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
+fn trusted_keys_come_from_options_and_cluster_file() {
     let _filters = filtered();
     let folder = tempfile::tempdir().unwrap();
     let ((own, own_public), (_, other_public)) =
@@ -194,7 +193,7 @@ fn the_command_line_and_the_cluster_file_say_whom_to_trust() {
 
     For more information, try '--help'.
     ");
-    // The cluster file's word counts as much, for every command that takes one.
+    // Keys in the cluster file count as much, for every command that reads it.
     let cluster = folder.path().join("cluster.yaml");
     let template = kubexm(&["config", "init"]).1;
     let trusting = |key: &PublicKey| {
@@ -247,7 +246,7 @@ fn minisign_and_kubexm_accept_each_others_keys_and_signatures() {
     )
     .unwrap();
     minisign(&["-V", "-p", "m.pub", "-m", "index.json"]);
-    // What minisign signs is taken, too, and the keys that kubexm makes are keys for minisign.
+    // kubexm accepts signatures of minisign, and minisign accepts keys of kubexm.
     let (own, own_public) = keys(folder.path(), "own");
     minisign(&[
         "-S",
@@ -264,7 +263,7 @@ fn minisign_and_kubexm_accept_each_others_keys_and_signatures() {
 }
 
 #[test]
-fn keys_are_kept_from_others_and_never_written_over() {
+fn private_keys_are_readable_by_owner_only_and_never_replaced() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (own, _) = keys(folder.path(), "own");

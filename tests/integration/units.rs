@@ -1,4 +1,4 @@
-//! Kubernetes as systemd units: what a plan puts where, for every version and shape.
+//! Kubernetes as systemd units: the files of a plan, for every version and shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use kubexm_types::{HostName, Version};
 
 const MINORS: [u64; 9] = [28, 29, 30, 31, 32, 33, 34, 35, 36];
 
-/// node1 to node5 with an etcd of the user's; `more` is set below `kubernetes`.
+/// A cluster of node1 to node5 with an external etcd. `more` is set below `kubernetes`.
 fn cluster(folder: &Path, version: &Version, control_planes: &str, more: &str) -> Cluster {
     for file in ["ca.crt", "client.crt", "client.key"] {
         std::fs::write(folder.join(file), file).unwrap();
@@ -53,7 +53,7 @@ fn plan(cluster: &Cluster) -> Plan {
     kubexm_deploy::plan(&inputs).unwrap().plan
 }
 
-/// Text of each file by its path, for each host.
+/// Returns the text of each file by its path, for each host.
 fn files(plan: &Plan) -> BTreeMap<String, BTreeMap<String, String>> {
     let text = |host: (HostName, Vec<kubexm_engine::plan::RenderedFile>)| {
         let files = host.1.into_iter();
@@ -66,7 +66,7 @@ fn files(plan: &Plan) -> BTreeMap<String, BTreeMap<String, String>> {
         .collect()
 }
 
-/// The flags of a unit's command.
+/// Returns the flags of a unit's command.
 fn flags(unit: &str) -> BTreeMap<&str, &str> {
     let lines = unit.lines().map(|line| line.trim().trim_end_matches(" \\"));
     let flags = lines.filter_map(|line| line.trim_matches('"').strip_prefix("--"));
@@ -74,7 +74,7 @@ fn flags(unit: &str) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn every_version_and_shape_is_rendered_whole() {
+fn every_version_and_shape_is_rendered_completely() {
     let folder = tempfile::tempdir().unwrap();
     for minor in MINORS {
         let version = Version::new(1, minor, 3);
@@ -125,7 +125,7 @@ fn every_version_and_shape_is_rendered_whole() {
 }
 
 #[test]
-fn what_the_user_says_comes_over_what_kubexm_says() {
+fn settings_of_the_user_override_defaults() {
     let folder = tempfile::tempdir().unwrap();
     let more = "    apiServer: {extraArgs: {audit-log-maxage: '7', v: '2'}, featureGates: {A: true, B: false}}
     controllerManager: {extraArgs: {node-cidr-mask-size: '25'}}
@@ -167,9 +167,9 @@ fn what_the_user_says_comes_over_what_kubexm_says() {
     assert_eq!(proxy["hostnameOverride"], "node4");
 }
 
-/// A change that restarts API servers restarts one at a time; workers come when there is one.
+/// A change that restarts API servers restarts one at a time; workers follow when an API server answers.
 #[test]
-fn control_planes_come_one_after_another() {
+fn control_planes_are_installed_one_after_another() {
     let folder = tempfile::tempdir().unwrap();
     let version = Version::new(1, 36, 3);
     let cluster = cluster(folder.path(), &version, "node1, node2, node3", "");

@@ -1,5 +1,5 @@
-//! Bundles in volumes: split anywhere, they give what the whole one gives; what is missing or damaged
-//! is named.
+//! Bundles in volumes: volumes of any size have the content of the whole bundle, and missing or damaged ones
+//! are named.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,14 +48,14 @@ fn shown(path: &Path) -> String {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
     #[test]
-    fn any_split_gives_what_went_in(
+    fn blobs_are_unchanged_for_every_volume_size(
         lengths in proptest::collection::vec(0usize..5000, 1..8),
         volume in 1u64..9000,
         other in 1u64..9000,
     ) {
         let contents: Vec<Vec<u8>> = (0..).zip(&lengths).map(|(at, len)| text(at, *len)).collect();
         let folder = tempfile::tempdir().unwrap();
-        // A volume a byte would be a file a byte: some thousand are enough.
+        // A limit, because a volume size of one byte would write a file per byte.
         let volume = volume.max(lengths.iter().sum::<usize>() as u64 / 400 + 7);
         let (whole, parts) = (folder.path().join("w.tar.zst"), folder.path().join("p.tar.zst"));
         let (lock, blobs) = example(&contents);
@@ -67,7 +67,7 @@ proptest::proptest! {
         bundle.verify(2, &Events::silent()).unwrap();
         assert_holds(&bundle, &blobs);
 
-        // Split anew, and joined again.
+        // Split again, and joined.
         let again = folder.path().join("again").join("p.tar.zst");
         let resplit = |from: &Path, to: &Path, volume| {
             let from = Bundle::open(from).unwrap();
@@ -82,7 +82,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn every_way_to_name_a_split_bundle_opens_it() {
+fn split_bundle_opens_by_each_of_its_names() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     split(&path, &some(), 8192);
@@ -113,7 +113,7 @@ fn every_way_to_name_a_split_bundle_opens_it() {
 }
 
 #[test]
-fn coreutils_check_and_join_volumes() {
+fn sha256sum_and_cat_check_and_join_volumes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     split(&path, &some(), 8192);
@@ -132,7 +132,7 @@ fn coreutils_check_and_join_volumes() {
 }
 
 #[test]
-fn volumes_on_several_sticks_are_one_bundle() {
+fn volumes_in_several_directories_are_one_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let blobs = split(&path, &some(), 30_000);
@@ -159,7 +159,7 @@ fn volumes_on_several_sticks_are_one_bundle() {
 }
 
 #[test]
-fn a_volume_that_is_missing_short_or_damaged_is_named() {
+fn missing_short_and_damaged_volumes_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     split(&path, &some(), 30_000);
@@ -190,7 +190,8 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
         let (code, words) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
         assert_eq!(code, Some(3));
         alone += &words;
-        // The first and the last hold what a bundle opens by, which says for itself what is wrong.
+        // The first and the last volume have the structures with which a bundle is opened; these have their
+        // own errors.
         if number > 1 && number < count {
             refused("damaged");
         }
@@ -198,7 +199,7 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
         let (code, words) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
         assert_eq!(code, Some(0), "{words}");
     }
-    // Without the list, the bundle's own table tells that something follows.
+    // Without the list, the seek table of the bundle shows that a volume follows.
     std::fs::remove_file(list_path(&path)).unwrap();
     assert_eq!(kubexm(&["bundle", "verify", &shown(&path)]).0, Some(0));
     std::fs::remove_file(volume_path(&path, count)).unwrap();
@@ -243,7 +244,7 @@ fn a_volume_that_is_missing_short_or_damaged_is_named() {
 }
 
 #[test]
-fn a_bundle_that_is_written_again_leaves_nothing_of_the_one_before() {
+fn rewritten_bundle_leaves_no_volume_of_the_former() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     split(&path, &some(), 8192);
@@ -262,7 +263,7 @@ fn a_bundle_that_is_written_again_leaves_nothing_of_the_one_before() {
 }
 
 #[test]
-fn the_command_line_splits_and_joins() {
+fn split_and_join_commands_reproduce_the_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let (lock, blobs) = example(&some());
@@ -322,7 +323,7 @@ fn the_command_line_splits_and_joins() {
 }
 
 #[test]
-fn what_a_killed_program_left_goes_and_nothing_else() {
+fn remains_of_a_killed_split_are_deleted_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
@@ -356,7 +357,7 @@ fn what_a_killed_program_left_goes_and_nothing_else() {
 }
 
 #[test]
-fn programs_get_events_and_nothing_else() {
+fn json_output_of_split_has_only_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     split(&path, &some(), 60_000);

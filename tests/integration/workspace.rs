@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Every package of the dependency graph with the names of the packages that it links, without
-/// development dependencies.
+/// Every package of the dependency graph with the names of the linked packages, without development
+/// dependencies.
 struct Graph {
     /// Names of the workspace's packages by identifier.
     members: BTreeMap<String, String>,
@@ -62,7 +62,7 @@ impl Graph {
         }
     }
 
-    /// The workspace's crates, as folders of `src`, with the crates that each imports.
+    /// Returns the crates of the workspace, as directories of `src`, with the crates that each imports.
     fn crates(&self) -> BTreeMap<String, BTreeSet<String>> {
         let folder = |id: &String| {
             let name = self.members.get(id)?;
@@ -77,7 +77,7 @@ impl Graph {
             .collect()
     }
 
-    /// The names of all packages that a crate of the workspace links, directly or not.
+    /// Returns the names of all packages that a crate of the workspace links, directly or not.
     fn linked(&self, name: &str) -> BTreeSet<String> {
         let start = self.members.iter().find(|(_, member)| *member == name);
         let mut open = vec![start.unwrap().0.clone()];
@@ -91,7 +91,7 @@ impl Graph {
     }
 }
 
-/// The crates by the length of the longest chain of imports below them, the longest first.
+/// Returns the crates by the length of the longest chain of imports below them, the longest first.
 fn floors(crates: &BTreeMap<String, BTreeSet<String>>) -> String {
     fn height(name: &str, crates: &BTreeMap<String, BTreeSet<String>>) -> usize {
         let below = crates[name].iter().map(|used| height(used, crates) + 1);
@@ -109,7 +109,7 @@ fn page() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../README.md")
 }
 
-/// The page with the third column of its table and its diagram filled in.
+/// Returns the page with the third column of its table and its diagram filled in.
 fn generated(page: &str, crates: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut listed = BTreeSet::new();
     let mut lines = Vec::new();
@@ -172,7 +172,7 @@ fn crates_that_install_link_no_http_client() {
 }
 
 #[test]
-fn fetch_knows_no_host() {
+fn fetch_does_not_link_host_crates() {
     let linked = Graph::of_workspace().linked("kubexm-fetch");
     for other in ["kubexm-host", "kubexm-engine", "kubexm-deploy", "russh"] {
         assert!(!linked.contains(other), "fetch links {other}");

@@ -1,9 +1,9 @@
-//! Exit codes, help, and output that goes away.
+//! Exit codes, help, and a closed standard output.
 
 use super::*;
 
 #[test]
-fn exit_codes_tell_the_kind_of_failure() {
+fn exit_codes_state_the_kind_of_failure() {
     let folder = tempfile::tempdir().unwrap();
     let small = bundle(folder.path(), 1).display().to_string();
     let cluster = folder.path().join("cluster.yaml").display().to_string();
@@ -113,9 +113,9 @@ fn help_of_every_command_fits_a_terminal() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     let folder = tempfile::tempdir().unwrap();
-    // More than a pipe holds.
+    // More than a pipe buffers.
     let path = bundle(folder.path(), 5000);
     for arguments in [vec!["bundle", "list"], vec!["bundle", "inspect"]] {
         let mut command = kubexm();

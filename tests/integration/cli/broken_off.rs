@@ -1,4 +1,4 @@
-//! Full disks and builds that are stopped.
+//! Full disks and interrupted builds.
 
 use super::*;
 use kubexm_fetch::record::Version;

@@ -1,9 +1,9 @@
-//! Looking into bundles, taking things out of them, comparing them.
+//! Commands that inspect, extract and compare bundles.
 
 use super::*;
 
 #[test]
-fn a_bundle_is_described_listed_and_verified() {
+fn bundle_is_described_listed_and_verified() {
     let folder = tempfile::tempdir().unwrap();
     let path = bundle(folder.path(), 2).display().to_string();
     let _filters = filters();
@@ -27,11 +27,11 @@ fn a_bundle_is_described_listed_and_verified() {
 }
 
 #[test]
-fn extract_takes_out_what_is_named_and_nothing_else() {
+fn extract_writes_only_the_named_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let (mut lock, InMemory(mut blobs)) = alike(1, 5000);
-    // An archive with one program in it, and the same program for another architecture.
+    // An archive with one program, and the same program for another architecture.
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut tar = tar::Builder::new(&mut packed);
     let mut header = tar::Header::new_gnu();
@@ -112,7 +112,7 @@ fn extract_takes_out_what_is_named_and_nothing_else() {
 }
 
 #[test]
-fn diff_says_what_came_went_and_changed() {
+fn diff_reports_added_removed_and_changed_content() {
     let folder = tempfile::tempdir().unwrap();
     let (old, _) = alike(2, 5000);
     let mut new = old.clone();
@@ -142,7 +142,7 @@ fn diff_says_what_came_went_and_changed() {
 }
 
 #[test]
-fn a_build_is_not_held_to_a_lock_that_is_not_there() {
+fn locked_build_without_a_lock_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("b.tar.zst").display().to_string();
     let manifest = "manifests/kubernetes-1.36.yaml";

@@ -1,10 +1,10 @@
-//! What downloads are kept.
+//! `kubexm cache`.
 
 use super::*;
 use kubexm_fetch::record::Version;
 
 #[test]
-fn the_cache_is_listed_verified_and_cleared() {
+fn cache_is_listed_verified_and_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).unwrap();
     let (lock, InMemory(blobs)) = alike(1, 5000);
@@ -39,7 +39,7 @@ fn the_cache_is_listed_verified_and_cleared() {
     let (_, said, _) = run(&[&gc[..], &["--dry-run"]].concat());
     insta::assert_snapshot!(said, @"1 blobs and 1 incomplete downloads would be removed, 1.48 KiB");
     assert!(cache.size(&other).is_some(), "a dry run removed something");
-    // A build that is at it keeps its download.
+    // The download of a running build is kept.
     let at_work = cache.partial(&half.hex()).unwrap();
     assert_eq!(at_work.length(), 1500);
     let (code, said, err) = run(&gc);

@@ -1,4 +1,4 @@
-//! `--output json` of commands that print facts, and what programs and packagers ask of kubexm itself.
+//! `--output json` of commands that print facts; `--version`, completions and manual pages.
 
 use super::*;
 use serde_json::Value;

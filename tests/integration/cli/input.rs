@@ -1,8 +1,8 @@
-//! Cluster files that are not as they should be.
+//! Invalid cluster files.
 
 use super::*;
 
-/// Every finding has the file's name, a line, a column and a hint.
+/// Checks that every finding has the name of the file, a line, a column and a hint.
 fn findings(text: &[u8], arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.yaml");
@@ -27,7 +27,7 @@ fn findings(text: &[u8], arguments: &[&str]) -> String {
 }
 
 #[test]
-fn strange_yaml_ends_in_messages_with_place_and_hint() {
+fn invalid_yaml_is_reported_with_place_and_hint() {
     let good = run(&["config", "init"]).1;
     let laughs: String = (1..30)
         .map(|at| format!("a{at}: &a{at} [*a{0},*a{0},*a{0}]\n", at - 1))
@@ -173,7 +173,7 @@ fn strange_yaml_ends_in_messages_with_place_and_hint() {
 }
 
 #[test]
-fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks() {
+fn all_findings_of_a_file_are_reported_with_the_missing_version() {
     let folder = tempfile::tempdir().unwrap();
     let small = bundle(folder.path(), 1).display().to_string();
     let text = run(&["config", "init"])
@@ -212,7 +212,7 @@ fn all_findings_of_a_file_come_in_one_run_with_the_version_that_the_bundle_lacks
 }
 
 #[test]
-fn whoever_names_a_file_that_is_not_there_is_told_how_to_start_one() {
+fn missing_file_is_reported_with_a_hint_to_create_one() {
     let there = "manifests/kubernetes-1.36.yaml";
     let mut all = String::new();
     for arguments in [

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn log_has_what_the_verbosity_asks_for() {
+fn log_has_the_levels_of_the_verbosity() {
     let folder = tempfile::tempdir().unwrap();
     let path = bundle(folder.path(), 1).display().to_string();
     let out = folder.path().join("out").display().to_string();

@@ -1,5 +1,4 @@
-//! What a person at a terminal gets: exit codes, messages, help, and nothing half done. The real
-//! program throughout.
+//! The command line of the real program: exit codes, messages, help, and no partial results.
 
 mod arguments;
 mod broken_off;
@@ -50,7 +49,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), out, err)
 }
 
-/// Content that does not get smaller.
+/// Returns content that does not compress.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 7u64;
     let step = |_| {
@@ -62,7 +61,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-/// So many files with the same content.
+/// Returns a lock of files that have the same content.
 fn alike(files: usize, length: usize) -> (Lock, InMemory) {
     example(&vec![noise(length); files])
 }
@@ -76,7 +75,7 @@ fn bundle(folder: &Path, files: usize) -> PathBuf {
     path
 }
 
-/// Names in a folder, hidden ones too.
+/// Returns the names in a directory, hidden ones included.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();

@@ -1,4 +1,4 @@
-//! What has newer releases than a bundle.
+//! `kubexm bundle outdated`.
 
 use super::*;
 
@@ -9,7 +9,7 @@ async fn answer(server: &MockServer, at: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn newer_releases_are_told_and_what_cannot_be_asked() {
+async fn newer_releases_and_failed_requests_are_reported() {
     let server = MockServer::start().await;
     let tag = |tag: &str| format!(r#"<link href="https://github.com/x/x/releases/tag/{tag}"/>"#);
     let feed = ["v2.4.1", "v2.3.9", "v2.5.0-rc.0"].map(tag).concat();

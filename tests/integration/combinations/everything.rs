@@ -1,4 +1,4 @@
-//! A lock that has everything: each component of the catalogue, for every minor that kubexm knows.
+//! A lock with everything: each component of the catalog, for every minor that kubexm supports.
 
 use kubexm_bundle::Lock;
 use kubexm_bundle::lock::{
@@ -9,7 +9,7 @@ use kubexm_catalog::Catalog;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 use serde::Deserialize;
 
-/// A component of the catalogue, as far as a lock is made of it.
+/// A component of the catalog, as far as a lock needs it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Component {
@@ -21,7 +21,7 @@ struct Component {
     images_by_version: std::collections::BTreeMap<String, Vec<String>>,
 }
 
-/// What the versions of `kubernetes` have in common, and the programs of each.
+/// The common part of all versions of `kubernetes`, and the programs of each version.
 pub fn lock(kubernetes: &[Version]) -> Lock {
     let catalog = Catalog::embedded().unwrap();
     let mut lock = Lock {
@@ -69,8 +69,8 @@ fn components() -> Vec<Component> {
     all
 }
 
-/// Kubernetes' own programs have Kubernetes' versions; where tags follow no rule the catalogue lists
-/// the versions; for the rest any will do that passes for a current one.
+/// Returns versions of a component. Programs of Kubernetes have the versions of Kubernetes. If tags follow no
+/// rule, the catalog lists the versions. For all other components any current version will do.
 fn versions(component: &Component, kubernetes: &[Version]) -> Vec<Version> {
     let url = component.url.as_deref().unwrap_or_default();
     if url.contains("dl.k8s.io") {
@@ -119,7 +119,7 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
     }
 }
 
-/// An image that nothing is in.
+/// Returns an empty image.
 pub fn image(name: ImageRef) -> LockedImage {
     let manifest = descriptor(&name.to_string());
     LockedImage {
@@ -142,7 +142,7 @@ fn descriptor(content: &str) -> Descriptor {
     }
 }
 
-/// What `kubeadm config images list` names; tags as they were with 1.36, which nothing here depends on.
+/// Returns what `kubeadm config images list` prints. The tags are those of 1.36; no test depends on them.
 fn facts(version: &Version) -> KubeadmFacts {
     let programs = ["apiserver", "controller-manager", "scheduler", "proxy"];
     let mut images: Vec<String> = programs
@@ -160,7 +160,7 @@ fn facts(version: &Version) -> KubeadmFacts {
     }
 }
 
-/// Debian's, by the names that os-packages and balancers ask for.
+/// Returns Debian packages with the names that os-packages and load balancers require.
 fn packages() -> LockedPackages {
     let names = [
         "conntrack",

@@ -1,11 +1,10 @@
-//! Rendered files before those who read them: YAML, JSON and TOML by strict parsers, units by
-//! `systemd-analyze verify`.
+//! Checks of rendered files: YAML, JSON and TOML by strict parsers, units by `systemd-analyze verify`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// What is wrong with files, given as path and content; each different content once.
+/// Returns the errors in files, given as path and content. Equal contents are checked once.
 pub fn check(files: &BTreeSet<(String, String)>) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, content) in files {
@@ -32,7 +31,7 @@ pub fn check(files: &BTreeSet<(String, String)>) -> Vec<String> {
     findings
 }
 
-/// Every document: fields that are there twice are refused, and each object says what it is.
+/// Checks each document: duplicate fields are refused, and every object has a kind.
 fn yaml(content: &str) -> Option<String> {
     let documents: Vec<serde_json::Value> = match serde_saphyr::from_multiple(content) {
         Ok(documents) => documents,
@@ -45,7 +44,7 @@ fn yaml(content: &str) -> Option<String> {
     (!ok).then(|| "a document has a kind without a version, or none at all".to_owned())
 }
 
-/// A unit, in a root of its own where its programs are.
+/// Checks a unit in a root directory that has its programs.
 pub fn unit(path: &str, content: &str) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
     let place = |path: &str| root.path().join(path.trim_start_matches('/'));
@@ -67,7 +66,7 @@ pub fn unit(path: &str, content: &str) -> Option<String> {
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    // A root without a system in it has none of its targets.
+    // A root directory without a system does not have the targets.
     let own: Vec<&str> = told
         .lines()
         .filter(|line| !line.contains(".target") && !line.is_empty())
@@ -93,7 +92,7 @@ fn programs(unit: &str) -> Vec<String> {
 }
 
 #[test]
-fn broken_files_are_found() {
+fn invalid_rendered_files_are_found() {
     for (path, content) in [
         ("/etc/a.yaml", "a: 1\na: 2\n"),
         ("/etc/a.yaml", "kind: Pod\n"),

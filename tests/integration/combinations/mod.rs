@@ -1,5 +1,5 @@
-//! Every combination of the parts of a cluster, for every minor that kubexm knows: either it is refused
-//! with its reason, or it renders files that those who read them take.
+//! Every combination of the parts of a cluster, for every minor that kubexm supports. It is refused with its
+//! reason, or it renders files that their readers accept.
 
 pub mod everything;
 pub mod files;
@@ -23,7 +23,7 @@ use programs::Programs;
 const KINDS: [&str; 2] = ["kubeadm", "systemd"];
 const ETCDS: [&str; 3] = ["kubeadm", "systemd", "external"];
 
-/// Every `highAvailability`, as cluster files write it.
+/// Returns every `highAvailability`, as cluster files write it.
 fn balancers() -> Vec<String> {
     let mut all = vec!["none".to_owned(), "external".to_owned()];
     for kind in LocalProxy::NAMES {
@@ -67,7 +67,7 @@ impl Combination {
         all
     }
 
-    /// The words of the refusal, by what README says goes with what; `None` where it goes.
+    /// Returns the text of the expected refusal, or `None` if the combination is supported.
     fn why_not(&self) -> Option<&'static str> {
         let of_units = self.kind == "systemd";
         if of_units && self.etcd == "kubeadm" {

@@ -1,4 +1,4 @@
-//! Large files in ranges: sooner than in one piece, and never other bytes than published.
+//! Large files in ranges: several connections, and never other bytes than published.
 
 mod origin;
 mod program;
@@ -19,13 +19,13 @@ use origin::{Origin, Rules, Seen};
 
 const MIB: usize = 1024 * 1024;
 
-/// Content of which no two parts are alike.
+/// Returns content without equal parts.
 fn content(length: usize) -> Vec<u8> {
     let numbers = (0..length.div_ceil(8) as u64).flat_map(u64::to_be_bytes);
     numbers.take(length).collect()
 }
 
-/// One who downloads.
+/// A client with its cache.
 struct Reader {
     http: Http,
     folder: tempfile::TempDir,
@@ -62,7 +62,7 @@ impl Reader {
         self.http.download(&wanted).await
     }
 
-    /// That it is in the cache, right, and nothing is left of the way there.
+    /// Checks that a file is in the cache, and that no partial file is left.
     fn has(&self, content: &[u8]) {
         let digest = Digest::of(content);
         assert!(self.http.cache().read(&digest).unwrap() == content);
@@ -77,7 +77,7 @@ fn names(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Bytes that were asked for in ranges.
+/// Returns the number of bytes that were requested in ranges.
 fn asked(seen: &[Seen], total: usize) -> usize {
     let length = |seen: &Seen| {
         let range = seen.header("range").strip_prefix("bytes=").unwrap_or("0-");
@@ -89,7 +89,7 @@ fn asked(seen: &[Seen], total: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_file_comes_over_several_connections_each_byte_once() {
+async fn large_file_is_downloaded_over_several_connections_without_overlap() {
     let origin = Origin::start(Rules {
         rate: Some(5 * MIB),
         ..Rules::default()
@@ -105,7 +105,7 @@ async fn a_large_file_comes_over_several_connections_each_byte_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blob_of_a_registry_comes_in_ranges_too() {
+async fn registry_blob_is_downloaded_in_ranges() {
     let origin = Origin::start(Rules::default()).await;
     let layer = content(5 * MIB);
     let digest = Digest::of(&layer);
@@ -126,7 +126,7 @@ async fn a_blob_of_a_registry_comes_in_ranges_too() {
     assert_eq!(asked(&seen, layer.len()), layer.len());
 }
 
-/// An image that a stand-in for a registry has: index, manifest, configuration, and a large layer.
+/// An image in a test registry: index, manifest, configuration, and a large layer.
 fn put_image(origin: &Origin, layer: &[u8]) {
     let place = |kind: &str, name: &str| format!("/v2/team/app/{kind}/{name}");
     let config = br#"{"architecture": "amd64", "os": "linux"}"#;
@@ -156,11 +156,11 @@ fn put_image(origin: &Origin, layer: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_registry_sends_us_on_to_sees_no_token_and_is_asked_directly() {
+async fn redirected_blob_request_has_no_token_and_is_sent_once() {
     let store = Origin::start(Rules::default()).await;
     let registry = Origin::start(Rules {
         blobs_at: Some(store.uri()),
-        // A token for anybody.
+        // A token for anonymous clients.
         login: Some(String::new()),
         ..Rules::default()
     })
@@ -191,9 +191,9 @@ async fn where_a_registry_sends_us_on_to_sees_no_token_and_is_asked_directly() {
     );
 }
 
-/// What servers do instead of ranges, with and without a digest and a tag.
+/// Answers of servers instead of ranges, with and without a digest and an ETag.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_ranges_cannot_be_had_or_believed_the_whole_file_is_taken() {
+async fn whole_file_is_downloaded_without_usable_ranges() {
     let large = content(5 * MIB);
     let digest = Digest::of(&large);
     let tag = Some("\"v1\"".to_owned());
@@ -267,7 +267,7 @@ async fn where_ranges_cannot_be_had_or_believed_the_whole_file_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_breaks_again_and_again_costs_no_byte_twice() {
+async fn broken_connections_cause_no_second_download_of_a_byte() {
     let origin = Origin::start(Rules {
         tag: Some("\"v1\"".into()),
         cut_after: Some(600_000),
@@ -280,7 +280,7 @@ async fn a_line_that_breaks_again_and_again_costs_no_byte_twice() {
     reader.download(Some(Digest::of(&large))).await.unwrap();
     reader.has(&large);
     let seen = origin.seen("/file");
-    // Each answer brought so much and no more.
+    // Each answer had this number of bytes at most.
     assert!(seen.len() >= large.len() / 600_000, "{}", seen.len());
     assert!(seen.len() < 2 * large.len() / 600_000, "{}", seen.len());
     assert!(
@@ -291,7 +291,7 @@ async fn a_line_that_breaks_again_and_again_costs_no_byte_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_changes_meanwhile_is_never_a_mixture() {
+async fn file_that_changes_during_a_download_is_not_mixed() {
     let (old, new) = (content(5 * MIB), content(6 * MIB)[MIB..].to_vec());
     let origin = Origin::start(Rules {
         tag: Some("\"v2\"".into()),
@@ -319,7 +319,7 @@ async fn a_file_that_changes_meanwhile_is_never_a_mixture() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_takes_few_connections_gets_few() {
+async fn server_with_a_connection_limit_gets_fewer_connections() {
     let origin = Origin::start(Rules {
         at_once: Some(1),
         rate: Some(20 * MIB),
@@ -344,7 +344,7 @@ async fn a_server_that_takes_few_connections_gets_few() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mirror_that_lacks_or_lies_is_passed_over() {
+async fn mirror_without_the_file_or_with_wrong_bytes_is_skipped() {
     let (empty, liar, good) = (
         Origin::start(Rules::default()).await,
         Origin::start(Rules::default()).await,
@@ -363,7 +363,7 @@ async fn a_mirror_that_lacks_or_lies_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_publisher_is_asked_for_its_checksums_even_where_its_files_are_mirrored() {
+async fn checksums_come_from_the_publisher_although_files_are_mirrored() {
     let (publisher, mirror) = (
         Origin::start(Rules::default()).await,
         Origin::start(Rules::default()).await,
@@ -391,7 +391,7 @@ async fn a_publisher_is_asked_for_its_checksums_even_where_its_files_are_mirrore
     let gone = "http://127.0.0.1:1/sum".parse().unwrap();
     let word = own.http.published("sum", &gone, 99).await.unwrap();
     assert_eq!(word, "the mirror's word");
-    // The publisher has no such thing: what the mirror has was made up.
+    // The publisher does not have the file: the mirror has invented it.
     let made_up = format!("{}/made-up", publisher.uri()).parse().unwrap();
     mirror.put("/made-up", "the mirror's word");
     assert!(own.http.published("sum", &made_up, 99).await.is_err());

@@ -1,5 +1,4 @@
-//! A stand-in for a download site and its registry: HTTP/1.1 with ranges, and with the vices that a
-//! test wants to see.
+//! A test server for downloads and a registry: HTTP/1.1 with ranges, and with configurable failures.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,39 +7,39 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-/// How it answers.
+/// The behavior of the server.
 #[derive(Clone, Default)]
 pub struct Rules {
-    /// Ranges are refused: the whole file comes instead.
+    /// Ranges are refused; the whole file is sent instead.
     pub no_ranges: bool,
     /// `ETag` of every file.
     pub tag: Option<String>,
-    /// Bytes that a connection gets in a second.
+    /// The bytes per second of each connection.
     pub rate: Option<usize>,
     /// Each answer pauses after this number of bytes of its body, until the rule is removed.
     pub pause_after: Option<usize>,
     /// Each answer breaks off after this number of bytes of its body.
     pub cut_after: Option<usize>,
-    /// More requests at once are answered with 503.
+    /// Further concurrent requests are answered with 503.
     pub at_once: Option<usize>,
-    /// The bytes of ranges that do not begin the file are wrong.
+    /// The bytes of ranges that do not start at the beginning are wrong.
     pub wrong_ranges: bool,
-    /// The registry wants a token, which its service gives for this `Authorization`, or for a form
-    /// that holds it.
+    /// The registry requires a token. Its token service accepts this `Authorization`, or a form that contains
+    /// it.
     pub login: Option<String>,
-    /// Blobs lie elsewhere: under this address.
+    /// Requests for blobs are redirected to this address.
     pub blobs_at: Option<String>,
 }
 
-/// The token of a registry with a login.
+/// The token of a registry with authentication.
 const TOKEN: &str = "Bearer a-token-of-the-registry";
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub path: String,
     pub headers: BTreeMap<String, String>,
-    /// What was sent along.
+    /// The body of the request.
     pub body: String,
 }
 
@@ -55,7 +54,7 @@ struct State {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     rules: Mutex<Rules>,
     seen: Mutex<Vec<Seen>>,
-    /// Answers under way, and the most that ever were.
+    /// The number of requests in progress, and its maximum.
     at_once: Mutex<(usize, usize)>,
 }
 
@@ -71,7 +70,7 @@ impl Origin {
         Self::listen(rules, None).await
     }
 
-    /// With TLS.
+    /// Starts a server with TLS.
     pub async fn start_tls(rules: Rules, tls: rustls::ServerConfig) -> Self {
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
         Self::listen(rules, Some(acceptor)).await
@@ -119,14 +118,14 @@ impl Origin {
         change(&mut self.state.rules.lock().unwrap());
     }
 
-    /// What was asked since the last time, of paths that end so.
+    /// Returns and forgets the requests whose path ends with this text.
     pub fn seen(&self, end: &str) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut *self.state.seen.lock().unwrap());
         seen.retain(|seen| seen.path.ends_with(end));
         seen
     }
 
-    /// The most answers that were under way at once.
+    /// Returns the maximum number of concurrent requests.
     pub fn most_at_once(&self) -> usize {
         self.state.at_once.lock().unwrap().1
     }
@@ -171,7 +170,7 @@ impl Origin {
         }
     }
 
-    /// What a registry answers instead of content.
+    /// Returns what a registry answers instead of content.
     fn instead(&self, rules: &Rules, seen: &Seen) -> Option<String> {
         let authorization = seen.header("authorization");
         if let Some(login) = &rules.login {
@@ -211,7 +210,7 @@ impl Origin {
         let rules = self.state.rules.lock().unwrap().clone();
         let content = self.state.files.lock().unwrap().get(&seen.path).cloned();
         let empty = |status: &str| refusal(status, "");
-        // Before the last bytes are written: whoever has them may ask again at once.
+        // Before the last bytes are written: a client that has them may send its next request.
         let over = || self.state.at_once.lock().unwrap().0 -= 1;
         if let Some(instead) = self.instead(&rules, seen) {
             over();

@@ -1,12 +1,11 @@
-//! The real program: killed in the middle of ranges, behind a real proxy, with an authority of its
-//! own.
+//! The real program: killed while it downloads ranges, behind a real proxy, and with a custom CA.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::*;
 
-/// A stand-in for kubeadm, with something behind it that is large.
+/// A script in place of kubeadm, followed by many bytes.
 const KUBEADM: &str = "#!/bin/sh
 case $1-$2 in
 version-*) echo v1.36.3 ;;
@@ -15,8 +14,8 @@ esac
 exit 0
 ";
 
-/// What `bundle lock` needs to fetch a kubeadm, two more programs and an image. It ends badly, since
-/// no cluster can be made of that; what it downloaded before is what counts here.
+/// A manifest and mirrors with which `bundle lock` downloads a kubeadm, two more programs and an image. It
+/// fails, because it is not enough for a cluster. The tests are about what it has downloaded.
 struct Build {
     folder: tempfile::TempDir,
     programs: [Vec<u8>; 3],
@@ -67,7 +66,7 @@ impl Build {
         command
     }
 
-    /// Runs to the end; what it said.
+    /// Runs a command to its end. Returns its standard error.
     async fn run(&self, mut command: Command) -> String {
         let output = tokio::task::spawn_blocking(move || command.output().unwrap());
         String::from_utf8(output.await.unwrap().stderr).unwrap()
@@ -78,7 +77,7 @@ impl Build {
         self.folder.path().join("cache/partial").join(name)
     }
 
-    /// The last line of the large program's record.
+    /// Returns the last line of the large program's record.
     fn record(&self) -> Option<serde_json::Value> {
         let text = std::fs::read_to_string(self.partial().with_extension("record")).ok()?;
         serde_json::from_str(text.lines().last()?).ok()
@@ -95,12 +94,12 @@ impl Build {
     }
 }
 
-/// A layer that is worth ranges.
+/// Returns a layer that is large enough for ranges.
 fn layer() -> Vec<u8> {
     content(5 * MIB + 1)
 }
 
-/// Ended with the test, however that ends.
+/// A process that is killed when the value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -111,7 +110,7 @@ impl Drop for Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_in_the_middle_of_ranges_a_build_goes_on_with_what_it_has() {
+async fn build_continues_ranges_after_kill_9() {
     let origin = Origin::start(Rules {
         // More than the bytes after which the record is written.
         pause_after: Some(600 * 1024),
@@ -161,7 +160,7 @@ async fn killed_in_the_middle_of_ranges_a_build_goes_on_with_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_builds_at_once_share_one_download_in_ranges() {
+async fn concurrent_builds_share_one_download_in_ranges() {
     let origin = Origin::start(Rules {
         rate: Some(5 * MIB),
         ..Rules::default()
@@ -175,7 +174,7 @@ async fn two_builds_at_once_share_one_download_in_ranges() {
     assert_eq!(asked(&seen, total), total, "{seen:?}");
 }
 
-/// A real proxy, and what it wrote down.
+/// A real proxy with its log.
 struct Proxy {
     port: u16,
     folder: tempfile::TempDir,
@@ -221,7 +220,7 @@ impl Proxy {
     }
 }
 
-/// A credential helper, and what it was asked.
+/// A credential helper with a log of its requests.
 struct Helper(std::path::PathBuf);
 
 impl Helper {
@@ -252,7 +251,7 @@ impl Helper {
     }
 }
 
-/// An authority, and a server certificate of it.
+/// Returns a CA and a server certificate of it.
 fn authority() -> (String, rustls::ServerConfig) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -272,7 +271,7 @@ fn authority() -> (String, rustls::ServerConfig) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn proxies_and_authorities_of_ones_own_count_for_files_and_registries() {
+async fn proxy_and_ca_settings_apply_to_files_and_registries() {
     let (own, tls) = authority();
     let login = Some("Basic bWU6bXktcGFzc3dvcmQ=".to_owned());
     let rules = Rules {
@@ -289,7 +288,7 @@ async fn proxies_and_authorities_of_ones_own_count_for_files_and_registries() {
         "{said}"
     );
 
-    // Without a login the files come, and the image does not.
+    // Without credentials the files are downloaded and the image is not.
     let proxy = Proxy::start().await;
     let mut command = build.command();
     command
@@ -330,7 +329,7 @@ async fn proxies_and_authorities_of_ones_own_count_for_files_and_registries() {
     assert!(build.has_all(), "{said}");
     assert_eq!(proxy.log(), "");
 
-    // An identity token goes in a form.
+    // An identity token is sent in a form.
     std::fs::remove_dir_all(build.folder.path().join("cache")).unwrap();
     let login = "refresh_token=long-lived-secret";
     origin.rules(|rules| rules.login = Some(login.to_owned()));

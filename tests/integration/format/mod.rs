@@ -1,4 +1,4 @@
-//! `src/bundle/FORMAT.md`: files of every version stay readable (`tests/golden/format`), and a reader that is
+//! `src/bundle/FORMAT.md`: files of every version stay readable (`tests/golden/format`). A reader that is
 //! written from the text alone (`tests/format/reader.py`) agrees with the program.
 
 mod sample;
@@ -16,20 +16,20 @@ use kubexm_types::event::Events;
 use crate::example::{all, assert_holds, kubexm};
 use sample::{Layers, Sample};
 
-/// Golden bundles that carry all of their content, with the version of their format.
+/// The golden bundles that have all of their content, with the version of their format.
 const COMPLETE: [(&str, u32); 4] = [
     ("bundle-v1.tar.zst", 1),
     ("bundle-v2.tar.zst", 2),
     ("bundle-v3.tar.zst", 3),
     ("bundle-v3-kept.tar.zst", 3),
 ];
-/// Golden bundles that do not carry the blobs of [`Sample::base`].
+/// The golden bundles without the blobs of [`Sample::base`].
 const INCREMENTAL: [(&str, u32); 2] = [
     ("bundle-v1-incremental.tar.zst", 1),
     ("bundle-v3-incremental.tar.zst", 3),
 ];
 
-/// The folder of all tests.
+/// Returns the directory of all tests.
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests");
 
 fn golden(name: &str) -> PathBuf {
@@ -40,7 +40,7 @@ fn golden_text(name: &str) -> String {
     std::fs::read_to_string(golden(name)).unwrap()
 }
 
-/// Runs the program, which must succeed; its output.
+/// Runs the program, which must succeed. Returns its output.
 fn run(arguments: &[&str], path: &Path) -> String {
     let path = path.to_str().unwrap();
     let (code, output) = kubexm(&[arguments, &[path]].concat());
@@ -108,7 +108,7 @@ fn programs_in_the_filter_of_version_2_are_refused() {
 }
 
 #[test]
-fn the_signature_of_a_golden_bundle_is_trusted() {
+fn signature_of_a_golden_bundle_is_trusted() {
     let access = Access {
         trust: vec![golden_text("golden.pub").parse().unwrap()],
         ..Access::default()
@@ -141,7 +141,7 @@ fn golden_locks_and_inventories_are_read() {
             .clone()
             .any(|signature| signature.referrers.is_none())
     );
-    // What is read is what is written again.
+    // A lock that is read is written unchanged.
     assert_eq!(
         serde_saphyr::to_string(&full).unwrap(),
         golden_text("lock-v1.lock.yaml")
@@ -154,9 +154,9 @@ fn golden_locks_and_inventories_are_read() {
     assert_eq!(inventory.bundles[0].name, "golden");
 }
 
-/// A later version has members that this program does not know: what it says is the version.
+/// A later version has unknown members; the error names the version, not the members.
 #[test]
-fn a_later_version_is_named_before_its_members() {
+fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
     let later = lock.replace("lockVersion: 1", "lockVersion: 2\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err();
@@ -172,7 +172,7 @@ fn a_later_version_is_named_before_its_members() {
     assert!(error.contains("has version 4"), "{error}");
 }
 
-/// What the reader in Python prints.
+/// Runs the Python reader. Returns its output.
 fn reader(arguments: &[&str]) -> Result<String, String> {
     let program = Path::new(TESTS).join("format/reader.py");
     let output = Command::new("python3")
@@ -189,7 +189,7 @@ fn reader(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Digest, or its beginning, and name of everything that a list names.
+/// Returns digest, or its beginning, and name of each line of a list.
 fn items<'a>(list: &'a str, digest_at: usize) -> BTreeSet<(&'a str, &'a str, String)> {
     let item = |line: &'a str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -205,7 +205,7 @@ fn items<'a>(list: &'a str, digest_at: usize) -> BTreeSet<(&'a str, &'a str, Str
     list.lines().filter_map(item).collect()
 }
 
-/// Compares what the reader in Python and the program find in a bundle.
+/// Compares what the Python reader and the program find in a bundle.
 fn assert_agrees(path: &Path, access: &Access) {
     let bundle = Bundle::open_with(path, access).unwrap();
     let name = path.to_str().unwrap();
@@ -266,7 +266,7 @@ fn assert_agrees(path: &Path, access: &Access) {
 }
 
 #[test]
-fn a_reader_in_python_extracts_a_blob_as_kubexm_does() {
+fn python_reader_extracts_the_same_blob() {
     let folder = tempfile::tempdir().unwrap();
     let [own, theirs] = ["own", "theirs"].map(|name| folder.path().join(name));
     for (name, _) in COMPLETE {
@@ -286,7 +286,7 @@ fn a_reader_in_python_extracts_a_blob_as_kubexm_does() {
         reader(&["extract", path, &hex, theirs.to_str().unwrap()]).unwrap();
         assert!(std::fs::read(&theirs).unwrap() == kubelet, "{name}");
     }
-    // An archive in gzip: its content is there, and the reader has no encoder.
+    // A gzip archive: its content is in the bundle, and the reader has no encoder.
     let path = golden("bundle-v3.tar.zst");
     let (path, theirs) = (path.to_str().unwrap(), theirs.to_str().unwrap());
     let runtime = Sample::new().lock.files[5].digest.hex();
@@ -301,7 +301,7 @@ fn a_reader_in_python_extracts_a_blob_as_kubexm_does() {
 }
 
 #[test]
-fn a_reader_in_python_agrees_on_golden_files() {
+fn python_reader_agrees_on_golden_files() {
     for (name, _) in COMPLETE.iter().chain(&INCREMENTAL) {
         assert_agrees(&golden(name), &Access::default());
     }
@@ -336,7 +336,7 @@ fn a_reader_in_python_agrees_on_golden_files() {
     );
 }
 
-/// Has no results of earlier builds.
+/// Stores no results of earlier builds.
 struct NoCache;
 
 impl EncoderCache for NoCache {
@@ -347,7 +347,7 @@ impl EncoderCache for NoCache {
 }
 
 #[test]
-fn a_reader_in_python_agrees_on_new_bundles() {
+fn python_reader_agrees_on_new_bundles() {
     let sample = Sample::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.tar.zst");
@@ -355,7 +355,7 @@ fn a_reader_in_python_agrees_on_new_bundles() {
         sample.write(&path, &sample.storage(layers));
         assert_agrees(&path, &Access::default());
     }
-    // As `kubexm bundle build` arranges them.
+    // In the arrangement of `kubexm bundle build`.
     let (lock, blobs) = (&sample.lock, &sample.blobs);
     let opened = openings(lock, blobs, &NoCache, 1, &Events::silent(), &|| false).unwrap();
     sample.write(&path, &arrange(lock, &opened));
@@ -369,7 +369,7 @@ fn a_reader_in_python_agrees_on_new_bundles() {
 }
 
 #[test]
-fn a_reader_in_python_refuses_damage() {
+fn python_reader_refuses_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged.tar.zst");
     let whole = std::fs::read(golden("bundle-v3.tar.zst")).unwrap();
@@ -378,7 +378,7 @@ fn a_reader_in_python_refuses_damage() {
         bytes[at] ^= 0x10;
         std::fs::write(&path, &bytes).unwrap();
         let read = reader(&["verify", path.to_str().unwrap()]);
-        // zstd ignores a reserved bit; the content is right all the same.
+        // zstd ignores a reserved bit; the content is still correct.
         let program = Bundle::open(&path).and_then(|b| b.verify(1, &Events::silent()));
         assert_eq!(
             read.is_ok(),
@@ -388,10 +388,10 @@ fn a_reader_in_python_refuses_damage() {
     }
 }
 
-/// The current version is written as its golden files were: the same documents in the header.
-/// `KUBEXM_GOLDEN_OUT` names a folder that keeps what is written, for the files of a new version.
+/// The current version writes the same documents in the header as its golden files have. `KUBEXM_GOLDEN_OUT`
+/// names a directory that keeps the written files, for the golden files of a new version.
 #[test]
-fn the_current_version_is_written_as_its_golden_files() {
+fn current_version_is_written_like_its_golden_files() {
     let sample = Sample::new();
     let kept = std::env::var_os("KUBEXM_GOLDEN_OUT").map(PathBuf::from);
     let temporary = tempfile::tempdir().unwrap();

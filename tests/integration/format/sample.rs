@@ -1,5 +1,5 @@
-//! A small bundle with everything that the format has: kinds of content, encodings, groups and chunks.
-//! The golden files of all versions have this content.
+//! A small bundle with everything that the format has: kinds of content, encodings, groups and chunks. The
+//! golden files of all versions have this content.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 
 use crate::example::{InMemory, text};
 
-/// How the sample's blobs are encoded.
+/// The encoding of the blobs in the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layers {
-    /// As they were published.
+    /// As published.
     Keep,
-    /// As the content of gzip blobs.
+    /// gzip blobs as decompressed layers.
     Decompress,
-    /// The same, and ELF-filtered.
+    /// The same with the ELF filter.
     Filter,
 }
 
-/// The sample's lock and blobs, and where the blobs are placed.
+/// The lock and the blobs of the sample, and the placement of the blobs.
 pub struct Sample {
     pub lock: Lock,
     pub blobs: InMemory,
-    /// None of them filtered.
+    /// Which of them are filtered: none.
     groups: Vec<Group>,
 }
 
-/// An ELF program: 4096 bytes with its headers, then so much code, then the data.
+/// Returns an ELF program: 4096 bytes with its headers, then code of this size, then the data.
 fn program(machine: u8, code: &[u8], data: &[u8]) -> Vec<u8> {
     let mut program = vec![0; 4096];
     program[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -46,7 +46,7 @@ fn program(machine: u8, code: &[u8], data: &[u8]) -> Vec<u8> {
     [&program, code, data].concat()
 }
 
-/// Calls and data operands in code for x86-64.
+/// Returns calls and data operands in code for x86-64.
 fn x86_64(count: usize) -> Vec<u8> {
     let mut code = Vec::new();
     let operand =
@@ -64,7 +64,7 @@ fn x86_64(count: usize) -> Vec<u8> {
     code
 }
 
-/// Calls (BL) and pages (ADRP) in code for AArch64.
+/// Returns calls (BL) and pages (ADRP) in code for AArch64.
 fn aarch64(count: u32) -> Vec<u8> {
     let instruction = |number: u32| {
         let distance = (9000 + number % 5 * 64).wrapping_sub(number * 2) & 0x03ff_ffff;
@@ -79,7 +79,7 @@ fn aarch64(count: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Go's table of so many functions.
+/// Returns Go's table of this number of functions.
 fn go_table(functions: u32) -> Vec<u8> {
     let pctab: Vec<u8> = (0..400u32)
         .map(|at| [0, 2, 8, 0x81, 1, 6][at as usize % 6])
@@ -131,7 +131,7 @@ fn gzip(content: &[u8], encoder: Encoder, extra: [u8; 2]) -> (Vec<u8>, Decompres
     (writer.finish().unwrap(), opened)
 }
 
-/// An archive with one file.
+/// Returns an archive with one file.
 fn archive(name: &str, content: &[u8]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
@@ -270,7 +270,7 @@ impl Sample {
         }
     }
 
-    /// The blobs that an incremental bundle does not carry: those of the first two groups.
+    /// The blobs that an incremental bundle does not have: those of the first two groups.
     pub fn base(&self) -> Base {
         let there = self.groups[..2].iter().flat_map(|group| &group.entries);
         Base {

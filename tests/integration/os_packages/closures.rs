@@ -1,5 +1,5 @@
-//! Small random repositories: what kubexm finds is enough for dnf, and where dnf finds a way, kubexm
-//! finds one. Hundreds of them agreed when this was written; some are asked each time.
+//! Small random repositories: a set that kubexm finds is enough for dnf, and kubexm finds a set if dnf does.
+//! Each run compares some of them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::versions::Dice;
 const REPOSITORIES: usize = 20;
 const PACKAGES: usize = 14;
 
-/// For each folder of `$1`: whether dnf could install `p0` and `p1` from it.
+/// For each directory of `$1`: whether dnf can install `p0` and `p1` from it.
 const ASK_DNF: &str = r#"
 import os, sys, dnf
 root = sys.argv[1]
@@ -41,7 +41,8 @@ for name in sorted(os.listdir(root + "/repos"), key=int):
             print("no", str(error).replace("\n", " "))
 "#;
 
-/// A `primary.xml` of packages that want each other in all ways, and what it is made of.
+/// Returns a `primary.xml` of packages that require and conflict with each other in all forms, and its
+/// description.
 fn random(dice: &mut Dice) -> String {
     let mut text = String::from(
         "<metadata xmlns=\"http://linux.duke.edu/metadata/common\" xmlns:rpm=\"http://linux.duke.edu/metadata/rpm\">",
@@ -74,7 +75,7 @@ fn random(dice: &mut Dice) -> String {
     text + "</metadata>"
 }
 
-/// The beginning of a package's element, up to what else it provides.
+/// Returns the beginning of a package's element, up to its further provides.
 pub fn package(name: &str, version: usize, installed: usize) -> String {
     let label = format!("{name}-{version}");
     format!(
@@ -110,7 +111,7 @@ fn requirement(dice: &mut Dice) -> String {
     format!("<rpm:entry name=\"{rich}\"/>")
 }
 
-/// A repository without packages, and with modules where there are any.
+/// Writes a repository without packages, and its modules if there are any.
 pub fn write_repository(folder: &Path, primary: &str, modules: &str) {
     std::fs::create_dir_all(folder.join("repodata")).unwrap();
     std::fs::write(folder.join("repodata/primary.xml"), primary).unwrap();
@@ -135,7 +136,7 @@ pub fn write_repository(folder: &Path, primary: &str, modules: &str) {
     std::fs::write(folder.join("repodata/repomd.xml"), repomd).unwrap();
 }
 
-/// What dnf says of repositories, one after the other.
+/// Returns what dnf prints about repositories, one after the other.
 pub fn ask_dnf(primaries: &[String], modules: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (at, primary) in primaries.iter().enumerate() {
@@ -153,7 +154,7 @@ pub fn ask_dnf(primaries: &[String], modules: &str) -> Vec<String> {
     answers
 }
 
-/// A set of `p0` and `p1` over one repository.
+/// Returns the set of `p0` and `p1` from one repository.
 pub fn source(at: usize) -> PackageSource {
     PackageSource {
         distribution: "rhel-like".into(),
@@ -171,7 +172,7 @@ pub fn source(at: usize) -> PackageSource {
 }
 
 #[tokio::test]
-async fn what_dnf_can_install_kubexm_finds_and_what_kubexm_finds_dnf_can_install() {
+async fn solver_and_dnf_agree_on_random_repositories() {
     let mut dice = Dice(8);
     let primaries: Vec<String> = (0..REPOSITORIES).map(|_| random(&mut dice)).collect();
     let theirs = ask_dnf(&primaries, "");
@@ -189,7 +190,7 @@ async fn what_dnf_can_install_kubexm_finds_and_what_kubexm_finds_dnf_can_install
         site.sign(&folder.join("repodata/repomd.xml"));
         let answer = &theirs[at];
         let words = answer.strip_prefix("yes").unwrap_or_default().split(' ');
-        // dnf takes for `p0` what obsoletes it, too; a host would not find that by the name.
+        // For `p0`, dnf also installs a package that obsoletes it. A host would not find that by the name.
         let is_possible = words
             .filter(|w| w.starts_with("p0-") || w.starts_with("p1-"))
             .count()

@@ -1,4 +1,4 @@
-//! The closure from a Debian archive, beside what apt would install from the same lists.
+//! The closure of a Debian archive, compared with what apt installs from the same lists.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use kubexm_types::{Arch, Digest};
 
 use super::site::{MADE, Site};
 
-/// Name and version, then further fields. What is `required`, every host has.
+/// Name and version, then further fields. Every host has packages with priority `required`.
 const PACKAGES: [(&str, &str); 24] = [
     ("libc6 2.36-9", "Priority: required"),
     ("dpkg 1.21", "Essential: yes\nDepends: libc6 (>= 2.30)"),
@@ -86,7 +86,7 @@ fn write_archive(site: &Site) {
     site.clear_sign(&plain, &site.at("debian/dists/lab/InRelease"));
 }
 
-/// What apt would install on a host that has what is required, from a copy of the list.
+/// Returns what apt installs from a copy of the list on a host with the required packages.
 fn asked_of_apt(root: &Path, name: &str) -> Vec<String> {
     let output = Command::new("apt-get")
         .args(["-s", "-q", "--no-install-recommends"])
@@ -162,7 +162,7 @@ fn source(name: &str, key: &str) -> PackageSource {
 }
 
 #[tokio::test]
-async fn a_set_is_what_apt_would_install_on_a_host_that_has_what_is_required() {
+async fn package_set_equals_what_apt_installs_on_a_minimal_host() {
     let site = Site::start().await;
     write_archive(&site);
     let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What dnf makes of a set on a folder that stands for a host.
+//! Sets of packages that the real dnf installs into a directory as a host.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{SIGNED, build};
 use crate::example::InMemory;
 use crate::sandbox::Sandbox;
 
-/// What rpm says that a host has.
+/// Returns the packages that rpm lists on a host.
 async fn installed(sandbox: &Sandbox) -> Vec<String> {
     let script = "rpm -qa --qf '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | sort";
     let command = kubexm_host::Command::script(script, [""; 0]);
@@ -18,7 +18,7 @@ async fn installed(sandbox: &Sandbox) -> Vec<String> {
     output.text().lines().map(str::to_owned).collect()
 }
 
-/// A host that has an older `lib`.
+/// Returns a host with an older `lib`.
 async fn old_host() -> Sandbox {
     let sandbox = Sandbox::new();
     let old = std::fs::read(find(&MADE.path().join("base"), "lib-9.0.rpm")).unwrap();
@@ -30,7 +30,7 @@ async fn old_host() -> Sandbox {
 }
 
 #[tokio::test]
-async fn dnf_installs_what_the_host_lacks_and_a_reset_leaves_what_it_had() {
+async fn dnf_installs_missing_packages_and_reset_removes_only_those() {
     let site = Site::start().await;
     let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
         .await
@@ -69,7 +69,7 @@ async fn dnf_installs_what_the_host_lacks_and_a_reset_leaves_what_it_had() {
 }
 
 #[tokio::test]
-async fn nothing_is_installed_of_a_set_that_arrives_damaged_or_is_not_whole() {
+async fn damaged_or_incomplete_package_set_is_not_installed() {
     let site = Site::start().await;
     let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
         .await
@@ -96,7 +96,7 @@ async fn nothing_is_installed_of_a_set_that_arrives_damaged_or_is_not_whole() {
     let words = sandbox.apply(&step).await.unwrap_err().to_string();
     assert!(words.contains("helper-1.2.rpm"), "{words}");
     assert!(installed(&sandbox).await.is_empty());
-    // An index that hides what `tool` needs: dnf believes it, rpm does not.
+    // An index that omits a dependency of `tool`: dnf trusts it, rpm does not.
     let index = site.http.cache().read(&set.index.digest).unwrap();
     let index = String::from_utf8(index).unwrap();
     let lying = index.replace("/opt/lab/bin/helper", "/etc/lab/listed");

@@ -1,5 +1,5 @@
-//! Package sets: what a build chooses and refuses, beside what the distributions' own programs say,
-//! and what their package managers make of it on a host.
+//! Sets of packages: what a build selects and refuses, compared with the programs of the distributions, and
+//! what their package managers install on a host.
 
 mod closures;
 mod debian;
@@ -37,7 +37,7 @@ fn names(set: &LockedPackages) -> Vec<&str> {
         .collect()
 }
 
-/// What dnf would install into an empty root from both repositories.
+/// Returns what dnf installs into an empty root from both repositories.
 fn asked_of_dnf(names: &[&str]) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| MADE.path().join(name).display().to_string();
@@ -79,7 +79,7 @@ fn asked_of_dnf(names: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_set_is_what_dnf_would_install_and_what_conditions_may_add() {
+async fn package_set_equals_what_dnf_installs_with_conditional_packages() {
     let site = Site::start().await;
     let set = build(&site, &source("key.asc", SIGNED, &["tool"]))
         .await
@@ -102,7 +102,7 @@ async fn a_set_is_what_dnf_would_install_and_what_conditions_may_add() {
     lock.packages.push(set.clone());
     let text = serde_saphyr::to_string(&lock).unwrap();
     assert_eq!(Lock::from_yaml(&text).unwrap(), lock);
-    // With its lock and its cache, a build asks nobody.
+    // With its lock and its cache, a build sends no request.
     std::fs::remove_dir_all(site.at("base")).unwrap();
     std::fs::remove_dir_all(site.at("apps")).unwrap();
     let wanted = source("key.asc", SIGNED, &["tool"]);
@@ -113,7 +113,7 @@ async fn a_set_is_what_dnf_would_install_and_what_conditions_may_add() {
 }
 
 #[tokio::test]
-async fn what_every_host_has_is_left_out_where_the_manifest_says_so() {
+async fn base_packages_of_the_manifest_are_left_out() {
     let site = Site::start().await;
     let mut source = source("key.asc", SIGNED, &["tool"]);
     if let Repositories::Dnf(set) = &mut source.repositories {
@@ -128,7 +128,7 @@ async fn what_every_host_has_is_left_out_where_the_manifest_says_so() {
 }
 
 #[tokio::test]
-async fn everything_that_cannot_be_had_is_named() {
+async fn all_missing_packages_are_named() {
     let site = Site::start().await;
     let words = complaint(
         &site,
@@ -144,7 +144,7 @@ async fn everything_that_cannot_be_had_is_named() {
 }
 
 #[tokio::test]
-async fn signatures_are_those_that_the_manifest_wants() {
+async fn repository_signatures_follow_the_manifest() {
     let site = Site::start().await;
     let refused = |key, verify| {
         let (site, source) = (&site, source(key, verify, &["plugin"]));
@@ -155,7 +155,7 @@ async fn signatures_are_those_that_the_manifest_wants() {
         all += &refused("stranger.gpg", [verify, Verify::Packages]).await;
         all += "\n";
     }
-    // Where repomd.xml must be signed, a server cannot leave the signature out.
+    // If repomd.xml must be signed, a missing signature is an error.
     all += &refused("key.asc", [Verify::Both, Verify::Metadata]).await;
     all += "\n";
     all += &refused("new.spec", SIGNED).await;
@@ -170,7 +170,7 @@ async fn signatures_are_those_that_the_manifest_wants() {
     repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/new.spec: not enough bytes in buffer: armor header
     repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/nowhere: No such file or directory (os error 2); take it from the distribution's own medium or keyring package (README)
     ");
-    // A stranger's repomd.xml is refused before anything in it is believed.
+    // A repomd.xml with another signature is refused before its content is used.
     let repomd = site.at("base/repodata/repomd.xml");
     let text = std::fs::read_to_string(&repomd).unwrap();
     std::fs::write(&repomd, text.replace("<revision>", "<revision>1")).unwrap();
@@ -178,7 +178,7 @@ async fn signatures_are_those_that_the_manifest_wants() {
     insta::assert_snapshot!(words, @"repomd.xml of https://dnf.example/base: no key of [target]/os-packages/key.asc has signed it");
 }
 
-/// Lets `repomd.xml` tell of a changed file, as a mirror can where only packages are signed.
+/// Changes a file and its entry in `repomd.xml`, as a mirror can if only packages are signed.
 fn replace(site: &Site, folder: &str, end: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) {
     let file = site.find(&format!("{folder}/repodata"), end);
     let (old, repomd) = (
@@ -195,7 +195,7 @@ fn replace(site: &Site, folder: &str, end: &str, change: impl Fn(Vec<u8>) -> Vec
     std::fs::write(&file, new).unwrap();
 }
 
-/// Packages and keys are made anew for each run.
+/// Packages and keys are new in each run.
 fn filters() -> [insta::internals::SettingsBindDropGuard; 2] {
     let outer = crate::snapshots::filters();
     let mut settings = insta::Settings::clone_current();
@@ -210,7 +210,7 @@ fn unsigned() -> PackageSource {
 }
 
 #[tokio::test]
-async fn damaged_metadata_are_refused_by_name() {
+async fn damaged_metadata_are_refused_and_named() {
     let site = Site::start().await;
     let list = site.find("base/repodata", "primary.xml.xz");
     let whole = std::fs::read(&list).unwrap();
@@ -247,7 +247,7 @@ fn gunzip(packed: &[u8]) -> String {
     text
 }
 
-/// Puts other bytes into the place of `tool`, in the list too.
+/// Replaces the bytes of `tool`, and its entry in the list.
 fn spoil_tool(site: &Site, new: &[u8]) {
     let file = site.find("apps", "tool-1.2.rpm");
     let old = std::fs::read(&file).unwrap();
@@ -260,7 +260,7 @@ fn spoil_tool(site: &Site, new: &[u8]) {
 }
 
 #[tokio::test]
-async fn packages_must_be_the_distributions_to_the_last_byte() {
+async fn package_with_another_digest_is_refused() {
     let wanted = source("key.asc", [Verify::Packages; 2], &["tool"]);
     let apps = MADE.path().join("apps");
     let tool = std::fs::read(find(&apps, "tool-1.2.rpm")).unwrap();
@@ -298,7 +298,7 @@ async fn packages_must_be_the_distributions_to_the_last_byte() {
             "{reason} in {words}"
         );
     }
-    // What the list does not say is noticed, too.
+    // A file that is not in the list is detected as well.
     let site = Site::start().await;
     std::fs::write(site.find("apps", "tool-1.2.rpm"), flipped(header)).unwrap();
     let words = complaint(&site, &wanted).await;

@@ -1,4 +1,4 @@
-//! Packages of modules: those of default streams count, as for dnf on a host that nobody set up.
+//! Packages of modules: those of default streams are used, as by dnf on an unconfigured host.
 
 use kubexm_fetch::packages::resolve;
 use kubexm_types::Arch;
@@ -34,7 +34,7 @@ data:
 }
 
 #[tokio::test]
-async fn of_modules_only_default_streams_count() {
+async fn only_default_module_streams_are_used() {
     let modules = [
         DEFAULTS.to_owned(),
         stream("one", "1.10", "p0-0:1-1.noarch"),
@@ -43,7 +43,7 @@ async fn of_modules_only_default_streams_count() {
     ]
     .concat();
     let body = "</rpm:provides></format></package>";
-    // The newest p0 belongs to no module, and one of the module's default stream hides it.
+    // The newest p0 belongs to no module; a package of the default stream of a module hides it.
     let packages: String = [("p0", 1), ("p0", 2), ("p0", 3), ("p1", 1), ("p1", 2)]
         .iter()
         .map(|(name, version)| package(name, *version, 1) + body)

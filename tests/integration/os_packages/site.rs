@@ -1,5 +1,4 @@
-//! Two dnf repositories, made by the real rpmbuild, rpmsign, gpg and createrepo_c, and a web server
-//! for them.
+//! Two dnf repositories, made by the real rpmbuild, rpmsign, gpg and createrepo_c, and a web server for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +11,7 @@ use kubexm_types::event::Events;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
-/// One run of rpmbuild makes all of them.
+/// All of them are built in one run of rpmbuild.
 const NEW: &str = r#"
 Name: tool
 Version: 1.2
@@ -134,7 +133,7 @@ head -c 5000 /dev/zero >%{buildroot}/opt/lab/heavy
 %files -n broken
 "#;
 
-/// Older ones of some: a higher version with a lower epoch, and one that another takes the place of.
+/// Older packages: one with a higher version and a lower epoch, and one that another obsoletes.
 const OLD: &str = r#"
 Name: lib
 Version: 9.0
@@ -155,15 +154,14 @@ x
 %files -n legacy
 "#;
 
-/// What `tool` needs on a host that has nothing.
+/// The packages that `tool` requires on an empty host.
 pub const NEEDED: [&str; 10] = [
     "heavy", "helper", "lib", "listed", "other", "plugin", "provider", "renamed", "tool", "whole",
 ];
 
-/// The folder of all that is made once: `base` and `apps` (repositories; the first packed with xz and
-/// with a signed `repomd.xml`), `key` and `stranger` (keys), `plain` (packages without signature).
-///
-/// It lies where the next run removes it: nobody drops what is static.
+/// Returns the directory of everything that is made once: `base` and `apps` (repositories; the first is
+/// compressed with xz and has a signed `repomd.xml`), `key` and `other-key` (keys), `plain` (packages without
+/// a signature). The next run deletes it, because a static value is never dropped.
 pub static MADE: LazyLock<Made> = LazyLock::new(|| {
     let folder = Made(Path::new(env!("CARGO_TARGET_TMPDIR")).join("os-packages"));
     let _ = std::fs::remove_dir_all(folder.path());
@@ -213,7 +211,7 @@ mv "$GNUPGHOME" gnupg
     folder
 });
 
-/// A folder.
+/// A directory.
 pub struct Made(PathBuf);
 
 impl Made {
@@ -222,7 +220,7 @@ impl Made {
     }
 }
 
-/// Serves the files below a folder.
+/// Serves the files below a directory.
 struct Folder(PathBuf);
 
 impl Respond for Folder {
@@ -235,7 +233,7 @@ impl Respond for Folder {
     }
 }
 
-/// A copy of the repositories that a test may spoil, its server, and a cache.
+/// A copy of the repositories that a test may change, its server, and a cache.
 pub struct Site {
     folder: tempfile::TempDir,
     _server: MockServer,
@@ -274,12 +272,12 @@ impl Site {
         }
     }
 
-    /// Signs a file as the key that is trusted, beside it.
+    /// Writes a detached signature of a file with the trusted key.
     pub fn sign(&self, file: &Path) {
         gpg(&["--armor", "--detach-sign"], &[file.as_os_str()]);
     }
 
-    /// Signs a text as the key that is trusted, around it.
+    /// Writes a signature around a text with the trusted key.
     pub fn clear_sign(&self, file: &Path, signed: &Path) {
         let arguments = ["--output".as_ref(), signed.as_os_str(), file.as_os_str()];
         gpg(&["--clear-sign"], &arguments);
@@ -289,13 +287,13 @@ impl Site {
         self.folder.path().join(path)
     }
 
-    /// The file of a folder whose name ends so.
+    /// Returns the file of a directory whose name ends with this text.
     pub fn find(&self, folder: &str, end: &str) -> PathBuf {
         find(&self.at(folder), end)
     }
 }
 
-/// Options go before files. The agent that gpg starts is for this call alone, and ended with it.
+/// Options come before files. gpg starts an agent for this call alone and ends it.
 fn gpg(action: &[&str], files: &[&std::ffi::OsStr]) {
     const SIGN: &str = r#"
 chmod 700 "$GNUPGHOME"
@@ -326,7 +324,7 @@ pub fn find(folder: &Path, end: &str) -> PathBuf {
         .unwrap()
 }
 
-/// A set over both repositories.
+/// Returns a set from both repositories.
 pub fn source(key: &str, verify: [Verify; 2], packages: &[&str]) -> PackageSource {
     let repository = |(name, verify): (&str, Verify)| DnfRepository {
         url: format!("https://dnf.example/{name}").parse().unwrap(),

@@ -1,12 +1,12 @@
-//! Order and ranges of versions, against rpm's own library.
+//! Order and ranges of versions, compared with the library of rpm.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use kubexm_fetch::dnf::{Evr, Range, Sense, compare};
 
-/// Reads lines of five words, answers with rpm's order of the first two, and whether a provided
-/// `=` the first overlaps with a wanted range of the second.
+/// Reads lines of five words. Prints rpm's order of the first two, and whether a provided `=` of the first
+/// overlaps with a requested range of the second.
 const ASK_RPM: &str = r#"
 import rpm, sys
 flags = {"LT": rpm.RPMSENSE_LESS, "EQ": rpm.RPMSENSE_EQUAL, "GT": rpm.RPMSENSE_GREATER,
@@ -23,7 +23,7 @@ for line in sys.stdin:
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// From 0 up to `sides`.
+    /// Returns a number from 0 to `sides` - 1.
     pub fn roll(&mut self, sides: usize) -> usize {
         self.0 = self
             .0
@@ -56,7 +56,7 @@ impl Dice {
 }
 
 #[test]
-fn versions_and_ranges_are_those_of_rpm() {
+fn versions_and_ranges_compare_like_rpm() {
     let mut dice = Dice(36);
     let senses = ["LT", "LE", "EQ", "GE", "GT"];
     let asked: Vec<[String; 5]> = (0..5000)

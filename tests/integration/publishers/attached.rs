@@ -1,4 +1,5 @@
-//! What the real cosign attaches to images as referrers: taken, carried on, and found again by it.
+//! Referrers that the real cosign attaches to images: kubexm accepts and transports them, and cosign finds
+//! them.
 
 use kubexm_sigstore::Signer;
 
@@ -12,9 +13,9 @@ fn said(arguments: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_it() {
+async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_transport() {
     let site = Site::start().await;
-    // What else is said of the image is no matter.
+    // Other statements about the image do not matter.
     site.attest("theirs", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
@@ -37,7 +38,7 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
         "{told}"
     );
 
-    // By way of a registry of the other side, which lists no referrers itself.
+    // Through a registry of the site that has no referrers API.
     let cache = site.folder.path().join("push").display().to_string();
     let place = format!("oci://{}", site.place("site/bundles:1"));
     let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
@@ -62,13 +63,13 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
     ]);
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
-    // Somebody attaches more there: another push leaves that in the list, and loses nothing.
+    // A third party attaches a referrer in the registry: another push keeps it in the list.
     site.attach("theirs", &format!("site/bundles@{digest}"));
     assert!(said(&push).contains("signed   1 of them"));
     site.verify("theirs", &pushed).unwrap();
     site.verify("ours", &pushed).unwrap();
 
-    // Nor where somebody had attached something before there was a push.
+    // A push also keeps referrers that were attached before it.
     site.copy("team/signed:1", "site/others:theirs");
     let others = site.place(&format!("site/others@{digest}"));
     site.attach("theirs", &format!("site/others@{digest}"));
@@ -78,7 +79,7 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
     site.verify("ours", &others).unwrap();
     site.verify("theirs", &others).unwrap();
 
-    // By way of a layout.
+    // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
     said(&[
         "bundle",
@@ -92,7 +93,7 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
     site.verify_layout("ours", &out).unwrap();
     assert!(site.verify_layout("theirs", &out).is_err());
 
-    // What the lock says is kept, whatever was attached since.
+    // The content of the lock is kept, whatever was attached later.
     site.attach("ours", "team/signed:1");
     let again = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
     assert_eq!(again.unwrap(), images);
@@ -100,7 +101,7 @@ async fn what_cosign_attached_is_taken_and_cosign_finds_it_where_kubexm_carries_
 
 /// The registry of a cluster, as an install fills it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clusters_registry_leads_to_what_is_attached_to_its_images() {
+async fn cluster_registry_lists_the_referrers_of_its_images() {
     let site = Site::start().await;
     site.attach("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
@@ -109,7 +110,7 @@ async fn a_clusters_registry_leads_to_what_is_attached_to_its_images() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_attached_is_no_signature_of_the_publishers() {
+async fn referrers_of_other_signers_are_not_signatures_of_the_publisher() {
     let site = Site::start().await;
     site.attach("theirs", "team/signed:1");
     for mode in ["require", "ifPresent"] {
@@ -127,7 +128,7 @@ async fn what_others_attached_is_no_signature_of_the_publishers() {
         told.contains("has no certificate; use a policy with that key"),
         "{told}"
     );
-    // In either form one of ours is enough, among those of others.
+    // In both formats, one signature with a trusted key is enough.
     site.sign("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
     assert!(images[0].signature.as_ref().unwrap().referrers.is_none());

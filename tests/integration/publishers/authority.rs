@@ -1,5 +1,5 @@
-//! A Sigstore of the tests' own, which stands for the public one: an authority, a log, and somebody who
-//! signs an image with them, rightly or as a test wishes it.
+//! A Sigstore instance of the tests: a certificate authority, a log, and a signer of an image, correct or
+//! with a fault.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,9 +18,9 @@ use crate::example::InMemory;
 
 pub const IDENTITY: &str = "robot@builds.example";
 pub const ISSUER: &str = "https://accounts.example";
-/// When certificates of signers begin: the first of January 2024.
+/// The begin of the validity of signers' certificates: 1 January 2024.
 pub const BEGIN: i64 = 1_704_067_200;
-/// Media type of what is signed.
+/// The media type of the signed content.
 pub const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -32,14 +32,14 @@ pub struct Sigstore {
     certificate_log: KeyPair,
 }
 
-/// What a log of certificates says, inside a signer's, of having seen it.
+/// The signed certificate timestamp in a signer's certificate.
 #[derive(Clone)]
 pub struct Seen {
-    /// When, in seconds since 1970.
+    /// Its time, in seconds since 1970.
     pub at: i64,
-    /// It is a log of nobody's.
+    /// It is from an unknown log.
     pub by_stranger: bool,
-    /// It saw a certificate of another signer's.
+    /// It is for another certificate.
     pub another: bool,
 }
 
@@ -53,26 +53,26 @@ impl Seen {
     }
 }
 
-/// What a signer does. [`Wish::right`] is one whose signature must be taken.
+/// What a signer does. The signature of [`Wish::right`] is valid.
 #[derive(Clone)]
 pub struct Wish {
     pub identity: &'static str,
     pub issuer: &'static str,
-    /// Whether the certificate says its issuer in the older way, and in the newer one.
+    /// Whether the certificate has the issuer in the older extension, and in the newer one.
     pub extensions: (bool, bool),
     pub usage: ExtendedKeyUsagePurpose,
-    /// The digest that the payload names.
+    /// The digest in the payload.
     pub image: Digest,
-    /// When the certificate begins, in seconds since 1970.
+    /// The begin of the certificate's validity, in seconds since 1970.
     pub begin: i64,
-    /// When the log took the entry.
+    /// The time of the entry in the log.
     pub logged_at: i64,
     /// Signed and logged instead of the payload.
     pub signed: Option<Vec<u8>>,
     pub logged: Option<Vec<u8>>,
-    /// The certificate in the log is another signer's.
+    /// The log entry has the certificate of another signer.
     pub logged_other: bool,
-    /// Whether a log of certificates has seen the certificate.
+    /// Whether a certificate transparency log has the certificate.
     pub seen: Option<Seen>,
 }
 
@@ -143,7 +143,7 @@ impl Sigstore {
         }
     }
 
-    /// The document that other tools of Sigstore take, too.
+    /// Returns the trusted root that other tools of Sigstore also read.
     pub fn trusted_root(&self) -> Value {
         let key = self.log.subject_public_key_info();
         json!({
@@ -166,7 +166,8 @@ impl Sigstore {
         })
     }
 
-    /// The same, with a log that has seen all certificates since their time began.
+    /// Returns the trusted root with a certificate transparency log that has all certificates since it
+    /// started.
     pub fn transparent_root(&self) -> Value {
         let mut root = self.trusted_root();
         let key = self.certificate_log.subject_public_key_info();
@@ -227,7 +228,7 @@ impl Sigstore {
         params.signed_by(key, &issuer).unwrap().pem()
     }
 
-    /// That a log has seen a certificate, as it stands in the one that is issued then (RFC 6962, 3.3).
+    /// Returns the signed certificate timestamp for the issued certificate (RFC 6962, 3.3).
     fn promise(&self, seen: &Seen, shown: &[u8]) -> Vec<u8> {
         let (_, shown) = x509_parser::parse_x509_certificate(shown).unwrap();
         let shown = shown.tbs_certificate.as_ref();
@@ -265,7 +266,7 @@ impl Sigstore {
         [&[4, short(&list)], &list[..]].concat()
     }
 
-    /// What the log's entry shows of the signer.
+    /// Returns what the log entry has of the signer.
     pub fn certificate_in_log(&self, wish: &Wish, certificate: &str) -> String {
         match wish.logged_other {
             true => self.certificate(wish, &KeyPair::generate().unwrap()),
@@ -273,7 +274,8 @@ impl Sigstore {
         }
     }
 
-    /// What is published beside a file: its signature, and the certificate in Kubernetes' form.
+    /// Returns the files beside a published file: its signature, and the certificate in the form of
+    /// Kubernetes.
     pub fn beside(&self, content: &[u8], wish: &Wish) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
@@ -283,7 +285,7 @@ impl Sigstore {
         )
     }
 
-    /// The layer of a signature manifest, with what it signs in `blobs`.
+    /// Returns the layer of a signature manifest; its payload is added to `blobs`.
     pub fn claim(&self, blobs: &mut InMemory, wish: &Wish) -> Value {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
@@ -312,7 +314,7 @@ impl Sigstore {
     }
 }
 
-/// What the log says of a signature of bytes.
+/// Returns the log entry of a signature of bytes.
 pub fn message_entry(hash: &Digest, signature: &[u8], certificate: &str) -> Value {
     json!({
         "apiVersion": "0.0.1", "kind": "hashedrekord",
@@ -326,7 +328,7 @@ pub fn message_entry(hash: &Digest, signature: &[u8], certificate: &str) -> Valu
     })
 }
 
-/// What cosign signs.
+/// Returns the payload that cosign signs.
 pub fn payload(image: &Digest) -> Vec<u8> {
     json!({
         "critical": {
@@ -340,7 +342,7 @@ pub fn payload(image: &Digest) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The manifest over some claims.
+/// Returns the manifest of some claims.
 pub fn manifest(blobs: &mut InMemory, claims: &[Value]) -> Value {
     let config =
         br#"{"architecture":"","config":{},"os":"","rootfs":{"type":"layers","diff_ids":[]}}"#;

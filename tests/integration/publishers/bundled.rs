@@ -1,4 +1,4 @@
-//! The tests' own Sigstore signs in the form of today.
+//! The Sigstore instance of the tests signs with Sigstore bundles.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::authority::{Sigstore, Wish, der, message_entry, sign};
 use super::log::Tree;
 
-/// What a bundle is made of, rightly or as a test wishes it.
+/// The parts of a bundle, correct or with a fault.
 pub struct Bundled {
     pub envelope_type: &'static str,
     pub predicate: &'static str,
-    /// Kind and body of the log's entry are of a message's.
+    /// Kind and body of the log entry are those of a message.
     pub logged_as_message: bool,
 }
 
@@ -29,26 +29,26 @@ impl Default for Bundled {
 
 const LOG: &str = "log.example";
 
-/// A signature and what belongs to it, before a log has it.
+/// A signature and its parts, before it is in a log.
 pub struct Signed {
     pub certificate: String,
     pub signature: Vec<u8>,
-    /// What the log is told: the certificate, of what the signature is, and, of an envelope, what is in it.
+    /// Returns the request to the log: the certificate, what is signed, and the content of an envelope.
     pub certificate_in_log: String,
     pub logged: Vec<u8>,
     pub payload: Vec<u8>,
-    /// What a bundle says of it, and where.
+    /// Returns the part of a bundle that has the signature, and its place.
     content: (&'static str, Value),
 }
 
-/// What is signed of an envelope.
+/// Returns the signed bytes of an envelope.
 fn encoded(kind: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len());
     [head.as_bytes(), payload].concat()
 }
 
 impl Sigstore {
-    /// A statement about an image.
+    /// Returns a statement about an image.
     pub fn sign_statement(&self, wish: &Wish, how: &Bundled) -> Signed {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
@@ -76,7 +76,7 @@ impl Sigstore {
         }
     }
 
-    /// An image's manifest as it is.
+    /// Returns the unchanged manifest of an image.
     pub fn sign_message(&self, wish: &Wish, manifest: &[u8]) -> Signed {
         let key = KeyPair::generate().unwrap();
         let certificate = self.certificate(wish, &key);
@@ -98,7 +98,7 @@ impl Sigstore {
         }
     }
 
-    /// A signature in the form of today: a statement about an image, in a document of its own.
+    /// Signs in the bundle format: a statement about an image in a separate document.
     pub fn bundle(&self, wish: &Wish, how: &Bundled) -> Value {
         let signed = self.sign_statement(wish, how);
         let payload = Digest::of(&signed.payload);
@@ -119,7 +119,7 @@ impl Sigstore {
         signed.bundle(self.logged(wish, &body))
     }
 
-    /// The signature of an image's manifest as it is.
+    /// Signs the unchanged manifest of an image.
     pub fn message_bundle(&self, wish: &Wish, manifest: &[u8]) -> Value {
         let signed = self.sign_message(wish, manifest);
         let logged = Digest::of(&signed.logged);
@@ -127,7 +127,7 @@ impl Sigstore {
         signed.bundle(self.logged(wish, &body))
     }
 
-    /// An entry of the log, promised and kept.
+    /// Returns a log entry with promise and inclusion proof.
     fn logged(&self, wish: &Wish, body: &Value) -> Value {
         let text = body.to_string();
         let (encoded, time, id) = (STANDARD.encode(&text), wish.logged_at, self.log_id());
@@ -146,19 +146,19 @@ impl Sigstore {
         })
     }
 
-    /// That another entry of the same log was kept.
+    /// Returns a proof for another entry of the same log.
     pub fn proof_of_another(&self, body: &[u8]) -> Value {
         Tree::with(body).proof(1, &self.log, LOG)
     }
 
-    /// That an entry was kept, as this log says it.
+    /// Returns an inclusion proof of this log for an entry.
     pub fn proof_of(&self, body: &[u8]) -> Value {
         Tree::with(body).proof(0, &self.log, LOG)
     }
 }
 
 impl Signed {
-    /// All of it in a document, with an entry of a log.
+    /// Returns the document with an entry of a log.
     pub fn bundle(&self, entry: Value) -> Value {
         let mut document = json!({
             "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",

@@ -1,5 +1,5 @@
-//! Signatures as documents of their own, with an identity's certificate: what the real cosign says of
-//! each, kubexm says, too.
+//! Signatures in Sigstore bundles with the certificate of an identity: kubexm and the real cosign give the
+//! same result.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::{image, root, wanted};
 
 pub const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
-/// What stands for the image's manifest; nobody looks into it.
+/// Stands for the manifest of an image. No verifier reads it.
 pub const MANIFEST: &[u8] = b"an image";
 
 pub fn ours(sigstore: &Sigstore, bundle: &Value) -> Result<Signer, String> {
@@ -35,12 +35,12 @@ pub fn ours_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
     bundle.verify(image, trust).map_err(|e| e.to_string())
 }
 
-/// The real cosign; logs of certificates are no matter.
+/// Runs the real cosign. Certificate transparency logs do not matter.
 pub fn theirs(sigstore: &Sigstore, bundle: &Value) -> Result<String, String> {
     theirs_by(&sigstore.trusted_root(), &["--insecure-ignore-sct"], bundle)
 }
 
-/// The real cosign, which finds the bundle in a layout and asks nobody.
+/// Runs the real cosign on a bundle in a layout, without a network.
 pub fn theirs_by(root: &Value, more: &[&str], bundle: &Value) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let trusted = folder.path().join("root.json");
@@ -84,7 +84,7 @@ pub fn entry(rest: &str) -> String {
     format!("{ENTRY}{rest}")
 }
 
-/// The same with something else at one place.
+/// Returns the document with another value at one place.
 pub fn with(bundle: &Value, path: &str, value: Value) -> Value {
     let mut changed = bundle.clone();
     *changed
@@ -101,7 +101,7 @@ pub fn without(bundle: &Value, path: &str, key: &str) -> Value {
 }
 
 #[test]
-fn what_an_identity_signed_is_taken_as_cosign_takes_it() {
+fn signature_of_an_identity_is_accepted_like_by_cosign() {
     let sigstore = Sigstore::new();
     let good = sigstore.bundle(&Wish::right(image()), &Bundled::default());
     let signer = Signer::Identity {
@@ -111,16 +111,16 @@ fn what_an_identity_signed_is_taken_as_cosign_takes_it() {
     };
     theirs(&sigstore, &good).unwrap();
     assert_eq!(ours(&sigstore, &good).unwrap(), signer);
-    // Numbers where others write text, and more that nobody asks for.
+    // Numbers in place of texts, and unknown fields.
     let other = with(&good, &entry("/logIndex"), json!(99));
     let other = with(&other, &entry("/integratedTime"), json!(BEGIN + 60));
     theirs(&sigstore, &other).unwrap();
     assert_eq!(ours(&sigstore, &other).unwrap(), signer);
-    // A bare manifest, which cosign signs as any other file.
+    // A bare manifest, which cosign signs like any other file.
     let message = sigstore.message_bundle(&Wish::right(image()), MANIFEST);
     verify_blob(&sigstore.trusted_root(), &message).unwrap();
     assert_eq!(ours(&sigstore, &message).unwrap(), signer);
-    // The older versions, as they came before.
+    // The older versions, unchanged.
     let chain = json!({"certificates": [good["verificationMaterial"]["certificate"]]});
     let mut older = without(&good, "/verificationMaterial", "certificate");
     older["verificationMaterial"]["x509CertificateChain"] = chain;
@@ -166,7 +166,7 @@ pub fn verify_blob(root: &Value, bundle: &Value) -> Result<String, String> {
 }
 
 #[test]
-fn a_bare_manifest_is_held_against_what_was_signed() {
+fn bare_manifest_is_compared_with_the_signed_bytes() {
     let sigstore = Sigstore::new();
     let right = Wish::right(image());
     let other = Digest::of(b"another image");
@@ -201,9 +201,9 @@ fn a_bare_manifest_is_held_against_what_was_signed() {
     }
 }
 
-/// Whatever byte is another one: an answer, and no other signer.
+/// For every changed byte, verification ends, and the signer is never another one.
 #[test]
-fn a_spoiled_bundle_is_refused_or_says_the_same() {
+fn damaged_bundle_is_refused_or_has_the_same_meaning() {
     let sigstore = Sigstore::new();
     let good = sigstore.bundle(&Wish::right(image()), &Bundled::default());
     let signer = ours(&sigstore, &good).unwrap();

@@ -1,4 +1,4 @@
-//! The real cosign as counterpart: what it signs is taken, and what kubexm carries on it takes.
+//! The real cosign: kubexm accepts its signatures, and cosign accepts those that kubexm transports.
 
 use kubexm_bundle::Lock;
 use kubexm_catalog::Catalog;
@@ -17,7 +17,7 @@ use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign, ours};
 use crate::example::kubexm;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
+async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport() {
     let site = Site::start().await;
     site.sign("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
@@ -41,7 +41,7 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     let (_, said) = kubexm(&["bundle", "list", &bundle]);
     assert!(said.contains(&format!("signed by {signer}")), "{said}");
 
-    // By way of a registry of the other side: cosign says yes to our key, and to no other.
+    // Through a registry of the site: cosign accepts the signature with this key, and with no other.
     let cache = site.folder.path().join("push").display().to_string();
     let place = format!("oci://{}", site.place("site/bundles:1"));
     let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
@@ -71,7 +71,7 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     assert_eq!(code, Some(0), "{said}");
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
-    // Somebody signs it there, too: another push leaves that alone.
+    // A third party signs in the registry: another push keeps that signature.
     site.sign("theirs", &format!("site/bundles@{digest}"));
     site.verify("theirs", &pushed).unwrap();
     let (code, said) = kubexm(&push);
@@ -82,7 +82,7 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
     site.verify("theirs", &pushed).unwrap();
     site.verify("ours", &pushed).unwrap();
 
-    // By way of a layout.
+    // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
     let export = ["bundle", "export", &bundle, "--oci-layout", &out];
     let (code, said) = kubexm(&[&export[..], &["--image", SIGNED]].concat());
@@ -93,7 +93,7 @@ async fn what_cosign_signed_is_taken_and_cosign_takes_what_kubexm_carries_on() {
 
 /// The registry of a cluster, as an install fills it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clusters_registry_serves_the_signatures_of_its_images() {
+async fn cluster_registry_serves_the_signatures_of_its_images() {
     let site = Site::start().await;
     site.sign("ours", "team/signed:1");
     let images = site.resolve(&ours("ifPresent")).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_clusters_registry_serves_the_signatures_of_its_images() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
+async fn image_without_the_required_signature_is_not_built() {
     let site = Site::start().await;
     let refused = async |signatures: &str| site.resolve(signatures).await.unwrap_err().to_string();
     let told = refused(&ours("require")).await;
@@ -140,7 +140,7 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
             .contains("BEGIN PUBLIC KEY")
     );
 
-    // The policy for the longest prefix counts; and one of several keys is enough.
+    // The policy with the longest prefix applies, and one of several keys is enough.
     let ignored = format!(
         "[{{prefix: registry.example/team, mode: ignore}}, {}",
         &ours("require")[1..]
@@ -151,14 +151,15 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     let images = site.resolve(either).await.unwrap();
     assert!(images[0].signature.is_some());
 
-    // A second signature is another manifest; what the lock says is kept while it is there.
+    // A second signature changes the manifest; the manifest in the lock is used as long as the registry has
+    // it.
     let (_, lock) = site.bundle("b.tar.zst", images.clone());
     site.sign("ours", "team/signed:1");
     let again = site.resolve_again(either, Some(&lock)).await.unwrap();
     assert_eq!(again, images);
     let anew = site.resolve(either).await.unwrap();
     assert_ne!(anew[0].signature, images[0].signature);
-    // With that one the stricter policy is content, whatever the lock says.
+    // With that one the stricter policy is satisfied, whatever the lock has.
     let stricter = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
     assert_eq!(
         stricter.unwrap()[0].signature.as_ref().unwrap().manifest,
@@ -186,9 +187,9 @@ async fn what_is_not_signed_as_the_policy_wants_is_not_built() {
     );
 }
 
-/// What `cosign sign-blob` made, beside a file, by way of an HTTP server.
+/// Signatures of `cosign sign-blob` beside a file, from an HTTP server.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_with_a_signature_beside_them_are_held_against_it() {
+async fn files_are_verified_against_their_detached_signature() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     cosign(

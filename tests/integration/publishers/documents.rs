@@ -1,4 +1,4 @@
-//! Documents around signatures, keys, and what lies beside files.
+//! Documents of signatures, keys, and signatures beside files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::{by_identity, claimed, image, root, verify, wanted};
 use crate::example::InMemory;
 
 #[test]
-fn documents_that_are_none_are_named() {
+fn invalid_documents_are_named() {
     let (sigstore, mut blobs) = (Sigstore::new(), InMemory::default());
     let claim = sigstore.claim(&mut blobs, &Wish::right(image()));
     let good = manifest(&mut blobs, std::slice::from_ref(&claim));
@@ -69,7 +69,7 @@ fn documents_that_are_none_are_named() {
 }
 
 #[test]
-fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
+fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
     let (sigstore, content) = (Sigstore::new(), b"a program");
     let (identity, root) = (wanted(), root(&sigstore));
     let check = |content: &[u8], signature: &str, certificate: Option<&str>| {
@@ -148,9 +148,9 @@ fn what_lies_beside_a_file_must_be_its_signature_by_the_wanted_identity() {
     }
 }
 
-/// The public instance's log of 2025, which its trusted root calls by what its checkpoints say.
+/// The log of the public instance of 2025, which its trusted root names by the origin of its checkpoints.
 #[test]
-fn a_key_has_an_id_in_notes_under_its_name() {
+fn note_key_id_depends_on_key_and_name() {
     let key = "MCowBQYDK2VwAyEAt8rlp1knGwjfbcXAYPYAkn0XiLz1x8O4t0YkEhie244=";
     let key: VerifyingKey = key.parse().unwrap();
     let id = STANDARD.encode(key.note_id("log2025-1.rekor.sigstore.dev").bytes());
@@ -158,9 +158,9 @@ fn a_key_has_an_id_in_notes_under_its_name() {
     assert_ne!(key.note_id("rekor.sigstore.dev"), key.note_id("log2025-1"));
 }
 
-/// Keys as openssl writes them, of each kind that is taken, and one that is not.
+/// Returns keys in the form of openssl, one of each supported kind, and an unsupported one.
 #[test]
-fn keys_of_every_kind_hold_what_openssl_signed() {
+fn keys_of_every_kind_verify_signatures_of_openssl() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let openssl = |arguments: &[&str]| {
@@ -224,9 +224,9 @@ fn keys_of_every_kind_hold_what_openssl_signed() {
     }
 }
 
-/// Whatever byte is another one: an answer, and no other signer.
+/// For every changed byte, verification ends, and the signer is never another one.
 #[test]
-fn a_spoiled_manifest_is_refused_or_says_the_same() {
+fn damaged_manifest_is_refused_or_has_the_same_meaning() {
     let sigstore = Sigstore::new();
     let (blobs, good) = claimed(&sigstore, &Wish::right(image()));
     let (identity, root, good) = (wanted(), root(&sigstore), good.to_string().into_bytes());

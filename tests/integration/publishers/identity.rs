@@ -1,4 +1,4 @@
-//! Signatures of an identity: the one that is wanted, and all that look like it.
+//! Signatures of an identity: the expected one, and similar ones.
 
 use kubexm_sigstore::{Signer, Trust, TrustedRoot};
 use kubexm_types::Digest;
@@ -11,7 +11,7 @@ use super::{by_identity, claimed, image, root, verify, wanted};
 use crate::example::InMemory;
 
 #[test]
-fn the_wanted_identity_is_taken() {
+fn expected_identity_is_accepted() {
     let sigstore = Sigstore::new();
     let uri = "https://github.example/a/.github/workflows/release.yaml@refs/tags/v1";
     for (identity, extensions) in [
@@ -45,7 +45,7 @@ fn the_wanted_identity_is_taken() {
 }
 
 #[test]
-fn one_good_signature_among_others_is_enough() {
+fn one_valid_signature_among_others_is_enough() {
     let sigstore = Sigstore::new();
     let mut blobs = InMemory::default();
     let stranger = Wish {
@@ -67,9 +67,9 @@ fn one_good_signature_among_others_is_enough() {
     by_identity(&sigstore, &blobs, &manifest).unwrap();
 }
 
-/// Every wish but the right one is refused, for its own reason.
+/// Every fault is refused with its own reason.
 #[test]
-fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
+fn signatures_of_other_identities_are_refused_with_the_reason() {
     let sigstore = Sigstore::new();
     let right = Wish::right(image());
     let other = Digest::of(b"another image");
@@ -153,7 +153,7 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
     }
     let (blobs, manifest) = claimed(&sigstore, &right);
     by_identity(&sigstore, &blobs, &manifest).unwrap();
-    // All of it right, but by another Sigstore, and by one whose time had come or not yet.
+    // All documents are valid, but from another Sigstore instance, or from one outside of its validity.
     let told = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
     assert!(
         told.contains("no trusted authority issued its certificate"),
@@ -181,9 +181,9 @@ fn what_a_stranger_could_sign_is_refused_and_the_reason_told() {
     }
 }
 
-/// The log of one Sigstore, the authority of another.
+/// The log of one instance, the certificate authority of another.
 #[test]
-fn an_authority_of_the_same_name_is_another_one() {
+fn certificate_authority_with_the_same_name_is_not_trusted() {
     let (sigstore, twin) = (Sigstore::new(), Sigstore::new());
     let mut mixed = sigstore.trusted_root();
     mixed["certificateAuthorities"] = twin.trusted_root()["certificateAuthorities"].take();
@@ -197,9 +197,9 @@ fn an_authority_of_the_same_name_is_another_one() {
     );
 }
 
-/// Every byte that counts, changed after all was signed.
+/// Every byte that counts is changed after the signature.
 #[test]
-fn nothing_may_be_changed_afterwards() {
+fn changed_signature_documents_are_refused() {
     let sigstore = Sigstore::new();
     let (blobs, good) = claimed(&sigstore, &Wish::right(image()));
     let (_, other) = claimed(&sigstore, &Wish::right(image()));
@@ -273,7 +273,7 @@ fn nothing_may_be_changed_afterwards() {
         assert!(told.contains(reason), "{path} {value}: {told}");
     }
     by_identity(&sigstore, &blobs, &good).unwrap();
-    // And what is signed itself.
+    // And the signed payload.
     let mut spoiled = InMemory(blobs.0.clone());
     for content in spoiled.0.values_mut() {
         content.push(b' ');

@@ -1,4 +1,4 @@
-//! Signatures in bundles: verified anew, and not lost when a bundle becomes another one.
+//! Signatures in bundles: verified again, and kept when a bundle is rewritten.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
     }
 }
 
-/// What a build would write into the lock of a signature that it has verified.
+/// Returns the record that a build writes into the lock for a verified signature of an image.
 pub fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> LockedSignature {
     let claim = sigstore.claim(blobs, &Wish::right(image));
     let bytes = manifest(blobs, &[claim]).to_string().into_bytes();
@@ -76,7 +76,7 @@ pub fn locked(sigstore: &Sigstore, blobs: &mut InMemory, image: Digest) -> Locke
     }
 }
 
-/// The same of a file.
+/// Returns the same for a file.
 fn beside(sigstore: &Sigstore, blobs: &mut InMemory) -> FileSignature {
     let (signature, certificate) = sigstore.beside(PROGRAM, &Wish::right(Digest::of(b"")));
     let root = sigstore.trusted_root().to_string();
@@ -100,7 +100,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Two images, one of them signed, and a file that is signed.
+    /// Two images, one of them signed, and a signed file.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sigstore = Sigstore::new();
@@ -133,7 +133,7 @@ impl Case {
         kubexm(&["bundle", "verify", bundle, "--trusted-root", &self.root])
     }
 
-    /// A bundle whose lock says something else of the signature.
+    /// Returns a bundle whose lock has other data about the signature.
     pub fn verify_changed(&self, change: impl FnOnce(&mut Lock)) -> (Option<i32>, String) {
         let mut lock = self.lock.clone();
         change(&mut lock);
@@ -146,13 +146,13 @@ pub fn signature(lock: &mut Lock) -> &mut LockedSignature {
 }
 
 #[test]
-fn what_a_lock_claims_of_a_signature_is_verified_anew() {
+fn signature_claims_of_a_lock_are_verified_again() {
     let case = Case::new();
     let bundle = case.write("b.tar.zst", &case.lock);
     let (code, said) = case.verify(&bundle);
     let signed = format!("1 images and 1 files: signed by {IDENTITY} by {ISSUER}");
     assert!(code == Some(0) && said.contains(&signed), "{said}");
-    // Without the roots nothing is known, and that is said.
+    // Without the trusted root, the result is unknown, and verify says so.
     let (code, said) = kubexm(&["bundle", "verify", &bundle]);
     for name in [SIGNED, "part0000 1.0.0 amd64"] {
         let unknown = format!("not verified: {name}");
@@ -235,7 +235,7 @@ fn what_a_lock_claims_of_a_signature_is_verified_anew() {
 }
 
 #[test]
-fn a_lock_says_nothing_of_signers_that_no_terminal_should_show() {
+fn signers_in_a_lock_have_no_control_characters() {
     let case = Case::new();
     let text = serde_saphyr::to_string(&case.lock).unwrap();
     assert!(Lock::from_yaml(&text).unwrap() == case.lock);
@@ -258,7 +258,7 @@ fn a_lock_says_nothing_of_signers_that_no_terminal_should_show() {
     signature(&mut huge).blobs[0].size = 1 << 40;
     let text = serde_saphyr::to_string(&huge).unwrap();
     assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
-    // Locks of before there were signatures are read, and written as they were.
+    // Locks without signatures are read and written unchanged.
     let mut older = case.lock.clone();
     older.images[1].signature = None;
     older.files[0].signature = None;
@@ -267,12 +267,12 @@ fn a_lock_says_nothing_of_signers_that_no_terminal_should_show() {
 }
 
 #[test]
-fn signatures_stay_with_their_images() {
+fn signature_of_another_image_is_refused() {
     let case = Case::new();
     let bundle = case.write("b.tar.zst", &case.lock);
     let top = case.lock.images[1].signature.clone().unwrap().manifest;
 
-    // In the index of the layout, under the name that cosign would ask for.
+    // In the index of the layout, under the name for which cosign looks.
     let opened = Bundle::open(Path::new(&bundle)).unwrap();
     let index: Value = serde_json::from_slice(&opened.texts().index).unwrap();
     let entries = index["manifests"].as_array().unwrap().iter();
@@ -284,14 +284,14 @@ fn signatures_stay_with_their_images() {
     let name = format!("registry.example/signed:sha256-{image}.sig");
     assert_eq!(names, [&json!(name)]);
 
-    // Beside their files, under the names that they have at their publisher's.
+    // Beside their files, under their published names.
     let manifest = String::from_utf8(opened.texts().manifest.clone()).unwrap();
     for suffix in ["", ".sig", ".cert"] {
         let title = format!("\"part0000/1.0.0/amd64/part0000{suffix}\"");
         assert!(manifest.contains(&title), "{manifest}");
     }
 
-    // A difference to a site that has the image, signed, leaves it there; applied, it is back.
+    // An incremental bundle for a site that has the signed image leaves it out; a merge restores it.
     let mut fewer = case.lock.clone();
     fewer.images.remove(0);
     let base = case.write("base.tar.zst", &fewer);
@@ -321,7 +321,7 @@ fn signatures_stay_with_their_images() {
     let (_, said) = case.verify(&whole);
     assert!(said.contains("1 images and 1 files: signed by"), "{said}");
 
-    // Removed with its image, and told by a diff.
+    // Removed together with its image, and reported by diff.
     let out = case.at("without.tar.zst");
     let cache = case.at("cache");
     let remove = [

@@ -1,4 +1,4 @@
-//! An image of one file, as an OCI image layout.
+//! An image with one file, as an OCI image layout.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Registries that list referrers themselves, and those that know no such lists: stand-ins for the many
-//! that there are.
+//! Registries with and without the referrers API: test servers for the many variants.
 
 use kubexm_bundle::lock::{Descriptor, LockedImage};
 use kubexm_config::Mirrors;
@@ -88,7 +87,7 @@ impl Stand {
 }
 
 #[tokio::test]
-async fn a_registrys_own_list_is_read_to_its_end() {
+async fn paginated_referrers_list_is_read_to_its_end() {
     let stand = Stand::new().await;
     let place = stand.referrers();
     let more = format!("<{place}?artifactType=x&n=2>; rel=\"next\"");
@@ -101,14 +100,14 @@ async fn a_registrys_own_list_is_read_to_its_end() {
         .await;
     let mut second = [entry("b", BUNDLE), entry("a", BUNDLE), entry("c", BUNDLE)];
     second[2]["size"] = json!(1_u64 << 40);
-    // Another server has no say.
+    // A link to another server is not followed.
     let away = "<https://elsewhere.example/v2/x>; rel=\"next\"";
     Mock::given(path(place.as_str()))
         .and(query_param("n", "2"))
         .respond_with(list(&second).append_header("Link", away))
         .mount(&stand.server)
         .await;
-    // The list under the tag is for others.
+    // The list under the tag is not for this verification.
     stand
         .answers(&stand.tag(), list(&[entry("d", BUNDLE)]))
         .await;
@@ -117,7 +116,7 @@ async fn a_registrys_own_list_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn where_a_registry_lists_nothing_the_tag_is_looked_at() {
+async fn referrers_tag_is_used_without_the_referrers_api() {
     let page = ResponseTemplate::new(200).set_body_string("<html>welcome</html>");
     let statuses = [400, 403, 404, 405].map(ResponseTemplate::new);
     for answer in statuses.into_iter().chain([page, list(&[])]) {
@@ -129,7 +128,7 @@ async fn where_a_registry_lists_nothing_the_tag_is_looked_at() {
             .await;
         assert_eq!(stand.found().await.unwrap(), [Digest::of(b"a")]);
     }
-    // What stands there may be anything.
+    // The listed artifact may be anything.
     let stand = Stand::new().await;
     let image = json!({"schemaVersion": 2, "layers": [], "config": {}});
     let image = ResponseTemplate::new(200).set_body_raw(image.to_string(), MANIFEST);
@@ -137,9 +136,9 @@ async fn where_a_registry_lists_nothing_the_tag_is_looked_at() {
     assert_eq!(stand.found().await.unwrap(), []);
 }
 
-/// Signatures must not be lost because a registry has too much to do.
+/// Signatures must not be lost because a registry is busy.
 #[tokio::test]
-async fn a_registry_that_fails_is_no_registry_without_signatures() {
+async fn registry_error_is_not_a_missing_signature() {
     let stand = Stand::new().await;
     let busy = ResponseTemplate::new(429).append_header("Retry-After", "86400");
     stand.answers(&stand.referrers(), busy).await;
@@ -154,7 +153,7 @@ async fn a_registry_that_fails_is_no_registry_without_signatures() {
 }
 
 #[test]
-fn lists_and_referrers_that_are_none_are_named() {
+fn invalid_lists_and_referrers_are_named() {
     let many: Vec<Value> = (0..500).map(|n| entry(&n.to_string(), BUNDLE)).collect();
     let mut signed = entry("signed", BUNDLE);
     signed["annotations"] = json!({
@@ -163,7 +162,7 @@ fn lists_and_referrers_that_are_none_are_named() {
     let many = [&many[..], &[signed]].concat();
     let all = json!({"schemaVersion": 2, "manifests": many});
     let listed = referrer::listed(all.to_string().as_bytes()).unwrap();
-    // Bounded, and the one that says to be a signature among them, first.
+    // A limited number of them, starting with those that have the type of a signature.
     assert!(listed.len() < 100 && listed[0].digest == Digest::of(b"signed"));
     for text in [
         "",
@@ -209,7 +208,7 @@ fn lists_and_referrers_that_are_none_are_named() {
     twice["config"]["size"] = json!(3);
     assert!(read(&twice).unwrap_err().contains("two sizes"));
     assert!(referrer::read(b"{}").is_err());
-    // A list gets each once.
+    // A list has each of them once.
     let manifest = good.to_string().into_bytes();
     let list = referrer::list_of(&manifest);
     assert_eq!(referrer::with_one_more(&list, &manifest), Ok(None));

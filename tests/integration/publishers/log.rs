@@ -1,5 +1,4 @@
-//! A transparency log of the tests' own: some entries, the tree over them, and what the log signs of it
-//! (RFC 9162, 2.1).
+//! A transparency log of the tests: some entries, their Merkle tree, and what the log signs (RFC 9162, 2.1).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::authority::sign;
 
-/// So many others are in the log, before an entry and after it.
+/// The number of other entries in the log, before and after an entry.
 const BEFORE: usize = 5;
 const AFTER: usize = 7;
 
@@ -18,7 +17,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree with this entry among others.
+    /// Returns a tree with this entry and others.
     pub fn with(entry: &[u8]) -> Self {
         let other = |number: usize| format!(r#"{{"another":{number}}}"#).into_bytes();
         let before = (0..BEFORE).map(other);
@@ -27,12 +26,12 @@ impl Tree {
         Self { entries }
     }
 
-    /// That an entry is in it, as bundles say it; `which` counts from the one that matters.
+    /// Returns an inclusion proof as bundles contain it. `which` counts from the entry of the test.
     pub fn proof(&self, which: usize, log: &KeyPair, origin: &str) -> Value {
         self.proof_with(which, self.checkpoint(log, origin))
     }
 
-    /// The same in Rekor's version 2.
+    /// Returns the inclusion proof of Rekor's version 2.
     pub fn proof_2(&self, which: usize, log: &KeyPair, origin: &str) -> Value {
         self.proof_with(which, self.checkpoint_2(log, origin))
     }
@@ -48,7 +47,8 @@ impl Tree {
         })
     }
 
-    /// The same in Rekor's version 2, with a witness before the log
+    /// Returns the checkpoint of Rekor's version 2, with a witness before the log
+    /// (<https://github.com/C2SP/C2SP/blob/main/tlog-checkpoint.md>).
     /// (<https://github.com/C2SP/C2SP/blob/main/tlog-checkpoint.md>).
     pub fn checkpoint_2(&self, log: &KeyPair, origin: &str) -> String {
         let (size, root) = (self.entries.len(), base64(&whole(&self.entries)));
@@ -63,7 +63,7 @@ impl Tree {
         format!("{text}\n{witness}{}", line(origin, log))
     }
 
-    /// What the log signs of the whole.
+    /// Returns the signed checkpoint of the tree.
     pub fn checkpoint(&self, log: &KeyPair, origin: &str) -> String {
         let (size, root) = (self.entries.len(), base64(&whole(&self.entries)));
         let text = format!("{origin} - 4711\n{size}\n{root}\n");
@@ -73,7 +73,7 @@ impl Tree {
     }
 }
 
-/// What a log of Rekor's version 2 is called by, which has a key of Ed25519
+/// Returns the key ID of a log of Rekor's version 2, which has an Ed25519 key
 /// (<https://github.com/C2SP/C2SP/blob/main/signed-note.md#signatures>).
 pub fn note_id(name: &str, key: &KeyPair) -> Digest {
     Digest::of(&[name.as_bytes(), b"\n\x01", key.der_bytes()].concat())

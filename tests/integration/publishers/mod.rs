@@ -1,4 +1,4 @@
-//! Images that their publishers signed: what is taken, and that nothing else is.
+//! Images with signatures of their publishers: valid ones are accepted, all others are refused.
 
 mod attached;
 mod authority;
@@ -50,7 +50,7 @@ fn root(sigstore: &Sigstore) -> TrustedRoot {
     TrustedRoot::parse(sigstore.trusted_root().to_string().as_bytes()).unwrap()
 }
 
-/// What becomes of a signature manifest.
+/// Verifies a signature manifest.
 fn verify(blobs: &InMemory, manifest: &[u8], trust: Trust<'_>) -> Result<Signer, String> {
     let payload = |part: &Part| blobs.0.get(&part.digest).cloned().ok_or("not there".into());
     let manifest = document::read(manifest)?;
@@ -67,7 +67,7 @@ fn by_identity(sigstore: &Sigstore, blobs: &InMemory, manifest: &Value) -> Resul
     )
 }
 
-/// One claim, made as a test wishes it.
+/// Returns one claim with the given fault.
 fn claimed(sigstore: &Sigstore, wish: &Wish) -> (InMemory, Value) {
     let mut blobs = InMemory::default();
     let claim = sigstore.claim(&mut blobs, wish);
@@ -75,10 +75,10 @@ fn claimed(sigstore: &Sigstore, wish: &Wish) -> (InMemory, Value) {
     (blobs, manifest)
 }
 
-/// Images and programs of Kubernetes have different signers, which are easily mistaken for each other
+/// Images and programs of Kubernetes have different signers with similar names
 /// (<https://kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts/>).
 #[test]
-fn the_catalog_knows_who_signs_for_kubernetes() {
+fn catalog_has_the_signers_of_kubernetes() {
     let known = |prefix: &str| {
         let policies = Catalog::embedded().unwrap().signatures();
         let policy = policies.into_iter().find(|p| p.prefix.covers(prefix));

@@ -1,4 +1,4 @@
-//! Referrers in bundles: what the lock says of them is verified anew.
+//! Referrers in bundles: what the lock says about them is verified again.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::in_bundles::{Case, OCI, descriptor, locked, signature};
 use super::second_rekor::{Second, stamped};
 use crate::example::InMemory;
 
-/// What a build would write into the lock of a bundle that is attached to the image.
+/// Returns the record that a build writes into the lock for a bundle that is attached to the image.
 fn attached(
     sigstore: &Sigstore,
     blobs: &mut InMemory,
@@ -39,7 +39,7 @@ fn attached(
 }
 
 #[test]
-fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
+fn referrer_claims_of_a_lock_are_verified_again() {
     let sigstore = Sigstore::new();
     let mut case = Case::new();
     std::fs::write(&case.root, sigstore.trusted_root().to_string()).unwrap();
@@ -111,9 +111,9 @@ fn what_a_lock_claims_of_a_referrer_is_verified_anew() {
     assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
 }
 
-/// A log without a clock, and a timestamp beside its entry.
+/// A log without timestamps, with a timestamp beside its entry.
 #[test]
-fn what_travels_with_a_timestamp_is_verified_anew() {
+fn timestamped_signature_in_a_bundle_is_verified_again() {
     let second = Second::new();
     let mut case = Case::new();
     let root = second.trusted_root();

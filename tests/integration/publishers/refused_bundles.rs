@@ -1,4 +1,4 @@
-//! Bundles that look like a publisher's and are not: kubexm refuses what the real cosign refuses.
+//! Forged bundles: kubexm refuses what the real cosign refuses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,9 +10,9 @@ use super::bundled::Bundled;
 use super::bundles::{BUNDLE, ENTRY, entry, ours, theirs, with, without};
 use super::image;
 
-/// Every one but the right one is refused by both, here for a reason that says what it is.
+/// Both refuse every bundle but the valid one, kubexm with the reason.
 #[test]
-fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
+fn forged_bundles_are_refused_like_by_cosign() {
     let sigstore = Sigstore::new();
     let (right, how) = (Wish::right(image()), Bundled::default());
     let other = Digest::of(b"another image");
@@ -242,7 +242,7 @@ fn what_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
     ours(&sigstore, &good).unwrap();
     let told = ours(&Sigstore::new(), &good).unwrap_err();
     assert!(told.contains("a log that is not trusted"), "{told}");
-    // Cosign takes whatever is said of an image for a signature of it; kubexm does not.
+    // cosign accepts every statement about an image as its signature; kubexm does not.
     let said = Bundled {
         predicate: "https://slsa.dev/provenance/v1",
         ..Bundled::default()

@@ -1,5 +1,5 @@
-//! Entries of a log without a clock and timestamps that look right and are not: kubexm refuses what the
-//! real cosign refuses.
+//! Forged entries of a log without timestamps, and forged timestamps: kubexm refuses what the real cosign
+//! refuses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ use super::{decoded, image};
 const NO_SCT: &[&str] = &["--insecure-ignore-sct"];
 const NO_TIME: &str = "its log entry has no time, and its timestamp ";
 
-/// Each bundle by its root is refused by both, here for a reason that says what it is.
+/// Both refuse each bundle, verified with its trusted root, kubexm with the reason.
 fn all_refused(cases: &[(Value, Value, &str)]) {
     for (number, (root, bundle, reason)) in cases.iter().enumerate() {
         let told = ours_by(root, bundle).expect_err(reason);
@@ -33,7 +33,7 @@ fn signed(second: &Second, wish: &Wish) -> Signed {
 }
 
 #[test]
-fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
+fn forged_timestamps_are_refused_like_by_cosign() {
     let second = Second::new();
     let root = second.trusted_root();
     let signed = signed(&second, &Wish::right(image()));
@@ -47,7 +47,7 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
             ..right.clone()
         }))
     };
-    // A minute later, by whoever holds no key of the authority's.
+    // A minute later, without a key of the authority.
     let mut later = stamp(&right);
     let time = later
         .windows(15)
@@ -125,7 +125,7 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
         (root(), at(BEGIN + 601), late),
     ]);
     ours_by(&root(), &at(BEGIN)).unwrap();
-    // Cosign does not ask what else such a message may be.
+    // cosign does not check which other kind of message it is.
     let told = ours_by(&root(), &with_stamp(stamp(&data))).unwrap_err();
     assert!(
         told.contains("is a CMS message with other content"),
@@ -140,7 +140,7 @@ fn a_timestamp_that_anybody_could_have_made_is_refused_as_cosign_refuses_it() {
 }
 
 #[test]
-fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
+fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
     let second = Second::new();
     let root = second.trusted_root();
     let right = Wish::right(image());
@@ -153,7 +153,7 @@ fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
     let stranger = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let checkpoint = |note: String| changed("/inclusionProof/checkpoint/envelope", json!(note));
     let note = tree.checkpoint_2(&second.log, LOG);
-    // The log's own words, by another name of its.
+    // The statement of the log under another name of the log.
     let renamed = tree.checkpoint_2(&second.log, "log3.example");
     let relabelled = note.replace(&format!("\u{2014} {LOG} "), "\u{2014} log3.example ");
     let witnessed: Vec<&str> = note
@@ -230,15 +230,15 @@ fn an_entry_that_the_log_has_not_is_refused_as_cosign_refuses_it() {
         (root(), other_envelope, about),
         (root(), newer, "has an unknown kind"),
     ]);
-    // Cosign asks logs of this version for no time.
+    // cosign requires no time for logs of this version.
     let told = ours_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();
     assert!(told.contains("a log that is not trusted"), "{told}");
     ours_by(&root(), &good).unwrap();
 }
 
-/// Whatever byte is another one: an answer, and no other signer.
+/// For every changed byte, verification ends, and the signer is never another one.
 #[test]
-fn a_spoiled_timestamp_is_refused_or_says_the_same() {
+fn damaged_timestamp_is_refused_or_has_the_same_meaning() {
     let second = Second::new();
     let root = second.trusted_root();
     let signed = signed(&second, &Wish::right(image()));
@@ -259,6 +259,6 @@ fn a_spoiled_timestamp_is_refused_or_says_the_same() {
             }
         }
     }
-    // What is left are certificates that came along and are not looked at.
+    // The other bytes are attached certificates that are not used.
     assert!(refused > stamp.len(), "{refused} of {}", stamp.len());
 }

@@ -1,5 +1,5 @@
-//! The tests' own Sigstore with a log of Rekor's version 2, which has no clock, and a timestamp authority
-//! (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md>).
+//! The Sigstore instance of the tests with a log of Rekor's version 2, which has no timestamps, and a
+//! timestamp authority (<https://github.com/sigstore/rekor-tiles/blob/main/CLIENTS.md>).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::bundled::Signed;
 use super::log::{Tree, note_id};
 use super::timestamp_authority::{Made, TimestampAuthority, Wish};
 
-/// The log's name, in its checkpoints and in trusted roots.
+/// The name of the log, in its checkpoints and in trusted roots.
 pub const LOG: &str = "log2.example";
 
 pub struct Second {
@@ -34,7 +34,7 @@ impl Second {
         }
     }
 
-    /// The document that other tools of Sigstore take, too. The log of version 1 is in it as well.
+    /// Returns the trusted root that other tools of Sigstore also read. It also has the log of version 1.
     pub fn trusted_root(&self) -> Value {
         let mut root = self.sigstore.trusted_root();
         let log = json!({
@@ -50,18 +50,18 @@ impl Second {
         root
     }
 
-    /// A bundle with an entry and a timestamp.
+    /// Returns a bundle with an entry and a timestamp.
     pub fn bundle(&self, signed: &Signed, body: &Value, wish: &Wish) -> Value {
         let bundle = signed.bundle(self.entry(body));
         stamped(&bundle, &[self.authority.stamp(wish, &signed.signature)])
     }
 
-    /// All of it right.
+    /// Returns the valid bundle.
     pub fn right(&self, signed: &Signed) -> Value {
         self.bundle(signed, &entry_of(signed), &Wish::right())
     }
 
-    /// An entry of the log, which is kept and not promised.
+    /// Returns an entry of the log, with an inclusion proof and without a promise.
     pub fn entry(&self, body: &Value) -> Value {
         let body = body.to_string();
         let proof = Tree::with(body.as_bytes()).proof_2(0, &self.log, LOG);
@@ -75,7 +75,7 @@ impl Second {
     }
 }
 
-/// The same with just these timestamps.
+/// Returns the bundle with these timestamps.
 pub fn stamped(bundle: &Value, timestamps: &[Vec<u8>]) -> Value {
     let mut bundle = bundle.clone();
     let timestamps = timestamps.iter();
@@ -85,7 +85,7 @@ pub fn stamped(bundle: &Value, timestamps: &[Vec<u8>]) -> Value {
     bundle
 }
 
-/// What the log says of a signature, in canonical JSON.
+/// Returns the log entry of a signature, in canonical JSON.
 pub fn entry_of(signed: &Signed) -> Value {
     json!({
         "apiVersion": "0.0.2", "kind": "hashedrekord",
@@ -95,7 +95,7 @@ pub fn entry_of(signed: &Signed) -> Value {
     })
 }
 
-/// What the first logs of version 2 said of an envelope.
+/// Returns the entry of an envelope in the form of the first logs of version 2.
 pub fn envelope_entry_of(signed: &Signed) -> Value {
     json!({
         "apiVersion": "0.0.2", "kind": "dsse",

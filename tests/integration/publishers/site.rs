@@ -22,12 +22,12 @@ use crate::example::example;
 use crate::sandbox::{Sandbox, path};
 use crate::travel::registry::{Registry, programs};
 
-/// Signs without asking anything of anybody.
+/// Signs without a network.
 pub const OFFLINE: [&str; 3] = ["--yes", "--use-signing-config=false", "--tlog-upload=false"];
-/// Signs in the form that came before bundles.
+/// Signs in the format before bundles.
 pub const OLDER: [&str; 1] = ["--new-bundle-format=false"];
 
-/// Cosign, which `./test` brings.
+/// Runs cosign, which `./test` builds.
 pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("KUBEXM_LAB_CACHE");
@@ -47,7 +47,7 @@ pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// A registry with two images of one file each, the connected side before it, and keys of cosign's.
+/// A registry with two images of one file each, the connected side before it, and key pairs of cosign.
 pub struct Site {
     pub folder: tempfile::TempDir,
     registry: Registry,
@@ -57,7 +57,7 @@ pub struct Site {
 pub const SIGNED: &str = "registry.example/team/signed:1";
 pub const PLAIN: &str = "registry.example/team/plain:1";
 
-/// A policy for all images of the site's registry.
+/// Returns a policy for all images of the site's registry.
 pub fn ours(mode: &str) -> String {
     format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
 }
@@ -91,7 +91,7 @@ impl Site {
         site
     }
 
-    /// As a build machine does it: the images by skopeo.
+    /// Copies the images with skopeo, as a build machine does.
     fn push_images(&self) {
         for name in ["signed", "plain"] {
             let layout = self.folder.path().join(name);
@@ -101,7 +101,7 @@ impl Site {
         }
     }
 
-    /// An image from one repository into another one, without its signatures.
+    /// Copies an image from one repository to another, without its signatures.
     pub fn copy(&self, from: &str, to: &str) {
         self.skopeo_copy(&format!("docker://{}", self.place(from)), to);
     }
@@ -122,21 +122,21 @@ impl Site {
         format!("127.0.0.1:{}/{rest}", self.registry.port)
     }
 
-    /// In the older form, under a tag.
+    /// Signs in the older format, under a tag.
     pub fn sign(&self, key: &str, image: &str) {
         let (key, place) = (format!("--key={key}.key"), self.place(image));
         let arguments = [&["sign"], &OFFLINE[..], &OLDER, &[&key, &place]].concat();
         cosign(self.folder.path(), &arguments).unwrap();
     }
 
-    /// In the form of today, as a referrer.
+    /// Signs in the bundle format, as a referrer.
     pub fn attach(&self, key: &str, image: &str) {
         let (key, place) = (format!("--key={key}.key"), self.place(image));
         let arguments = [&["sign"], &OFFLINE[..], &[&key, &place]].concat();
         cosign(self.folder.path(), &arguments).unwrap();
     }
 
-    /// Something that is said of an image and is no signature.
+    /// Attaches a statement about an image that is not a signature.
     pub fn attest(&self, key: &str, image: &str) {
         let (key, place) = (format!("--key={key}.key"), self.place(image));
         std::fs::write(self.folder.path().join("said.json"), "{}").unwrap();
@@ -151,7 +151,7 @@ impl Site {
         cosign(self.folder.path(), &arguments)
     }
 
-    /// The same in a layout.
+    /// Verifies the same in a layout.
     pub fn verify_layout(&self, key: &str, layout: &str) -> Result<String, String> {
         let key = format!("--key={key}.pub");
         let options = ["verify", "--insecure-ignore-tlog=true", "--local-image"];
@@ -159,7 +159,7 @@ impl Site {
         cosign(self.folder.path(), &arguments)
     }
 
-    /// The registry of a cluster, filled as an install does it, leads to the signature by `ours`.
+    /// Checks that the registry of a cluster, filled by an install, serves the signature of `ours`.
     pub async fn is_served(&self, lock: &Lock) {
         let host = Sandbox::new();
         let (data, content) = (path("/data"), Content::of(lock));
@@ -180,7 +180,7 @@ impl Site {
         }
     }
 
-    /// Resolves the two images as a manifest with these `signatures` wants it.
+    /// Resolves the two images with these `signatures` in the manifest.
     pub async fn resolve(&self, signatures: &str) -> Result<Vec<LockedImage>, FetchError> {
         self.resolve_again(signatures, None).await
     }
@@ -207,7 +207,7 @@ impl Site {
         Ok(images)
     }
 
-    /// A bundle of images that are in the cache.
+    /// Returns a bundle of images that are in the cache.
     pub fn bundle(&self, name: &str, images: Vec<LockedImage>) -> (String, Lock) {
         let (mut lock, _) = example(&[]);
         lock.images = images;

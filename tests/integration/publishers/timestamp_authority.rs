@@ -1,5 +1,5 @@
-//! A timestamp authority of the tests' own, which is openssl's: as `openssl ts` answers now, and as
-//! `openssl cms` signs what the authority would have said at any time.
+//! A timestamp authority of the tests, based on openssl: `openssl ts` for the current time, and `openssl cms`
+//! for any time.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +13,10 @@ use time::macros::format_description;
 
 use super::authority::{BEGIN, at, authority, der};
 
-/// Object identifiers in DER: what signs timestamps, and what signs code (RFC 5280, 4.2.1.12).
+/// Object identifiers in DER: the purposes timestamping and code signing (RFC 5280, 4.2.1.12).
 pub const STAMPS: [u8; 10] = [6, 8, 43, 6, 1, 5, 5, 7, 3, 8];
 pub const SIGNS: [u8; 10] = [6, 8, 43, 6, 1, 5, 5, 7, 3, 3];
-/// What is in a message that is a timestamp, and in one that is anything (RFC 3161, 2.4.2; RFC 5652, 4).
+/// The content types of a timestamp, and of any data (RFC 3161, 2.4.2; RFC 5652, 4).
 pub const INFO: &str = "1.2.840.113549.1.9.16.1.4";
 pub const DATA: &str = "1.2.840.113549.1.7.1";
 
@@ -26,15 +26,15 @@ pub struct TimestampAuthority {
     signer: String,
 }
 
-/// How an authority is made. [`Made::right`] is one whose timestamps must be taken.
+/// The properties of an authority. The timestamps of [`Made::right`] are valid.
 #[derive(Clone)]
 pub struct Made {
-    /// The key, in openssl's words: its kind, and what is to be said of it.
+    /// The key, as arguments of openssl: its kind and its parameters.
     pub key: [&'static str; 2],
-    /// For what the certificate says to be, and whether that counts for everybody.
+    /// The purpose of the certificate, and whether it is critical.
     pub usage: [u8; 10],
     pub is_critical: bool,
-    /// When its certificate ends, in seconds since 1970.
+    /// The end of the certificate's validity, in seconds since 1970.
     pub until: i64,
 }
 
@@ -49,16 +49,16 @@ impl Made {
     }
 }
 
-/// What it says.
+/// The content of a timestamp.
 #[derive(Clone)]
 pub struct Wish {
     /// In seconds since 1970.
     pub time: i64,
-    /// More of the time, and whether it is granted.
+    /// The fraction of a second, and the status.
     pub fraction: &'static str,
     pub status: u8,
     pub content: &'static str,
-    /// Whether its certificate comes along.
+    /// Whether it includes the certificate.
     pub with_certificate: bool,
 }
 
@@ -84,13 +84,13 @@ pub fn openssl(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {words}");
 }
 
-/// Something in DER with its tag and its length before it.
+/// Returns a value in DER with its tag and its length.
 fn part(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
     [&[tag, 0x82], &length[..], content].concat()
 }
 
-/// The same, where its length must be as short as it can.
+/// Returns the same with the shortest form of the length.
 fn short(tag: u8, content: &[u8]) -> Vec<u8> {
     match u8::try_from(content.len()).unwrap() {
         length @ 0..0x80 => [&[tag, length], content].concat(),
@@ -140,7 +140,7 @@ impl TimestampAuthority {
         }
     }
 
-    /// As a trusted root has it: all of its chain, or without the lowest certificate.
+    /// Returns the chain for a trusted root, complete or without the lowest certificate.
     pub fn trusted(&self, with_signer: bool) -> Value {
         let signer = json!({"rawBytes": der(&self.signer)});
         let root = json!({"rawBytes": der(&self.root)});
@@ -154,12 +154,12 @@ impl TimestampAuthority {
         })
     }
 
-    /// What it would have answered, whenever a test wishes.
+    /// Returns a response for any time.
     pub fn stamp(&self, wish: &Wish, of: &[u8]) -> Vec<u8> {
         self.stamp_by("signer.pem", wish, of)
     }
 
-    /// The same by another certificate of the same key.
+    /// Returns the response with another certificate of the same key.
     pub fn stamp_by_twin(&self, wish: &Wish, of: &[u8]) -> Vec<u8> {
         self.stamp_by("twin.pem", wish, of)
     }
@@ -203,7 +203,7 @@ impl TimestampAuthority {
         part(0x30, &[&[0x30, 3, 2, 1, wish.status], &token[..]].concat())
     }
 
-    /// What it answers now, of a hash of some kind.
+    /// Returns a response for the current time, for a hash of some kind.
     pub fn answer(&self, hash: &str, more: &[&str], of: &[u8]) -> Vec<u8> {
         let at = |name: &str| self.folder.path().join(name);
         let config = "[tsa]\nserial = serial\ndefault_policy = 1.2.3.4\n\

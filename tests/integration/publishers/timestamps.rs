@@ -1,5 +1,5 @@
-//! Signatures in a log without a clock, with timestamps beside them: what is taken. What the real cosign
-//! says of each, kubexm says, too.
+//! Valid signatures in a log without timestamps, with timestamps beside them: kubexm and the real cosign give
+//! the same result.
 
 use kubexm_sigstore::Signer;
 use serde_json::json;
@@ -15,7 +15,7 @@ use super::timestamp_authority::{self, Made, TimestampAuthority};
 const NO_SCT: &[&str] = &["--insecure-ignore-sct"];
 
 #[test]
-fn what_a_log_without_a_clock_has_is_taken_as_cosign_takes_it() {
+fn entry_of_a_rekor_2_log_is_accepted_like_by_cosign() {
     let second = Second::new();
     let root = second.trusted_root();
     let right = Wish::right(image());
@@ -26,23 +26,23 @@ fn what_a_log_without_a_clock_has_is_taken_as_cosign_takes_it() {
     assert!(
         matches!(&signer, Signer::Identity { subject, issuer, .. } if subject == IDENTITY && issuer == ISSUER)
     );
-    // A bare manifest, which cosign signs as any other file.
+    // A bare manifest, which cosign signs like any other file.
     let message = second.right(&second.sigstore.sign_message(&right, MANIFEST));
     verify_blob(&root, &message).unwrap();
     assert_eq!(ours_by(&root, &message).unwrap(), signer);
-    // Zeros are left out by those who write protobuf.
+    // protobuf writers omit zeros.
     let bare = without(&good, &entry(""), "integratedTime");
     let bare = without(&bare, &entry(""), "inclusionPromise");
     theirs_by(&root, NO_SCT, &bare).unwrap();
     assert_eq!(ours_by(&root, &bare).unwrap(), signer);
-    // Envelopes as the first of these logs took them; cosign knows them no more.
+    // Envelopes in the form of the first of these logs. cosign does not support them any more.
     let older = second.bundle(
         &signed,
         &envelope_entry_of(&signed),
         &timestamp_authority::Wish::right(),
     );
     assert_eq!(ours_by(&root, &older).unwrap(), signer);
-    // By an authority that says so in each way that it may.
+    // From authorities with each form of certificate.
     let without_signer = with(
         &root,
         "/timestampAuthorities/0",
@@ -61,14 +61,14 @@ fn what_a_log_without_a_clock_has_is_taken_as_cosign_takes_it() {
         assert_eq!(theirs_by(root, NO_SCT, &bundle).is_ok(), holds);
         assert_eq!(ours_by(root, &bundle).is_ok(), holds);
     }
-    // A second one that nobody knows.
+    // A second one of an unknown authority.
     let wish = timestamp_authority::Wish::right();
     let stranger = Second::new().authority.stamp(&wish, &signed.signature);
     let ours = second.authority.stamp(&wish, &signed.signature);
     let both = stamped(&good, &[stranger, ours]);
     theirs_by(&root, NO_SCT, &both).unwrap();
     assert_eq!(ours_by(&root, &both).unwrap(), signer);
-    // Granted with changes, and to the fraction of a second, as RFC 3161 has it and cosign does not.
+    // Granted with modifications, and with a fraction of a second, as RFC 3161 allows; cosign refuses it.
     let wish = timestamp_authority::Wish {
         fraction: ".123456",
         status: 1,
@@ -78,9 +78,9 @@ fn what_a_log_without_a_clock_has_is_taken_as_cosign_takes_it() {
     assert_eq!(ours_by(&root, &bundle).unwrap(), signer);
 }
 
-/// Answers of `openssl ts`, which makes them as of now.
+/// Responses of `openssl ts` for the current time.
 #[test]
-fn what_openssl_stamped_is_taken_whatever_the_key_and_the_hash() {
+fn openssl_timestamps_are_accepted_for_every_key_and_hash() {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let wish = Wish {
         begin: now - 60,
@@ -115,9 +115,9 @@ fn what_openssl_stamped_is_taken_whatever_the_key_and_the_hash() {
     }
 }
 
-/// Beside a promise a timestamp is one word more, where it is of somebody who is trusted.
+/// Beside a promise, a timestamp of a trusted authority is additional evidence.
 #[test]
-fn a_timestamp_beside_a_promise_counts_where_its_authority_is_trusted() {
+fn timestamp_counts_only_if_its_authority_is_trusted() {
     let second = Second::new();
     let root = second.trusted_root();
     let right = Wish::right(image());
@@ -136,7 +136,7 @@ fn a_timestamp_beside_a_promise_counts_where_its_authority_is_trusted() {
     };
     beside(&second.authority, &in_time).unwrap();
     beside(&stranger.authority, &late).unwrap();
-    // Here cosign looks at the promise alone; Sigstore's tests of its clients want it refused.
+    // Here cosign verifies only the promise; Sigstore's conformance tests require a refusal.
     let told = beside(&second.authority, &late).unwrap_err();
     assert!(
         told.contains("the signature was made at 2024-01-01T00:10:01Z"),

@@ -1,4 +1,4 @@
-//! Certificates that a log of certificates has seen, and those that none has.
+//! Certificates with and without a certificate transparency log.
 
 use kubexm_sigstore::file::verify_file;
 use kubexm_sigstore::{Trust, TrustedRoot};
@@ -8,9 +8,9 @@ use super::bundled::Bundled;
 use super::bundles::{MANIFEST, ours, ours_by, theirs_by};
 use super::{claimed, image, verify, wanted};
 
-/// An authority that certifies in secret is found out, where the roots name a log of certificates.
+/// A certificate that no log has is refused if the trusted root names a certificate transparency log.
 #[test]
-fn certificates_must_have_been_seen_by_a_log_where_the_roots_name_one() {
+fn certificate_needs_an_sct_if_the_trusted_root_names_a_log() {
     let sigstore = Sigstore::new();
     let root = sigstore.transparent_root();
     let made = |seen: Option<Seen>| {
@@ -48,7 +48,7 @@ fn certificates_must_have_been_seen_by_a_log_where_the_roots_name_one() {
         assert!(theirs_by(&root, &[], &bad).is_err());
         ours(&sigstore, &bad).unwrap();
     }
-    // The same of the older form, and beside files.
+    // The same in the older format, and beside files.
     let parsed = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
     let identity = wanted();
     let trust = Trust::Identity(&identity, &parsed);

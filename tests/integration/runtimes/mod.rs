@@ -1,5 +1,5 @@
-//! Every container runtime, from a cluster file to the files on its nodes: what each of them reads is held
-//! against its own rules, and nothing of one is left in another's.
+//! Every container runtime, from a cluster file to the files on its nodes. Each file is checked by the rules
+//! of its reader, and the files of one runtime name no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -19,7 +19,7 @@ const KINDS: [&str; 4] = ["containerd", "docker", "cri-o", "isulad"];
 const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
 const OWN: &str = "quay.example:8443/site/app:1";
 
-/// A lock with everything, and an image of the user's own.
+/// Returns a lock with everything, and an image of the user.
 fn lock() -> Lock {
     let mut lock = everything::lock(&[Version::new(1, 36, 3)]);
     lock.images.push(everything::image(OWN.parse().unwrap()));
@@ -35,7 +35,7 @@ fn cluster(kind: &str, settings: &str) -> Cluster {
     kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
 }
 
-/// The plan in words, and every file of the first worker by its path.
+/// Returns the plan as text, and every file of the first worker by its path.
 fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
     let lock = lock();
     let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
@@ -49,7 +49,7 @@ fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
 }
 
 #[test]
-fn each_runtime_has_its_own_socket_everywhere() {
+fn runtime_socket_is_the_same_in_every_file() {
     let sockets = [
         "unix:///run/containerd/containerd.sock",
         "unix:///run/cri-dockerd.sock",
@@ -70,7 +70,7 @@ fn each_runtime_has_its_own_socket_everywhere() {
 }
 
 #[test]
-fn nothing_leads_outside_and_the_sandbox_is_kubeadms() {
+fn no_file_names_a_public_registry_and_the_pause_image_is_of_kubeadm() {
     for kind in KINDS {
         let cluster = cluster(kind, "{}");
         let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
@@ -89,7 +89,7 @@ fn nothing_leads_outside_and_the_sandbox_is_kubeadms() {
 }
 
 #[test]
-fn what_a_bundle_lacks_of_a_runtime_is_named() {
+fn missing_runtime_files_of_a_bundle_are_named() {
     let mut without = lock();
     without
         .files
@@ -103,7 +103,7 @@ fn what_a_bundle_lacks_of_a_runtime_is_named() {
 }
 
 #[test]
-fn docker_finds_each_registry_and_all_others_at_home() {
+fn docker_gets_every_registry_from_the_cluster_registry() {
     let (_, files) = render(&cluster("docker", "{}"));
     for (folder, path) in [
         ("registry.k8s.io", "registry.k8s.io"),
@@ -117,7 +117,7 @@ fn docker_finds_each_registry_and_all_others_at_home() {
         assert_eq!(hosts["host"][&url]["override_path"].as_bool(), Some(true));
     }
     let daemon: Value = serde_json::from_str(&files["/etc/docker/daemon.json"]).unwrap();
-    // Without it Docker would know no hosts.toml.
+    // Without it, Docker ignores hosts.toml.
     assert_eq!(daemon["features"]["containerd-snapshotter"], true);
     assert_eq!(daemon["exec-opts"][0], "native.cgroupdriver=systemd");
     assert_eq!(daemon["bridge"], "none");
@@ -125,7 +125,7 @@ fn docker_finds_each_registry_and_all_others_at_home() {
 }
 
 #[test]
-fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
+fn kubelet_with_cri_dockerd_does_not_redirect_streams() {
     let gate = "ExtendWebSocketsToKubelet";
     for (kind, version, settings, wanted) in [
         ("docker", "v1.36.3", "", Some("false")),
@@ -171,7 +171,7 @@ fn a_kubelet_before_cri_dockerd_turns_no_streams_around() {
 }
 
 #[test]
-fn crio_is_led_home_and_runs_nothing_else() {
+fn crio_uses_only_the_cluster_registry() {
     let (_, files) = render(&cluster("cri-o", "{}"));
     let registries = &files["/etc/containers/registries.conf.d/10-kubexm.conf"];
     let registries: toml::Table = registries.parse().unwrap();
@@ -207,7 +207,7 @@ fn crio_is_led_home_and_runs_nothing_else() {
         .unwrap();
     let pinned = config["crio"]["image"]["pinned_images"].as_array().unwrap();
     assert!(pinned.iter().any(|image| image.as_str() == Some(PAUSE)));
-    // A plugin that asks the API server must not be sent to the proxy that is none.
+    // The network plugin connects to the API server, so this address must not use the proxy.
     let unit = &files["/etc/systemd/system/crio.service"];
     for reached in ["registry.kubexm.internal", "10.96.0.0/12", "192.0.2.11"] {
         let line = unit
@@ -218,7 +218,7 @@ fn crio_is_led_home_and_runs_nothing_else() {
     }
 }
 
-/// The fields of iSulad's own schema, as of its release 2.1.5:
+/// The fields in the schema of iSulad 2.1.5:
 /// <https://gitee.com/openeuler/lcr/blob/master/src/json/schema/isulad-daemon-configs.json>.
 const ISULAD: &str = "hosts default-runtime group graph state log-level log-driver log-opts cri-sandboxers \
     cri-runtimes container-log storage-driver storage-opts storage-enable-remote-layer pidfile engine \
@@ -230,7 +230,7 @@ const ISULAD: &str = "hosts default-runtime group graph state log-level log-driv
     cdi-spec-dirs enable-cdi";
 
 #[test]
-fn what_a_runtime_cannot_do_is_told_before_anything_is_planned() {
+fn unsupported_runtime_settings_are_refused_before_planning() {
     let refused = |kind: &str, registry: &str| {
         let text = kubexm_config::schema::TEMPLATE
             .replace("    type: containerd", &format!("    type: {kind}"))
@@ -246,7 +246,7 @@ fn what_a_runtime_cannot_do_is_told_before_anything_is_planned() {
 }
 
 #[test]
-fn isulad_reads_what_it_knows_and_its_nodes_hold_every_image() {
+fn isulad_has_only_known_settings_and_preloads_images() {
     let (_, files) = render(&cluster("isulad", "{}"));
     let daemon: Value = serde_json::from_str(&files["/etc/isulad/daemon.json"]).unwrap();
     let known: BTreeSet<&str> = ISULAD.split_whitespace().collect();
@@ -266,7 +266,7 @@ fn isulad_reads_what_it_knows_and_its_nodes_hold_every_image() {
 }
 
 #[test]
-fn units_are_what_systemd_understands() {
+fn systemd_analyze_accepts_runtime_units() {
     for (kind, units) in [
         ("docker", vec!["docker.service", "cri-dockerd.service"]),
         ("cri-o", vec!["crio.service"]),
@@ -275,7 +275,7 @@ fn units_are_what_systemd_understands() {
         let (_, files) = render(&cluster(kind, "{}"));
         let folder = tempfile::tempdir().unwrap();
         for unit in units {
-            // The programs are not on this machine: `true` stands for them.
+            // The programs are not on this machine: `true` replaces them.
             let text = &files[&format!("/etc/systemd/system/{unit}")];
             let text = text.replace("ExecStart=/usr/local/bin/", "ExecStart=/bin/true ");
             let text = text.replace("ExecStart=/usr/bin/isulad", "ExecStart=/bin/true");
@@ -297,7 +297,7 @@ fn units_are_what_systemd_understands() {
 }
 
 #[test]
-fn settings_of_the_user_win_and_data_is_where_they_say() {
+fn runtime_settings_of_the_user_override_defaults() {
     for (kind, settings, path, wanted) in [
         (
             "containerd",
@@ -336,7 +336,7 @@ fn settings_of_the_user_win_and_data_is_where_they_say() {
 }
 
 #[test]
-fn versions_that_do_not_go_together_are_refused() {
+fn incompatible_runtime_versions_are_refused() {
     let catalog = Catalog::embedded().unwrap();
     assert_eq!(catalog.incompatibilities(&lock()), Vec::<String>::new());
     for (component, version, wanted) in [

@@ -1,4 +1,4 @@
-//! The documents: what is in them, and that they are always the same.
+//! SBOM documents: their content, and that they are reproducible.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const INSTALLED: &[u8] =
     b"P:musl\nV:1.2.5-r0\nA:x86_64\nL:MIT\no:musl\n\nP:odd\nV:1.0-r2\nA:x86_64\n\
 L:custom words\no:odd-source\n";
 
-/// Three images over shared and hidden layers, in each of the forms that layers have.
+/// Returns three images with shared and hidden layers, with each media type of layers.
 fn bundle() -> Made {
     let base = tar(&[
         ("etc/os-release", DEBIAN.as_bytes()),
@@ -63,7 +63,7 @@ const LIBSSL: &str = "pkg:deb/debian/libssl3@3.0.15-1~deb12u1?arch=amd64&distro=
 const TZDATA: &str = "pkg:deb/debian/tzdata@2024a?arch=all&distro=debian-12";
 
 #[test]
-fn an_image_has_the_packages_that_its_top_layer_leaves() {
+fn image_packages_come_from_the_top_layer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     bundle().pack(&path);
@@ -102,7 +102,7 @@ fn an_image_has_the_packages_that_its_top_layer_leaves() {
 }
 
 #[test]
-fn the_same_bundle_gives_the_same_document_however_it_lies_in_the_file() {
+fn sbom_does_not_depend_on_the_storage_encoding() {
     let folder = tempfile::tempdir().unwrap();
     let [kept, opened] = ["kept", "opened"].map(|name| folder.path().join(name));
     bundle().pack(&kept);
@@ -116,7 +116,7 @@ fn the_same_bundle_gives_the_same_document_however_it_lies_in_the_file() {
 }
 
 #[test]
-fn every_reference_of_a_document_leads_somewhere() {
+fn every_sbom_reference_resolves() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst").display().to_string();
     bundle().pack(Path::new(&path));
@@ -147,7 +147,7 @@ fn every_reference_of_a_document_leads_somewhere() {
             );
         }
     }
-    // The bundle has four images, and three of them a package each or two.
+    // The bundle has four images; three of them have one or two packages.
     let contains = relationships
         .iter()
         .filter(|r| r["relationshipType"] == "CONTAINS");
@@ -175,7 +175,7 @@ fn every_reference_of_a_document_leads_somewhere() {
 }
 
 #[test]
-fn the_time_is_the_one_that_was_given() {
+fn sbom_has_the_given_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     Made::new().pack(&path);
@@ -192,7 +192,7 @@ fn the_time_is_the_one_that_was_given() {
 }
 
 #[test]
-fn layers_that_cannot_be_read_are_named_and_the_rest_is_listed() {
+fn unreadable_layers_are_named_and_the_others_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let base = tar(&[
@@ -236,7 +236,7 @@ fn layers_that_cannot_be_read_are_named_and_the_rest_is_listed() {
 }
 
 #[test]
-fn a_database_that_has_no_room_beside_others_is_read_by_itself() {
+fn large_package_database_is_read_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let mut status = STATUS.to_vec();
@@ -255,12 +255,12 @@ fn a_database_that_has_no_room_beside_others_is_read_by_itself() {
 }
 
 #[test]
-fn a_damaged_bundle_gives_no_document() {
+fn damaged_bundle_gives_no_sbom() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     bundle().pack_opened(&path);
     let mut bytes = std::fs::read(&path).unwrap();
-    // Behind the head, within the frames of the layers.
+    // After the header, in the frames of the layers.
     let at = bytes.len() / 2;
     bytes[at] ^= 0x40;
     std::fs::write(&path, bytes).unwrap();

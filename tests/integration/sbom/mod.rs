@@ -1,5 +1,4 @@
-//! What a bundle is made of, and what of it is vulnerable: the real command on bundles with images of
-//! the test's own.
+//! SBOM and vulnerabilities: the real command on bundles with test images.
 
 mod documents;
 mod programs;
@@ -26,7 +25,7 @@ const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\n";
 const ALPINE: &str = "ID=alpine\nVERSION_ID=3.20.3\n";
 
-/// Forgets everything.
+/// Keeps nothing.
 struct Forgetful;
 
 impl EncoderCache for Forgetful {
@@ -36,7 +35,7 @@ impl EncoderCache for Forgetful {
     fn keep(&self, _: &Digest, _: Option<&DecompressedGzip>) {}
 }
 
-/// A bundle in the making.
+/// A bundle under construction.
 struct Made {
     lock: Lock,
     blobs: InMemory,
@@ -56,7 +55,7 @@ impl Made {
         }
     }
 
-    /// An image of layers with media types, from the bottom to the top.
+    /// Adds an image of layers with media types, from the bottom to the top.
     fn image(mut self, name: &str, layers: &[(&str, Vec<u8>)]) -> Self {
         let manifest = self.add(
             "application/vnd.oci.image.manifest.v1+json",
@@ -92,13 +91,13 @@ impl Made {
         self
     }
 
-    /// Packs every blob as it came.
+    /// Packs every blob unchanged.
     fn pack(&self, path: &Path) {
         let storage = Placement::plain(&self.lock);
         self.pack_as(path, &storage);
     }
 
-    /// Packs layers as their content, side by side in pieces.
+    /// Packs decompressed layers in a group.
     fn pack_opened(&self, path: &Path) {
         let stop = || false;
         let silent = Events::silent();
@@ -113,7 +112,7 @@ impl Made {
     }
 }
 
-/// A tar of files; a name that ends in a slash is a folder's.
+/// Returns a tar of files. A name that ends with a slash is a directory.
 fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (path, content) in files {
@@ -135,7 +134,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Standard output of a command that must succeed; and what it said besides.
+/// Returns standard output and standard error of a command that must succeed.
 fn kubexm(arguments: &[&str]) -> (String, String) {
     let (code, out, err) = kubexm_as_it_ends(arguments);
     assert_eq!(code, Some(0), "{arguments:?}: {err}");
@@ -154,13 +153,13 @@ fn kubexm_as_it_ends(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), err)
 }
 
-/// The CycloneDX document of a bundle.
+/// Returns the CycloneDX document of a bundle.
 fn sbom(bundle: &Path) -> Value {
     let (out, _) = kubexm(&["bundle", "sbom", &bundle.display().to_string()]);
     serde_json::from_str(&out).unwrap()
 }
 
-/// Package addresses of a document that begin with a type.
+/// Returns the package URLs of a document that begin with a type.
 fn purls(document: &Value, kind: &str) -> BTreeSet<String> {
     let components = document["components"].as_array().unwrap().iter();
     let purls = components.filter_map(|one| one["purl"].as_str());
@@ -171,13 +170,13 @@ fn purls(document: &Value, kind: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A component by its name.
+/// Returns a component by its name.
 fn component<'a>(document: &'a Value, name: &str) -> &'a Value {
     let mut components = document["components"].as_array().unwrap().iter();
     components.find(|one| one["name"] == name).unwrap()
 }
 
-/// What a component contains or was built from.
+/// Returns the components that a component contains or was built from.
 fn below(document: &Value, reference: &Value) -> BTreeSet<String> {
     let mut all = document["dependencies"].as_array().unwrap().iter();
     let own = all.find(|one| one["ref"] == *reference).unwrap();

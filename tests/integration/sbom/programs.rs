@@ -1,13 +1,13 @@
-//! Programs that no tool at hand makes any more, put together by hand as their formats say.
+//! Programs that current tools do not produce, assembled by the rules of their formats.
 
 use super::*;
 
 const ADDRESS: u64 = 0x40_0000;
-/// Bytes of the ELF header and one program header.
+/// The size in bytes of the ELF header and one program header.
 const BEFORE: usize = 64 + 56;
 
-/// A 64-bit little-endian program: one segment that maps the whole file, and sections by name, each
-/// with its place in the body. The body begins at [`BODY`].
+/// Returns a 64-bit little-endian program: one segment that maps the whole file, and sections by name, each
+/// with its position in the body. The body begins at [`BODY`].
 fn elf(body: &[u8], sections: &[(&str, usize, usize)]) -> Vec<u8> {
     let mut names = b"\0".to_vec();
     let mut table = vec![0u8; 64];
@@ -50,7 +50,7 @@ fn elf(body: &[u8], sections: &[(&str, usize, usize)]) -> Vec<u8> {
     file
 }
 
-/// A multiple of 16 behind the headers.
+/// A multiple of 16 after the headers.
 const BODY: usize = BEFORE.next_multiple_of(16);
 
 fn module_text(lines: &str) -> Vec<u8> {
@@ -58,7 +58,7 @@ fn module_text(lines: &str) -> Vec<u8> {
     format!("{frame}{lines}{frame}").into_bytes()
 }
 
-/// As Go 1.17 wrote it: pointers to string headers, which point to texts.
+/// The form of Go 1.17: pointers to string headers, which point to texts.
 fn old_go() -> Vec<u8> {
     let modules =
         module_text("path\tx.io/old\nmod\tx.io/old\tv1.0.0\th1:=\ndep\tx.io/dep\tv0.3.0\th1:=\n");
@@ -80,7 +80,7 @@ fn old_go() -> Vec<u8> {
     elf(&body, &[(".text", 0, 16), (".go.buildinfo", info_at, size)])
 }
 
-/// As Go 1.18 and later write it: texts behind the header.
+/// The form of Go 1.18 and later: texts after the header.
 fn inline(go: &str, modules: &[u8]) -> Vec<u8> {
     let mut info = b"\xff Go buildinf:\x08\x02".to_vec();
     info.resize(32, 0);
@@ -96,14 +96,14 @@ fn inline(go: &str, modules: &[u8]) -> Vec<u8> {
     info
 }
 
-/// A program of Go that has another one's build information among its texts.
+/// Returns a Go program that has the build information of another one in its texts.
 fn with_decoy() -> Vec<u8> {
     let decoy = inline("go1.18", &module_text("mod\tdecoy.io/x\tv6.6.6\t\n"));
     let mut body = vec![0u8; 32];
     body.extend(&decoy);
     body.resize(body.len().next_multiple_of(16), 0);
     let at = body.len();
-    // Long enough that it goes on in another block of the reader.
+    // Long enough to continue in another block of the reader.
     let many: String = (0..3000)
         .map(|n| format!("dep\tx.io/dep{n}\tv1.0.{n}\th1:=\n"))
         .collect();
@@ -130,7 +130,7 @@ fn auditable() -> Vec<u8> {
 }
 
 #[test]
-fn programs_say_what_they_were_built_from() {
+fn modules_of_go_and_rust_programs_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let filler = vec![3; 70_000];
@@ -179,12 +179,12 @@ fn programs_say_what_they_were_built_from() {
 }
 
 #[test]
-fn what_is_cut_off_or_lies_is_passed_over() {
+fn truncated_or_false_build_information_is_skipped() {
     let whole = with_decoy();
     let mut files: Vec<Vec<u8>> = (1..40)
         .map(|part| whole[..whole.len() * part / 40].to_vec())
         .collect();
-    // Tables and sizes that lead out of the file.
+    // Tables and sizes that point outside of the file.
     for at in (32..64).step_by(2) {
         let mut odd = old_go();
         odd[at..at + 2].copy_from_slice(&[0xff; 2]);

@@ -1,8 +1,8 @@
-//! What the tools say that wrote the databases.
+//! Comparison with the tools that wrote the databases.
 
 use super::*;
 
-/// Standard output of a real tool.
+/// Returns the standard output of a real tool.
 fn tool(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -11,7 +11,7 @@ fn tool(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Name, version, architecture and licence of the packages of a kind.
+/// Returns name, version, architecture and licence of the packages of a type.
 fn packages(document: &Value, kind: &str) -> BTreeSet<String> {
     let start = format!("pkg:{kind}/");
     let components = document["components"].as_array().unwrap().iter();
@@ -36,7 +36,7 @@ fn packages(document: &Value, kind: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn dpkg_lists_the_same_packages_of_this_machine() {
+fn sbom_equals_dpkg_list_of_this_machine() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");
     let status = std::fs::read("/var/lib/dpkg/status").unwrap();
@@ -55,7 +55,7 @@ fn dpkg_lists_the_same_packages_of_this_machine() {
     assert_eq!(packages(&sbom(&path), "deb"), theirs);
 }
 
-/// Enough packages that the database has a tree, and headers long enough for overflow pages.
+/// Enough packages for a tree in the database, and headers long enough for overflow pages.
 fn spec() -> String {
     let mut spec = "Name: base\nVersion: 1.0\nRelease: 1.el9\nSummary: s\nLicense: MIT\n\
         BuildArch: noarch\nVendor: Example\n%description\nd\n%files\n"
@@ -81,7 +81,7 @@ fn spec() -> String {
 }
 
 #[test]
-fn rpm_lists_the_same_packages_of_the_databases_that_it_has_had() {
+fn sbom_equals_rpm_list_for_every_database_format() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     std::fs::write(folder.path().join("t.spec"), spec()).unwrap();
@@ -138,7 +138,7 @@ fn rpm_lists_the_same_packages_of_the_databases_that_it_has_had() {
     }
 }
 
-/// The header of a built package, as databases keep it: behind lead, signature and magic number.
+/// Returns the header of a built package as databases store it: without lead, signature and magic number.
 fn header(package: &Path) -> Vec<u8> {
     let package = std::fs::read(package).unwrap();
     let length = |start: &[u8]| {
@@ -150,7 +150,7 @@ fn header(package: &Path) -> Vec<u8> {
     header[..length(header)].to_vec()
 }
 
-/// Berkeley DB's own tool writes the table that older versions of rpm wrote.
+/// Writes a table of older rpm versions with the tool of Berkeley DB.
 fn berkeley(headers: &[Vec<u8>], path: &Path) -> Vec<u8> {
     let mut text = "VERSION=3\nformat=bytevalue\ntype=hash\nHEADER=END\n".to_owned();
     // The first value is the number of the last package.
@@ -167,7 +167,8 @@ fn berkeley(headers: &[Vec<u8>], path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// A stand-in for what SUSE's rpm writes, put together as rpm's source says: Debian's cannot.
+/// Returns a database in the format of SUSE's rpm, assembled by the rules in rpm's source: Debian's rpm
+/// cannot write it.
 fn ndb(headers: &[Vec<u8>]) -> Vec<u8> {
     let words = |words: &[u32]| {
         words
@@ -191,7 +192,7 @@ fn ndb(headers: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// What `go version -m` says: modules with versions, and Go itself.
+/// Returns the output of `go version -m`: modules with versions, and Go itself.
 fn go_version(program: &str) -> BTreeSet<String> {
     let text = tool("go", &["version", "-m", program]);
     let mut lines = text.lines();
@@ -208,7 +209,7 @@ fn go_version(program: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn go_says_the_same_of_programs_that_it_built() {
+fn sbom_equals_go_version_output() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     let put = |path: &str, text: &str| {
@@ -241,7 +242,7 @@ fn go_says_the_same_of_programs_that_it_built() {
     assert!(built.status.success(), "{built:?}");
     let program = place.join("program");
     let root = tool("go", &["env", "GOROOT"]);
-    // Go's own command has the mark of build information among its texts, too.
+    // Go's own command also has the mark of build information in its texts.
     let go = format!("{}/bin/go", root.trim());
     let archive = gzip(&tar(&[(
         "./bin/program",
@@ -271,7 +272,7 @@ fn go_says_the_same_of_programs_that_it_built() {
             .collect();
         let mut theirs = go_version(program);
         if name == "program" {
-            // What the build does not say, the lock does.
+            // The lock has the version that the build does not state.
             assert!(theirs.remove("main.example/program -"));
             theirs.insert("main.example/program v1.0.0".to_owned());
             assert!(theirs.contains("dep.example/one v1.2.3"));

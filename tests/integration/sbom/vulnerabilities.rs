@@ -1,4 +1,4 @@
-//! What is known to be vulnerable, by a database that the user gives.
+//! Known vulnerabilities, from a database that the user provides.
 
 use super::*;
 use serde_json::json;
@@ -6,8 +6,8 @@ use serde_json::json;
 const STATUS: &[u8] = b"Package: libssl3\nStatus: install ok installed\nArchitecture: amd64\n\
 Source: openssl (3.0.1-1)\nVersion: 3.0.1-1+b1\n";
 
-/// A program of Go 1.20.1 with golang.org/x/net v0.7.0, as a stand-in for a real one: no sections, only
-/// the mark in a segment.
+/// Returns a program of Go 1.20.1 with golang.org/x/net v0.7.0, reduced: no sections, only the mark in a
+/// segment.
 fn program() -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(64, 0);
@@ -42,7 +42,7 @@ fn go(id: &str, name: &str, events: &Value) -> Value {
     })
 }
 
-/// Records of several databases over the same few things.
+/// Returns records of several databases about the same components.
 fn records() -> Vec<Value> {
     let net = json!([{"introduced": "0"}, {"fixed": "0.17.0"}]);
     let mut of_go = go("GO-2023-2102", "golang.org/x/net", &net);
@@ -91,7 +91,7 @@ fn zip(records: &[Value]) -> Vec<u8> {
 }
 
 #[test]
-fn each_vulnerability_is_told_once_whatever_form_the_database_has() {
+fn each_vulnerability_is_reported_once_for_every_database_form() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = at("b.tar.zst").display().to_string();
@@ -157,7 +157,7 @@ fn each_vulnerability_is_told_once_whatever_form_the_database_has() {
 }
 
 #[test]
-fn the_table_says_how_old_the_database_is_and_the_exit_code_what_was_asked() {
+fn table_has_the_age_of_the_database_and_exit_code_follows_fail_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst").display().to_string();
     let database = folder.path().join("all.zip").display().to_string();
@@ -188,7 +188,7 @@ fn the_table_says_how_old_the_database_is_and_the_exit_code_what_was_asked() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_lost_records_are_told() {
+fn invalid_database_is_refused_and_unreadable_records_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = at("b.tar.zst").display().to_string();

@@ -1,20 +1,20 @@
-//! Snapshots of texts that users read. Snapshot files stand in `tests/golden/snapshots`, short texts stand
-//! inline beside their test. `cargo insta review` shows and accepts changes.
+//! Snapshots of texts that users read. Snapshot files are in `tests/golden/snapshots`; short texts are inline
+//! in their test. `cargo insta review` shows and accepts changes.
 
 mod rendered;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The folder of the snapshot files of one kind.
+/// Returns the directory of the snapshot files of one kind.
 fn folder(kind: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/golden/snapshots")
         .join(kind)
 }
 
-/// Replaces in all snapshots of the scope what differs from run to run: temporary folders, ports, durations,
-/// how far a failed transfer came, reasons of the resolver, task numbers, and the version of kubexm.
+/// Replaces what differs between runs in all snapshots of the scope: temporary directories, ports, durations,
+/// the size of a failed transfer, reasons of the resolver, task numbers, and the version of kubexm.
 pub fn filters() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"(/[\w.-]+)*/\.tmp\w{6}\b", "[folder]");
@@ -30,8 +30,8 @@ pub fn filters() -> insta::internals::SettingsBindDropGuard {
     settings.bind_to_scope()
 }
 
-/// Compares each text with the snapshot file of its name, and the names with the files in the folder:
-/// a file that no test refers to is an error, too.
+/// Compares each text with the snapshot file of its name, and the names with the files in the directory. A
+/// file without a test is an error.
 pub fn assert_files<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder(kind));
@@ -41,7 +41,7 @@ pub fn assert_files<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'
     let mut failed = Vec::new();
     for (name, text) in texts {
         let assertion = || settings.bind(|| insta::assert_snapshot!(name, text));
-        // All changes at once, not the first one only.
+        // All changes at once, not only the first.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(assertion)).is_err() {
             failed.push(name);
         }

@@ -19,7 +19,7 @@ use super::assert_files;
 use crate::combinations::everything;
 use crate::sandbox::Sandbox;
 
-/// A bundle whose manifests are short, and whose other content does not matter.
+/// A bundle with short manifests. Its other content does not matter.
 struct Manifests(BTreeMap<Digest, &'static str>);
 
 impl Blobs for Manifests {
@@ -57,7 +57,7 @@ metadata: {name: cilium-config, namespace: kube-system}
 data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "true"}
 "#;
 
-/// A lock with all that the catalogue has for a version, and its content.
+/// Returns a lock with everything that the catalog has for a version, and its content.
 fn bundle(version: &Version) -> (Lock, Manifests) {
     let mut lock = everything::lock(std::slice::from_ref(version));
     let cilium = Digest::of(b"cilium.yaml");
@@ -71,7 +71,7 @@ fn bundle(version: &Version) -> (Lock, Manifests) {
         checksum: kubexm_bundle::lock::ChecksumSource::Pinned,
         images: Vec::new(),
     });
-    // Kubernetes 1.28 to 1.30 go with containerd 1.7, too.
+    // Kubernetes 1.28 to 1.30 also work with containerd 1.7.
     if version.minor() <= 30 {
         for file in &mut lock.files {
             if file.component == "containerd" {
@@ -84,12 +84,12 @@ fn bundle(version: &Version) -> (Lock, Manifests) {
     (lock, Manifests(manifests.into()))
 }
 
-/// A cluster of one or three control planes, and a worker.
+/// A cluster with one or three control planes, and a worker.
 struct Case {
     name: String,
     version: Version,
     control_planes: usize,
-    /// Sections of `spec`.
+    /// The sections of `spec`.
     sections: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ const DNS: &str = "dns: {replicas: 3, upstreams: [192.0.2.53, '192.0.2.54:5353']
 const ADDRESS: &str =
     "controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 7443}";
 
-/// Each cluster differs from the first one, or from `units`, in few things.
+/// The clusters. Each differs from the first one, or from `units`, in a few settings.
 fn cases() -> Vec<Case> {
     let case = |name: &str, minor, control_planes, sections: &[&str]| Case {
         name: name.to_owned(),
@@ -221,7 +221,7 @@ struct File {
 }
 
 impl File {
-    /// The same for all nodes and registries whose files differ in names and addresses only.
+    /// Files of nodes and registries that differ only in names and addresses have the same name here.
     fn normalized(&self) -> Self {
         let names =
             Regex::new(r"\bnode\d|\b192\.0\.2\.1[1-4]\b|(?:certs|docker/certs)\.d/[^/]+").unwrap();
@@ -245,7 +245,7 @@ impl File {
         file
     }
 
-    /// The file's part of the name of its snapshot.
+    /// Returns the part of the snapshot's name that stands for the file.
     fn name(&self) -> String {
         let plain = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
             true => c,
@@ -259,8 +259,8 @@ impl File {
     }
 }
 
-/// Every file of the case with its host. Of secret files, which a plan does not show, the first with a path is
-/// written in a folder, and read there.
+/// Returns every file of a case with its host. A plan does not show secret files: the first one with a path
+/// is written into a directory and read there.
 async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Vec<(String, File)> {
     let yaml = case.yaml(folder);
     let cluster = parse_cluster("cluster.yaml", &yaml)
@@ -317,7 +317,7 @@ async fn every_rendered_file() {
             if !seen.insert(file.normalized()) {
                 continue;
             }
-            // One line in angle brackets stands for a certificate, a key or a password.
+            // A line in angle brackets replaces a certificate, a key or a password.
             let stands_for = file.content.starts_with('<') && file.content.lines().count() == 1;
             let (name, text) = match stands_for {
                 true => (
@@ -342,7 +342,7 @@ async fn every_rendered_file() {
     assert_all_templates(&snapshots);
 }
 
-/// Every template must be seen in a snapshot: what is outside of its tags stands there in the same order.
+/// Checks that a snapshot contains every template: the texts outside of its tags, in the same order.
 fn assert_all_templates(snapshots: &BTreeMap<String, String>) {
     let squeezed = |text: &str| text.split_whitespace().collect::<String>();
     let texts: Vec<String> = snapshots.values().map(|text| squeezed(text)).collect();
@@ -382,7 +382,7 @@ fn assert_all_templates(snapshots: &BTreeMap<String, String>) {
     );
 }
 
-/// The texts of a template that are outside of tags, and inside of no `if`, `for` or `match`.
+/// Returns the texts of a template that are outside of tags, and outside of `if`, `for` and `match`.
 fn unconditional(template: &str) -> Vec<String> {
     let tags = Regex::new(r"(?s)\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}").unwrap();
     let (mut depth, mut end) = (0, 0);

@@ -1,4 +1,4 @@
-//! Steps of each kind, what their hosts are like before, and what somebody does to their work.
+//! Steps of each kind, with the state of the host before, and a change by another process.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub fn binaries() -> InstallFiles {
     }
 }
 
-/// A step, what its host is like before, and what somebody does to its work.
+/// A step, the state of its host before, and a change of its result by another process.
 pub struct Case {
     pub name: &'static str,
     pub step: Box<dyn Ensure>,
@@ -122,7 +122,7 @@ pub fn cases() -> Vec<Case> {
                 symlink("real", host.at("/etc/app/deep/conf")).unwrap();
             },
             |host| {
-                // The right content, but under somebody else's name.
+                // The right content with another owner.
                 host.write("/etc/app/other", "a=1\n");
                 std::fs::remove_file(host.at("/etc/app/deep/conf")).unwrap();
                 symlink("../other", host.at("/etc/app/deep/conf")).unwrap();

@@ -1,5 +1,5 @@
-//! What each step promises: it sees whether it is needed, changes what it says, sees what was
-//! changed behind its back, and goes away without a trace, wherever it was cut off.
+//! The contract of steps: each detects whether it is needed, changes what it reports, detects changes by
+//! others, and is reverted without a trace, also after an interruption.
 
 mod cases;
 use std::io::Write;
@@ -18,7 +18,7 @@ use kubexm_types::event::{Event, Events, Listener};
 use kubexm_types::{Digest, HostName};
 
 #[tokio::test]
-async fn every_step_comes_stays_and_goes() {
+async fn every_step_is_applied_idempotent_and_reverted() {
     for Case {
         name,
         step,
@@ -72,7 +72,7 @@ async fn every_step_comes_stays_and_goes() {
     }
 }
 
-/// A way to a host that breaks after so many commands.
+/// A connection to a host that breaks after this number of commands.
 struct Breaking {
     host: Arc<dyn Host>,
     left: AtomicUsize,
@@ -102,7 +102,7 @@ impl Host for Breaking {
 }
 
 #[tokio::test]
-async fn a_step_that_was_cut_off_anywhere_is_finished_or_taken_back() {
+async fn interrupted_step_is_completed_or_reverted() {
     for Case {
         name, step, before, ..
     } in cases()
@@ -149,7 +149,7 @@ impl UndoLog for NoReceipt {
 }
 
 #[tokio::test]
-async fn nothing_changes_before_its_way_back_is_written() {
+async fn undo_record_is_written_before_the_change() {
     for Case {
         name, step, before, ..
     } in cases()
@@ -167,7 +167,7 @@ async fn nothing_changes_before_its_way_back_is_written() {
 }
 
 #[tokio::test]
-async fn lines_of_others_around_a_block_stay() {
+async fn lines_around_a_block_are_unchanged() {
     let host = Sandbox::new();
     host.write("/etc/hosts", "first\n");
     host.apply(&names()).await.unwrap();
@@ -176,7 +176,7 @@ async fn lines_of_others_around_a_block_stay() {
         text,
         "first\n# kubexm begin\n10.0.0.1 node1\n10.0.0.2 node2\n# kubexm end\n"
     );
-    // Somebody adds lines, and somebody's editor loses the mark of the end.
+    // Another process adds lines, and an editor deletes the end marker.
     let mut file = std::fs::OpenOptions::new()
         .append(true)
         .open(host.at("/etc/hosts"))
@@ -192,7 +192,7 @@ async fn lines_of_others_around_a_block_stay() {
 }
 
 #[tokio::test]
-async fn own_folders_go_with_all_in_them_and_others_stay() {
+async fn reset_deletes_own_directories_and_keeps_others() {
     let host = Sandbox::new();
     host.write("/srv/theirs/data", "theirs");
     symlink("/mnt/not-mounted", host.at("/srv/unmounted")).unwrap();
@@ -203,14 +203,14 @@ async fn own_folders_go_with_all_in_them_and_others_stay() {
     assert_eq!(host.listing(), original, "taking note changes nothing");
     host.write("/srv/own/deep/data", "ours");
     symlink("/etc", host.at("/srv/own/link")).unwrap();
-    // A second look must not take what is ours by now for the host's own, or the other way round.
+    // A second run must not mistake the step's own result for the original state, nor the reverse.
     host.apply(&folders()).await.unwrap();
     host.take_back().await;
     assert_eq!(host.listing(), original);
 }
 
 #[tokio::test]
-async fn a_folder_in_the_place_of_a_file_is_refused() {
+async fn directory_at_the_path_of_a_file_is_refused() {
     let host = Sandbox::new();
     host.write("/etc/app/conf/theirs", "x");
     let original = host.listing();
@@ -226,7 +226,7 @@ async fn a_folder_in_the_place_of_a_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_content_that_arrives_wrong_never_gets_the_files_name() {
+async fn wrong_content_never_replaces_the_file() {
     let host = Sandbox::new();
     let mut step = binaries();
     step.payloads[1].digest = Digest::of(b"something else");
@@ -241,7 +241,7 @@ async fn a_content_that_arrives_wrong_never_gets_the_files_name() {
 }
 
 #[tokio::test]
-async fn a_value_is_produced_anew_in_every_run() {
+async fn value_is_produced_again_in_every_run() {
     let host = Sandbox::new();
     let slot = Slot::new("token");
     let step = |slot: &Slot<u32>| Produce {
@@ -272,7 +272,7 @@ async fn a_value_is_produced_anew_in_every_run() {
 }
 
 #[tokio::test]
-async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
+async fn wait_reports_the_condition_and_a_diagnosis() {
     let host = Sandbox::new();
     let wait = |seconds| WaitFor {
         title: "Wait until it is there".to_owned(),
@@ -301,7 +301,7 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
     let in_time = tokio::time::timeout(Duration::from_secs(120), both).await;
     let (done, ()) = in_time.expect("it waits for its limit, not for the condition");
     assert_eq!(done.unwrap(), Done::Met);
-    // A user who stops the run does not wait for the limit.
+    // An interrupt ends the wait before its limit.
     std::fs::remove_file(host.at("/root/ready")).unwrap();
     stop.cancel();
     let done = perform(&wait(3600).into(), &context, &stop).await;
@@ -309,7 +309,7 @@ async fn waiting_ends_with_what_is_missing_and_a_diagnosis() {
 }
 
 #[tokio::test]
-async fn what_nothing_reads_any_more_is_told() {
+async fn file_that_no_program_reads_again_is_reported() {
     #[derive(Default)]
     struct Warnings(Mutex<Vec<String>>);
     impl Listener for Warnings {
@@ -328,7 +328,7 @@ async fn what_nothing_reads_any_more_is_told() {
         advice: "Ask Anna.".to_owned(),
     };
     let told = || warnings.0.lock().unwrap().clone();
-    // Written before it is read, and written anew before it is read.
+    // It is written before it is read, and written again before it is read again.
     for text in ["one", "two"] {
         assert_ne!(host.check(&file(text)).await, Check::Satisfied);
         host.apply(&file(text)).await.unwrap();

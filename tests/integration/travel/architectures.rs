@@ -1,4 +1,4 @@
-//! Bundles for several architectures: what is for one of them can be looked at, taken out and left out.
+//! Bundles for several architectures: listed, extracted, exported and reduced for one of them.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use super::*;
 
 const TOOL: &str = "registry.example/team/tool:1";
 
-/// A lock for amd64 and arm64: an image, of which both have a layer in common, and a package that
-/// is the same for both.
+/// Returns a lock for amd64 and arm64: an image with one common layer, and a package that is the same for
+/// both.
 fn for_both() -> (Lock, InMemory) {
     let (mut lock, mut blobs) = example(&[text(98, 90_000)]);
     lock.architectures = vec![Arch::Amd64, Arch::Arm64];
@@ -58,7 +58,7 @@ fn written(folder: &Path, name: &str, lock: &Lock, blobs: &InMemory) -> String {
 }
 
 #[test]
-fn an_architecture_can_be_left_out_and_what_remains_is_its_own_bundle_bit_for_bit() {
+fn bundle_without_an_architecture_equals_one_built_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let (lock, blobs) = for_both();
     let both = written(folder.path(), "both.tar.zst", &lock, &blobs);
@@ -74,7 +74,7 @@ fn an_architecture_can_be_left_out_and_what_remains_is_its_own_bundle_bit_for_bi
         "{said}"
     );
     assert!(std::fs::read(&out).unwrap() == std::fs::read(&alone).unwrap());
-    // What is for both is in it; the other's own layer is not.
+    // What both architectures need is in it; the layer of the other one is not.
     let bundle = Bundle::open(Path::new(&out)).unwrap();
     bundle.verify(2, &Events::silent()).unwrap();
     let of_arm64 = &lock.images[0].platforms[1].blobs;
@@ -112,7 +112,7 @@ fn an_architecture_can_be_left_out_and_what_remains_is_its_own_bundle_bit_for_bi
 }
 
 #[test]
-fn one_architecture_can_be_listed_exported_and_extracted() {
+fn one_architecture_is_listed_exported_and_extracted() {
     let folder = tempfile::tempdir().unwrap();
     let (lock, blobs) = for_both();
     let both = written(folder.path(), "both.tar.zst", &lock, &blobs);
@@ -130,7 +130,7 @@ fn one_architecture_can_be_listed_exported_and_extracted() {
     package         17 B 6a422bddd144 netbase 6.5 (debian trixie arm64)
     ");
     assert!(!one.contains("amd64"), "{one}");
-    // The same bytes for both: nobody need choose.
+    // The bytes are the same for both, so no architecture must be selected.
     let (code, _, err) = kubexm(&["bundle", "extract", &both, "netbase", "-o", &out]);
     assert_eq!(code, Some(0), "{err}");
     let file = folder.path().join("out/netbase_6.5_all.deb");
@@ -163,7 +163,7 @@ fn one_architecture_can_be_listed_exported_and_extracted() {
 }
 
 #[test]
-fn a_cluster_of_one_architecture_gets_no_images_of_another() {
+fn cluster_registry_gets_no_images_of_other_architectures() {
     let (lock, _) = for_both();
     let amd64 = lock.only(&BTreeSet::from([Arch::Amd64]));
     let [of_amd64, of_arm64] = &lock.images[0].platforms[..] else {

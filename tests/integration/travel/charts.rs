@@ -1,4 +1,4 @@
-//! Where the user's own things are had from, and what manifests and locks may say of them.
+//! Charts and manifests of the user: their sources, and what manifests and locks may contain.
 
 use kubexm_config::Mirrors;
 use kubexm_config::parse_manifest;
@@ -10,14 +10,14 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
 
-/// A server answers so when it is asked for this place.
+/// Answers requests for this path.
 pub async fn answer(server: &MockServer, place: &str, content: Vec<u8>, kind: &str) {
     let response = ResponseTemplate::new(200).set_body_raw(content, kind);
     let asked = Mock::given(method("GET")).and(path(place));
     asked.respond_with(response).mount(server).await;
 }
 
-/// A packed chart that runs `JOB`, if it is rendered, and says so in its values.
+/// Returns a packed chart that runs `JOB` when rendered, with its images in its values.
 pub fn chart() -> Vec<u8> {
     let files = [
         (
@@ -46,7 +46,7 @@ pub fn chart() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn charts_come_from_helm_repositories_and_registries() {
+async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let server = MockServer::start().await;
     let folder = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ async fn charts_come_from_helm_repositories_and_registries() {
 }
 
 #[test]
-fn a_manifest_says_where_each_thing_is_had_from() {
+fn manifest_names_the_source_of_each_artifact() {
     let head = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: b}\nspec:\n  architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
     let read = |more: &str| parse_manifest("m", &format!("{head}{more}"));
     let manifest = read(
@@ -216,7 +216,7 @@ fn a_manifest_says_where_each_thing_is_had_from() {
 }
 
 #[test]
-fn a_lock_cannot_name_what_would_leave_its_folder_or_stand_there_twice() {
+fn lock_with_unsafe_or_duplicate_file_names_is_refused() {
     let (mut lock, _) = example(&[b"x".to_vec()]);
     let text = "{kind: file, name: NAME, size: 1, digest: DIGEST, checksum: firstSeen}";
     let own = |name: &str| {

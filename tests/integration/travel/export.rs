@@ -1,4 +1,4 @@
-//! What `bundle export` writes is read by skopeo, and is bit for bit what the bundle was made of.
+//! The results of `bundle export`: skopeo reads them, and their bytes are those of the bundle.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// `skopeo copy` needs no policy here: it compares digests all the same.
+/// Copies with skopeo, without a policy: it compares digests without one.
 fn skopeo(arguments: &[&str]) -> Result<String, String> {
     tool("skopeo", &[&["--insecure-policy"], arguments].concat())
 }
@@ -15,7 +15,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Every file below `blobs/sha256` is named by its digest; gives their number.
+/// Checks that every file below `blobs/sha256` is named by its digest. Returns their number.
 fn all_right(layout: &Path) -> usize {
     let blobs = std::fs::read_dir(layout.join("blobs/sha256")).unwrap();
     let right = |blob: std::io::Result<std::fs::DirEntry>| {
@@ -30,14 +30,14 @@ fn all_right(layout: &Path) -> usize {
 }
 
 #[test]
-fn a_layout_is_what_skopeo_reads_with_the_digests_of_the_publishers() {
+fn skopeo_reads_an_exported_layout_with_published_digests() {
     let folder = tempfile::tempdir().unwrap();
     let (path, lock, _) = bundle(folder.path());
     let (path, out) = (path.display().to_string(), folder.path().join("layout"));
     let to = out.display().to_string();
     let (code, said, err) = kubexm(&["bundle", "export", &path, "--oci-layout", &to]);
     assert!(code == Some(0) && said.contains("3 images"), "{said}{err}");
-    // Two manifests and four blobs of the whole image and its index; four of the sparse one; three.
+    // Two manifests and four blobs of the complete image with its index; four of the sparse one; three.
     assert_eq!(all_right(&out), 7 + 4 + 3);
 
     for image in [WHOLE, SPARSE] {
@@ -56,7 +56,7 @@ fn a_layout_is_what_skopeo_reads_with_the_digests_of_the_publishers() {
         let layer = locked.platforms[0].blobs[1].digest.hex();
         assert!(folder.path().join("copy").join(layer).exists(), "{image}");
     }
-    // Skopeo 1.9 finds only OCI's own types by name; without one it takes the only image.
+    // Skopeo 1.9 finds only OCI media types by name. Without a name it uses the only image.
     let single = folder.path().join("single.tar").display().to_string();
     let only = [
         "bundle",
@@ -79,7 +79,7 @@ fn a_layout_is_what_skopeo_reads_with_the_digests_of_the_publishers() {
 }
 
 #[test]
-fn a_docker_archive_holds_each_image_under_its_name_with_its_configuration() {
+fn docker_archive_has_each_image_with_name_and_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let (path, lock, blobs) = bundle(folder.path());
     let path = path.display().to_string();
@@ -104,11 +104,11 @@ fn a_docker_archive_holds_each_image_under_its_name_with_its_configuration() {
             json(&config),
             json(std::str::from_utf8(&blobs.0[&blob.digest]).unwrap())
         );
-        // Copying opens the layers and compares them with the configuration.
+        // The copy decompresses the layers and compares them with the configuration.
         let copy = format!("dir:{}", folder.path().join("copy").display());
         skopeo(&["copy", &from, &copy]).unwrap();
     }
-    // The same archive is a layout, for those who read that.
+    // The archive is also an OCI layout.
     let raw = skopeo(&["inspect", "--raw", &format!("oci-archive:{out}:1")]).unwrap();
     let whole = lock.image(&WHOLE.parse().unwrap()).unwrap();
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_docker_archive_holds_each_image_under_its_name_with_its_configuration() {
 }
 
 #[test]
-fn an_export_never_overwrites_a_folder_and_leaves_nothing_half_done() {
+fn export_keeps_existing_directories_and_leaves_no_partial_result() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _, _) = bundle(folder.path());
     let full = folder.path().join("full");
@@ -146,7 +146,7 @@ fn an_export_never_overwrites_a_folder_and_leaves_nothing_half_done() {
       registry.example:5000/single:v3
     ");
 
-    // Behind the index nothing is as it was: the export fails, and nothing is there.
+    // After the index everything is damaged: the export fails and leaves nothing.
     let mut bytes = std::fs::read(&path).unwrap();
     let (from, to) = (bytes.len() / 3, bytes.len() - 3000);
     bytes[from..to].fill(7);

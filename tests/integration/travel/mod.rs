@@ -1,4 +1,4 @@
-//! Bundles on their way through other people's tools and registries.
+//! Bundles with tools and registries of others.
 
 mod architectures;
 mod charts;
@@ -25,7 +25,7 @@ use crate::example::{InMemory, example};
 const OCI: &str = "application/vnd.oci.image";
 const DOCKER: &str = "application/vnd.docker.distribution";
 
-/// Text that compresses somewhat, another one for each seed.
+/// Returns text that compresses partly, different for each seed.
 fn text(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = Vec::new();
@@ -51,7 +51,7 @@ fn as_json(blob: &Descriptor) -> Value {
     json!({"mediaType": blob.media_type, "digest": blob.digest, "size": blob.size})
 }
 
-/// A layer with one file, as Go's or zlib's encoder would have made it.
+/// Returns a layer with one file, compressed like by Go's or zlib's encoder.
 fn layer(seed: u64) -> (Vec<u8>, Digest) {
     let content = text(seed, 200_000);
     let mut tar = tar::Builder::new(Vec::new());
@@ -70,7 +70,7 @@ fn layer(seed: u64) -> (Vec<u8>, Digest) {
     (gzip.finish().unwrap(), Digest::of(&tar))
 }
 
-/// One platform of an image in the media types of `family`.
+/// Returns one platform of an image with the media types of `family`.
 fn platform(blobs: &mut InMemory, family: &str, arch: Arch, seed: u64) -> PlatformManifest {
     let docker = family == DOCKER;
     let (packed, diff_id) = layer(seed);
@@ -105,7 +105,7 @@ fn platform(blobs: &mut InMemory, family: &str, arch: Arch, seed: u64) -> Platfo
     }
 }
 
-/// An image below an index; `elsewhere` names a platform that is not carried.
+/// Returns an image with an index. `elsewhere` names a platform that the bundle does not have.
 fn indexed(
     blobs: &mut InMemory,
     name: &str,
@@ -139,8 +139,8 @@ const WHOLE: &str = "registry.example/team/whole:1";
 const SPARSE: &str = "docker.io/library/sparse:2.0";
 const SINGLE: &str = "registry.example:5000/single:v3";
 
-/// Three images: an index of which everything is carried, one of which not, and a manifest without
-/// index in Docker's types. And two files, one of them empty.
+/// Returns three images: a complete one with an index, a sparse one, and a manifest without index in Docker's
+/// media types; and two files, one of them empty.
 fn content() -> (Lock, InMemory) {
     let (mut lock, mut blobs) = example(&[text(99, 200_000), Vec::new()]);
     lock.architectures = vec![Arch::Amd64, Arch::Arm64];
@@ -165,8 +165,8 @@ fn content() -> (Lock, InMemory) {
 
 const OPTIONS: PackOptions<'_> = PackOptions::new(Level::DEFAULT, 2);
 
-/// A bundle of [`content`] as `bundle build` writes it, layers opened and kin in pieces: made once,
-/// since looking for the layers' encoders takes a second.
+/// Returns a bundle of [`content`] as `bundle build` writes it, with decompressed layers and groups. It is
+/// made once, because the search for the encoders takes a second.
 fn bundle(folder: &Path) -> (PathBuf, Lock, InMemory) {
     type Made = (Vec<u8>, Lock, BTreeMap<Digest, Vec<u8>>);
     static MADE: OnceLock<Made> = OnceLock::new();
@@ -199,7 +199,7 @@ fn kubexm(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Runs a tool of others and gives what it says.
+/// Runs an external tool. Returns its output.
 fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Things of the user's own in a bundle: what is added, what is found in it, what may not be removed.
+//! Artifacts of the user in a bundle: added, found and removed.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +12,7 @@ use super::*;
 const WEB: &str = "apps.example/team/web:1.0";
 const JOB: &str = "apps.example/team/job:2.0";
 
-/// A stand-in for the public registry `apps.example`, with two images.
+/// A test server for the registry `apps.example`, with two images.
 async fn apps() -> MockServer {
     let server = MockServer::start().await;
     let mut blobs = InMemory::default();
@@ -46,7 +46,7 @@ async fn apps() -> MockServer {
     server
 }
 
-/// A stand-in for helm in a folder of its own: renders what the chart above would become.
+/// A replacement of helm in a directory: prints the rendered chart above.
 fn helm(folder: &Path) -> PathBuf {
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -98,7 +98,7 @@ impl Site {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// `kubexm bundle …` with this folder's cache and helm.
+    /// Runs `kubexm bundle …` with the cache and the helm of this directory.
     fn run(&self, arguments: &[&str], with_helm: bool) -> (Option<i32>, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
         let helm = if with_helm {
@@ -131,7 +131,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() {
+async fn added_content_has_its_images_and_remove_restores_the_bundle() {
     let site = Site::new().await;
     let (new, app, tgz) = (
         site.at("new.tar.zst"),
@@ -184,7 +184,7 @@ async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() 
         std::fs::read(&app).unwrap()
     );
 
-    // What a chart needs stays, unless one insists; the old bundle stays whole.
+    // Images that a chart needs are kept without --force; the old bundle is unchanged.
     let (code, _, err) = site.run(&["remove", &new, JOB, "-o", &new], true);
     assert_eq!(code, Some(2));
     let _filters = crate::snapshots::filters();
@@ -206,7 +206,7 @@ async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() 
     let layer = image.platforms[0].blobs[1].digest;
     assert!(without.open(&layer).is_err(), "nobody needs it any more");
 
-    // In place; and without its own things it is the bundle that it was.
+    // In place. Without the artifacts it equals the original bundle.
     let names = [
         "remove", &new, "own", "README", "app.yaml", WEB, JOB, "-o", &new,
     ];
@@ -216,7 +216,7 @@ async fn what_is_added_travels_with_its_images_and_goes_again_without_a_trace() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_helm_or_with_values_that_fail_images_are_guesses_and_not_added() {
+async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
     let site = Site::new().await;
     let (new, tgz, broken) = (
         site.at("new.tar.zst"),
@@ -247,7 +247,7 @@ async fn without_helm_or_with_values_that_fail_images_are_guesses_and_not_added(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_added_is_said_and_nothing_is_written() {
+async fn refused_additions_are_reported_and_nothing_is_written() {
     let site = Site::new().await;
     let (new, app) = (site.at("new.tar.zst"), site.at("app.yaml"));
     let (gone, blank) = (site.at("gone.yaml"), format!("a b={app}"));
@@ -265,10 +265,10 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     ] {
         let (got, _, err) = site.add(&[arguments, &["-o", &new]].concat(), false);
         assert_eq!(got, Some(code), "{arguments:?}: {err}");
-        // It says why a host of this name cannot be reached, which depends on the network.
+        // The error has the reason why this host name does not resolve, which depends on the network.
         let told = err.lines().filter(|line| !line.starts_with("warning: "));
         all.extend(told.map(|line| format!("{line}\n")));
-        // What was typed stands in clap's own words; a lock would carry it on.
+        // clap prints the argument as typed; a lock would store it.
         assert!(!Path::new(&new).exists());
     }
     let _filters = crate::snapshots::filters();

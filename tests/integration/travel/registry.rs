@@ -1,5 +1,5 @@
-//! Bundles into real registries, CNCF distribution in the versions that Debian and the lab have, and
-//! back; and into a stand-in that refuses what strict registries, or those that want a login, refuse.
+//! Bundles in real registries (CNCF distribution, in the versions of Debian and the lab), and in a test
+//! registry that refuses what strict registries, or those with authentication, refuse.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
 
-/// A registry program that serves a folder.
+/// A registry program that serves a directory.
 pub struct Registry {
     child: Child,
     pub port: u16,
@@ -29,7 +29,7 @@ impl Registry {
         Self::with(program, folder, "")
     }
 
-    /// With more lines of configuration.
+    /// Starts it with additional lines of configuration.
     fn with(program: &Path, folder: &Path, more: &str) -> Self {
         let port = {
             let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,7 +59,7 @@ impl Registry {
         registry
     }
 
-    /// The registry collects its garbage, also manifests that no tag leads to.
+    /// Runs the garbage collection of the registry, including manifests without a tag.
     fn collect(program: &Path, folder: &Path) {
         let config = folder.join("registry.yml").display().to_string();
         let arguments = ["garbage-collect", "--delete-untagged", &config];
@@ -71,7 +71,7 @@ impl Registry {
     }
 }
 
-/// The programs that there are; at least one, or `./test` was not run.
+/// Returns the available registry programs. There must be at least one; `./test` builds one.
 pub fn programs() -> Vec<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("KUBEXM_LAB_CACHE");
@@ -93,7 +93,7 @@ pub fn programs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
+fn pulled_bundle_equals_the_pushed_one_byte_by_byte() {
     for program in programs() {
         let folder = tempfile::tempdir().unwrap();
         let (path, lock, _) = bundle(folder.path());
@@ -109,8 +109,8 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
             said.contains(&format!("sent     {blobs} of {blobs} blobs")),
             "{said}"
         );
-        // The two platforms and the index of the whole image, one platform of the sparse one, and
-        // the single manifest; never the index that names what is not there.
+        // The two platforms and the index of the complete image, one platform of the sparse one, and the
+        // single manifest; not the index that names a missing platform.
         assert!(said.contains("images   5 "), "{said}{err}");
         assert!(
             !err.contains("does not take"),
@@ -119,7 +119,7 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
         let digest = said.split("digest   ").nth(1).unwrap();
         let digest = digest.lines().next().unwrap().to_owned();
 
-        // A second push sends nothing, and leads to the same.
+        // A second push sends no blob, and the result is the same.
         let (code, again, err) = kubexm(&push);
         assert_eq!(code, Some(0), "{err}");
         assert!(
@@ -127,7 +127,7 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
             "{again}"
         );
 
-        // What another repository has need not be sent to a new one.
+        // Blobs of another repository are not sent to a new one.
         let second = registry.place("other/place:2");
         let mounting = [
             "bundle",
@@ -159,7 +159,7 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
             let beside = cache(&format!("back{number}.lock.yaml"));
             assert!(Lock::from_yaml(&std::fs::read_to_string(beside).unwrap()).unwrap() == lock);
         }
-        // Images can be pulled from there by the digests that they have everywhere.
+        // Images can be pulled from there by their published digests.
         for name in [WHOLE, SINGLE] {
             let image = lock.image(&name.parse().unwrap()).unwrap();
             let from = format!(
@@ -170,7 +170,7 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
             assert_eq!(Digest::of(raw.as_bytes()), image.manifest.digest);
         }
 
-        // And after its garbage is collected everything is still there.
+        // After a garbage collection everything is still there.
         drop(registry);
         Registry::collect(&program, folder.path());
         let registry = Registry::start(&program, folder.path());
@@ -185,14 +185,14 @@ fn a_bundle_comes_back_from_a_registry_bit_for_bit() {
     }
 }
 
-/// Where the hosts of a cluster file with `registry.type: external` look for their images.
+/// The registry from which the hosts of a cluster file with `registry.type: external` pull images.
 #[test]
-fn a_users_own_registry_is_seeded_for_the_hosts() {
+fn external_registry_is_seeded() {
     for program in programs() {
         let folder = tempfile::tempdir().unwrap();
         let (path, lock, _) = bundle(folder.path());
         let users = folder.path().join("users");
-        // Of "open sesame", by bcrypt.
+        // The bcrypt hash of "open sesame".
         let hash = "$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
         std::fs::write(&users, format!("team:{hash}\n")).unwrap();
         let users = users.display();
@@ -245,7 +245,7 @@ fn a_users_own_registry_is_seeded_for_the_hosts() {
             let image = lock.image(&name.parse().unwrap()).unwrap();
             assert_eq!(Digest::of(raw(place).as_bytes()), image.manifest.digest);
         }
-        // This registry takes no index of platforms that it lacks: the tag names what there is.
+        // This registry refuses an index with missing platforms: the tag names the available one.
         let sparse: Value = serde_json::from_str(&raw("docker.io/library/sparse:2.0")).unwrap();
         let image = lock.image(&SPARSE.parse().unwrap()).unwrap();
         assert_eq!(sparse["manifests"].as_array().unwrap().len(), 1);
@@ -255,13 +255,13 @@ fn a_users_own_registry_is_seeded_for_the_hosts() {
 }
 
 #[test]
-fn a_registry_that_wants_a_login_gets_dockers() {
+fn docker_login_is_used_for_a_registry() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _, _) = bundle(folder.path());
     let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
     let cache = cache.display().to_string();
     let users = folder.path().join("users");
-    // Of "open sesame", by bcrypt.
+    // The bcrypt hash of "open sesame".
     let hash = "$2b$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
     std::fs::write(&users, format!("team:{hash}\n")).unwrap();
     let auth = format!(
@@ -301,7 +301,7 @@ fn a_registry_that_wants_a_login_gets_dockers() {
     assert!(code == Some(3) && err.contains("401"), "{err}");
 }
 
-/// Passes connections on, and drops each of the first `drops` after a few bytes of the request.
+/// Forwards connections, and drops each of the first `drops` after a few bytes of the request.
 fn dropping(to: u16, drops: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -323,7 +323,7 @@ fn dropping(to: u16, drops: usize) -> u16 {
 }
 
 #[test]
-fn what_was_dropped_on_the_way_is_sent_again() {
+fn interrupted_upload_is_sent_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _, _) = bundle(folder.path());
     let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
@@ -339,8 +339,8 @@ fn what_was_dropped_on_the_way_is_sent_again() {
     assert!(std::fs::read(&out).unwrap() == original);
 }
 
-/// A stand-in for a registry that has every blob, and answers to manifests as it is told: those of a
-/// tag, and those by digest.
+/// A test registry that has every blob, and answers requests for manifests as configured: by tag, and by
+/// digest.
 async fn answering(by_tag: u16, by_digest: u16) -> MockServer {
     let server = MockServer::start().await;
     let here = ResponseTemplate::new(200);
@@ -358,14 +358,14 @@ async fn answering(by_tag: u16, by_digest: u16) -> MockServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strict_registry_still_gets_the_whole_bundle() {
+async fn registry_that_refuses_artifacts_gets_the_whole_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _, _) = bundle(folder.path());
     let (bundle, cache) = (path.display().to_string(), folder.path().join("cache"));
     let cache = cache.display().to_string();
     let mut all = String::new();
     for (by_tag, by_digest, code) in [
-        // It takes our manifest, but neither Docker's nor indexes.
+        // It accepts the artifact manifest, but neither Docker's manifests nor indexes.
         (201, 400, 0),
         (400, 201, 3),
         (405, 201, 3),
@@ -403,7 +403,7 @@ async fn a_strict_registry_still_gets_the_whole_bundle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_bundle_is_named_and_nothing_is_written() {
+async fn artifact_that_is_not_a_bundle_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("b.tar.zst").display().to_string();
     let cache = folder.path().join("cache").display().to_string();
