@@ -23,7 +23,7 @@ struct Site {
 
 impl Site {
     /// Starts a server that answers every request with `content`, with a local bundle.
-    async fn beside(bundle: &Path, content: &[u8]) -> Self {
+    async fn with_local_bundle(bundle: &Path, content: &[u8]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = MockServer::start().await;
         let answer = ResponseTemplate::new(200).set_body_bytes(content);
@@ -97,9 +97,9 @@ async fn blob_of_a_local_bundle_is_not_requested_from_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("base.tar.zst");
     bundle(&path);
-    let lacking = text(9, 50_000);
-    let site = Site::beside(&path, &lacking).await;
-    assert!(site.file(&lacking).await > 0, "the server counts");
+    let missing = text(9, 50_000);
+    let site = Site::with_local_bundle(&path, &missing).await;
+    assert!(site.file(&missing).await > 0, "the server counts");
     for (content, as_layer) in contents().iter().zip([false, true, false]) {
         let requests = match as_layer {
             true => site.layer(content).await,
@@ -121,7 +121,7 @@ async fn damaged_blob_of_a_local_bundle_is_downloaded() {
     std::fs::write(&path, bytes).unwrap();
     let mut asked = 0;
     for content in contents() {
-        let site = Site::beside(&path, &content).await;
+        let site = Site::with_local_bundle(&path, &content).await;
         asked += usize::from(site.file(&content).await > 0);
     }
     assert_eq!(asked, 1, "just the one that is damaged");

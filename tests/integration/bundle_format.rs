@@ -98,7 +98,7 @@ fn every_flipped_bit_is_detected() {
         std::fs::write(&flipped, &bytes).unwrap();
         // A bit that the decoder ignores (a reserved one) must not change anything.
         if let Ok(read) = read_all(&flipped) {
-            assert_eq!(read, contents, "byte {at} was changed and nobody saw it");
+            assert_eq!(read, contents, "the change of byte {at} is not detected");
         }
     }
 }

@@ -21,7 +21,7 @@ fn base_of(contents: &[Vec<u8>]) -> Base {
 }
 
 /// Writes a bundle of the contents without the blobs of the base.
-fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
+fn write_incremental(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
     let (lock, blobs) = example(contents);
     let storage = Placement::plain(&lock).without(base_of(base));
     let options = PackOptions::new(Level::FAST, 1);
@@ -29,12 +29,12 @@ fn difference(path: &Path, contents: &[Vec<u8>], base: &[Vec<u8>]) -> InMemory {
     blobs
 }
 
-fn whole(path: &Path, contents: &[Vec<u8>]) {
+fn write_whole(path: &Path, contents: &[Vec<u8>]) {
     let (lock, blobs) = example(contents);
     write_plain(path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
 }
 
-fn together(paths: &[&PathBuf]) -> Result<BundleSet, BundleError> {
+fn open_set(paths: &[&PathBuf]) -> Result<BundleSet, BundleError> {
     let (last, bases) = paths.split_last().unwrap();
     let bases = bases.iter().map(|path| Bundle::open(path));
     BundleSet::of(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
@@ -49,9 +49,9 @@ fn chained_incremental_bundles_have_the_content_of_the_whole_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, next, last) = (at("old"), at("next"), at("last"));
-    whole(&old, &contents(0..6));
-    difference(&next, &contents(2..8), &contents(2..6));
-    let blobs = difference(&last, &contents(3..10), &contents(3..8));
+    write_whole(&old, &contents(0..6));
+    write_incremental(&next, &contents(2..8), &contents(2..6));
+    let blobs = write_incremental(&last, &contents(3..10), &contents(3..8));
     let sizes: Vec<u64> = [&old, &next, &last]
         .map(|path| std::fs::metadata(path).unwrap().len())
         .into();
@@ -59,11 +59,11 @@ fn chained_incremental_bundles_have_the_content_of_the_whole_bundle() {
         sizes[1] < sizes[0] / 2 && sizes[2] < sizes[0] / 2,
         "{sizes:?}"
     );
-    let all = together(&[&old, &next, &last]).unwrap();
+    let all = open_set(&[&old, &next, &last]).unwrap();
     all.verify(2, &Events::silent()).unwrap();
     assert_holds(&all, &blobs);
     // The order of the bases does not matter.
-    assert_holds(&together(&[&next, &old, &last]).unwrap(), &blobs);
+    assert_holds(&open_set(&[&next, &old, &last]).unwrap(), &blobs);
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn blobs_missing_without_a_base_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, last) = (at("old"), at("last"));
-    whole(&old, &contents(0..3));
-    difference(&last, &contents(0..6), &contents(0..4));
-    let error = together(&[&last]).unwrap_err().to_string();
+    write_whole(&old, &contents(0..3));
+    write_incremental(&last, &contents(0..6), &contents(0..4));
+    let error = open_set(&[&last]).unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(error, @"
     [folder]/last: this is an incremental bundle; 4 blobs of its base what was there are missing (part0000, part0003, part0002, part0001)
     hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
     ");
-    let error = together(&[&old, &last]).unwrap_err().to_string();
+    let error = open_set(&[&old, &last]).unwrap_err().to_string();
     insta::assert_snapshot!(error, @"
     [folder]/last: this is an incremental bundle; 1 blobs of its base what was there are missing (part0003)
     hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
@@ -88,9 +88,9 @@ fn blobs_missing_without_a_base_are_named() {
     let cluster = folder.path().join("cluster.yaml");
     std::fs::write(&cluster, kubexm(&["config", "init"]).1).unwrap();
     let cluster = cluster.display().to_string();
-    let (code, words) = kubexm(&["plan", "--bundle", &old, "--bundle", &last, "-f", &cluster]);
-    assert_eq!(code, Some(3), "{words}");
-    insta::assert_snapshot!(words, @"
+    let (code, printed) = kubexm(&["plan", "--bundle", &old, "--bundle", &last, "-f", &cluster]);
+    assert_eq!(code, Some(3), "{printed}");
+    insta::assert_snapshot!(printed, @"
     error: [folder]/last: this is an incremental bundle; 1 blobs of its base what was there are missing (part0003)
     hint: give the base bundle before it: --bundle BASE --bundle [folder]/last
     ");
@@ -101,8 +101,8 @@ fn damaged_base_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (old, last) = (at("old"), at("last"));
-    whole(&old, &contents(0..4));
-    difference(&last, &contents(2..6), &contents(2..4));
+    write_whole(&old, &contents(0..4));
+    write_incremental(&last, &contents(2..6), &contents(2..4));
     let mut bytes = std::fs::read(&old).unwrap();
     let middle = bytes.len() * 4 / 5;
     bytes[middle] ^= 1;
@@ -113,7 +113,7 @@ fn damaged_base_is_detected() {
         1,
         &Events::silent(),
     );
-    let seen = together(&[&old, &last])
+    let seen = open_set(&[&old, &last])
         .unwrap()
         .verify(1, &Events::silent());
     assert_eq!(
@@ -130,10 +130,10 @@ fn merge_reproduces_the_whole_bundle_byte_by_byte() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (old, last, made, wanted) = (at("old"), at("last"), at("made.tar.zst"), at("wanted"));
-    whole(old.as_ref(), &contents(0..5));
-    let blobs = difference(last.as_ref(), &contents(2..8), &contents(2..5));
-    let (code, words) = kubexm(&["bundle", "apply", &old, &last, "-o", &made]);
-    assert_eq!(code, Some(0), "{words}");
+    write_whole(old.as_ref(), &contents(0..5));
+    let blobs = write_incremental(last.as_ref(), &contents(2..8), &contents(2..5));
+    let (code, printed) = kubexm(&["bundle", "apply", &old, &last, "-o", &made]);
+    assert_eq!(code, Some(0), "{printed}");
     let bundle = Bundle::open(made.as_ref()).unwrap();
     assert!(bundle.base().is_none());
     assert_holds(&bundle, &blobs);
@@ -143,8 +143,8 @@ fn merge_reproduces_the_whole_bundle_byte_by_byte() {
         Some(0)
     );
     assert!(std::fs::read(&made).unwrap() == std::fs::read(&wanted).unwrap());
-    let (code, words) = kubexm(&["bundle", "apply", &last, "-o", &made]);
-    assert_eq!(code, Some(2), "{words}");
+    let (code, printed) = kubexm(&["bundle", "apply", &last, "-o", &made]);
+    assert_eq!(code, Some(2), "{printed}");
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn inventory_lists_the_blobs_of_a_site() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (old, last, out) = (at("old"), at("last"), at("site.yaml"));
-    whole(old.as_ref(), &contents(0..5));
-    difference(last.as_ref(), &contents(2..8), &contents(2..5));
-    let (code, words) = kubexm(&["inventory", &old, &last, "--site", "the ship", "-o", &out]);
-    assert_eq!(code, Some(0), "{words}");
+    write_whole(old.as_ref(), &contents(0..5));
+    write_incremental(last.as_ref(), &contents(2..8), &contents(2..5));
+    let (code, printed) = kubexm(&["inventory", &old, &last, "--site", "the ship", "-o", &out]);
+    assert_eq!(code, Some(0), "{printed}");
     let text = std::fs::read_to_string(&out).unwrap();
     let inventory = Inventory::from_yaml(&text).unwrap();
     let (_, all) = example(&contents(0..8));

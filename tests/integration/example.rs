@@ -128,6 +128,6 @@ pub fn kubexm(arguments: &[&str]) -> (Option<i32>, String) {
         .env_remove("KUBEXM_KEY_PASSWORD")
         .stdin(Stdio::null());
     let output = command.args(arguments).output().unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(words).unwrap())
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(printed).unwrap())
 }

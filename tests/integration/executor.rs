@@ -300,10 +300,10 @@ async fn failed_host_stops_only_dependent_tasks() {
     assert_eq!(skipped(&outcome), expected);
     assert!(!outcome.interrupted);
     let events = stage.book.events.lock().unwrap();
-    for words in expected {
-        let told =
-            |event: &Event| matches!(event, Event::Note { message } if message.contains(words));
-        assert!(events.iter().any(told), "nobody was told: {words}");
+    for reason in expected {
+        let reported =
+            |event: &Event| matches!(event, Event::Note { message } if message.contains(reason));
+        assert!(events.iter().any(reported), "not reported: {reason}");
     }
 }
 

@@ -109,9 +109,9 @@ async fn wrong_checksum_is_reported_and_nothing_is_cached() {
     )
     .await;
     let error = site.download(Some(Digest::of(CONTENT))).await.unwrap_err();
-    let words = error.to_string();
+    let printed = error.to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     file: http://127.0.0.1:[port]/file returned content with the wrong digest; it was discarded
       expected sha256:2c146302731b4a45e3f4fcb635428d72fc96e9b24ec2af771d3e2b2c33639099
       got      sha256:afcdaf6e4c147311d2dcdbd839cf3d254aabd090926147fa99f66f878e036c97
@@ -216,8 +216,8 @@ async fn retry_after_of_hours_fails_without_waiting() {
     let _filters = crate::snapshots::filters();
     site.answers("/file", busy).await;
     for _ in 0..2 {
-        let words = site.download(None).await.unwrap_err().to_string();
-        insta::allow_duplicates!(insta::assert_snapshot!(words, @"
+        let printed = site.download(None).await.unwrap_err().to_string();
+        insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
             file: http://127.0.0.1:[port]/file answered 429
             hint: too many requests: wait, or use a mirror (--mirrors); the server asks to wait 7200 s
             "));
@@ -235,9 +235,9 @@ async fn unresolvable_host_name_is_one_message() {
         expected: None,
         size: None,
     };
-    let words = site.http.download(&wanted).await.unwrap_err().to_string();
+    let printed = site.http.download(&wanted).await.unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"file: cannot reach http://no-such-host.invalid/file: failed to lookup address information: [reason]");
+    insta::assert_snapshot!(printed, @"file: cannot reach http://no-such-host.invalid/file: failed to lookup address information: [reason]");
 }
 
 #[tokio::test]
@@ -276,9 +276,9 @@ async fn image_without_the_platform_lists_its_platforms() {
         ResponseTemplate::new(200).set_body_raw(manifest, kind),
     )
     .await;
-    let words = site.resolve(None).await.unwrap_err().to_string();
+    let printed = site.resolve(None).await.unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"registry.example/team/app:1: has no linux/amd64; it has linux/s390x");
+    insta::assert_snapshot!(printed, @"registry.example/team/app:1: has no linux/amd64; it has linux/s390x");
 }
 
 #[tokio::test]
@@ -298,9 +298,9 @@ async fn image_without_index_has_one_architecture() {
     let puller = Puller::new(site.http.clone()).unwrap();
     let both = [Arch::Amd64, Arch::Arm64];
     let error = puller.resolve(&image(), &both, None).await.unwrap_err();
-    let words = error.to_string();
+    let printed = error.to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"registry.example/team/app:1: has no linux/arm64; it has linux/amd64");
+    insta::assert_snapshot!(printed, @"registry.example/team/app:1: has no linux/arm64; it has linux/amd64");
     let locked = puller.resolve(&image(), &both[..1], None).await.unwrap();
     assert_eq!(locked.platforms[0].manifest, locked.manifest);
 }

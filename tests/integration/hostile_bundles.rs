@@ -104,19 +104,19 @@ fn entry(name: &[u8], kind: tar::EntryType, link: &str, content: &[u8]) -> Vec<u
 fn kubexm(arguments: &[&str], path: &Path) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
     let output = command.args(arguments).arg(path).output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert!(!words.contains("panicked"), "{words}");
-    (output.status.code(), words)
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(!printed.contains("panicked"), "{printed}");
+    (output.status.code(), printed)
 }
 
 /// Returns the one message with which the program refuses a bundle.
 fn refused(path: &Path) -> String {
-    let (code, words) = kubexm(&["bundle", "verify"], path);
-    assert_eq!(code, Some(3), "{words}");
-    let errors = words.matches("error: ").count();
-    assert_eq!(errors, 1, "{words}");
-    assert!(words.contains(&path.display().to_string()), "{words}");
-    words
+    let (code, printed) = kubexm(&["bundle", "verify"], path);
+    assert_eq!(code, Some(3), "{printed}");
+    let errors = printed.matches("error: ").count();
+    assert_eq!(errors, 1, "{printed}");
+    assert!(printed.contains(&path.display().to_string()), "{printed}");
+    printed
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn entries_with_unsafe_paths_or_types_are_refused() {
                 [head, evil].concat()
             };
             parts.with(0, &plain).write(&path);
-            let words = refused(&path);
-            assert!(!words.contains('\u{1b}'), "{words}");
-            all.insert(format!("=== {} {kind:?}\n{words}", name.escape_default()));
+            let printed = refused(&path);
+            assert!(!printed.contains('\u{1b}'), "{printed}");
+            all.insert(format!("=== {} {kind:?}\n{printed}", name.escape_default()));
         }
     }
     let _filters = filters();
@@ -361,8 +361,8 @@ fn frame_is_not_decompressed_beyond_its_size() {
             .args(["-c", &limited])
             .output()
             .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "frame {at}: {words}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "frame {at}: {printed}");
     }
 }
 
@@ -393,9 +393,12 @@ fn lock_with_unsafe_texts_is_refused() {
         let mut lock = lock();
         lie(&mut lock);
         let path = pack(folder.path(), &lock);
-        let words = refused(&path);
-        assert!(!words.contains('\u{1b}') && words.len() < 1000, "{words}");
-        all += &words;
+        let printed = refused(&path);
+        assert!(
+            !printed.contains('\u{1b}') && printed.len() < 1000,
+            "{printed}"
+        );
+        all += &printed;
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @r"
@@ -565,7 +568,7 @@ fn flipped_bits_are_detected_or_change_nothing() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << bit;
         std::fs::write(&path, &bytes).unwrap();
-        let (code, words) = kubexm(&["bundle", "verify"], &path);
+        let (code, printed) = kubexm(&["bundle", "verify"], &path);
         if code == Some(0) {
             // The decoder ignores some header bits of zstd; in this case every byte must be the same.
             unseen += 1;
@@ -577,7 +580,7 @@ fn flipped_bits_are_detected_or_change_nothing() {
                 assert_eq!(read, content, "bit {bit} of byte {at}");
             }
         } else {
-            assert_eq!(code, Some(3), "bit {bit} of byte {at}: {words}");
+            assert_eq!(code, Some(3), "bit {bit} of byte {at}: {printed}");
         }
     }
     assert!(unseen <= 2, "{unseen} of 200 flips went unseen");
@@ -612,12 +615,12 @@ fn file_that_is_not_a_bundle_is_named() {
         "/dev/null".into(),
         folder.path().join("nowhere.tar.zst"),
     ] {
-        let words = refused(&path);
+        let printed = refused(&path);
         for command in ["inspect", "list"] {
             let (code, other) = kubexm(&["bundle", command], &path);
-            assert_eq!((code, &other), (Some(3), &words));
+            assert_eq!((code, &other), (Some(3), &printed));
         }
-        all += &words;
+        all += &printed;
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @"

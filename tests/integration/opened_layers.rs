@@ -116,18 +116,18 @@ proptest::proptest! {
 }
 
 /// Returns similar programs, one of them in gzip, and a gzip blob that no encoder reproduces.
-fn kin() -> (Lock, InMemory, Digest) {
+fn similar_programs() -> (Lock, InMemory, Digest) {
     let shared = text(1, 600_000);
     let program = |seed| [&text(seed, 90_000)[..], &shared].concat();
     let (packed, _) = gzip(&program(3), &recipe(Encoder::Go(GoLevel::DEFAULT)));
-    let mut foreign = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(4));
-    foreign.write_all(&program(5)).unwrap();
-    let foreign = foreign.finish().unwrap();
+    let mut unknown = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(4));
+    unknown.write_all(&program(5)).unwrap();
+    let unknown = unknown.finish().unwrap();
     let digest = Digest::of(&packed);
     let (mut lock, blobs) = example(&[
         program(2),
         packed,
-        foreign,
+        unknown,
         b"small".to_vec(),
         program(4),
         Vec::new(),
@@ -142,7 +142,7 @@ fn kin() -> (Lock, InMemory, Digest) {
 
 #[test]
 fn grouped_files_are_unchanged() {
-    let (lock, blobs, packed) = kin();
+    let (lock, blobs, packed) = similar_programs();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     assert!(opened.keys().eq([&packed]), "one of them can be made again");
     let storage = arrange(&lock, &opened);
@@ -197,7 +197,7 @@ fn filtered_programs_are_unchanged() {
 
 #[test]
 fn same_lock_gives_the_same_bytes() {
-    let (lock, blobs, _) = kin();
+    let (lock, blobs, _) = similar_programs();
     let folder = tempfile::tempdir().unwrap();
     let digests: BTreeSet<Digest> = [1, 2, 5]
         .into_iter()
@@ -222,7 +222,7 @@ fn same_lock_gives_the_same_bytes() {
 
 #[test]
 fn changed_blob_in_the_cache_is_named_and_not_packed() {
-    let (lock, blobs, packed) = kin();
+    let (lock, blobs, packed) = similar_programs();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let storage = arrange(&lock, &opened);
     let folder = tempfile::tempdir().unwrap();
@@ -240,9 +240,9 @@ fn changed_blob_in_the_cache_is_named_and_not_packed() {
         assert!(!path.exists());
     }
     // An invented encoder is refused.
-    let mut lied = opened.clone();
-    lied.get_mut(&packed).unwrap().content = Digest::of(b"another");
-    let storage = arrange(&lock, &lied);
+    let mut forged = opened.clone();
+    forged.get_mut(&packed).unwrap().content = Digest::of(b"another");
+    let storage = arrange(&lock, &forged);
     let error = write(&path, &lock, &storage, &blobs, OPTIONS, &Events::silent()).unwrap_err();
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(error, @"[folder]/never.tar.zst: sha256:f9bcbd81012df1766c0af58aa8e573f3cbd96944bc1dca236848c0f50a392dd9: its content is not what the cache says; run `kubexm cache gc --all` and build again");
@@ -267,7 +267,7 @@ fn gzip_layer_with_a_too_long_header_is_kept() {
 
 #[test]
 fn recompression_to_other_bytes_is_detected() {
-    let (lock, blobs, packed) = kin();
+    let (lock, blobs, packed) = similar_programs();
     let mut opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     opened.get_mut(&packed).unwrap().recipe.encoder = Encoder::Go(GoLevel::new(1).unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ fn recompression_to_other_bytes_is_detected() {
 
 #[test]
 fn closed_reader_ends_the_stream() {
-    let (lock, blobs, _) = kin();
+    let (lock, blobs, _) = similar_programs();
     let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);

@@ -90,7 +90,7 @@ fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String
         Some("array") => value.is_array(),
         Some("string") => value.is_string(),
         _ => match schema["enum"].as_array() {
-            Some(words) => words.contains(value),
+            Some(printed) => printed.contains(value),
             None => schema["const"] == *value,
         },
     };

@@ -101,11 +101,18 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         !host.at("/root/leaked").exists(),
         "the secret was an argument of a command"
     );
-    let told = serde_json::to_string(&*book.events.lock().unwrap()).unwrap();
+    let reported = serde_json::to_string(&*book.events.lock().unwrap()).unwrap();
     let kept = std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap();
     let receipt = host.read("/var/lib/kubexm/receipt.jsonl");
-    assert!(receipt.contains("/etc/secret") && kept.contains("Mint") && told.contains("Mint"));
-    for text in [told, kept, receipt, shown, files, format!("{outcome:?}")] {
+    assert!(receipt.contains("/etc/secret") && kept.contains("Mint") && reported.contains("Mint"));
+    for text in [
+        reported,
+        kept,
+        receipt,
+        shown,
+        files,
+        format!("{outcome:?}"),
+    ] {
         assert!(!text.contains("0123456789"), "{text}");
     }
 }

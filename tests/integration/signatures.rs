@@ -13,13 +13,13 @@ use crate::snapshots::filters;
 /// Returns a key pair from the program: the files of the secret and of the public key.
 fn keys(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let base = folder.join(name);
-    let (code, words) = kubexm(&[
+    let (code, printed) = kubexm(&[
         "bundle",
         "keygen",
         "--no-password",
         &base.display().to_string(),
     ]);
-    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(code, Some(0), "{printed}");
     (base.with_extension("key"), base.with_extension("pub"))
 }
 
@@ -131,10 +131,10 @@ fn bundle_is_signed_without_repacking() {
         path.display().to_string(),
         signed.display().to_string(),
     );
-    let (code, words) = kubexm(&["bundle", "sign", &from, "--key", &key, "-o", &to]);
-    assert_eq!(code, Some(0), "{words}");
+    let (code, printed) = kubexm(&["bundle", "sign", &from, "--key", &key, "-o", &to]);
+    assert_eq!(code, Some(0), "{printed}");
     let trusted = public(&own_public);
-    insta::assert_snapshot!(words.replace(&trusted.to_string(), "[own key]"), @"
+    insta::assert_snapshot!(printed.replace(&trusted.to_string(), "[own key]"), @"
     [folder]/s.tar.zst
       size     [size]
       sha256   [digest]
@@ -149,14 +149,14 @@ fn bundle_is_signed_without_repacking() {
     );
     // In place, with another key.
     let (second, second_public) = keys(folder.path(), "second");
-    let (code, words) = kubexm(&[
+    let (code, printed) = kubexm(&[
         "bundle",
         "sign",
         &to,
         "--key",
         &second.display().to_string(),
     ]);
-    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(code, Some(0), "{printed}");
     open(&signed, &[&public(&second_public)]).unwrap();
     insta::assert_snapshot!(untrusted(open(&signed, &[&trusted])), @"[folder]/s.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it");
 }
@@ -176,19 +176,19 @@ fn trusted_keys_come_from_options_and_cluster_file() {
     );
     let line = public(&own_public).to_string();
     for trust in [&own_file, &line] {
-        let (code, words) = kubexm(&["bundle", "verify", &bundle, "--trust", trust]);
-        assert_eq!(code, Some(0), "{words}");
+        let (code, printed) = kubexm(&["bundle", "verify", &bundle, "--trust", trust]);
+        assert_eq!(code, Some(0), "{printed}");
     }
     for command in ["inspect", "list", "verify"] {
-        let (code, words) = kubexm(&["bundle", command, &bundle, "--trust", &other_file]);
+        let (code, printed) = kubexm(&["bundle", command, &bundle, "--trust", &other_file]);
         assert_eq!(code, Some(3));
         insta::allow_duplicates!(
-            insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
+            insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
         );
     }
-    let (code, words) = kubexm(&["bundle", "verify", &bundle, "--trust", "RWrong"]);
+    let (code, printed) = kubexm(&["bundle", "verify", &bundle, "--trust", "RWrong"]);
     assert_eq!(code, Some(2));
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     error: invalid value 'RWrong' for '--trust <KEY>': neither a minisign public key nor a file with one: No such file or directory (os error 2)
 
     For more information, try '--help'.
@@ -203,26 +203,26 @@ fn trusted_keys_come_from_options_and_cluster_file() {
     let file = cluster.display().to_string();
     for command in ["plan", "install"] {
         trusting(&public(&other_public));
-        let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
+        let (code, printed) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
         assert_eq!(code, Some(3));
         insta::allow_duplicates!(
-            insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
+            insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
         );
         std::fs::write(
             &cluster,
             template.replacen("spec:\n", "spec:\n  bundle: {trust: [x]}\n", 1),
         )
         .unwrap();
-        let (code, words) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
+        let (code, printed) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
         assert_eq!(code, Some(2));
-        insta::allow_duplicates!(insta::assert_snapshot!(words, @"
+        insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
         error: [folder]/cluster.yaml:7:20: spec.bundle.trust[0]: public key 'x': wants minisign's: 56 letters and digits that begin with RW
           hint: `kubexm config schema cluster` describes every field
         "));
     }
     trusting(&public(&own_public));
-    let (_, words) = kubexm(&["plan", "--bundle", &bundle, "-f", &file]);
-    assert!(!words.contains("key"), "{words}");
+    let (_, printed) = kubexm(&["plan", "--bundle", &bundle, "-f", &file]);
+    assert!(!printed.contains("key"), "{printed}");
 }
 
 #[test]
@@ -271,10 +271,10 @@ fn private_keys_are_readable_by_owner_only_and_never_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     let before = std::fs::read(&own).unwrap();
     let name = folder.path().join("own").display().to_string();
-    let (code, words) = kubexm(&["bundle", "keygen", "--no-password", &name]);
+    let (code, printed) = kubexm(&["bundle", "keygen", "--no-password", &name]);
     assert_eq!(code, Some(2));
     let _filters = filtered();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     error: cannot write [folder]/own.key: the file exists, and keys are never replaced
     hint: choose another name, or move the old key away
     ");

@@ -92,15 +92,15 @@ fn split_bundle_opens_by_each_of_its_names() {
         volume_path(&path, 3),
         list_path(&path),
     ] {
-        let (code, words) = kubexm(&["bundle", "verify", &shown(&name)]);
-        assert_eq!(code, Some(0), "{words}");
+        let (code, printed) = kubexm(&["bundle", "verify", &shown(&name)]);
+        assert_eq!(code, Some(0), "{printed}");
     }
-    let (code, words) = kubexm(&["bundle", "verify", &shown(&volume_path(&path, 99))]);
+    let (code, printed) = kubexm(&["bundle", "verify", &shown(&volume_path(&path, 99))]);
     assert_eq!(code, Some(3));
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst.099: there is no such file; give the path of a bundle that `kubexm bundle build` wrote");
-    let (_, words) = kubexm(&["bundle", "inspect", &shown(&path)]);
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst.099: there is no such file; give the path of a bundle that `kubexm bundle build` wrote");
+    let (_, printed) = kubexm(&["bundle", "inspect", &shown(&path)]);
+    insta::assert_snapshot!(printed, @"
     example ([folder]/b.tar.zst)
       size           97.11 KiB
       volumes        13
@@ -148,14 +148,14 @@ fn volumes_in_several_directories_are_one_bundle() {
         ..Access::default()
     };
     assert_holds(&Bundle::open_with(&path, &access).unwrap(), &blobs);
-    let (code, words) = kubexm(&[
+    let (code, printed) = kubexm(&[
         "bundle",
         "verify",
         &shown(&path),
         "--volumes",
         &shown(&stick),
     ]);
-    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(code, Some(0), "{printed}");
 }
 
 #[test]
@@ -173,10 +173,13 @@ fn missing_short_and_damaged_volumes_are_named() {
         let volume = volume_path(&path, number);
         let content = std::fs::read(&volume).unwrap();
         let mut refused = |what: &str| {
-            let (code, words) = kubexm(&["bundle", "verify", &shown(&path)]);
-            assert_eq!(code, Some(3), "{what} {number}: {words}");
-            assert!(words.contains(&shown(&volume)), "{what} {number}: {words}");
-            all += &format!("=== {what} {number}\n{words}");
+            let (code, printed) = kubexm(&["bundle", "verify", &shown(&path)]);
+            assert_eq!(code, Some(3), "{what} {number}: {printed}");
+            assert!(
+                printed.contains(&shown(&volume)),
+                "{what} {number}: {printed}"
+            );
+            all += &format!("=== {what} {number}\n{printed}");
         };
         std::fs::remove_file(&volume).unwrap();
         refused("missing");
@@ -187,26 +190,26 @@ fn missing_short_and_damaged_volumes_are_named() {
         let mut changed = content.clone();
         changed[content.len() / 2] ^= 1;
         std::fs::write(&volume, &changed).unwrap();
-        let (code, words) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
+        let (code, printed) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
         assert_eq!(code, Some(3));
-        alone += &words;
+        alone += &printed;
         // The first and the last volume have the structures with which a bundle is opened; these have their
         // own errors.
         if number > 1 && number < count {
             refused("damaged");
         }
         std::fs::write(&volume, &content).unwrap();
-        let (code, words) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
-        assert_eq!(code, Some(0), "{words}");
+        let (code, printed) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
+        assert_eq!(code, Some(0), "{printed}");
     }
     // Without the list, the seek table of the bundle shows that a volume follows.
     std::fs::remove_file(list_path(&path)).unwrap();
     assert_eq!(kubexm(&["bundle", "verify", &shown(&path)]).0, Some(0));
     std::fs::remove_file(volume_path(&path, count)).unwrap();
-    let (code, words) = kubexm(&["bundle", "verify", &shown(&path)]);
+    let (code, printed) = kubexm(&["bundle", "verify", &shown(&path)]);
     assert_eq!(code, Some(3));
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"error: [folder]/b.tar.zst: is cut off after [folder]/b.tar.zst.003: copy the volumes that follow beside it, with their list");
+    insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is cut off after [folder]/b.tar.zst.003: copy the volumes that follow beside it, with their list");
     insta::assert_snapshot!(all, @"
     === missing 1
     error: [folder]/b.tar.zst.001: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
@@ -269,7 +272,7 @@ fn split_and_join_commands_reproduce_the_bundle() {
     let (lock, blobs) = example(&some());
     write_plain(&path, &lock, &blobs, PackOptions::new(Level::FAST, 1)).unwrap();
     let out: PathBuf = folder.path().join("stick");
-    let (code, words) = kubexm(&[
+    let (code, printed) = kubexm(&[
         "bundle",
         "split",
         &shown(&path),
@@ -278,11 +281,11 @@ fn split_and_join_commands_reproduce_the_bundle() {
         "-o",
         &shown(&out),
     ]);
-    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(path.exists(), "what is split stays");
     let first = volume_path(&out.join("b.tar.zst"), 1);
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     [folder]/stick/b.tar.zst.001 and on: 4 volumes
       list     [folder]/stick/b.tar.zst.sha256
       size     97.11 KiB
@@ -290,22 +293,22 @@ fn split_and_join_commands_reproduce_the_bundle() {
     copy [folder]/stick/b.tar.zst: done, 97.11 KiB in [time]
     ");
     let whole = folder.path().join("joined.tar.zst");
-    let (code, words) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
-    assert_eq!(code, Some(0), "{words}");
+    let (code, printed) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
+    assert_eq!(code, Some(0), "{printed}");
     assert!(std::fs::read(&whole).unwrap() == std::fs::read(&path).unwrap());
     let second = volume_path(&out.join("b.tar.zst"), 2);
     let mut content = std::fs::read(&second).unwrap();
     content[9] ^= 4;
     std::fs::write(&second, content).unwrap();
     std::fs::remove_file(&whole).unwrap();
-    let (code, words) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
+    let (code, printed) = kubexm(&["bundle", "join", &shown(&first), "-o", &shown(&whole)]);
     assert_eq!(code, Some(3));
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     copy [folder]/joined.tar.zst: stopped, [size] in [time]
     error: [folder]/stick/b.tar.zst.002: this volume is damaged; copy it again
     ");
     assert!(!whole.exists());
-    let (code, words) = kubexm(&[
+    let (code, printed) = kubexm(&[
         "bundle",
         "split",
         &shown(&path),
@@ -315,7 +318,7 @@ fn split_and_join_commands_reproduce_the_bundle() {
         &shown(&out),
     ]);
     assert_eq!(code, Some(2));
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     error: invalid value 'much' for '--size <SIZE>': expected a size such as 4GiB or 650MB
 
     For more information, try '--help'.

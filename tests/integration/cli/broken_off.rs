@@ -30,10 +30,10 @@ fn full_disk_leaves_no_bundle_and_reports_the_required_space() {
     let path = tiny.0.path().join("b.tar.zst");
     let (lock, blobs) = alike(1, 2_000_000);
     let error = write_plain(&path, &lock, &blobs, OPTIONS).unwrap_err();
-    let words = error.to_string();
-    assert!(matches!(error, BundleError::Full { .. }), "{words}");
+    let printed = error.to_string();
+    assert!(matches!(error, BundleError::Full { .. }), "{printed}");
     let _filters = filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     [folder]/b.tar.zst: the disk is full: 512.00 KiB are free, and the bundle needs up to 1.91 MiB
     Nothing was written; downloads are kept.
     hint: free some space, or name another file with --out
@@ -64,9 +64,9 @@ fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
     };
     assert!((1_400_000..1_600_000).contains(&missing), "{missing}");
     let shown = format!("{:.2} MiB", missing as f64 / 1_048_576.0);
-    let words = error.to_string().replace(&shown, "[size]");
+    let printed = error.to_string().replace(&shown, "[size]");
     let _filters = filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     the cache at [folder]/partial/b002201f3c42c527453375b0f372ac250a41014f223a2a2e68ccdbfa8e27ceb9: the disk is full: at least [size] more are required
     hint: free some space and run the same command again, which continues the download; or name another directory with --cache
     ");

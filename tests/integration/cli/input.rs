@@ -66,9 +66,9 @@ fn invalid_yaml_is_reported_with_place_and_hint() {
     ];
     let mut all = String::new();
     for (what, text) in texts {
-        let words = findings(&text, &["config", "validate"]);
-        assert!(!words.contains('\u{1b}'), "{words:?}");
-        all += &format!("=== {what}\n{words}");
+        let printed = findings(&text, &["config", "validate"]);
+        assert!(!printed.contains('\u{1b}'), "{printed:?}");
+        all += &format!("=== {what}\n{printed}");
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @r#"
@@ -192,8 +192,8 @@ fn all_findings_of_a_file_are_reported_with_the_missing_version() {
         vec!["install", "--dry-run", "--bundle", &small],
         vec!["render", "--out", &out, "--bundle", &small],
     ] {
-        let words = findings(text.as_bytes(), &command);
-        insta::allow_duplicates!(insta::assert_snapshot!(words, @"
+        let printed = findings(text.as_bytes(), &command);
+        insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
         [folder]/c.yaml:18:14: spec.roleGroups.worker[0]: there is no host 'node4' in spec.hosts
           hint: `kubexm config schema cluster` describes every field
         [folder]/c.yaml:21:14: spec.kubernetes.version: the bundle lacks Kubernetes v1.35.1

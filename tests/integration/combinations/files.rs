@@ -65,9 +65,9 @@ pub fn unit(path: &str, content: &str) -> Option<String> {
         .arg(path.rsplit('/').next().unwrap())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     // A root directory without a system does not have the targets.
-    let own: Vec<&str> = told
+    let own: Vec<&str> = printed
         .lines()
         .filter(|line| !line.contains(".target") && !line.is_empty())
         .collect();

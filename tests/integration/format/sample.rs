@@ -150,7 +150,7 @@ impl Sample {
         let x86 = program(62, &x86_64(60), &go_table(40));
         let arm = program(183, &aarch64(60), &text(1, 300));
         let (note, empty) = (text(2, 900), Vec::new());
-        let kin = [text(3, 1500), [text(3, 1200), text(4, 500)].concat()];
+        let similar = [text(3, 1500), [text(3, 1200), text(4, 500)].concat()];
         let runtime = archive("bin/runtime", &x86);
         let go = Encoder::Go(GoLevel::DEFAULT);
         let (runtime_gz, runtime_opened) = gzip(&runtime, go, [0, 255]);
@@ -189,7 +189,7 @@ impl Sample {
         let small = [&note, &empty, &package, &index, &config, &manifest];
         let groups = vec![
             group(1, &small.map(|blob| (blob, None))),
-            group(4, &[(&kin[0], None), (&kin[1], None)]),
+            group(4, &[(&similar[0], None), (&similar[1], None)]),
             group(3, &[(&x86, None), (&runtime_gz, Some(runtime_opened))]),
             group(1, &[(&layer_gz, Some(layer_opened))]),
             group(1, &[(&chart_gz, Some(chart_opened))]),
@@ -211,8 +211,8 @@ impl Sample {
             "files": [
                 file("empty", "1.0.0", "binary", &empty),
                 file("kubeadm", "1.36.3", "binary", &x86),
-                file("kubectl", "1.36.3", "binary", &kin[0]),
-                file("kubelet", "1.36.3", "binary", &kin[1]),
+                file("kubectl", "1.36.3", "binary", &similar[0]),
+                file("kubelet", "1.36.3", "binary", &similar[1]),
                 file("network", "0.9.0-rc.1", "manifest", &note),
                 runtime_file,
             ],

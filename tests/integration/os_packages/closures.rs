@@ -149,8 +149,8 @@ pub fn ask_dnf(primaries: &[String], modules: &str) -> Vec<String> {
         .unwrap();
     let answers = String::from_utf8(output.stdout).unwrap();
     let answers: Vec<String> = answers.lines().map(str::to_owned).collect();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(answers.len(), primaries.len(), "{words}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(answers.len(), primaries.len(), "{printed}");
     answers
 }
 
@@ -189,9 +189,9 @@ async fn solver_and_dnf_agree_on_random_repositories() {
         }
         site.sign(&folder.join("repodata/repomd.xml"));
         let answer = &theirs[at];
-        let words = answer.strip_prefix("yes").unwrap_or_default().split(' ');
+        let printed = answer.strip_prefix("yes").unwrap_or_default().split(' ');
         // For `p0`, dnf also installs a package that obsoletes it. A host would not find that by the name.
-        let is_possible = words
+        let is_possible = printed
             .filter(|w| w.starts_with("p0-") || w.starts_with("p1-"))
             .count()
             == 2;

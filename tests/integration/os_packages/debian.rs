@@ -104,8 +104,8 @@ fn asked_of_apt(root: &Path, name: &str) -> Vec<String> {
         })
         .collect();
     chosen.sort();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {words}{text}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {printed}{text}");
     chosen
 }
 
@@ -143,8 +143,8 @@ fn write_apt_root(root: &Path) {
         .env("APT_CONFIG", root.join("apt.conf"))
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&updated.stderr);
-    assert!(updated.status.success(), "{words}");
+    let printed = String::from_utf8_lossy(&updated.stderr);
+    assert!(updated.status.success(), "{printed}");
 }
 
 fn source(name: &str, key: &str) -> PackageSource {
@@ -177,16 +177,10 @@ async fn package_set_equals_what_apt_installs_on_a_minimal_host() {
             .collect();
         assert_eq!(ours, asked_of_apt(root.path(), name), "{name}");
     }
-    let refused = resolve(
-        &site.http,
-        &source("all", "stranger.gpg"),
-        Arch::Amd64,
-        None,
-    )
-    .await;
-    let words = refused.unwrap_err().to_string();
+    let refused = resolve(&site.http, &source("all", "other.gpg"), Arch::Amd64, None).await;
+    let printed = refused.unwrap_err().to_string();
     assert!(
-        words.contains("InRelease of lab") && words.contains("stranger.gpg"),
-        "{words}"
+        printed.contains("InRelease of lab") && printed.contains("other.gpg"),
+        "{printed}"
     );
 }

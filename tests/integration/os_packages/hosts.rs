@@ -51,7 +51,10 @@ async fn dnf_installs_missing_packages_and_reset_removes_only_those() {
         .iter()
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(found, NEEDED, "not cond, which nobody on this host needs");
+    assert_eq!(
+        found, NEEDED,
+        "without cond, whose condition is false on this host"
+    );
     assert!(there.contains(&"lib 2:1.5-3".to_owned()), "{there:?}");
     assert!(!sandbox.at("/var/lib/kubexm/packages").exists());
     sandbox.apply(&step).await.unwrap();
@@ -93,8 +96,8 @@ async fn damaged_or_incomplete_package_set_is_not_installed() {
         set: set.clone(),
         blobs: Arc::new(damaged),
     };
-    let words = sandbox.apply(&step).await.unwrap_err().to_string();
-    assert!(words.contains("helper-1.2.rpm"), "{words}");
+    let printed = sandbox.apply(&step).await.unwrap_err().to_string();
+    assert!(printed.contains("helper-1.2.rpm"), "{printed}");
     assert!(installed(&sandbox).await.is_empty());
     // An index that omits a dependency of `tool`: dnf trusts it, rpm does not.
     let index = site.http.cache().read(&set.index.digest).unwrap();
@@ -106,11 +109,11 @@ async fn damaged_or_incomplete_package_set_is_not_installed() {
     set.index.size = lying.len() as u64;
     let sandbox = Sandbox::new();
     let blobs = Arc::new(site.http.cache().clone());
-    let words = sandbox
+    let printed = sandbox
         .apply(&InstallPackages { set, blobs })
         .await
         .unwrap_err()
         .to_string();
-    assert!(words.contains("is needed by tool-1.2-3"), "{words}");
+    assert!(printed.contains("is needed by tool-1.2-3"), "{printed}");
     assert!(installed(&sandbox).await.is_empty());
 }

@@ -63,8 +63,8 @@ fn asked_of_dnf(names: &[&str]) -> Vec<String> {
         .output()
         .unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
-    let words: Vec<&str> = table.split_whitespace().collect();
-    let mut chosen: Vec<String> = words
+    let printed: Vec<&str> = table.split_whitespace().collect();
+    let mut chosen: Vec<String> = printed
         .windows(4)
         .filter(|four| four[1] == "noarch" && ["base", "apps"].contains(&four[3]))
         .map(|four| format!("{} {}", four[0], four[2]))
@@ -130,13 +130,13 @@ async fn base_packages_of_the_manifest_are_left_out() {
 #[tokio::test]
 async fn all_missing_packages_are_named() {
     let site = Site::start().await;
-    let words = complaint(
+    let printed = complaint(
         &site,
         &source("key.asc", SIGNED, &["broken", "nosuch", "tool"]),
     )
     .await;
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     packages for rhel-like 9 amd64:
       'broken' cannot be installed: broken-1.2-3.noarch requires lib > 3:0, which no package provides; 'broken' is requested
       package 'nosuch' does not exist
@@ -152,7 +152,7 @@ async fn repository_signatures_follow_the_manifest() {
     };
     let mut all = String::new();
     for verify in [Verify::Packages, Verify::Metadata] {
-        all += &refused("stranger.gpg", [verify, Verify::Packages]).await;
+        all += &refused("other.gpg", [verify, Verify::Packages]).await;
         all += "\n";
     }
     // If repomd.xml must be signed, a missing signature is an error.
@@ -163,8 +163,8 @@ async fn repository_signatures_follow_the_manifest() {
     all += &refused("nowhere", SIGNED).await;
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    plugin-1.2.rpm of https://dnf.example/apps: no key of [target]/os-packages/stranger.gpg has signed it
-    repomd.xml of https://dnf.example/base: no key of [target]/os-packages/stranger.gpg has signed it
+    plugin-1.2.rpm of https://dnf.example/apps: no key of [target]/os-packages/other.gpg has signed it
+    repomd.xml of https://dnf.example/base: no key of [target]/os-packages/other.gpg has signed it
     signature of repomd.xml of https://dnf.example/apps: http://127.0.0.1:[port]/apps/repodata/repomd.xml.asc answered 404
     hint: check that this version exists in the project's releases
     repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/new.spec: not enough bytes in buffer: armor header
@@ -174,8 +174,8 @@ async fn repository_signatures_follow_the_manifest() {
     let repomd = site.at("base/repodata/repomd.xml");
     let text = std::fs::read_to_string(&repomd).unwrap();
     std::fs::write(&repomd, text.replace("<revision>", "<revision>1")).unwrap();
-    let words = refused("key.asc", SIGNED).await;
-    insta::assert_snapshot!(words, @"repomd.xml of https://dnf.example/base: no key of [target]/os-packages/key.asc has signed it");
+    let printed = refused("key.asc", SIGNED).await;
+    insta::assert_snapshot!(printed, @"repomd.xml of https://dnf.example/base: no key of [target]/os-packages/key.asc has signed it");
 }
 
 /// Changes a file and its entry in `repomd.xml`, as a mirror can if only packages are signed.
@@ -216,8 +216,8 @@ async fn damaged_metadata_are_refused_and_named() {
     let whole = std::fs::read(&list).unwrap();
     std::fs::write(&list, &whole[..whole.len() - 9]).unwrap();
     let _filters = filters();
-    let words = complaint(&site, &unsigned()).await;
-    insta::assert_snapshot!(words, @"
+    let printed = complaint(&site, &unsigned()).await;
+    insta::assert_snapshot!(printed, @"
     [digest]-primary.xml.xz: http://127.0.0.1:[port]/base/repodata/[digest]-primary.xml.xz returned content with the wrong digest; it was discarded
       expected sha256:[digest]
       got      sha256:[digest]
@@ -227,11 +227,11 @@ async fn damaged_metadata_are_refused_and_named() {
     replace(&site, "base", "primary.xml.xz", |list| {
         list[..list.len() / 2].to_vec()
     });
-    let words = complaint(&site, &unsigned()).await;
-    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: failed to fill whole buffer");
+    let printed = complaint(&site, &unsigned()).await;
+    insta::assert_snapshot!(printed, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: failed to fill whole buffer");
     replace(&site, "base", "primary.xml.xz", |_| b"<html>".to_vec());
-    let words = complaint(&site, &unsigned()).await;
-    insta::assert_snapshot!(words, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: invalid XZ magic bytes");
+    let printed = complaint(&site, &unsigned()).await;
+    insta::assert_snapshot!(printed, @"[digest]-primary.xml.xz of https://dnf.example/base: it is not well-formed XML: I/O error: invalid XZ magic bytes");
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -292,18 +292,18 @@ async fn package_with_another_digest_is_refused() {
     ] {
         let site = Site::start().await;
         spoil_tool(&site, &bytes);
-        let words = complaint(&site, &wanted).await;
+        let printed = complaint(&site, &wanted).await;
         assert!(
-            words.contains("tool-1.2.rpm") && words.contains(reason),
-            "{reason} in {words}"
+            printed.contains("tool-1.2.rpm") && printed.contains(reason),
+            "{reason} in {printed}"
         );
     }
     // A file that is not in the list is detected as well.
     let site = Site::start().await;
     std::fs::write(site.find("apps", "tool-1.2.rpm"), flipped(header)).unwrap();
-    let words = complaint(&site, &wanted).await;
+    let printed = complaint(&site, &wanted).await;
     let _filters = filters();
-    insta::assert_snapshot!(words, @"
+    insta::assert_snapshot!(printed, @"
     tool-1.2.rpm: http://127.0.0.1:[port]/apps/tool-1.2.rpm returned content with the wrong digest; it was discarded
       expected sha256:[digest]
       got      sha256:[digest]

@@ -160,7 +160,7 @@ pub const NEEDED: [&str; 10] = [
 ];
 
 /// Returns the directory of everything that is made once: `base` and `apps` (repositories; the first is
-/// compressed with xz and has a signed `repomd.xml`), `key` and `other-key` (keys), `plain` (packages without
+/// compressed with xz and has a signed `repomd.xml`), `key` and `other` (keys), `plain` (packages without
 /// a signature). The next run deletes it, because a static value is never dropped.
 pub static MADE: LazyLock<Made> = LazyLock::new(|| {
     let folder = Made(Path::new(env!("CARGO_TARGET_TMPDIR")).join("os-packages"));
@@ -169,12 +169,12 @@ pub static MADE: LazyLock<Made> = LazyLock::new(|| {
     let script = r#"
 cd "$1"
 export HOME=$PWD
-# Its sockets want a short path.
+# Paths of its sockets must be short.
 GNUPGHOME=$(mktemp -d)
 export GNUPGHOME
 mkdir base apps plain
-# One after the other: two that meet in a new home get in each other's way.
-for name in key stranger; do
+# One after the other: two concurrent calls fail in a new home directory.
+for name in key other; do
   gpg --batch --quiet --passphrase '' --quick-gen-key "$name@lab.example" rsa2048 sign never 2>>gpg.log ||
     { cat gpg.log >&2; exit 1; }
 done
@@ -184,7 +184,7 @@ for name in new old; do
 done
 wait
 gpg --batch --armor --export key@lab.example >key.asc
-gpg --batch --export stranger@lab.example >stranger.gpg
+gpg --batch --export other@lab.example >other.gpg
 cp new/RPMS/tool-1.2.rpm plain/
 rpmsign --define '_gpg_name key@lab.example' --define '__gpg /usr/bin/gpg' --addsign new/RPMS/*.rpm old/RPMS/*.rpm >sign.log 2>&1
 mv old/RPMS/*.rpm new/RPMS/lib-1.5.rpm new/RPMS/helper-1.2.rpm new/RPMS/listed-1.2.rpm base/
@@ -202,10 +202,10 @@ mv "$GNUPGHOME" gnupg
         .arg(folder.path())
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&made.stderr);
+    let printed = String::from_utf8_lossy(&made.stderr);
     assert!(
         made.status.success(),
-        "{words}{}",
+        "{printed}{}",
         String::from_utf8_lossy(&made.stdout)
     );
     folder

@@ -3,7 +3,7 @@
 
 use kubexm_sigstore::Signer;
 
-use super::site::{SIGNED, Site, ours};
+use super::site::{SIGNED, Site, policy};
 use crate::example::kubexm;
 
 fn said(arguments: &[&str]) -> String {
@@ -16,26 +16,26 @@ fn said(arguments: &[&str]) -> String {
 async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_transport() {
     let site = Site::start().await;
     // Other statements about the image do not matter.
-    site.attest("theirs", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.attest("cosign_verify", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
-    site.attach("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.attach("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let signature = images[0].signature.clone().unwrap();
     assert!(signature.referrers.is_some() && images[1].signature.is_none());
-    let key = std::fs::read_to_string(site.folder.path().join("ours.pub")).unwrap();
+    let key = std::fs::read_to_string(site.folder.path().join("policy.pub")).unwrap();
     assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
 
     let (bundle, lock) = site.bundle("b.tar.zst", images.clone());
-    let told = said(&["bundle", "verify", &bundle]);
+    let refusal = said(&["bundle", "verify", &bundle]);
     assert!(
-        told.contains(&format!("1 images: signed by {}", signature.by)),
-        "{told}"
+        refusal.contains(&format!("1 images: signed by {}", signature.by)),
+        "{refusal}"
     );
-    let told = said(&["bundle", "list", &bundle]);
+    let refusal = said(&["bundle", "list", &bundle]);
     assert!(
-        told.contains(&format!("signed by {}", signature.by)),
-        "{told}"
+        refusal.contains(&format!("signed by {}", signature.by)),
+        "{refusal}"
     );
 
     // Through a registry of the site that has no referrers API.
@@ -49,8 +49,8 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
         .manifest
         .digest;
     let pushed = site.place(&format!("site/bundles@{digest}"));
-    site.verify("ours", &pushed).unwrap();
-    assert!(site.verify("theirs", &pushed).is_err());
+    site.verify("policy", &pushed).unwrap();
+    assert!(site.verify("cosign_verify", &pushed).is_err());
     let back = site
         .folder
         .path()
@@ -64,20 +64,20 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
     // A third party attaches a referrer in the registry: another push keeps it in the list.
-    site.attach("theirs", &format!("site/bundles@{digest}"));
+    site.attach("cosign_verify", &format!("site/bundles@{digest}"));
     assert!(said(&push).contains("signed   1 of them"));
-    site.verify("theirs", &pushed).unwrap();
-    site.verify("ours", &pushed).unwrap();
+    site.verify("cosign_verify", &pushed).unwrap();
+    site.verify("policy", &pushed).unwrap();
 
     // A push also keeps referrers that were attached before it.
-    site.copy("team/signed:1", "site/others:theirs");
+    site.copy("team/signed:1", "site/others:cosign_verify");
     let others = site.place(&format!("site/others@{digest}"));
-    site.attach("theirs", &format!("site/others@{digest}"));
-    assert!(site.verify("ours", &others).is_err());
+    site.attach("cosign_verify", &format!("site/others@{digest}"));
+    assert!(site.verify("policy", &others).is_err());
     let place = format!("oci://{}", site.place("site/others:1"));
     said(&["bundle", "push", &bundle, &place, "--cache", &cache]);
-    site.verify("ours", &others).unwrap();
-    site.verify("theirs", &others).unwrap();
+    site.verify("policy", &others).unwrap();
+    site.verify("cosign_verify", &others).unwrap();
 
     // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
@@ -90,12 +90,12 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
         "--image",
         SIGNED,
     ]);
-    site.verify_layout("ours", &out).unwrap();
-    assert!(site.verify_layout("theirs", &out).is_err());
+    site.verify_layout("policy", &out).unwrap();
+    assert!(site.verify_layout("cosign_verify", &out).is_err());
 
     // The content of the lock is kept, whatever was attached later.
-    site.attach("ours", "team/signed:1");
-    let again = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
+    site.attach("policy", "team/signed:1");
+    let again = site.resolve_again(&policy("ifPresent"), Some(&lock)).await;
     assert_eq!(again.unwrap(), images);
 }
 
@@ -103,8 +103,8 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_registry_lists_the_referrers_of_its_images() {
     let site = Site::start().await;
-    site.attach("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.attach("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
     site.is_served(&lock).await;
 }
@@ -112,39 +112,39 @@ async fn cluster_registry_lists_the_referrers_of_its_images() {
 #[tokio::test(flavor = "multi_thread")]
 async fn referrers_of_other_signers_are_not_signatures_of_the_publisher() {
     let site = Site::start().await;
-    site.attach("theirs", "team/signed:1");
+    site.attach("cosign_verify", "team/signed:1");
     for mode in ["require", "ifPresent"] {
-        let told = site.resolve(&ours(mode)).await.unwrap_err().to_string();
+        let refusal = site.resolve(&policy(mode)).await.unwrap_err().to_string();
         assert!(
-            told.contains(
+            refusal.contains(
                 "its referrers are not valid signatures: it was not made with a key of the policy"
             ),
-            "{told}"
+            "{refusal}"
         );
     }
     let identity = "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example}]";
-    let told = site.resolve(identity).await.unwrap_err().to_string();
+    let refusal = site.resolve(identity).await.unwrap_err().to_string();
     assert!(
-        told.contains("has no certificate; use a policy with that key"),
-        "{told}"
+        refusal.contains("has no certificate; use a policy with that key"),
+        "{refusal}"
     );
     // In both formats, one signature with a trusted key is enough.
-    site.sign("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.sign("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images[0].signature.as_ref().unwrap().referrers.is_none());
     let site = Site::start().await;
-    site.sign("theirs", "team/signed:1");
-    site.attach("theirs", "team/signed:1");
-    let told = site
-        .resolve(&ours("ifPresent"))
+    site.sign("cosign_verify", "team/signed:1");
+    site.attach("cosign_verify", "team/signed:1");
+    let refusal = site
+        .resolve(&policy("ifPresent"))
         .await
         .unwrap_err()
         .to_string();
     assert!(
-        told.contains(".sig is not valid: ") && told.contains(", and its referrers"),
-        "{told}"
+        refusal.contains(".sig is not valid: ") && refusal.contains(", and its referrers"),
+        "{refusal}"
     );
-    site.attach("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.attach("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images[0].signature.as_ref().unwrap().referrers.is_some());
 }

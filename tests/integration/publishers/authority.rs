@@ -38,7 +38,7 @@ pub struct Seen {
     /// Its time, in seconds since 1970.
     pub at: i64,
     /// It is from an unknown log.
-    pub by_stranger: bool,
+    pub by_unknown_log: bool,
     /// It is for another certificate.
     pub another: bool,
 }
@@ -47,7 +47,7 @@ impl Seen {
     pub fn right() -> Self {
         Self {
             at: BEGIN,
-            by_stranger: false,
+            by_unknown_log: false,
             another: false,
         }
     }
@@ -233,9 +233,9 @@ impl Sigstore {
         let (_, shown) = x509_parser::parse_x509_certificate(shown).unwrap();
         let shown = shown.tbs_certificate.as_ref();
         let issuer = Digest::of(&self.intermediate_key.subject_public_key_info());
-        let stranger = KeyPair::generate().unwrap();
-        let log = match seen.by_stranger {
-            true => &stranger,
+        let other_signer = KeyPair::generate().unwrap();
+        let log = match seen.by_unknown_log {
+            true => &other_signer,
             false => &self.certificate_log,
         };
         let id = Digest::of(&log.subject_public_key_info());

@@ -19,11 +19,11 @@ const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Stands for the manifest of an image. No verifier reads it.
 pub const MANIFEST: &[u8] = b"an image";
 
-pub fn ours(sigstore: &Sigstore, bundle: &Value) -> Result<Signer, String> {
-    ours_by(&sigstore.trusted_root(), bundle)
+pub fn kubexm_verify(sigstore: &Sigstore, bundle: &Value) -> Result<Signer, String> {
+    kubexm_verify_by(&sigstore.trusted_root(), bundle)
 }
 
-pub fn ours_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
+pub fn kubexm_verify_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
     let root = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
     let (identity, digest) = (wanted(), image());
     let image = Image {
@@ -36,12 +36,12 @@ pub fn ours_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
 }
 
 /// Runs the real cosign. Certificate transparency logs do not matter.
-pub fn theirs(sigstore: &Sigstore, bundle: &Value) -> Result<String, String> {
-    theirs_by(&sigstore.trusted_root(), &["--insecure-ignore-sct"], bundle)
+pub fn cosign_verify(sigstore: &Sigstore, bundle: &Value) -> Result<String, String> {
+    cosign_verify_by(&sigstore.trusted_root(), &["--insecure-ignore-sct"], bundle)
 }
 
 /// Runs the real cosign on a bundle in a layout, without a network.
-pub fn theirs_by(root: &Value, more: &[&str], bundle: &Value) -> Result<String, String> {
+pub fn cosign_verify_by(root: &Value, more: &[&str], bundle: &Value) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let trusted = folder.path().join("root.json");
     std::fs::write(&trusted, root.to_string()).unwrap();
@@ -109,17 +109,17 @@ fn signature_of_an_identity_is_accepted_like_by_cosign() {
         issuer: ISSUER.to_owned(),
         trusted_root: root(&sigstore).own_digest(),
     };
-    theirs(&sigstore, &good).unwrap();
-    assert_eq!(ours(&sigstore, &good).unwrap(), signer);
+    cosign_verify(&sigstore, &good).unwrap();
+    assert_eq!(kubexm_verify(&sigstore, &good).unwrap(), signer);
     // Numbers in place of texts, and unknown fields.
     let other = with(&good, &entry("/logIndex"), json!(99));
     let other = with(&other, &entry("/integratedTime"), json!(BEGIN + 60));
-    theirs(&sigstore, &other).unwrap();
-    assert_eq!(ours(&sigstore, &other).unwrap(), signer);
+    cosign_verify(&sigstore, &other).unwrap();
+    assert_eq!(kubexm_verify(&sigstore, &other).unwrap(), signer);
     // A bare manifest, which cosign signs like any other file.
     let message = sigstore.message_bundle(&Wish::right(image()), MANIFEST);
     verify_blob(&sigstore.trusted_root(), &message).unwrap();
-    assert_eq!(ours(&sigstore, &message).unwrap(), signer);
+    assert_eq!(kubexm_verify(&sigstore, &message).unwrap(), signer);
     // The older versions, unchanged.
     let chain = json!({"certificates": [good["verificationMaterial"]["certificate"]]});
     let mut older = without(&good, "/verificationMaterial", "certificate");
@@ -128,16 +128,16 @@ fn signature_of_an_identity_is_accepted_like_by_cosign() {
         older["mediaType"] = json!(format!(
             "application/vnd.dev.sigstore.bundle+json;version={version}"
         ));
-        assert_eq!(ours(&sigstore, &older).unwrap(), signer);
+        assert_eq!(kubexm_verify(&sigstore, &older).unwrap(), signer);
     }
     let without_proof = without(&older, ENTRY, "inclusionProof");
     assert!(
-        ours(&sigstore, &without_proof)
+        kubexm_verify(&sigstore, &without_proof)
             .unwrap_err()
             .contains("without an inclusion proof")
     );
     older["mediaType"] = json!("application/vnd.dev.sigstore.bundle+json;version=0.1");
-    ours(&sigstore, &without(&older, ENTRY, "inclusionProof")).unwrap();
+    kubexm_verify(&sigstore, &without(&older, ENTRY, "inclusionProof")).unwrap();
 }
 
 pub fn verify_blob(root: &Value, bundle: &Value) -> Result<String, String> {
@@ -195,8 +195,8 @@ fn bare_manifest_is_compared_with_the_signed_bytes() {
     ] {
         let bundle = sigstore.message_bundle(&wish, MANIFEST);
         let root = sigstore.trusted_root();
-        let told = ours(&sigstore, &bundle).unwrap_err();
-        assert!(told.contains(reason), "{told}");
+        let refusal = kubexm_verify(&sigstore, &bundle).unwrap_err();
+        assert!(refusal.contains(reason), "{refusal}");
         assert!(verify_blob(&root, &bundle).is_err(), "{reason}");
     }
 }
@@ -206,18 +206,18 @@ fn bare_manifest_is_compared_with_the_signed_bytes() {
 fn damaged_bundle_is_refused_or_has_the_same_meaning() {
     let sigstore = Sigstore::new();
     let good = sigstore.bundle(&Wish::right(image()), &Bundled::default());
-    let signer = ours(&sigstore, &good).unwrap();
+    let signer = kubexm_verify(&sigstore, &good).unwrap();
     let (identity, root, digest) = (wanted(), root(&sigstore), image());
     let good = good.to_string().into_bytes();
     for at in (0..good.len()).step_by(41) {
         for change in [1, 0x20, 0x80] {
-            let mut spoiled = good.clone();
-            spoiled[at] ^= change;
+            let mut damaged = good.clone();
+            damaged[at] ^= change;
             let image = Image {
                 digest: &digest,
                 manifest: MANIFEST,
             };
-            let answer = bundle::read(&spoiled).and_then(|bundle| {
+            let answer = bundle::read(&damaged).and_then(|bundle| {
                 let answer = bundle.verify(image, Trust::Identity(&identity, &root));
                 answer.map_err(|reason| reason.to_string())
             });

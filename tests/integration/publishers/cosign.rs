@@ -13,17 +13,17 @@ use kubexm_types::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use wiremock::matchers::path as url_path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign, ours};
+use super::site::{OFFLINE, OLDER, PLAIN, SIGNED, Site, cosign, policy};
 use crate::example::kubexm;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport() {
     let site = Site::start().await;
-    site.sign("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.sign("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let signature = images[0].signature.clone().unwrap();
     assert!(images[1].signature.is_none());
-    let key = std::fs::read_to_string(site.folder.path().join("ours.pub")).unwrap();
+    let key = std::fs::read_to_string(site.folder.path().join("policy.pub")).unwrap();
     assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
 
     let (bundle, lock) = site.bundle("b.tar.zst", images);
@@ -56,8 +56,8 @@ async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport(
         .manifest
         .digest;
     let pushed = site.place(&format!("site/bundles@{digest}"));
-    site.verify("ours", &pushed).unwrap();
-    assert!(site.verify("theirs", &pushed).is_err());
+    site.verify("policy", &pushed).unwrap();
+    assert!(site.verify("cosign_verify", &pushed).is_err());
     let back = site
         .folder
         .path()
@@ -72,31 +72,31 @@ async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport(
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
     // A third party signs in the registry: another push keeps that signature.
-    site.sign("theirs", &format!("site/bundles@{digest}"));
-    site.verify("theirs", &pushed).unwrap();
+    site.sign("cosign_verify", &format!("site/bundles@{digest}"));
+    site.verify("cosign_verify", &pushed).unwrap();
     let (code, said) = kubexm(&push);
     assert!(
         code == Some(0) && said.contains("has other signatures"),
         "{said}"
     );
-    site.verify("theirs", &pushed).unwrap();
-    site.verify("ours", &pushed).unwrap();
+    site.verify("cosign_verify", &pushed).unwrap();
+    site.verify("policy", &pushed).unwrap();
 
     // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
     let export = ["bundle", "export", &bundle, "--oci-layout", &out];
     let (code, said) = kubexm(&[&export[..], &["--image", SIGNED]].concat());
     assert_eq!(code, Some(0), "{said}");
-    site.verify_layout("ours", &out).unwrap();
-    assert!(site.verify_layout("theirs", &out).is_err());
+    site.verify_layout("policy", &out).unwrap();
+    assert!(site.verify_layout("cosign_verify", &out).is_err());
 }
 
 /// The registry of a cluster, as an install fills it.
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_registry_serves_the_signatures_of_its_images() {
     let site = Site::start().await;
-    site.sign("ours", "team/signed:1");
-    let images = site.resolve(&ours("ifPresent")).await.unwrap();
+    site.sign("policy", "team/signed:1");
+    let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
     site.is_served(&lock).await;
 }
@@ -105,29 +105,29 @@ async fn cluster_registry_serves_the_signatures_of_its_images() {
 async fn image_without_the_required_signature_is_not_built() {
     let site = Site::start().await;
     let refused = async |signatures: &str| site.resolve(signatures).await.unwrap_err().to_string();
-    let told = refused(&ours("require")).await;
+    let refusal = refused(&policy("require")).await;
     for image in [SIGNED, PLAIN] {
         let wanted = format!("{image}: registry.example requires one of key sha256:");
-        assert!(told.contains(&wanted), "{told}");
+        assert!(refusal.contains(&wanted), "{refusal}");
     }
-    assert!(told.contains("mode: ifPresent"), "{told}");
-    site.sign("theirs", "team/signed:1");
+    assert!(refusal.contains("mode: ifPresent"), "{refusal}");
+    site.sign("cosign_verify", "team/signed:1");
     for mode in ["require", "ifPresent"] {
-        let told = refused(&ours(mode)).await;
+        let refusal = refused(&policy(mode)).await;
         assert!(
-            told.contains(&format!(
+            refusal.contains(&format!(
                 "{SIGNED}: the policy for registry.example requires"
-            )) && told.contains("is not valid: it was not made with a key of the policy"),
-            "{told}"
+            )) && refusal.contains("is not valid: it was not made with a key of the policy"),
+            "{refusal}"
         );
     }
-    let told = refused(
+    let refusal = refused(
         "[{prefix: registry.example, identity: a@b.example, issuer: https://c.example, mode: ifPresent}]",
     )
     .await;
     assert!(
-        told.contains("has no certificate; use a policy with that key"),
-        "{told}"
+        refusal.contains("has no certificate; use a policy with that key"),
+        "{refusal}"
     );
     assert!(
         refused("[{prefix: registry.example, key: none.pub}]")
@@ -135,7 +135,7 @@ async fn image_without_the_required_signature_is_not_built() {
             .contains("none.pub: cannot be read")
     );
     assert!(
-        refused("[{prefix: registry.example, key: ours.key}]")
+        refused("[{prefix: registry.example, key: policy.key}]")
             .await
             .contains("BEGIN PUBLIC KEY")
     );
@@ -143,29 +143,30 @@ async fn image_without_the_required_signature_is_not_built() {
     // The policy with the longest prefix applies, and one of several keys is enough.
     let ignored = format!(
         "[{{prefix: registry.example/team, mode: ignore}}, {}",
-        &ours("require")[1..]
+        &policy("require")[1..]
     );
     let images = site.resolve(&ignored).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
-    let either = "[{prefix: registry.example, key: [ours.pub, theirs.pub], mode: ifPresent}]";
+    let either =
+        "[{prefix: registry.example, key: [policy.pub, cosign_verify.pub], mode: ifPresent}]";
     let images = site.resolve(either).await.unwrap();
     assert!(images[0].signature.is_some());
 
     // A second signature changes the manifest; the manifest in the lock is used as long as the registry has
     // it.
     let (_, lock) = site.bundle("b.tar.zst", images.clone());
-    site.sign("ours", "team/signed:1");
+    site.sign("policy", "team/signed:1");
     let again = site.resolve_again(either, Some(&lock)).await.unwrap();
     assert_eq!(again, images);
     let anew = site.resolve(either).await.unwrap();
     assert_ne!(anew[0].signature, images[0].signature);
     // With that one the stricter policy is satisfied, whatever the lock has.
-    let stricter = site.resolve_again(&ours("ifPresent"), Some(&lock)).await;
+    let stricter = site.resolve_again(&policy("ifPresent"), Some(&lock)).await;
     assert_eq!(
         stricter.unwrap()[0].signature.as_ref().unwrap().manifest,
         anew[0].signature.as_ref().unwrap().manifest
     );
-    let told = {
+    let refusal = {
         let lock = Lock {
             images: anew,
             ..lock.clone()
@@ -179,11 +180,11 @@ async fn image_without_the_required_signature_is_not_built() {
         )
     };
     assert!(
-        told[0]
+        refusal[0]
             .to_string()
             .starts_with(&format!("~ signature of {SIGNED} key sha256:")),
         "{}",
-        told[0]
+        refusal[0]
     );
 }
 
@@ -194,12 +195,12 @@ async fn files_are_verified_against_their_detached_signature() {
     let at = |name: &str| folder.path().join(name);
     cosign(
         folder.path(),
-        &["generate-key-pair", "--output-key-prefix=ours"],
+        &["generate-key-pair", "--output-key-prefix=policy"],
     )
     .unwrap();
     std::fs::write(at("kubeadm"), "a program").unwrap();
     let output = [
-        "--key=ours.key",
+        "--key=policy.key",
         "--output-signature=kubeadm.sig",
         "kubeadm",
     ];
@@ -227,8 +228,8 @@ async fn files_are_verified_against_their_detached_signature() {
         let policy = SignaturePolicy {
             prefix: "dl.example".parse().unwrap(),
             rule: match mode {
-                "require" => Rule::Require(SignedBy::Keys(vec![at("ours.pub")])),
-                _ => Rule::IfPresent(SignedBy::Keys(vec![at("ours.pub")])),
+                "require" => Rule::Require(SignedBy::Keys(vec![at("policy.pub")])),
+                _ => Rule::IfPresent(SignedBy::Keys(vec![at("policy.pub")])),
             },
         };
         let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();
@@ -250,17 +251,17 @@ async fn files_are_verified_against_their_detached_signature() {
         signature
     );
     assert_eq!(verify("etcd", "ifPresent").await.unwrap(), None);
-    let told = verify("etcd", "require").await.unwrap_err();
+    let refusal = verify("etcd", "require").await.unwrap_err();
     assert!(
-        told.contains("https://dl.example/etcd: ") && told.contains("there is none"),
-        "{told}"
+        refusal.contains("https://dl.example/etcd: ") && refusal.contains("there is none"),
+        "{refusal}"
     );
     for mode in ["require", "ifPresent"] {
-        let told = verify("kubelet", mode).await.unwrap_err();
+        let refusal = verify("kubelet", mode).await.unwrap_err();
         assert!(
-            told.contains("https://dl.example/kubelet: ")
-                && told.contains("not made with a key of"),
-            "{told}"
+            refusal.contains("https://dl.example/kubelet: ")
+                && refusal.contains("not made with a key of"),
+            "{refusal}"
         );
     }
 }

@@ -47,8 +47,8 @@ fn invalid_documents_are_named() {
             "does not carry a cosign signature",
         ),
     ] {
-        let told = by_identity(&sigstore, &blobs, &wrong).unwrap_err();
-        assert!(told.contains(reason), "{told}");
+        let refusal = by_identity(&sigstore, &blobs, &wrong).unwrap_err();
+        assert!(refusal.contains(reason), "{refusal}");
     }
     let long = vec![b' '; document::LARGEST_MANIFEST + 1];
     assert!(document::read(&long).unwrap_err().contains("larger than"));
@@ -84,11 +84,11 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
     check(content, &format!("{signature}\n"), Some(&pem)).unwrap();
 
     let (other_signature, other_certificate) = sigstore.beside(content, &Wish::right(image()));
-    let stranger = Wish {
-        identity: "stranger@elsewhere.example",
+    let other_signer = Wish {
+        identity: "other_signer@elsewhere.example",
         ..Wish::right(image())
     };
-    let (by_stranger, strangers) = sigstore.beside(content, &stranger);
+    let (other_signature, other_certificate) = sigstore.beside(content, &other_signer);
     let (elsewhere, elsewheres) = Sigstore::new().beside(content, &Wish::right(image()));
     let long = "A".repeat(70_000);
     for (content, signature, certificate, reason) in [
@@ -112,9 +112,9 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
         ),
         (
             content,
-            &by_stranger,
-            Some(&strangers),
-            "it is by stranger@elsewhere.example",
+            &other_signature,
+            Some(&other_certificate),
+            "it is by other_signer@elsewhere.example",
         ),
         (
             content,
@@ -143,8 +143,8 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
             "certificate cannot be read",
         ),
     ] {
-        let told = check(content, signature, certificate.map(String::as_str)).unwrap_err();
-        assert!(told.contains(reason), "{reason}: {told}");
+        let refusal = check(content, signature, certificate.map(String::as_str)).unwrap_err();
+        assert!(refusal.contains(reason), "{reason}: {refusal}");
     }
 }
 
@@ -168,8 +168,8 @@ fn keys_of_every_kind_verify_signatures_of_openssl() {
             .args(arguments)
             .output()
             .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {words}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {printed}");
     };
     let (message, signature, key, public) = (at("message"), at("sig"), at("key"), at("pub"));
     std::fs::write(&message, authority::payload(&image())).unwrap();
@@ -237,9 +237,9 @@ fn damaged_manifest_is_refused_or_has_the_same_meaning() {
     };
     for at in (0..good.len()).step_by(37) {
         for change in [1, 0x20, 0x80] {
-            let mut spoiled = good.clone();
-            spoiled[at] ^= change;
-            let answer = verify(&blobs, &spoiled, Trust::Identity(&identity, &root));
+            let mut damaged = good.clone();
+            damaged[at] ^= change;
+            let answer = verify(&blobs, &damaged, Trust::Identity(&identity, &root));
             let shown = |reason: &String| !reason.contains(char::is_control);
             assert!(answer.as_ref().err().is_none_or(shown), "{at}: {answer:?}");
             assert!(

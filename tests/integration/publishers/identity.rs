@@ -48,19 +48,20 @@ fn expected_identity_is_accepted() {
 fn one_valid_signature_among_others_is_enough() {
     let sigstore = Sigstore::new();
     let mut blobs = InMemory::default();
-    let stranger = Wish {
-        identity: "stranger@elsewhere.example",
+    let other_signer = Wish {
+        identity: "other_signer@elsewhere.example",
         ..Wish::right(image())
     };
     let mut claims = vec![
-        sigstore.claim(&mut blobs, &stranger),
-        sigstore.claim(&mut blobs, &stranger),
+        sigstore.claim(&mut blobs, &other_signer),
+        sigstore.claim(&mut blobs, &other_signer),
     ];
-    let strangers = manifest(&mut blobs, &claims);
-    let told = by_identity(&sigstore, &blobs, &strangers).unwrap_err();
+    let manifest_of_other = manifest(&mut blobs, &claims);
+    let refusal = by_identity(&sigstore, &blobs, &manifest_of_other).unwrap_err();
     assert!(
-        told.contains("none of its 2 signatures") && told.contains("stranger@elsewhere.example"),
-        "{told}"
+        refusal.contains("none of its 2 signatures")
+            && refusal.contains("other_signer@elsewhere.example"),
+        "{refusal}"
     );
     claims.push(sigstore.claim(&mut blobs, &Wish::right(image())));
     let manifest = manifest(&mut blobs, &claims);
@@ -148,16 +149,16 @@ fn signatures_of_other_identities_are_refused_with_the_reason() {
     ];
     for (at, (wish, reason)) in cases.iter().enumerate() {
         let (blobs, manifest) = claimed(&sigstore, wish);
-        let told = by_identity(&sigstore, &blobs, &manifest).unwrap_err();
-        assert!(told.contains(reason), "{at}: {told}");
+        let refusal = by_identity(&sigstore, &blobs, &manifest).unwrap_err();
+        assert!(refusal.contains(reason), "{at}: {refusal}");
     }
     let (blobs, manifest) = claimed(&sigstore, &right);
     by_identity(&sigstore, &blobs, &manifest).unwrap();
     // All documents are valid, but from another Sigstore instance, or from one outside of its validity.
-    let told = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
+    let refusal = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
     assert!(
-        told.contains("no trusted authority issued its certificate"),
-        "{told}"
+        refusal.contains("no trusted authority issued its certificate"),
+        "{refusal}"
     );
     let text = manifest.to_string();
     for (path, period, reason) in [
@@ -176,8 +177,8 @@ fn signatures_of_other_identities_are_refused_with_the_reason() {
         *document.pointer_mut(path).unwrap() = period;
         let root = TrustedRoot::parse(document.to_string().as_bytes()).unwrap();
         let trust = wanted();
-        let told = verify(&blobs, text.as_bytes(), Trust::Identity(&trust, &root)).unwrap_err();
-        assert!(told.contains(reason), "{path}: {told}");
+        let refusal = verify(&blobs, text.as_bytes(), Trust::Identity(&trust, &root)).unwrap_err();
+        assert!(refusal.contains(reason), "{path}: {refusal}");
     }
 }
 
@@ -190,10 +191,10 @@ fn certificate_authority_with_the_same_name_is_not_trusted() {
     let root = TrustedRoot::parse(mixed.to_string().as_bytes()).unwrap();
     let (blobs, manifest) = claimed(&sigstore, &Wish::right(image()));
     let (identity, text) = (wanted(), manifest.to_string());
-    let told = verify(&blobs, text.as_bytes(), Trust::Identity(&identity, &root)).unwrap_err();
+    let refusal = verify(&blobs, text.as_bytes(), Trust::Identity(&identity, &root)).unwrap_err();
     assert!(
-        told.contains("no trusted authority issued its certificate; the certificate names 'CN=test intermediate'"),
-        "{told}"
+        refusal.contains("no trusted authority issued its certificate; the certificate names 'CN=test intermediate'"),
+        "{refusal}"
     );
 }
 
@@ -269,15 +270,18 @@ fn changed_signature_documents_are_refused() {
     ] {
         let mut changed = good.clone();
         *changed.pointer_mut(path).unwrap() = value.clone();
-        let told = by_identity(&sigstore, &blobs, &changed).unwrap_err();
-        assert!(told.contains(reason), "{path} {value}: {told}");
+        let refusal = by_identity(&sigstore, &blobs, &changed).unwrap_err();
+        assert!(refusal.contains(reason), "{path} {value}: {refusal}");
     }
     by_identity(&sigstore, &blobs, &good).unwrap();
     // And the signed payload.
-    let mut spoiled = InMemory(blobs.0.clone());
-    for content in spoiled.0.values_mut() {
+    let mut damaged = InMemory(blobs.0.clone());
+    for content in damaged.0.values_mut() {
         content.push(b' ');
     }
-    let told = by_identity(&sigstore, &spoiled, &good).unwrap_err();
-    assert!(told.contains("the signed payload was changed"), "{told}");
+    let refusal = by_identity(&sigstore, &damaged, &good).unwrap_err();
+    assert!(
+        refusal.contains("the signed payload was changed"),
+        "{refusal}"
+    );
 }

@@ -329,9 +329,9 @@ fn signature_of_another_image_is_refused() {
     ];
     let (code, said) = kubexm(&remove);
     assert_eq!(code, Some(0), "{said}");
-    let told = format!("- signature of {SIGNED} {IDENTITY} by {ISSUER}");
-    assert!(said.contains(&told), "{said}");
+    let refusal = format!("- signature of {SIGNED} {IDENTITY} by {ISSUER}");
+    assert!(said.contains(&refusal), "{said}");
     assert!(!Bundle::open(Path::new(&out)).unwrap().carries(&top.digest));
     let (_, said) = kubexm(&["bundle", "diff", &out, &bundle]);
-    assert!(said.contains(&told.replace("- ", "+ ")), "{said}");
+    assert!(said.contains(&refusal.replace("- ", "+ ")), "{said}");
 }

@@ -145,10 +145,10 @@ async fn registry_error_is_not_a_missing_signature() {
     stand
         .answers(&stand.tag(), list(&[entry("a", BUNDLE)]))
         .await;
-    let told = stand.found().await.unwrap_err();
+    let refusal = stand.found().await.unwrap_err();
     assert!(
-        told.contains("the signatures of registry.example/team/app:1"),
-        "{told}"
+        refusal.contains("the signatures of registry.example/team/app:1"),
+        "{refusal}"
     );
 }
 

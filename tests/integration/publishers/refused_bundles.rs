@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::authority::{BEGIN, Sigstore, Wish};
 use super::bundled::Bundled;
-use super::bundles::{BUNDLE, ENTRY, entry, ours, theirs, with, without};
+use super::bundles::{BUNDLE, ENTRY, cosign_verify, entry, kubexm_verify, with, without};
 use super::image;
 
 /// Both refuse every bundle but the valid one, kubexm with the reason.
@@ -41,12 +41,12 @@ fn forged_bundles_are_refused_like_by_cosign() {
         (
             sigstore.bundle(
                 &Wish {
-                    identity: "stranger@elsewhere.example",
+                    identity: "other_signer@elsewhere.example",
                     ..right.clone()
                 },
                 &how,
             ),
-            "it is by stranger@elsewhere.example",
+            "it is by other_signer@elsewhere.example",
         ),
         (
             sigstore.bundle(
@@ -233,23 +233,26 @@ fn forged_bundles_are_refused_like_by_cosign() {
         ),
     ];
     for (number, (bundle, reason)) in wishes.iter().chain(&changes).enumerate() {
-        let told = ours(&sigstore, bundle).unwrap_err();
-        assert!(told.contains(reason), "{number}: {told}, not {reason}");
-        assert!(!told.contains(char::is_control), "{number}: {told:?}");
-        let told = theirs(&sigstore, bundle);
-        assert!(told.is_err(), "{number}: cosign takes it, {reason}");
+        let refusal = kubexm_verify(&sigstore, bundle).unwrap_err();
+        assert!(
+            refusal.contains(reason),
+            "{number}: {refusal}, not {reason}"
+        );
+        assert!(!refusal.contains(char::is_control), "{number}: {refusal:?}");
+        let refusal = cosign_verify(&sigstore, bundle);
+        assert!(refusal.is_err(), "{number}: cosign takes it, {reason}");
     }
-    ours(&sigstore, &good).unwrap();
-    let told = ours(&Sigstore::new(), &good).unwrap_err();
-    assert!(told.contains("a log that is not trusted"), "{told}");
+    kubexm_verify(&sigstore, &good).unwrap();
+    let refusal = kubexm_verify(&Sigstore::new(), &good).unwrap_err();
+    assert!(refusal.contains("a log that is not trusted"), "{refusal}");
     // cosign accepts every statement about an image as its signature; kubexm does not.
     let said = Bundled {
         predicate: "https://slsa.dev/provenance/v1",
         ..Bundled::default()
     };
-    let told = ours(&sigstore, &sigstore.bundle(&right, &said)).unwrap_err();
+    let refusal = kubexm_verify(&sigstore, &sigstore.bundle(&right, &said)).unwrap_err();
     assert!(
-        told.contains("of type 'https://slsa.dev/provenance/v1', not a signature"),
-        "{told}"
+        refusal.contains("of type 'https://slsa.dev/provenance/v1', not a signature"),
+        "{refusal}"
     );
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::authority::{BEGIN, Wish};
 use super::bundled::{Bundled, Signed};
-use super::bundles::{entry, ours_by, theirs_by, with, without};
+use super::bundles::{cosign_verify_by, entry, kubexm_verify_by, with, without};
 use super::log::{Tree, note_id};
 use super::second_rekor::{LOG, Second, entry_of, envelope_entry_of, stamped};
 use super::timestamp_authority::{DATA, Made, SIGNS, TimestampAuthority, Wish as Stamp};
@@ -20,11 +20,14 @@ const NO_TIME: &str = "its log entry has no time, and its timestamp ";
 /// Both refuse each bundle, verified with its trusted root, kubexm with the reason.
 fn all_refused(cases: &[(Value, Value, &str)]) {
     for (number, (root, bundle, reason)) in cases.iter().enumerate() {
-        let told = ours_by(root, bundle).expect_err(reason);
-        assert!(told.contains(reason), "{number}: {told}, not {reason}");
-        assert!(!told.contains(char::is_control), "{number}: {told:?}");
-        let told = theirs_by(root, NO_SCT, bundle);
-        assert!(told.is_err(), "{number}: cosign takes it, {reason}");
+        let refusal = kubexm_verify_by(root, bundle).expect_err(reason);
+        assert!(
+            refusal.contains(reason),
+            "{number}: {refusal}, not {reason}"
+        );
+        assert!(!refusal.contains(char::is_control), "{number}: {refusal:?}");
+        let refusal = cosign_verify_by(root, NO_SCT, bundle);
+        assert!(refusal.is_err(), "{number}: cosign takes it, {reason}");
     }
 }
 
@@ -59,8 +62,8 @@ fn forged_timestamps_are_refused_like_by_cosign() {
         let bundle = with_stamp(authority.stamp(&right, &signed.signature));
         (root, bundle)
     };
-    let stranger = Made::right();
-    let (_, of_stranger) = by(&stranger);
+    let other_signer = Made::right();
+    let (_, of_other) = by(&other_signer);
     let (expired, of_expired) = by(&Made {
         until: BEGIN + 59,
         ..Made::right()
@@ -89,22 +92,22 @@ fn forged_timestamps_are_refused_like_by_cosign() {
     let nobody = without(&root, "", "timestampAuthorities");
     let no_stamp = stamped(&good, &[]);
     let cut = stamp(&right);
-    let told = |what: &str| format!("{NO_TIME}{what}");
+    let refusal = |what: &str| format!("{NO_TIME}{what}");
     let (another, changed, untrusted) = (
-        told("is of another signature"),
-        told("was changed"),
-        told("is not from a trusted authority"),
+        refusal("is of another signature"),
+        refusal("was changed"),
+        refusal("is not from a trusted authority"),
     );
-    let not_then = told("was made at 2024-01-01T00:01:00Z, when its authority was not trusted");
-    let not_for = told("is signed with a certificate that is not for timestamps");
-    let (unread, asked) = (told("cannot be read"), told("was refused by"));
+    let not_then = refusal("was made at 2024-01-01T00:01:00Z, when its authority was not trusted");
+    let not_for = refusal("is signed with a certificate that is not for timestamps");
+    let (unread, asked) = (refusal("cannot be read"), refusal("was refused by"));
     let early = "but the signature was made at 2023-12-31T23:59:59Z";
     let late = "but the signature was made at 2024-01-01T00:10:01Z";
     let root = || root.clone();
     all_refused(&[
         (root(), with_stamp(other), &another),
         (root(), with_stamp(later), &changed),
-        (root(), of_stranger, &untrusted),
+        (root(), of_other, &untrusted),
         (root(), with_stamp(twin), &untrusted),
         (nobody, good.clone(), &untrusted),
         (expired, of_expired, &not_then),
@@ -124,18 +127,18 @@ fn forged_timestamps_are_refused_like_by_cosign() {
         (root(), at(BEGIN - 1), early),
         (root(), at(BEGIN + 601), late),
     ]);
-    ours_by(&root(), &at(BEGIN)).unwrap();
+    kubexm_verify_by(&root(), &at(BEGIN)).unwrap();
     // cosign does not check which other kind of message it is.
-    let told = ours_by(&root(), &with_stamp(stamp(&data))).unwrap_err();
+    let refusal = kubexm_verify_by(&root(), &with_stamp(stamp(&data))).unwrap_err();
     assert!(
-        told.contains("is a CMS message with other content"),
-        "{told}"
+        refusal.contains("is a CMS message with other content"),
+        "{refusal}"
     );
     let long = with_stamp(vec![0x30; 20_000]);
-    let told = ours_by(&root(), &long).unwrap_err();
+    let refusal = kubexm_verify_by(&root(), &long).unwrap_err();
     assert!(
-        told.contains("its timestamp is larger than 16 KiB"),
-        "{told}"
+        refusal.contains("its timestamp is larger than 16 KiB"),
+        "{refusal}"
     );
 }
 
@@ -144,13 +147,13 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
     let second = Second::new();
     let root = second.trusted_root();
     let right = Wish::right(image());
-    let ours = signed(&second, &right);
-    let good = second.right(&ours);
+    let signature = signed(&second, &right);
+    let good = second.right(&signature);
     let body = decoded(good.pointer(&entry("/canonicalizedBody")).unwrap());
     let changed = |path: &str, value: Value| with(&good, &entry(path), value);
     let proof = |proof: Value| changed("/inclusionProof", proof);
     let tree = Tree::with(&body);
-    let stranger = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    let other_signer = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let checkpoint = |note: String| changed("/inclusionProof/checkpoint/envelope", json!(note));
     let note = tree.checkpoint_2(&second.log, LOG);
     // The statement of the log under another name of the log.
@@ -181,9 +184,9 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
         &envelope_entry_of(&other_envelope),
         &Stamp::right(),
     );
-    let mut newer = entry_of(&ours);
+    let mut newer = entry_of(&signature);
     newer["apiVersion"] = json!("0.0.3");
-    let newer = second.bundle(&ours, &newer, &Stamp::right());
+    let newer = second.bundle(&signature, &newer, &Stamp::right());
     let unsigned = "the checkpoint of its entry's log is not signed by that log";
     let about = "is about another signature";
     let root = || root.clone();
@@ -198,7 +201,7 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
             proof(Tree::with(b"{}").proof_2(0, &second.log, LOG)),
             "its entry is not in the log",
         ),
-        (root(), proof(tree.proof_2(0, &stranger, LOG)), unsigned),
+        (root(), proof(tree.proof_2(0, &other_signer, LOG)), unsigned),
         (root(), checkpoint(renamed), unsigned),
         (root(), checkpoint(relabelled), unsigned),
         (root(), checkpoint(witnessed.join("\n")), unsigned),
@@ -231,9 +234,9 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
         (root(), newer, "has an unknown kind"),
     ]);
     // cosign requires no time for logs of this version.
-    let told = ours_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();
-    assert!(told.contains("a log that is not trusted"), "{told}");
-    ours_by(&root(), &good).unwrap();
+    let refusal = kubexm_verify_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();
+    assert!(refusal.contains("a log that is not trusted"), "{refusal}");
+    kubexm_verify_by(&root(), &good).unwrap();
 }
 
 /// For every changed byte, verification ends, and the signer is never another one.
@@ -243,14 +246,14 @@ fn damaged_timestamp_is_refused_or_has_the_same_meaning() {
     let root = second.trusted_root();
     let signed = signed(&second, &Wish::right(image()));
     let good = second.right(&signed);
-    let signer = ours_by(&root, &good).unwrap();
+    let signer = kubexm_verify_by(&root, &good).unwrap();
     let stamp = second.authority.stamp(&Stamp::right(), &signed.signature);
     let mut refused = 0;
     for at in 0..stamp.len() {
         for change in [1, 0x20, 0x80] {
-            let mut spoiled = stamp.clone();
-            spoiled[at] ^= change;
-            match ours_by(&root, &stamped(&good, &[spoiled])) {
+            let mut damaged = stamp.clone();
+            damaged[at] ^= change;
+            match kubexm_verify_by(&root, &stamped(&good, &[damaged])) {
                 Ok(by) => assert_eq!(by, signer, "{at}"),
                 Err(reason) => {
                     assert!(!reason.contains(char::is_control), "{at}: {reason:?}");

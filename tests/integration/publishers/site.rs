@@ -39,11 +39,11 @@ pub fn cosign(folder: &Path, arguments: &[&str]) -> Result<String, String> {
         .env("HOME", folder)
         .output()
         .unwrap_or_else(|error| panic!("cosign: {error}; `./test` brings it"));
-    let words = [output.stdout, output.stderr].concat();
-    let words = String::from_utf8_lossy(&words).into_owned();
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
     match output.status.success() {
-        true => Ok(words),
-        false => Err(words),
+        true => Ok(printed),
+        false => Err(printed),
     }
 }
 
@@ -58,8 +58,8 @@ pub const SIGNED: &str = "registry.example/team/signed:1";
 pub const PLAIN: &str = "registry.example/team/plain:1";
 
 /// Returns a policy for all images of the site's registry.
-pub fn ours(mode: &str) -> String {
-    format!("[{{prefix: registry.example, key: ours.pub, mode: {mode}}}]")
+pub fn policy(mode: &str) -> String {
+    format!("[{{prefix: registry.example, key: policy.pub, mode: {mode}}}]")
 }
 
 impl Site {
@@ -84,7 +84,7 @@ impl Site {
             http,
         };
         site.push_images();
-        for name in ["ours", "theirs"] {
+        for name in ["policy", "cosign_verify"] {
             let prefix = format!("--output-key-prefix={name}");
             cosign(site.folder.path(), &["generate-key-pair", &prefix]).unwrap();
         }
@@ -114,8 +114,8 @@ impl Site {
             .args([from, &to])
             .output()
             .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{printed}");
     }
 
     pub fn place(&self, rest: &str) -> String {
@@ -175,8 +175,8 @@ impl Site {
             std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
             let registry = Registry::start(&program, folder.path());
             let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
-            self.verify("ours", &place).unwrap();
-            assert!(self.verify("theirs", &place).is_err());
+            self.verify("policy", &place).unwrap();
+            assert!(self.verify("cosign_verify", &place).is_err());
         }
     }
 

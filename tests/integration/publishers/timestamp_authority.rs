@@ -80,8 +80,8 @@ pub fn openssl(folder: &Path, arguments: &[&str]) {
         .current_dir(folder)
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {words}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {printed}");
 }
 
 /// Returns a value in DER with its tag and its length.

@@ -7,7 +7,9 @@ use time::OffsetDateTime;
 
 use super::authority::{BEGIN, IDENTITY, ISSUER, Wish};
 use super::bundled::Bundled;
-use super::bundles::{MANIFEST, entry, ours_by, theirs_by, verify_blob, with, without};
+use super::bundles::{
+    MANIFEST, cosign_verify_by, entry, kubexm_verify_by, verify_blob, with, without,
+};
 use super::image;
 use super::second_rekor::{Second, entry_of, envelope_entry_of, stamped};
 use super::timestamp_authority::{self, Made, TimestampAuthority};
@@ -21,27 +23,27 @@ fn entry_of_a_rekor_2_log_is_accepted_like_by_cosign() {
     let right = Wish::right(image());
     let signed = second.sigstore.sign_statement(&right, &Bundled::default());
     let good = second.right(&signed);
-    theirs_by(&root, NO_SCT, &good).unwrap();
-    let signer = ours_by(&root, &good).unwrap();
+    cosign_verify_by(&root, NO_SCT, &good).unwrap();
+    let signer = kubexm_verify_by(&root, &good).unwrap();
     assert!(
         matches!(&signer, Signer::Identity { subject, issuer, .. } if subject == IDENTITY && issuer == ISSUER)
     );
     // A bare manifest, which cosign signs like any other file.
     let message = second.right(&second.sigstore.sign_message(&right, MANIFEST));
     verify_blob(&root, &message).unwrap();
-    assert_eq!(ours_by(&root, &message).unwrap(), signer);
+    assert_eq!(kubexm_verify_by(&root, &message).unwrap(), signer);
     // protobuf writers omit zeros.
     let bare = without(&good, &entry(""), "integratedTime");
     let bare = without(&bare, &entry(""), "inclusionPromise");
-    theirs_by(&root, NO_SCT, &bare).unwrap();
-    assert_eq!(ours_by(&root, &bare).unwrap(), signer);
+    cosign_verify_by(&root, NO_SCT, &bare).unwrap();
+    assert_eq!(kubexm_verify_by(&root, &bare).unwrap(), signer);
     // Envelopes in the form of the first of these logs. cosign does not support them any more.
     let older = second.bundle(
         &signed,
         &envelope_entry_of(&signed),
         &timestamp_authority::Wish::right(),
     );
-    assert_eq!(ours_by(&root, &older).unwrap(), signer);
+    assert_eq!(kubexm_verify_by(&root, &older).unwrap(), signer);
     // From authorities with each form of certificate.
     let without_signer = with(
         &root,
@@ -58,16 +60,16 @@ fn entry_of_a_rekor_2_log_is_accepted_like_by_cosign() {
             ..timestamp_authority::Wish::right()
         };
         let bundle = second.bundle(&signed, &entry_of(&signed), &wish);
-        assert_eq!(theirs_by(root, NO_SCT, &bundle).is_ok(), holds);
-        assert_eq!(ours_by(root, &bundle).is_ok(), holds);
+        assert_eq!(cosign_verify_by(root, NO_SCT, &bundle).is_ok(), holds);
+        assert_eq!(kubexm_verify_by(root, &bundle).is_ok(), holds);
     }
     // A second one of an unknown authority.
     let wish = timestamp_authority::Wish::right();
-    let stranger = Second::new().authority.stamp(&wish, &signed.signature);
-    let ours = second.authority.stamp(&wish, &signed.signature);
-    let both = stamped(&good, &[stranger, ours]);
-    theirs_by(&root, NO_SCT, &both).unwrap();
-    assert_eq!(ours_by(&root, &both).unwrap(), signer);
+    let other_signer = Second::new().authority.stamp(&wish, &signed.signature);
+    let own = second.authority.stamp(&wish, &signed.signature);
+    let both = stamped(&good, &[other_signer, own]);
+    cosign_verify_by(&root, NO_SCT, &both).unwrap();
+    assert_eq!(kubexm_verify_by(&root, &both).unwrap(), signer);
     // Granted with modifications, and with a fraction of a second, as RFC 3161 allows; cosign refuses it.
     let wish = timestamp_authority::Wish {
         fraction: ".123456",
@@ -75,7 +77,7 @@ fn entry_of_a_rekor_2_log_is_accepted_like_by_cosign() {
         ..timestamp_authority::Wish::right()
     };
     let bundle = second.bundle(&signed, &entry_of(&signed), &wish);
-    assert_eq!(ours_by(&root, &bundle).unwrap(), signer);
+    assert_eq!(kubexm_verify_by(&root, &bundle).unwrap(), signer);
 }
 
 /// Responses of `openssl ts` for the current time.
@@ -107,10 +109,11 @@ fn openssl_timestamps_are_accepted_for_every_key_and_hash() {
         ] {
             let answer = second.authority.answer(hash, more, &signed.signature);
             let bundle = stamped(&bare, std::slice::from_ref(&answer));
-            ours_by(&root, &bundle).unwrap_or_else(|told| panic!("{key:?} {hash}: {told}"));
+            kubexm_verify_by(&root, &bundle)
+                .unwrap_or_else(|refusal| panic!("{key:?} {hash}: {refusal}"));
             let other = second.authority.answer(hash, more, b"another signature");
-            let told = ours_by(&root, &stamped(&bare, &[other])).unwrap_err();
-            assert!(told.contains("is of another signature"), "{told}");
+            let refusal = kubexm_verify_by(&root, &stamped(&bare, &[other])).unwrap_err();
+            assert!(refusal.contains("is of another signature"), "{refusal}");
         }
     }
 }
@@ -128,22 +131,22 @@ fn timestamp_counts_only_if_its_authority_is_trusted() {
         time: BEGIN + 601,
         ..timestamp_authority::Wish::right()
     };
-    let stranger = Second::new();
+    let other_signer = Second::new();
     let in_time = timestamp_authority::Wish::right();
     let beside = |authority: &TimestampAuthority, wish| {
         let bundle = stamped(&bundle, &[authority.stamp(wish, &signature)]);
-        ours_by(&root, &bundle)
+        kubexm_verify_by(&root, &bundle)
     };
     beside(&second.authority, &in_time).unwrap();
-    beside(&stranger.authority, &late).unwrap();
+    beside(&other_signer.authority, &late).unwrap();
     // Here cosign verifies only the promise; Sigstore's conformance tests require a refusal.
-    let told = beside(&second.authority, &late).unwrap_err();
+    let refusal = beside(&second.authority, &late).unwrap_err();
     assert!(
-        told.contains("the signature was made at 2024-01-01T00:10:01Z"),
-        "{told}"
+        refusal.contains("the signature was made at 2024-01-01T00:10:01Z"),
+        "{refusal}"
     );
     let answer = json!({"rfc3161Timestamps": [{"signedTimestamp": "MAA="}]});
     let mut unreadable = bundle;
     unreadable["verificationMaterial"]["timestampVerificationData"] = answer;
-    ours_by(&root, &unreadable).unwrap();
+    kubexm_verify_by(&root, &unreadable).unwrap();
 }

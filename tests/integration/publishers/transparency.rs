@@ -5,7 +5,7 @@ use kubexm_sigstore::{Trust, TrustedRoot};
 
 use super::authority::{BEGIN, Seen, Sigstore, Wish};
 use super::bundled::Bundled;
-use super::bundles::{MANIFEST, ours, ours_by, theirs_by};
+use super::bundles::{MANIFEST, cosign_verify_by, kubexm_verify, kubexm_verify_by};
 use super::{claimed, image, verify, wanted};
 
 /// A certificate that no log has is refused if the trusted root names a certificate transparency log.
@@ -21,13 +21,13 @@ fn certificate_needs_an_sct_if_the_trusted_root_names_a_log() {
         (sigstore.bundle(&wish, &Bundled::default()), wish)
     };
     let (good, wish) = made(Some(Seen::right()));
-    theirs_by(&root, &[], &good).unwrap();
-    ours_by(&root, &good).unwrap();
+    cosign_verify_by(&root, &[], &good).unwrap();
+    kubexm_verify_by(&root, &good).unwrap();
     let long_ago = BEGIN - 300 * 86_400;
     for seen in [
         None,
         Some(Seen {
-            by_stranger: true,
+            by_unknown_log: true,
             ..Seen::right()
         }),
         Some(Seen {
@@ -40,13 +40,13 @@ fn certificate_needs_an_sct_if_the_trusted_root_names_a_log() {
         }),
     ] {
         let (bad, _) = made(seen);
-        let told = ours_by(&root, &bad).unwrap_err();
+        let refusal = kubexm_verify_by(&root, &bad).unwrap_err();
         assert!(
-            told.contains("no valid SCT of a trusted certificate transparency log"),
-            "{told}"
+            refusal.contains("no valid SCT of a trusted certificate transparency log"),
+            "{refusal}"
         );
-        assert!(theirs_by(&root, &[], &bad).is_err());
-        ours(&sigstore, &bad).unwrap();
+        assert!(cosign_verify_by(&root, &[], &bad).is_err());
+        kubexm_verify(&sigstore, &bad).unwrap();
     }
     // The same in the older format, and beside files.
     let parsed = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();

@@ -239,8 +239,8 @@ fn unsupported_runtime_settings_are_refused_before_planning() {
         kubexm_deploy::admit(&kubexm_config::parse_cluster("cluster.yaml", &text).unwrap())
     };
     let external = "    {type: external, address: harbor.example}\n";
-    let told = refused("isulad", external).unwrap_err().to_string();
-    assert!(told.contains("leave registry.type out"), "{told}");
+    let refusal = refused("isulad", external).unwrap_err().to_string();
+    assert!(refusal.contains("leave registry.type out"), "{refusal}");
     refused("isulad", "    port: 5000\n").unwrap();
     refused("cri-o", external).unwrap();
 }

@@ -219,7 +219,7 @@ fn unreadable_layers_are_named_and_the_others_are_listed() {
     note: registry.example/broken:v1 (amd64): /var/lib/rpm/Packages is no rpm database that is known here
     note: registry.example/broken:v1 (amd64): layer sha256:a6a58d7c8d76fa2ef6d335c4193cfc61a5d453b3bb754775977ff3b242d965e8 cannot be read: incomplete deflate stream
     ");
-    let (table, told) = kubexm(&[
+    let (table, notes) = kubexm(&[
         "bundle",
         "sbom",
         path.to_str().unwrap(),
@@ -227,7 +227,7 @@ fn unreadable_layers_are_named_and_the_others_are_listed() {
         "table",
     ]);
     assert!(table.contains("[2Jx"), "{table}");
-    assert!(!(table + &told).contains('\u{1b}'));
+    assert!(!(table + &notes).contains('\u{1b}'));
     let document: Value = serde_json::from_str(&out).unwrap();
     let notes = document["metadata"]["properties"].as_array().unwrap();
     assert_eq!(notes.len(), 2, "{notes:?}");

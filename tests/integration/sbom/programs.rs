@@ -173,7 +173,7 @@ fn modules_of_go_and_rust_programs_are_listed() {
         assert_eq!(
             below(&document, &image["bom-ref"]).len(),
             3,
-            "the plain one tells nothing"
+            "the program without build information has no modules"
         );
     }
 }

@@ -327,7 +327,7 @@ async fn file_that_no_program_reads_again_is_reported() {
         by: "init".to_owned(),
         advice: "Ask Anna.".to_owned(),
     };
-    let told = || warnings.0.lock().unwrap().clone();
+    let reported = || warnings.0.lock().unwrap().clone();
     // It is written before it is read, and written again before it is read again.
     for text in ["one", "two"] {
         assert_ne!(host.check(&file(text)).await, Check::Satisfied);
@@ -335,10 +335,10 @@ async fn file_that_no_program_reads_again_is_reported() {
     }
     host.write("/var/lib/kubexm/done/init", "");
     assert_eq!(host.check(&file("two")).await, Check::Satisfied);
-    assert_eq!(told(), [""; 0]);
+    assert_eq!(reported(), [""; 0]);
     host.apply(&file("three")).await.unwrap();
     assert_eq!(host.read("/etc/app/init.yaml"), "three");
     assert_eq!(host.check(&file("three")).await, Check::Satisfied);
-    let words = "node1: /etc/app/init.yaml has changed, and nothing reads it any more: this host stays as it is. Ask Anna.";
-    assert_eq!(told(), [words]);
+    let printed = "node1: /etc/app/init.yaml has changed, and nothing reads it any more: this host stays as it is. Ask Anna.";
+    assert_eq!(reported(), [printed]);
 }

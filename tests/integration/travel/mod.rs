@@ -121,7 +121,7 @@ fn indexed(
     if elsewhere {
         manifests.push(json!({
             "mediaType": format!("{OCI}.manifest.v1+json"), "size": 500,
-            "digest": Digest::of(b"carried by nobody"),
+            "digest": Digest::of(b"not carried"),
             "platform": {"os": "linux", "architecture": "s390x"},
         }));
     }

@@ -204,7 +204,7 @@ async fn added_content_has_its_images_and_remove_restores_the_bundle() {
     );
     let without = Bundle::open(Path::new(&forced)).unwrap();
     let layer = image.platforms[0].blobs[1].digest;
-    assert!(without.open(&layer).is_err(), "nobody needs it any more");
+    assert!(without.open(&layer).is_err(), "no image needs it any more");
 
     // In place. Without the artifacts it equals the original bundle.
     let names = [
@@ -233,13 +233,13 @@ async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
         let (code, said, err) = site.add(arguments, with_helm);
         assert_eq!(code, Some(0), "{err}");
         let guess = format!("{JOB} (own/values.yaml, image): a guess");
-        for words in [
+        for printed in [
             why,
             &guess,
             "docker.io/x/y:7 (own/values.yaml, other.image)",
             "only helm can resolve",
         ] {
-            assert!(said.contains(words), "{words} in {said}");
+            assert!(said.contains(printed), "{printed} in {said}");
         }
         let lock = Bundle::open(Path::new(&new)).unwrap().lock().clone();
         assert!(lock.image(&JOB.parse().unwrap()).is_none() && lock.own.len() == 1);
@@ -266,8 +266,8 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
         let (got, _, err) = site.add(&[arguments, &["-o", &new]].concat(), false);
         assert_eq!(got, Some(code), "{arguments:?}: {err}");
         // The error has the reason why this host name does not resolve, which depends on the network.
-        let told = err.lines().filter(|line| !line.starts_with("warning: "));
-        all.extend(told.map(|line| format!("{line}\n")));
+        let lines = err.lines().filter(|line| !line.starts_with("warning: "));
+        all.extend(lines.map(|line| format!("{line}\n")));
         // clap prints the argument as typed; a lock would store it.
         assert!(!Path::new(&new).exists());
     }

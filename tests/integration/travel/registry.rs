@@ -114,7 +114,7 @@ fn pulled_bundle_equals_the_pushed_one_byte_by_byte() {
         assert!(said.contains("images   5 "), "{said}{err}");
         assert!(
             !err.contains("does not take"),
-            "nothing is tried in vain: {err}"
+            "there is no useless attempt: {err}"
         );
         let digest = said.split("digest   ").nth(1).unwrap();
         let digest = digest.lines().next().unwrap().to_owned();
@@ -376,9 +376,9 @@ async fn registry_that_refuses_artifacts_gets_the_whole_bundle() {
         let push = ["bundle", "push", &bundle, &place, "--cache", &cache];
         let (got, said, err) = kubexm(&push);
         assert_eq!(got, Some(code), "{by_tag} {by_digest}: {said}{err}");
-        let told = err.lines().filter(|line| !line.starts_with("upload "));
+        let lines = err.lines().filter(|line| !line.starts_with("upload "));
         all += &format!("=== {by_tag} {by_digest}\n");
-        all.extend(told.map(|line| format!("{line}\n")));
+        all.extend(lines.map(|line| format!("{line}\n")));
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
@@ -408,7 +408,7 @@ async fn artifact_that_is_not_a_bundle_is_refused() {
     let out = folder.path().join("b.tar.zst").display().to_string();
     let cache = folder.path().join("cache").display().to_string();
     let document = |media_type: &str, size: u64| {
-        json!({"mediaType": media_type, "digest": Digest::of(b"nobody"), "size": size,
+        json!({"mediaType": media_type, "digest": Digest::of(b"missing"), "size": size,
             "annotations": {"io.kubexm.document": "x"}})
     };
     let manifest = |layers: Vec<Value>| {
@@ -448,7 +448,7 @@ async fn artifact_that_is_not_a_bundle_is_refused() {
     error: 127.0.0.1:[port]/bundles:1: names more documents than a bundle has
     hint: do not use this bundle
     == pull
-    error: 127.0.0.1:[port]/bundles:1 6382b3cc8814: http://127.0.0.1:[port]/v2/bundles/blobs/sha256:6382b3cc881412b77bfcaeed026001c00d9e3025e66c20f6e7e92f079851462a answered 404
+    error: 127.0.0.1:[port]/bundles:1 ffa63583dfa6: http://127.0.0.1:[port]/v2/bundles/blobs/sha256:ffa63583dfa6706b87d284b86b0d693a161e4840aad2c5cf6b5d27c3b9621f7d answered 404
     hint: check that the image and the tag exist
     ");
 }
