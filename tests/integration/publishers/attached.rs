@@ -16,14 +16,14 @@ fn said(arguments: &[&str]) -> String {
 async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_transport() {
     let site = Site::start().await;
     // Other statements about the image do not matter.
-    site.attest("cosign_verify", "team/signed:1");
+    site.attest("other", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
-    site.attach("policy", "team/signed:1");
+    site.attach("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let signature = images[0].signature.clone().unwrap();
     assert!(signature.referrers.is_some() && images[1].signature.is_none());
-    let key = std::fs::read_to_string(site.folder.path().join("policy.pub")).unwrap();
+    let key = std::fs::read_to_string(site.folder.path().join("trusted.pub")).unwrap();
     assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
 
     let (bundle, lock) = site.bundle("b.tar.zst", images.clone());
@@ -49,8 +49,8 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
         .manifest
         .digest;
     let pushed = site.place(&format!("site/bundles@{digest}"));
-    site.verify("policy", &pushed).unwrap();
-    assert!(site.verify("cosign_verify", &pushed).is_err());
+    site.verify("trusted", &pushed).unwrap();
+    assert!(site.verify("other", &pushed).is_err());
     let back = site
         .folder
         .path()
@@ -64,20 +64,20 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
     // A third party attaches a referrer in the registry: another push keeps it in the list.
-    site.attach("cosign_verify", &format!("site/bundles@{digest}"));
+    site.attach("other", &format!("site/bundles@{digest}"));
     assert!(said(&push).contains("signed   1 of them"));
-    site.verify("cosign_verify", &pushed).unwrap();
-    site.verify("policy", &pushed).unwrap();
+    site.verify("other", &pushed).unwrap();
+    site.verify("trusted", &pushed).unwrap();
 
     // A push also keeps referrers that were attached before it.
-    site.copy("team/signed:1", "site/others:cosign_verify");
+    site.copy("team/signed:1", "site/others:other");
     let others = site.place(&format!("site/others@{digest}"));
-    site.attach("cosign_verify", &format!("site/others@{digest}"));
-    assert!(site.verify("policy", &others).is_err());
+    site.attach("other", &format!("site/others@{digest}"));
+    assert!(site.verify("trusted", &others).is_err());
     let place = format!("oci://{}", site.place("site/others:1"));
     said(&["bundle", "push", &bundle, &place, "--cache", &cache]);
-    site.verify("policy", &others).unwrap();
-    site.verify("cosign_verify", &others).unwrap();
+    site.verify("trusted", &others).unwrap();
+    site.verify("other", &others).unwrap();
 
     // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
@@ -90,11 +90,11 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
         "--image",
         SIGNED,
     ]);
-    site.verify_layout("policy", &out).unwrap();
-    assert!(site.verify_layout("cosign_verify", &out).is_err());
+    site.verify_layout("trusted", &out).unwrap();
+    assert!(site.verify_layout("other", &out).is_err());
 
     // The content of the lock is kept, whatever was attached later.
-    site.attach("policy", "team/signed:1");
+    site.attach("trusted", "team/signed:1");
     let again = site.resolve_again(&policy("ifPresent"), Some(&lock)).await;
     assert_eq!(again.unwrap(), images);
 }
@@ -103,7 +103,7 @@ async fn attached_cosign_signatures_are_accepted_and_cosign_finds_them_after_tra
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_registry_lists_the_referrers_of_its_images() {
     let site = Site::start().await;
-    site.attach("policy", "team/signed:1");
+    site.attach("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
     site.is_served(&lock).await;
@@ -112,7 +112,7 @@ async fn cluster_registry_lists_the_referrers_of_its_images() {
 #[tokio::test(flavor = "multi_thread")]
 async fn referrers_of_other_signers_are_not_signatures_of_the_publisher() {
     let site = Site::start().await;
-    site.attach("cosign_verify", "team/signed:1");
+    site.attach("other", "team/signed:1");
     for mode in ["require", "ifPresent"] {
         let refusal = site.resolve(&policy(mode)).await.unwrap_err().to_string();
         assert!(
@@ -129,12 +129,12 @@ async fn referrers_of_other_signers_are_not_signatures_of_the_publisher() {
         "{refusal}"
     );
     // In both formats, one signature with a trusted key is enough.
-    site.sign("policy", "team/signed:1");
+    site.sign("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images[0].signature.as_ref().unwrap().referrers.is_none());
     let site = Site::start().await;
-    site.sign("cosign_verify", "team/signed:1");
-    site.attach("cosign_verify", "team/signed:1");
+    site.sign("other", "team/signed:1");
+    site.attach("other", "team/signed:1");
     let refusal = site
         .resolve(&policy("ifPresent"))
         .await
@@ -144,7 +144,7 @@ async fn referrers_of_other_signers_are_not_signatures_of_the_publisher() {
         refusal.contains(".sig is not valid: ") && refusal.contains(", and its referrers"),
         "{refusal}"
     );
-    site.attach("policy", "team/signed:1");
+    site.attach("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     assert!(images[0].signature.as_ref().unwrap().referrers.is_some());
 }

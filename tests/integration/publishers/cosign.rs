@@ -19,11 +19,11 @@ use crate::example::kubexm;
 #[tokio::test(flavor = "multi_thread")]
 async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport() {
     let site = Site::start().await;
-    site.sign("policy", "team/signed:1");
+    site.sign("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let signature = images[0].signature.clone().unwrap();
     assert!(images[1].signature.is_none());
-    let key = std::fs::read_to_string(site.folder.path().join("policy.pub")).unwrap();
+    let key = std::fs::read_to_string(site.folder.path().join("trusted.pub")).unwrap();
     assert_eq!(signature.by, Signer::Key(key.parse().unwrap()));
 
     let (bundle, lock) = site.bundle("b.tar.zst", images);
@@ -56,8 +56,8 @@ async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport(
         .manifest
         .digest;
     let pushed = site.place(&format!("site/bundles@{digest}"));
-    site.verify("policy", &pushed).unwrap();
-    assert!(site.verify("cosign_verify", &pushed).is_err());
+    site.verify("trusted", &pushed).unwrap();
+    assert!(site.verify("other", &pushed).is_err());
     let back = site
         .folder
         .path()
@@ -72,30 +72,30 @@ async fn cosign_signatures_are_accepted_and_cosign_accepts_them_after_transport(
     assert!(std::fs::read(&back).unwrap() == std::fs::read(&bundle).unwrap());
 
     // A third party signs in the registry: another push keeps that signature.
-    site.sign("cosign_verify", &format!("site/bundles@{digest}"));
-    site.verify("cosign_verify", &pushed).unwrap();
+    site.sign("other", &format!("site/bundles@{digest}"));
+    site.verify("other", &pushed).unwrap();
     let (code, said) = kubexm(&push);
     assert!(
         code == Some(0) && said.contains("has other signatures"),
         "{said}"
     );
-    site.verify("cosign_verify", &pushed).unwrap();
-    site.verify("policy", &pushed).unwrap();
+    site.verify("other", &pushed).unwrap();
+    site.verify("trusted", &pushed).unwrap();
 
     // Through an OCI layout.
     let out = site.folder.path().join("layout").display().to_string();
     let export = ["bundle", "export", &bundle, "--oci-layout", &out];
     let (code, said) = kubexm(&[&export[..], &["--image", SIGNED]].concat());
     assert_eq!(code, Some(0), "{said}");
-    site.verify_layout("policy", &out).unwrap();
-    assert!(site.verify_layout("cosign_verify", &out).is_err());
+    site.verify_layout("trusted", &out).unwrap();
+    assert!(site.verify_layout("other", &out).is_err());
 }
 
 /// The registry of a cluster, as an install fills it.
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_registry_serves_the_signatures_of_its_images() {
     let site = Site::start().await;
-    site.sign("policy", "team/signed:1");
+    site.sign("trusted", "team/signed:1");
     let images = site.resolve(&policy("ifPresent")).await.unwrap();
     let (_, lock) = site.bundle("b.tar.zst", images);
     site.is_served(&lock).await;
@@ -111,7 +111,7 @@ async fn image_without_the_required_signature_is_not_built() {
         assert!(refusal.contains(&wanted), "{refusal}");
     }
     assert!(refusal.contains("mode: ifPresent"), "{refusal}");
-    site.sign("cosign_verify", "team/signed:1");
+    site.sign("other", "team/signed:1");
     for mode in ["require", "ifPresent"] {
         let refusal = refused(&policy(mode)).await;
         assert!(
@@ -135,7 +135,7 @@ async fn image_without_the_required_signature_is_not_built() {
             .contains("none.pub: cannot be read")
     );
     assert!(
-        refused("[{prefix: registry.example, key: policy.key}]")
+        refused("[{prefix: registry.example, key: trusted.key}]")
             .await
             .contains("BEGIN PUBLIC KEY")
     );
@@ -148,14 +148,14 @@ async fn image_without_the_required_signature_is_not_built() {
     let images = site.resolve(&ignored).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
     let either =
-        "[{prefix: registry.example, key: [policy.pub, cosign_verify.pub], mode: ifPresent}]";
+        "[{prefix: registry.example, key: [trusted.pub, other.pub], mode: ifPresent}]";
     let images = site.resolve(either).await.unwrap();
     assert!(images[0].signature.is_some());
 
     // A second signature changes the manifest; the manifest in the lock is used as long as the registry has
     // it.
     let (_, lock) = site.bundle("b.tar.zst", images.clone());
-    site.sign("policy", "team/signed:1");
+    site.sign("trusted", "team/signed:1");
     let again = site.resolve_again(either, Some(&lock)).await.unwrap();
     assert_eq!(again, images);
     let anew = site.resolve(either).await.unwrap();
@@ -195,12 +195,12 @@ async fn files_are_verified_against_their_detached_signature() {
     let at = |name: &str| folder.path().join(name);
     cosign(
         folder.path(),
-        &["generate-key-pair", "--output-key-prefix=policy"],
+        &["generate-key-pair", "--output-key-prefix=trusted"],
     )
     .unwrap();
     std::fs::write(at("kubeadm"), "a program").unwrap();
     let output = [
-        "--key=policy.key",
+        "--key=trusted.key",
         "--output-signature=kubeadm.sig",
         "kubeadm",
     ];
@@ -228,8 +228,8 @@ async fn files_are_verified_against_their_detached_signature() {
         let policy = SignaturePolicy {
             prefix: "dl.example".parse().unwrap(),
             rule: match mode {
-                "require" => Rule::Require(SignedBy::Keys(vec![at("policy.pub")])),
-                _ => Rule::IfPresent(SignedBy::Keys(vec![at("policy.pub")])),
+                "require" => Rule::Require(SignedBy::Keys(vec![at("trusted.pub")])),
+                _ => Rule::IfPresent(SignedBy::Keys(vec![at("trusted.pub")])),
             },
         };
         let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();

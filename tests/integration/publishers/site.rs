@@ -59,7 +59,7 @@ pub const PLAIN: &str = "registry.example/team/plain:1";
 
 /// Returns a policy for all images of the site's registry.
 pub fn policy(mode: &str) -> String {
-    format!("[{{prefix: registry.example, key: policy.pub, mode: {mode}}}]")
+    format!("[{{prefix: registry.example, key: trusted.pub, mode: {mode}}}]")
 }
 
 impl Site {
@@ -84,7 +84,7 @@ impl Site {
             http,
         };
         site.push_images();
-        for name in ["policy", "cosign_verify"] {
+        for name in ["trusted", "other"] {
             let prefix = format!("--output-key-prefix={name}");
             cosign(site.folder.path(), &["generate-key-pair", &prefix]).unwrap();
         }
@@ -159,7 +159,7 @@ impl Site {
         cosign(self.folder.path(), &arguments)
     }
 
-    /// Checks that the registry of a cluster, filled by an install, serves the signature of `ours`.
+    /// Checks that the registry of a cluster, filled by an install, serves the signature of `trusted`.
     pub async fn is_served(&self, lock: &Lock) {
         let host = Sandbox::new();
         let (data, content) = (path("/data"), Content::of(lock));
@@ -175,8 +175,8 @@ impl Site {
             std::os::unix::fs::symlink(host.at("/data"), folder.path().join("registry")).unwrap();
             let registry = Registry::start(&program, folder.path());
             let place = format!("127.0.0.1:{}/registry.example/team/signed:1", registry.port);
-            self.verify("policy", &place).unwrap();
-            assert!(self.verify("cosign_verify", &place).is_err());
+            self.verify("trusted", &place).unwrap();
+            assert!(self.verify("other", &place).is_err());
         }
     }
 
