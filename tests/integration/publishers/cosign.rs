@@ -147,8 +147,7 @@ async fn image_without_the_required_signature_is_not_built() {
     );
     let images = site.resolve(&ignored).await.unwrap();
     assert!(images.iter().all(|image| image.signature.is_none()));
-    let either =
-        "[{prefix: registry.example, key: [trusted.pub, other.pub], mode: ifPresent}]";
+    let either = "[{prefix: registry.example, key: [trusted.pub, other.pub], mode: ifPresent}]";
     let images = site.resolve(either).await.unwrap();
     assert!(images[0].signature.is_some());
 

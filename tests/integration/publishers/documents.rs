@@ -85,10 +85,10 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
 
     let (other_signature, other_certificate) = sigstore.beside(content, &Wish::right(image()));
     let other_signer = Wish {
-        identity: "other_signer@elsewhere.example",
+        identity: "other@elsewhere.example",
         ..Wish::right(image())
     };
-    let (other_signature, other_certificate) = sigstore.beside(content, &other_signer);
+    let (signature_of_other, certificate_of_other) = sigstore.beside(content, &other_signer);
     let (elsewhere, elsewheres) = Sigstore::new().beside(content, &Wish::right(image()));
     let long = "A".repeat(70_000);
     for (content, signature, certificate, reason) in [
@@ -112,9 +112,9 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
         ),
         (
             content,
-            &other_signature,
-            Some(&other_certificate),
-            "it is by other_signer@elsewhere.example",
+            &signature_of_other,
+            Some(&certificate_of_other),
+            "it is by other@elsewhere.example",
         ),
         (
             content,

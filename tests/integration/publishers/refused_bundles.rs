@@ -41,12 +41,12 @@ fn forged_bundles_are_refused_like_by_cosign() {
         (
             sigstore.bundle(
                 &Wish {
-                    identity: "other_signer@elsewhere.example",
+                    identity: "other@elsewhere.example",
                     ..right.clone()
                 },
                 &how,
             ),
-            "it is by other_signer@elsewhere.example",
+            "it is by other@elsewhere.example",
         ),
         (
             sigstore.bundle(

@@ -65,9 +65,9 @@ fn entry_of_a_rekor_2_log_is_accepted_like_by_cosign() {
     }
     // A second one of an unknown authority.
     let wish = timestamp_authority::Wish::right();
-    let other_signer = Second::new().authority.stamp(&wish, &signed.signature);
+    let unknown = Second::new().authority.stamp(&wish, &signed.signature);
     let own = second.authority.stamp(&wish, &signed.signature);
-    let both = stamped(&good, &[other_signer, own]);
+    let both = stamped(&good, &[unknown, own]);
     cosign_verify_by(&root, NO_SCT, &both).unwrap();
     assert_eq!(kubexm_verify_by(&root, &both).unwrap(), signer);
     // Granted with modifications, and with a fraction of a second, as RFC 3161 allows; cosign refuses it.
