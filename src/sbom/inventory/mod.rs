@@ -100,12 +100,9 @@ impl Gathering<'_> {
     fn file(&mut self, file: &LockedFile) -> Result<(), String> {
         let version = file.version.to_string();
         let place = format!("{} {version} {}", file.component, file.arch);
-        let mut component = Component::addressed(
-            purl::file(file),
-            Kind::File,
-            &file.component,
-            Some(&version),
-        );
+        let address = purl::file(file).map_err(|error| format!("{place}: {error}"))?;
+        let mut component =
+            Component::addressed(address, Kind::File, &file.component, Some(&version));
         component.digest = Some(file.digest);
         component.source = Some(file.url.to_string());
         component.places.insert(place.clone());
@@ -136,7 +133,7 @@ impl Gathering<'_> {
 
     fn image(&mut self, image: &LockedImage, platform: &PlatformManifest) -> Result<(), String> {
         let place = format!("{} ({})", image.name, platform.arch);
-        let address = purl::image(image, platform);
+        let address = purl::image(image, platform).map_err(|error| format!("{place}: {error}"))?;
         let name = format!("{}/{}", image.name.registry(), image.name.repository());
         let mut component = Component::addressed(address, Kind::Image, &name, image.name.tag());
         component.digest = Some(platform.manifest.digest);
@@ -205,7 +202,9 @@ impl Gathering<'_> {
                 Some(package) => (*package).clone(),
                 None => from_lock(locked, set.arch.name()),
             };
-            let id = self.package(&root, &package, &release, &place)?;
+            let Some(id) = self.package(&root, &package, &release, &place)? else {
+                continue;
+            };
             let mut known = Component::new(id, Kind::Package, &package.name);
             known.digest = Some(locked.digest);
             self.graph.put(known)?;
@@ -213,14 +212,18 @@ impl Gathering<'_> {
         Ok(())
     }
 
+    /// Adds a package of an operating system; returns `None` for one without a name.
     fn package(
         &mut self,
         parent: &str,
         package: &Package,
         release: &Release,
         place: &str,
-    ) -> Result<Id, String> {
-        let address = purl::os_package(package, release);
+    ) -> Result<Option<Id>, String> {
+        let Ok(address) = purl::os_package(package, release) else {
+            self.note(format!("{place}: a package without a name was left out"));
+            return Ok(None);
+        };
         let mut component = Component::addressed(
             address,
             Kind::Package,
@@ -243,7 +246,8 @@ impl Gathering<'_> {
                  known here"
             ));
         }
-        self.graph.add(parent, Relation::Contains, component)
+        let id = self.graph.add(parent, Relation::Contains, component)?;
+        Ok(Some(id))
     }
 }
 

@@ -52,7 +52,7 @@ impl Gathering<'_> {
         };
         match &program.made {
             Made::Go(info) => self.go(&id, version.as_deref(), &place, info),
-            Made::Crates(crates) => self.crates(&id, crates),
+            Made::Crates(crates) => self.crates(&id, &place, crates),
             Made::Unknown | Made::OldGo(_) | Made::Rust(_) => Ok(()),
         }
     }
@@ -66,7 +66,7 @@ impl Gathering<'_> {
     ) -> Result<(), String> {
         let lost = "vulnerabilities of it cannot be found";
         match info.standard_library() {
-            Some(version) => self.module(id, "stdlib", Some(&version))?,
+            Some(version) => self.module(id, place, "stdlib", Some(&version))?,
             None => {
                 let go = &info.go;
                 let note = format!("{place}: built by '{go}', which is no release of Go; {lost}");
@@ -80,13 +80,13 @@ impl Gathering<'_> {
                     "{place}: the build does not say which version of {name} it is; {lost}"
                 ));
             }
-            self.module(id, &main.path, version)?;
+            self.module(id, place, &main.path, version)?;
         }
         let mut unknown: Vec<&str> = Vec::new();
         for module in &info.modules {
             let version = module.known_version();
             unknown.extend(version.is_none().then_some(module.path.as_str()));
-            self.module(id, &module.path, version)?;
+            self.module(id, place, &module.path, version)?;
         }
         if let Some(first) = unknown.first() {
             self.note(format!(
@@ -117,8 +117,17 @@ impl Gathering<'_> {
         known.then_some(published)
     }
 
-    fn module(&mut self, program: &str, path: &str, version: Option<&str>) -> Result<(), String> {
-        let address = purl::go_module(path, version);
+    fn module(
+        &mut self,
+        program: &str,
+        place: &str,
+        path: &str,
+        version: Option<&str>,
+    ) -> Result<(), String> {
+        let Ok(address) = purl::go_module(path, version) else {
+            self.note(format!("{place}: a module without a name was left out"));
+            return Ok(());
+        };
         let mut component = Component::addressed(address, Kind::Module, path, version);
         component.subjects.extend(version.map(|version| Subject {
             ecosystem: "Go".to_owned(),
@@ -129,9 +138,12 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    fn crates(&mut self, program: &str, crates: &[rust::Crate]) -> Result<(), String> {
+    fn crates(&mut self, program: &str, place: &str, crates: &[rust::Crate]) -> Result<(), String> {
         for one in crates {
-            let address = purl::rust_crate(&one.name, &one.version);
+            let Ok(address) = purl::rust_crate(&one.name, &one.version) else {
+                self.note(format!("{place}: a crate without a name was left out"));
+                continue;
+            };
             let mut component =
                 Component::addressed(address, Kind::Crate, &one.name, Some(&one.version));
             if one.source == "crates.io" {
