@@ -1,30 +1,30 @@
-//! Code for arm64: calls (BL), and the pages of data (ADRP)
-//! (Arm's manual, DDI 0487, sections C6.2.36 and C6.2.11).
+//! AArch64: calls (BL) and page addresses of data (ADRP)
+//! (Arm Architecture Reference Manual, DDI 0487, sections C6.2.36 and C6.2.11).
 
 use super::Direction;
-use super::recent::Recent;
+use super::recent_targets::RecentTargets;
 
-/// Bits of a call's distance, in instructions.
+/// Number of bits of a call's operand, which counts instructions.
 pub const CALL: u32 = 26;
 
-/// Turns the distances in `code`, whose first byte is at `place`; how many bytes are ready. Unless it
-/// `ends` there, an instruction that is not whole is left for when more is known.
+/// Converts the operands in `code`, whose first byte is at the offset `place` in the program. Returns the
+/// number of complete bytes. Unless the code `ends` here, an incomplete instruction is not counted.
 pub fn filter(
     code: &mut [u8],
     place: u32,
-    called: &mut Recent<CALL>,
+    recent: &mut RecentTargets<CALL>,
     direction: Direction,
     ends: bool,
 ) -> usize {
-    // Instructions are aligned; code that does not begin so begins with something else.
+    // Instructions are aligned to four bytes; the bytes before the first one are not code.
     let first = (place.next_multiple_of(4) - place) as usize;
     let mut at = first;
     while at + 4 <= code.len() {
         let bytes = &mut code[at..at + 4];
         if let Ok(four) = <[u8; 4]>::try_from(&*bytes) {
             let place = place + at as u32;
-            let turned = turn(u32::from_le_bytes(four), place, called, direction);
-            bytes.copy_from_slice(&turned.to_le_bytes());
+            let converted = convert(u32::from_le_bytes(four), place, recent, direction);
+            bytes.copy_from_slice(&converted.to_le_bytes());
         }
         at += 4;
     }
@@ -34,18 +34,23 @@ pub fn filter(
     }
 }
 
-/// Turns the distance in an instruction at `place`, or back.
-fn turn(instruction: u32, place: u32, called: &mut Recent<CALL>, direction: Direction) -> u32 {
+/// Converts the operand of an instruction at `place`.
+fn convert(
+    instruction: u32,
+    place: u32,
+    recent: &mut RecentTargets<CALL>,
+    direction: Direction,
+) -> u32 {
     if instruction >> CALL == 0b100_101 {
-        let words = called.turn(instruction & 0x03ff_ffff, place >> 2, direction);
+        let words = recent.convert(instruction & 0x03ff_ffff, place >> 2, direction);
         return instruction & 0xfc00_0000 | words;
     }
     if instruction & 0x9f00_0000 == 0x9000_0000 {
         let pages = (instruction >> 29 & 3) | (instruction >> 3 & 0x001f_fffc);
-        // All of it goes round: so every distance comes back.
+        // The arithmetic wraps, so that every operand can be decoded.
         let pages = match direction {
-            Direction::Pack => pages.wrapping_add(place >> 12),
-            Direction::Unpack => pages.wrapping_sub(place >> 12),
+            Direction::Encode => pages.wrapping_add(place >> 12),
+            Direction::Decode => pages.wrapping_sub(place >> 12),
         };
         return instruction & 0x9f00_001f | (pages & 3) << 29 | (pages & 0x001f_fffc) << 3;
     }

@@ -1,38 +1,39 @@
-//! Where a program's code is, by its first bytes
+//! Finds the code of a program from its program headers
 //! (<https://refspecs.linuxfoundation.org/elf/gabi4+/ch5.pheader.html>).
 
 use super::HEAD;
 
-/// Larger programs are left alone: distances within them have 31 bits.
+/// Maximum end of a segment in bytes; operands in larger programs would need more than 31 bits.
 const LARGEST: u64 = 1 << 30;
 const LOADED: u32 = 1;
 const EXECUTABLE: u32 = 1;
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 
-/// Whose code it is.
+/// The architecture of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     X86_64,
     Arm64,
 }
 
-/// A program's layout; places count from its beginning.
+/// The layout of a program; offsets count from its first byte.
 #[derive(Debug)]
 pub struct Program {
     pub machine: Machine,
-    /// First bytes and ends of code, in order.
+    /// Starts and ends of the code ranges, ascending.
     code: Vec<(u64, u64)>,
     end: u64,
 }
 
 impl Program {
-    /// Reads the first bytes of a program for 64-bit machines; `None` where it is no such program.
+    /// Parses the start of a program; returns `None` if it is not a 64-bit little-endian ELF program of a
+    /// known architecture.
     pub fn read(head: &[u8]) -> Option<Self> {
         let short = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
         let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
-        // 64 bits, the lowest byte first.
+        // ELFCLASS64, ELFDATA2LSB.
         if head.get(4..6)? != [2, 1] {
             return None;
         }
@@ -48,7 +49,7 @@ impl Program {
         let (mut code, mut end) = (Vec::new(), 0);
         for number in 0..usize::from(short(56)?) {
             let at = segments.checked_add(number * SEGMENT)?;
-            // All of them must be where nothing is changed.
+            // All program headers must be in the part that is never changed.
             if at.checked_add(SEGMENT)? > HEAD {
                 return None;
             }
@@ -70,7 +71,8 @@ impl Program {
         (apart && !code.is_empty()).then_some(Self { machine, code, end })
     }
 
-    /// Whether there is code at a place, and for how many bytes that holds; `None` behind the program.
+    /// Returns whether there is code at an offset, and the number of bytes up to the next change; `None` after
+    /// the end of the program.
     pub fn region(&self, place: u64) -> Option<(bool, u64)> {
         for (start, stop) in &self.code {
             if place < *start {

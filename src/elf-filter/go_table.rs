@@ -1,59 +1,60 @@
-//! The table by which Go programs find functions, files and lines (`.gopclntab`): of numbers that grow
-//! from one function to the next, the differences, and like beside like
-//! (<https://go.dev/s/go12symtab>, and `runtime/symtab.go` for its form since Go 1.20).
+//! Go's table of functions, files and lines (`.gopclntab`; <https://go.dev/s/go12symtab>, and
+//! `runtime/symtab.go` for its form since Go 1.20).
+//!
+//! Encoding replaces numbers that grow from function to function by differences, and groups equal fields.
 
 use std::ops::Range;
 
 use super::{Direction, Progress};
 
-/// Where a table may begin in a program.
+/// A table starts at a multiple of this offset in the program.
 pub const ALIGNMENT: u64 = 16;
-/// Its first bytes, up to the places of its parts.
+/// Size of the header in bytes.
 pub const HEADER: usize = 72;
 pub const MAGIC: [u8; 4] = [0xf1, 0xff, 0xff, 0xff];
-/// Tables of more functions are left alone: memory is needed for them.
+/// Maximum number of functions; a table with more would need too much memory.
 const MOST_FUNCTIONS: u64 = 1 << 19;
 const LARGEST: u64 = 1 << 30;
-/// A function's place in the code, and in the table.
+/// Size of an entry of the function list in bytes: the function's offsets in the code and in the table.
 const ENTRY: u64 = 8;
 const WORD: usize = 4;
-/// Words of a function that every one has.
+/// Number of words that every function has.
 const FIXED: usize = 11;
-/// The word of them that says how many numbers of steps follow.
+/// Index of the word with the number of pc-value tables.
 const NUMBERS: usize = 7;
-/// Bytes that are sorted at a time.
+/// Maximum size in bytes of a block that is sorted as a whole.
 const SORTED: u64 = 1 << 20;
 
-/// A table on its way.
+/// A table that is being converted.
 #[derive(Debug)]
 pub struct Table {
     functions: usize,
-    /// Where the steps begin by which code and lines go on.
+    /// Offset of the pc-value tables (`pctab`).
     steps: u64,
-    /// Where the list of functions begins, and they themselves are counted from.
+    /// Offset of the function list (`funcs`), to which the offsets of functions are relative.
     list: u64,
-    /// Places of functions in code and table, as far as they are known.
+    /// Offsets of functions in the code and in the table, as far as they are known.
     known: Vec<(u32, u32)>,
-    /// Functions that are done.
+    /// Number of converted functions.
     done: usize,
-    stepping: Stepping,
+    pc_tables: PcTables,
     numbers: Numbers,
 }
 
-/// What was seen of functions' numbers.
+/// The state of the conversion of numbers.
 #[derive(Debug, Default)]
 struct Numbers {
-    names: Growing,
-    steps: Growing,
-    data: Growing,
+    names: Counter,
+    steps: Counter,
+    data: Counter,
     unit: u32,
 }
 
 impl Table {
-    /// Reads a table's first bytes; `None` where none begins.
+    /// Parses a header; returns `None` if it is not valid.
     pub fn read(head: &[u8]) -> Option<Self> {
         let rest = head.strip_prefix(&MAGIC)?;
-        // Two zeros, the least length of instructions, the size of pointers.
+        // Two zeros, the minimum size of an instruction, the size of a pointer.
         if !matches!(rest.get(..4)?, [0, 0, 1 | 4, 8]) {
             return None;
         }
@@ -71,12 +72,12 @@ impl Table {
             list,
             known: Vec::new(),
             done: 0,
-            stepping: Stepping::default(),
+            pc_tables: PcTables::default(),
             numbers: Numbers::default(),
         })
     }
 
-    /// Goes on, `place` bytes from the table's beginning.
+    /// Continues at the offset `place` of the table.
     pub fn filter(&mut self, place: u64, ahead: &mut [u8], direction: Direction) -> Progress {
         if place < self.steps {
             return upto(self.steps - place, ahead);
@@ -84,7 +85,7 @@ impl Table {
         if place < self.list {
             let size = (self.list - place).min(SORTED) as usize;
             return ahead.get_mut(..size).map_or(Progress::Wait(size), |steps| {
-                self.stepping.sort(steps, direction);
+                self.pc_tables.sort(steps, direction);
                 Progress::Ready(size)
             });
         }
@@ -94,7 +95,7 @@ impl Table {
         self.some_functions(place, ahead, direction)
     }
 
-    /// The list of functions.
+    /// Converts entries of the function list.
     fn entries(&mut self, ahead: &mut [u8], direction: Direction) -> Progress {
         let left = self.functions - self.known.len();
         let mut ready = 0;
@@ -111,7 +112,7 @@ impl Table {
         }
     }
 
-    /// Functions that lie one behind the other, or what stands before them.
+    /// Converts a block of consecutive functions, or skips the bytes before them.
     fn some_functions(&mut self, place: u64, ahead: &mut [u8], direction: Direction) -> Progress {
         let Some((_, own)) = self.known.get(self.done) else {
             return Progress::Over;
@@ -122,34 +123,34 @@ impl Table {
         }
         let functions = self.next_functions();
         let size = functions.last().map_or(0, |last| last.end);
-        // Functions lie in their order, or this is no such table.
+        // Functions are in ascending order; otherwise this is not a table of this form.
         if place > start || size == 0 {
             return Progress::Over;
         }
         let Some(bytes) = ahead.get_mut(..size) else {
             return Progress::Wait(size);
         };
-        if direction == Direction::Unpack {
+        if direction == Direction::Decode {
             unsort(bytes, &functions);
         }
         for (function, (code, _)) in functions.iter().zip(&self.known[self.done..]) {
             let function = &mut bytes[function.clone()];
-            self.numbers.turn(function, *code, direction);
+            self.numbers.convert(function, *code, direction);
         }
         self.done += functions.len();
-        if direction == Direction::Pack {
+        if direction == Direction::Encode {
             sort(bytes, &functions);
         }
         Progress::Ready(size)
     }
 
-    /// Where the next functions lie, the first at 0; as many as are sorted at a time.
+    /// Returns the ranges of the next functions in a block that starts at the first one.
     fn next_functions(&self) -> Vec<Range<usize>> {
         let known = &self.known[self.done..];
         let first = known.first().map_or(0, |(_, own)| *own);
         let mut functions: Vec<Range<usize>> = Vec::new();
         for (at, (_, own)) in known.iter().enumerate() {
-            // Where the last one ends is not written down.
+            // The table does not contain the end of the last function.
             let end = known
                 .get(at + 1)
                 .map_or(own.checked_add((FIXED * WORD) as u32), |next| Some(next.1));
@@ -172,31 +173,31 @@ impl Table {
 }
 
 impl Numbers {
-    /// Turns the numbers of a function whose code is at `code`.
-    fn turn(&mut self, function: &mut [u8], code: u32, direction: Direction) {
+    /// Converts the numbers of a function whose code is at the offset `code`.
+    fn convert(&mut self, function: &mut [u8], code: u32, direction: Direction) {
         let words = function.len() / WORD;
         let steps = FIXED..words.min(FIXED.saturating_add(steps_of(function)));
         for at in 0..FIXED {
             let word = word(function, at);
             match at {
                 0 => drop(step(word, code, direction)),
-                1 => self.names.turn(word, direction),
-                4..=6 => self.steps.turn(word, direction),
+                1 => self.names.convert(word, direction),
+                4..=6 => self.steps.convert(word, direction),
                 8 => self.unit = step(word, self.unit, direction),
                 _ => {}
             }
         }
-        // The linker has the third for the last.
+        // The linker assigns the third number after the others.
         let third = FIXED + 2;
         for at in steps.clone().filter(|at| *at != third) {
-            self.steps.turn(word(function, at), direction);
+            self.steps.convert(word(function, at), direction);
         }
         if steps.contains(&third) {
-            self.steps.turn(word(function, third), direction);
+            self.steps.convert(word(function, third), direction);
         }
-        // Maps of pointers, objects and inlined calls; the others lie elsewhere.
+        // Offsets of pointer maps, objects and inlined calls; the other words are not offsets of this kind.
         for at in (steps.end..words).take(4) {
-            self.data.turn(word(function, at), direction);
+            self.data.convert(word(function, at), direction);
         }
     }
 }
@@ -205,20 +206,21 @@ fn word(function: &mut [u8], at: usize) -> &mut [u8] {
     &mut function[at * WORD..(at + 1) * WORD]
 }
 
-/// Numbers of steps that a function has behind its fixed words.
+/// Returns the number of pc-value tables of a function, whose offsets follow its fixed words.
 fn steps_of(function: &[u8]) -> usize {
     function
         .get(NUMBERS * WORD..)
         .map_or(0, |rest| read(&rest[..WORD]) as usize)
 }
 
-/// Places of the words that every function has: first all first ones, and so on.
+/// Returns the offsets of the words that every function has: the first word of all functions, then the
+/// second one, and so on.
 fn fixed(functions: &[Range<usize>]) -> impl Iterator<Item = usize> {
     (0..FIXED).flat_map(|at| functions.iter().map(move |f| f.start + at * WORD))
 }
 
-/// Places of the words behind them, by what the fixed ones in `bytes` say: in the same way the numbers of
-/// steps, then the others.
+/// Returns the offsets of the words after the fixed ones, in the same order: first the offsets of pc-value
+/// tables, then the other words.
 fn rest(bytes: &[u8], functions: &[Range<usize>]) -> Vec<usize> {
     let steps = functions.iter().map(|function| {
         let first = function.start + FIXED * WORD;
@@ -263,21 +265,23 @@ fn unsort(bytes: &mut [u8], functions: &[Range<usize>]) {
     }
 }
 
-/// Steps are pairs of numbers, which take as many bytes as they need: by how much a value changes, and
-/// for how much code it holds. A change of nothing that is not the first one ends a list of them.
+/// The position in the pc-value tables.
+///
+/// A table is a list of pairs of variable-length numbers: the change of a value, and the size of the code for
+/// which the value holds. A change of 0 that is not the first one ends the table.
 #[derive(Debug, Default, Clone, Copy)]
-struct Stepping {
-    /// Whether the next byte is of how much code it is.
+struct PcTables {
+    /// Whether the next byte is part of a code size.
     code: bool,
-    /// Whether a number goes on.
+    /// Whether the next byte continues a number.
     within: bool,
-    /// Whether the list has only begun.
+    /// Whether the next pair is the first one of a table.
     first: bool,
 }
 
-impl Stepping {
-    /// Puts changes in front and lengths of code behind, backwards; or back. Whose byte is next is known
-    /// by those before it.
+impl PcTables {
+    /// Moves changes to the front, and code sizes to the back in reverse order. The bytes before a byte decide
+    /// which of the two it is part of, so decoding knows it too.
     fn sort(&mut self, bytes: &mut [u8], direction: Direction) {
         let mut other = bytes.to_vec();
         let (mut front, mut back) = (0, bytes.len());
@@ -293,12 +297,12 @@ impl Stepping {
                 }
             };
             let byte = match direction {
-                Direction::Pack => bytes[at],
-                Direction::Unpack => bytes[sorted],
+                Direction::Encode => bytes[at],
+                Direction::Decode => bytes[sorted],
             };
             match direction {
-                Direction::Pack => other[sorted] = byte,
-                Direction::Unpack => other[at] = byte,
+                Direction::Encode => other[sorted] = byte,
+                Direction::Decode => other[at] = byte,
             }
             self.see(byte);
         }
@@ -332,38 +336,38 @@ fn read(word: &[u8]) -> u32 {
     word.try_into().map_or(0, u32::from_le_bytes)
 }
 
-/// Turns a number into how much more it is than the one before, or back; the number itself.
+/// Converts a number to its difference from the one before, or back. Returns the number.
 fn step(word: &mut [u8], before: u32, direction: Direction) -> u32 {
     let value = read(word);
-    let (number, turned) = match direction {
-        Direction::Pack => (value, value.wrapping_sub(before)),
-        Direction::Unpack => (value.wrapping_add(before), value.wrapping_add(before)),
+    let (number, converted) = match direction {
+        Direction::Encode => (value, value.wrapping_sub(before)),
+        Direction::Decode => (value.wrapping_add(before), value.wrapping_add(before)),
     };
-    word.copy_from_slice(&turned.to_le_bytes());
+    word.copy_from_slice(&converted.to_le_bytes());
     number
 }
 
-/// Numbers that are either a little more than the greatest before, or one that was there before.
+/// Numbers that are slightly greater than the greatest one so far, or equal to an earlier one.
 #[derive(Debug, Default)]
-struct Growing {
+struct Counter {
     greatest: u32,
 }
 
-impl Growing {
-    /// Turns numbers up to twice the greatest: those above it become even ones, by how much more they
-    /// are, and those below it odd ones, in which each is always the same. Others are kept.
-    fn turn(&mut self, word: &mut [u8], direction: Direction) {
+impl Counter {
+    /// Converts numbers below twice the greatest one. Those from the greatest one on become even: twice the
+    /// difference. Smaller ones become odd: twice the number plus one. Other numbers are kept.
+    fn convert(&mut self, word: &mut [u8], direction: Direction) {
         let (value, greatest) = (read(word), self.greatest);
-        let (number, turned) = match direction {
-            Direction::Pack => {
-                let turned = match value {
+        let (number, converted) = match direction {
+            Direction::Encode => {
+                let converted = match value {
                     below if below < greatest => 2 * below + 1,
                     above if above - greatest < greatest => 2 * (above - greatest),
                     _ => value,
                 };
-                (value, turned)
+                (value, converted)
             }
-            Direction::Unpack => {
+            Direction::Decode => {
                 let number = match value {
                     kept if kept >= 2 * greatest => kept,
                     odd if odd % 2 == 1 => odd / 2,
@@ -372,8 +376,8 @@ impl Growing {
                 (number, number)
             }
         };
-        word.copy_from_slice(&turned.to_le_bytes());
-        // Twice the greatest must still be a number.
+        word.copy_from_slice(&converted.to_le_bytes());
+        // Twice the greatest number must fit into 32 bits.
         if number < 1 << 30 {
             self.greatest = greatest.max(number);
         }

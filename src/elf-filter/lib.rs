@@ -1,97 +1,88 @@
-//! Makes programs easier to compress, and gives them back byte by byte.
-//!
-//! Machine code names places by how far away they are: the same function is called by other bytes from
-//! everywhere. What xz calls branch filters turn that into where the function is, so that every call of it
-//! in a program is the same; here that is done for data, which programs for 64 bits name relative to the
-//! instruction. But in the next program, which has most code in common with the first, all functions are
-//! elsewhere. So calls get names that are the same there, too: how many other functions were called since
-//! this one was. Where instructions have no fixed length, names and places go out of the code
-//! besides: then code that two programs have in common is equal for as long as it is common, and whoever
-//! compresses finds all of it at once. Of Go's table of functions the differences are taken.
-//!
-//! The filter goes along a stream of any content and any length, which it does not change, and finds the
-//! programs in it: at its beginning, or in an archive, where files begin at multiples of 512 bytes. It
-//! needs no more memory than its longest look ahead. What it does rests on nothing but bytes that it
-//! leaves as they are, or has given back already: so every stream comes back, whatever is in it.
+#![doc = include_str!("README.md")]
+#![warn(missing_docs)]
 
 mod arm64;
 mod elf;
 mod go_table;
-mod recent;
+mod recent_targets;
 mod x86_64;
 
 use elf::{Machine, Program};
 use go_table::Table;
-use recent::Recent;
+use recent_targets::RecentTargets;
 
-/// Which way a filter goes.
+/// The direction of a [`Filter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From programs to what compresses better.
-    Pack,
-    /// Back.
-    Unpack,
+    /// From the original stream to the form that compresses better.
+    Encode,
+    /// From that form to the original stream.
+    Decode,
 }
 
-/// Programs begin at multiples of this: it is a block of a tar.
+/// A program starts at a multiple of this offset in bytes: the block size of a tar.
 const BLOCK: u64 = 512;
-/// What is looked at of a program to know where its code is; never changed.
+/// Size in bytes of the start of a program, which describes where its code is and is never changed.
 const HEAD: usize = 4096;
 const MAGIC: [u8; 4] = *b"\x7fELF";
 
-/// Filters a stream, step by step.
+/// Encodes or decodes one stream, step by step.
+///
+/// The output has the size of the input, and no input is an error. Decoding the encoded stream returns the original stream, whatever it
+/// contains and however it is divided into steps. The memory is that of one step, of copies of blocks of at
+/// most 1 MiB, and of 8 bytes per function of a Go program (at most 4 MiB).
 #[derive(Debug)]
 pub struct Filter {
     direction: Direction,
-    /// What came in and has not gone out yet.
+    /// Input that is not in the output yet.
     pending: Vec<u8>,
-    /// Bytes of it that are waited for.
+    /// Number of bytes of `pending` that the next unit needs.
     awaited: usize,
-    /// Where `pending` begins in the stream.
+    /// Offset of `pending` in the stream.
     at: u64,
-    /// The program that the stream is in.
-    inside: Option<Inside>,
+    /// The program that contains the current offset.
+    inside: Option<CurrentProgram>,
 }
 
-/// A program on its way.
+/// A program that is being filtered.
 #[derive(Debug)]
-struct Inside {
+struct CurrentProgram {
     program: Program,
-    /// Where it begins in the stream.
+    /// Offset of its first byte in the stream.
     start: u64,
-    /// Go's table, and where that begins in the program.
+    /// Go's function table and its offset in the program.
     table: Option<(u64, Table)>,
-    called: Called,
+    recent: Recent,
 }
 
-/// Functions that were called lately.
+/// The recent targets of calls in a program.
 #[derive(Debug)]
-enum Called {
-    X86_64(Recent<32>),
-    Arm64(Recent<{ arm64::CALL }>),
+enum Recent {
+    X86_64(RecentTargets<32>),
+    Arm64(RecentTargets<{ arm64::CALL }>),
 }
 
-impl Called {
+impl Recent {
     fn new(machine: Machine) -> Self {
         match machine {
-            Machine::X86_64 => Self::X86_64(Recent::new()),
-            Machine::Arm64 => Self::Arm64(Recent::new()),
+            Machine::X86_64 => Self::X86_64(RecentTargets::new()),
+            Machine::Arm64 => Self::Arm64(RecentTargets::new()),
         }
     }
 }
 
-/// How far one gets with what is known.
+/// The result of filtering the bytes that are known.
 enum Progress {
-    /// So many bytes are ready.
+    /// This number of bytes is complete.
     Ready(usize),
-    /// So many bytes must be known first.
+    /// This number of bytes must be known first.
     Wait(usize),
-    /// It is over; what follows is something else.
+    /// The program or table has ended.
     Over,
 }
 
 impl Filter {
-    /// A filter at a stream's beginning.
+    /// Creates a filter for a stream.
     pub fn new(direction: Direction) -> Self {
         Self {
             direction,
@@ -102,8 +93,10 @@ impl Filter {
         }
     }
 
-    /// Takes the next bytes of the stream, which end it if they are the `last`, and adds to `out` what is
-    /// known of what becomes of it.
+    /// Filters the next bytes of the stream and appends all complete output to `out`.
+    ///
+    /// `last` marks the end of the stream; `bytes` may then be empty. After it, the filter must not be used
+    /// again.
     pub fn push(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) {
         self.pending.extend_from_slice(bytes);
         if self.pending.len() < self.awaited && !last {
@@ -115,7 +108,7 @@ impl Filter {
             let place = self.at + ready as u64;
             let ahead = &mut self.pending[ready..];
             let progress = match &mut self.inside {
-                Some(inside) => inside.go_on(place, ahead, self.direction, last),
+                Some(inside) => inside.advance(place, ahead, self.direction, last),
                 None => {
                     let (progress, begun) = outside(place, ahead);
                     self.inside = begun;
@@ -125,7 +118,7 @@ impl Filter {
             match progress {
                 Progress::Ready(count) => ready += count,
                 Progress::Over => self.inside = None,
-                // What never comes changes nothing.
+                // An incomplete unit at the end of the stream is not changed.
                 Progress::Wait(_) if last => ready = self.pending.len(),
                 Progress::Wait(count) => {
                     self.awaited = count;
@@ -139,8 +132,8 @@ impl Filter {
     }
 }
 
-/// Goes on where there is no program, or to where one begins.
-fn outside(place: u64, ahead: &[u8]) -> (Progress, Option<Inside>) {
+/// Continues outside a program, or finds the start of one.
+fn outside(place: u64, ahead: &[u8]) -> (Progress, Option<CurrentProgram>) {
     let to_block = (place.next_multiple_of(BLOCK) - place) as usize;
     if to_block > 0 {
         return (Progress::Ready(to_block.min(ahead.len())), None);
@@ -154,8 +147,8 @@ fn outside(place: u64, ahead: &[u8]) -> (Progress, Option<Inside>) {
     let Some(head) = ahead.get(..HEAD) else {
         return (Progress::Wait(HEAD), None);
     };
-    let inside = Program::read(head).map(|program| Inside {
-        called: Called::new(program.machine),
+    let inside = Program::read(head).map(|program| CurrentProgram {
+        recent: Recent::new(program.machine),
         program,
         start: place,
         table: None,
@@ -163,8 +156,8 @@ fn outside(place: u64, ahead: &[u8]) -> (Progress, Option<Inside>) {
     (Progress::Ready(HEAD), inside)
 }
 
-impl Inside {
-    fn go_on(
+impl CurrentProgram {
+    fn advance(
         &mut self,
         place: u64,
         ahead: &mut [u8],
@@ -187,24 +180,24 @@ impl Inside {
         }
         let ends = last || within as u64 == left;
         let code = &mut ahead[..within];
-        // Programs are no larger than 1 GiB.
+        // The code of a program ends within its first GiB (`elf::LARGEST`).
         let place = place as u32;
-        match &mut self.called {
-            Called::X86_64(called) => {
+        match &mut self.recent {
+            Recent::X86_64(recent) => {
                 let size = left.min(x86_64::STRETCH as u64) as usize;
                 code.get_mut(..size).map_or(Progress::Wait(size), |code| {
-                    x86_64::filter(code, place, called, direction);
+                    x86_64::filter(code, place, recent, direction);
                     Progress::Ready(size)
                 })
             }
-            Called::Arm64(called) => match arm64::filter(code, place, called, direction, ends) {
+            Recent::Arm64(recent) => match arm64::filter(code, place, recent, direction, ends) {
                 0 => Progress::Wait(within + 1),
                 ready => Progress::Ready(ready),
             },
         }
     }
 
-    /// Goes on to where Go's table begins.
+    /// Continues in a data range up to the start of Go's function table.
     fn data(&mut self, place: u64, ahead: &[u8], left: u64) -> Progress {
         let first = (place.next_multiple_of(go_table::ALIGNMENT) - place) as usize;
         let mut at = first;
@@ -225,7 +218,7 @@ impl Inside {
             }
             at += go_table::ALIGNMENT as usize;
         }
-        // A table could begin at `at`, and its magic be cut off.
+        // A table may start at `at` although its magic number is not known completely.
         match at.min(ahead.len()) {
             0 if (ahead.len() as u64) < left => Progress::Wait(ahead.len() + 1),
             0 => Progress::Ready(ahead.len()),

@@ -1,111 +1,112 @@
-//! Code for x86-64: calls, and instructions that name data relative to themselves (Intel's manual,
-//! volume 2, sections 2.1.5 and 2.2.1.6).
+//! x86-64: calls, and instructions that address data relative to the next instruction
+//! (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, sections 2.1.5 and 2.2.1.6).
 
 use super::Direction;
-use super::recent::Recent;
+use super::recent_targets::RecentTargets;
 
-/// Bytes of code that are turned at a time, if there are so many.
+/// Size of a stretch in bytes: the code that is converted as a whole.
 pub const STRETCH: usize = 1 << 18;
-/// Bytes of the longest instruction part that is looked at: opcode, ModR/M and distance.
+/// Size in bytes of the longest part of an instruction that matters: opcode, ModR/M and operand.
 const LONGEST: usize = 6;
-/// Bytes of a distance.
-const DISTANCE: usize = 4;
+/// Size of an operand in bytes.
+const OPERAND: usize = 4;
 
-/// Turns a stretch of code, whose first byte is at `place`: distances are taken out of it, turned into
-/// what is the same for the same, and put behind the rest, first those of calls. Between programs that
-/// have much in common, what is left of the code then is equal for as long as they have.
-pub fn filter(code: &mut [u8], place: u32, called: &mut Recent<32>, direction: Direction) {
-    let distances = distances(code, direction);
-    let turn = |distance: &Distance, word: &[u8]| {
-        let next = place.wrapping_add(distance.next);
+/// Converts a stretch of code whose first byte is at the offset `place` in the program.
+///
+/// Encoding moves the converted operands of calls, and then those of data, after the rest of the code. The
+/// rest of common code is then equal in both programs, without interruption by operands.
+pub fn filter(code: &mut [u8], place: u32, recent: &mut RecentTargets<32>, direction: Direction) {
+    let operands = operands(code, direction);
+    let convert = |operand: &Operand, word: &[u8]| {
+        let next = place.wrapping_add(operand.next);
         let word = word.try_into().map_or(0, u32::from_le_bytes);
-        let turned = match (distance.call, direction) {
-            (true, _) => called.turn(word, next, direction),
-            (false, Direction::Pack) => word.wrapping_add(next),
-            (false, Direction::Unpack) => word.wrapping_sub(next),
+        let converted = match (operand.call, direction) {
+            (true, _) => recent.convert(word, next, direction),
+            (false, Direction::Encode) => word.wrapping_add(next),
+            (false, Direction::Decode) => word.wrapping_sub(next),
         };
-        turned.to_le_bytes()
+        converted.to_le_bytes()
     };
-    let turned = match direction {
-        Direction::Pack => take_out(code, &distances, turn),
-        Direction::Unpack => put_back(code, &distances, turn),
+    let converted = match direction {
+        Direction::Encode => extract(code, &operands, convert),
+        Direction::Decode => insert(code, &operands, convert),
     };
-    code.copy_from_slice(&turned);
+    code.copy_from_slice(&converted);
 }
 
-/// The code without its distances, and those behind it.
-fn take_out(
+/// Returns the code without operands, followed by the converted operands.
+fn extract(
     code: &[u8],
-    distances: &[Distance],
-    mut turn: impl FnMut(&Distance, &[u8]) -> [u8; DISTANCE],
+    operands: &[Operand],
+    mut convert: impl FnMut(&Operand, &[u8]) -> [u8; OPERAND],
 ) -> Vec<u8> {
     let mut all = Vec::with_capacity(code.len());
     let mut done = 0;
-    for distance in distances {
-        all.extend_from_slice(&code[done..distance.at()]);
-        done = distance.at() + DISTANCE;
+    for operand in operands {
+        all.extend_from_slice(&code[done..operand.at()]);
+        done = operand.at() + OPERAND;
     }
     all.extend_from_slice(&code[done..]);
-    for distance in sorted(distances) {
-        let at = distance.at();
-        all.extend_from_slice(&turn(distance, &code[at..at + DISTANCE]));
+    for operand in sorted(operands) {
+        let at = operand.at();
+        all.extend_from_slice(&convert(operand, &code[at..at + OPERAND]));
     }
     all
 }
 
-/// The code with the distances where they were.
-fn put_back(
+/// Returns the code with the operands at their original offsets.
+fn insert(
     code: &[u8],
-    distances: &[Distance],
-    mut turn: impl FnMut(&Distance, &[u8]) -> [u8; DISTANCE],
+    operands: &[Operand],
+    mut convert: impl FnMut(&Operand, &[u8]) -> [u8; OPERAND],
 ) -> Vec<u8> {
-    let (rest, words) = code.split_at(code.len() - distances.len() * DISTANCE);
+    let (rest, words) = code.split_at(code.len() - operands.len() * OPERAND);
     let mut all = Vec::with_capacity(code.len());
     let mut done = 0;
-    for (before, distance) in distances.iter().enumerate() {
-        let upto = distance.at() - before * DISTANCE;
+    for (before, operand) in operands.iter().enumerate() {
+        let upto = operand.at() - before * OPERAND;
         all.extend_from_slice(&rest[done..upto]);
-        all.extend_from_slice(&[0; DISTANCE]);
+        all.extend_from_slice(&[0; OPERAND]);
         done = upto;
     }
     all.extend_from_slice(&rest[done..]);
-    for (distance, word) in sorted(distances).zip(words.chunks_exact(DISTANCE)) {
-        let at = distance.at();
-        all[at..at + DISTANCE].copy_from_slice(&turn(distance, word));
+    for (operand, word) in sorted(operands).zip(words.chunks_exact(OPERAND)) {
+        let at = operand.at();
+        all[at..at + OPERAND].copy_from_slice(&convert(operand, word));
     }
     all
 }
 
-/// A distance in a stretch of code.
-struct Distance {
-    /// Its first byte.
+/// An operand in a stretch of code.
+struct Operand {
+    /// Offset of its first byte in the stretch.
     at: u32,
-    /// Where the next instruction is, from which it counts.
+    /// Offset of the next instruction, to which the operand is relative.
     next: u32,
-    /// Whether it is to a function, or else to data.
+    /// Whether the operand is that of a call; otherwise it addresses data.
     call: bool,
 }
 
-impl Distance {
+impl Operand {
     fn at(&self) -> usize {
         self.at as usize
     }
 }
 
-/// As they lie behind the code.
-fn sorted(distances: &[Distance]) -> impl Iterator<Item = &Distance> {
-    let calls = distances.iter().filter(|distance| distance.call);
-    calls.chain(distances.iter().filter(|distance| !distance.call))
+/// Returns the operands in the order in which they follow the code.
+fn sorted(operands: &[Operand]) -> impl Iterator<Item = &Operand> {
+    let calls = operands.iter().filter(|operand| operand.call);
+    calls.chain(operands.iter().filter(|operand| !operand.call))
 }
 
-/// Finds the distances in a stretch, whether they are still in it or were taken out: what they are
-/// themselves is not asked.
-fn distances(code: &[u8], direction: Direction) -> Vec<Distance> {
-    let worth = worth_a_look(code);
+/// Finds the operands of a stretch, before or after they are moved: the values of operands do not influence
+/// the search.
+fn operands(code: &[u8], direction: Direction) -> Vec<Operand> {
+    let candidates = candidates(code);
     let mut found = Vec::with_capacity(code.len() / 8);
     let (mut at, mut taken) = (0, 0);
     loop {
-        at = next_worth(&worth, at);
+        at = next_candidate(&candidates, at);
         if at + taken + LONGEST > code.len() {
             return found;
         }
@@ -116,11 +117,11 @@ fn distances(code: &[u8], direction: Direction) -> Vec<Distance> {
                 continue;
             }
             JUMP => {
-                at += 1 + DISTANCE;
+                at += 1 + OPERAND;
                 continue;
             }
             BRANCH => {
-                at += 2 + DISTANCE;
+                at += 2 + OPERAND;
                 continue;
             }
             CALL => (at + 1, 0),
@@ -129,64 +130,64 @@ fn distances(code: &[u8], direction: Direction) -> Vec<Distance> {
             _ => (at + 2, 4),
         };
         let whole = start + taken;
-        found.push(Distance {
+        found.push(Operand {
             at: whole as u32,
-            next: (whole + DISTANCE + behind) as u32,
+            next: (whole + OPERAND + behind) as u32,
             call: kind == CALL,
         });
         at = start;
         match direction {
-            Direction::Pack => at += DISTANCE,
-            Direction::Unpack => taken += DISTANCE,
+            Direction::Encode => at += OPERAND,
+            Direction::Decode => taken += OPERAND,
         }
     }
 }
 
-/// Bytes of which one learns at once whether one of them is worth a look.
-const WORTH: usize = 8;
+/// Number of bytes that are checked together.
+const GROUP: usize = 8;
 
-/// The first byte from `at` on that is worth a look, or what lies behind them all.
-fn next_worth(worth: &[u8], mut at: usize) -> usize {
-    while let Some(ahead) = worth.get(at..at + WORTH) {
+/// Returns the index of the first candidate from `at` on, or the length.
+fn next_candidate(candidates: &[u8], mut at: usize) -> usize {
+    while let Some(ahead) = candidates.get(at..at + GROUP) {
         let ahead = ahead.try_into().map_or(0, u64::from_le_bytes);
         if ahead != 0 {
             return at + ahead.trailing_zeros() as usize / 8;
         }
-        at += WORTH;
+        at += GROUP;
     }
-    worth.len()
+    candidates.len()
 }
 
-/// For each byte 1 where a distance may follow it, 0 where none does; and zeros behind them.
-fn worth_a_look(code: &[u8]) -> Vec<u8> {
+/// Returns a byte for each byte of the code: 1 if an operand may follow, otherwise 0. Zeros follow.
+fn candidates(code: &[u8]) -> Vec<u8> {
     let pairs = code.iter().zip(code.get(1..).unwrap_or_default());
-    // Without branches and tables, since that is done for many bytes at once.
-    let worth = pairs.map(|(first, second)| {
+    // Without branches and tables, so that the compiler uses vector instructions.
+    let candidates = pairs.map(|(first, second)| {
         let data = u8::from(second & 0xc7 == 0x05);
         let call_or_jump = u8::from(first & 0xfe == 0xe8);
         let branch = u8::from(*first == 0x0f) & u8::from(second & 0xf0 == 0x80);
         data | call_or_jump | branch
     });
-    let mut all = Vec::with_capacity(code.len() + WORTH);
-    all.extend(worth);
-    all.resize(code.len() + WORTH, 0);
+    let mut all = Vec::with_capacity(code.len() + GROUP);
+    all.extend(candidates);
+    all.resize(code.len() + GROUP, 0);
     all
 }
 
-/// A distance within a function, mostly: the same wherever that is.
+/// A jump, usually within a function: its operand does not depend on the address of the function.
 const JUMP: u8 = 1;
-/// A distance to a function.
+/// The operand of a call.
 const CALL: u8 = 2;
-/// ModR/M, and a distance if that says so.
+/// ModR/M, followed by an operand if ModR/M says so.
 const DATA: u8 = 4;
-/// The same, and a byte behind it.
+/// The same, followed by an immediate value of one byte.
 const DATA_AND_BYTE: u8 = 8;
-/// The same, and four bytes behind it.
+/// The same, followed by an immediate value of four bytes.
 const DATA_AND_WORD: u8 = 16;
-/// The first byte of two, if the second says that a distance within the function follows.
+/// The first byte of a two-byte opcode of a branch.
 const BRANCH: u8 = 32;
 
-/// What follows an opcode, or the second byte of those with two. Prefixes need not be known.
+/// What follows an opcode, or the second byte of a two-byte opcode. Prefixes are not parsed.
 const OPCODE: [u8; 256] = {
     let mut opcodes = [0; 256];
     opcodes[0xe8] = CALL;
@@ -213,7 +214,7 @@ const OPCODE: [u8; 256] = {
     opcodes
 };
 
-/// What the byte behind an opcode leaves of that: as ModR/M it must say that a distance follows.
+/// The kinds that the byte after an opcode permits: as ModR/M it must announce a relative operand.
 const SECOND: [u8; 256] = {
     let mut seconds = [JUMP | CALL; 256];
     let mut at = 0x05;

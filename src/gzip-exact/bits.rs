@@ -1,4 +1,4 @@
-//! Bits in the order of RFC 1951, section 3.1.1: the first goes to a byte's lowest place.
+//! Bits in the order of RFC 1951, section 3.1.1: the first bit is the lowest one of a byte.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use super::symbols::{
     Code, END_OF_BLOCK, FIRST_LENGTH, HEADER_ORDER, Token, distance_code, length_code,
 };
 
-/// As much as most blocks take.
+/// Capacity in bytes; enough for most blocks.
 const BUFFER: usize = 1 << 16;
 
 /// Writes up to 32 bits at a time, and whole bytes.
@@ -27,7 +27,7 @@ impl<W: Write> BitWriter<W> {
         }
     }
 
-    /// Adds the lowest `count` bits of `value`; the others must be zero.
+    /// Adds the lowest `count` bits of `value`; the other bits must be zero.
     #[inline]
     pub(super) fn put(&mut self, value: u32, count: u32) {
         self.bits |= u64::from(value) << self.count;
@@ -40,7 +40,7 @@ impl<W: Write> BitWriter<W> {
         }
     }
 
-    /// Adds a symbol's code.
+    /// Adds the code of a symbol.
     #[inline]
     pub(super) fn code(&mut self, code: Code) {
         self.put(code.bits.into(), code.length.into());
@@ -48,7 +48,7 @@ impl<W: Write> BitWriter<W> {
 
     /// Adds literals.
     pub(super) fn literals(&mut self, bytes: &[u8], codes: &[Code]) {
-        // Two at a time.
+        // Two codes fit into one call.
         let (pairs, rest) = bytes.as_chunks();
         for [first, second] in pairs {
             let (first, second) = (codes[usize::from(*first)], codes[usize::from(*second)]);
@@ -60,8 +60,9 @@ impl<W: Write> BitWriter<W> {
         }
     }
 
-    /// Adds a dynamic block's code lengths: run-length encoded as symbols with the value and number
-    /// of their extra bits, behind the first `listed` lengths of the code that they are in.
+    /// Adds the code lengths of a dynamic block: the first `listed` lengths of the code that
+    /// encodes them, then the run-length encoded lengths as symbols, each with the value and
+    /// number of its extra bits.
     pub(super) fn lengths(&mut self, listed: usize, codes: &[Code], symbols: &[(u8, u32, u32)]) {
         self.put(listed as u32 - 4, 4);
         for symbol in &HEADER_ORDER[..listed] {
@@ -73,13 +74,13 @@ impl<W: Write> BitWriter<W> {
         }
     }
 
-    /// Adds a block's tokens and its end, in these codes.
+    /// Adds the tokens of a block and its end.
     pub(super) fn tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
         self.open_tokens(tokens, literals, distances);
         self.code(literals[END_OF_BLOCK]);
     }
 
-    /// Adds a block's tokens, in these codes, and leaves the block open.
+    /// Adds the tokens of a block and leaves the block open.
     pub(super) fn open_tokens(&mut self, tokens: &[Token], literals: &[Code], distances: &[Code]) {
         let lengths = with_extra_bits(literals);
         for token in tokens {
@@ -97,7 +98,7 @@ impl<W: Write> BitWriter<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         &mut self.out
     }
@@ -112,20 +113,20 @@ impl<W: Write> BitWriter<W> {
         self.bits = 0;
     }
 
-    /// Adds whole bytes behind a filled last byte.
+    /// Adds whole bytes after a complete last byte.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.align();
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Passes on what has gathered.
+    /// Writes the complete bytes.
     pub(super) fn drain(&mut self) -> io::Result<()> {
         self.out.write_all(&self.buffer)?;
         self.buffer.clear();
         Ok(())
     }
 
-    /// Passes on everything, the last byte filled.
+    /// Writes everything; fills the last byte with zeros.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.align();
         self.out.write_all(&self.buffer)?;
@@ -134,12 +135,12 @@ impl<W: Write> BitWriter<W> {
     }
 }
 
-/// The code and extra bits of each length less 3, and how many bits they are.
+/// Returns the code and extra bits of each length less 3, and their number.
 fn with_extra_bits(literals: &[Code]) -> [(u32, u32); 256] {
     std::array::from_fn(|length| {
         let length = length as u32;
         let (number, extra) = length_code(length);
-        // A block without matches may know no lengths.
+        // A block without matches may have no codes for lengths.
         let code = literals.get(FIRST_LENGTH + number).copied();
         let code = code.unwrap_or_default();
         let bits = (length & ((1 << extra) - 1)) << code.length;

@@ -1,5 +1,5 @@
-//! The header of a dynamic block (RFC 1951, section 3.2.7), run-length encoded as all of Go's
-//! encoders do.
+//! The header of a dynamic block (RFC 1951, section 3.2.7), run-length encoded as in all of Go's
+//! encoders.
 
 use std::io::Write;
 
@@ -7,14 +7,14 @@ use crate::bits::BitWriter;
 use crate::huffman;
 use crate::symbols::{Code, HEADER_ORDER, cost};
 
-/// The run-length encoded lengths of a dynamic block's codes, and the code that they are in.
+/// The run-length encoded lengths of a dynamic block's codes, and the code that encodes them.
 pub(super) struct Header {
-    /// Symbol, and value and number of its extra bits.
+    /// Symbol, value of its extra bits and their number.
     symbols: Vec<(u8, u32, u32)>,
     codes: Vec<Code>,
     /// How many of [`HEADER_ORDER`] are listed.
     listed: usize,
-    /// Bits of the whole header, the block's own three included.
+    /// Size of the whole header in bits, with the three bits of the block's header.
     pub(super) cost: u64,
     literals: usize,
     distances: usize,
@@ -47,7 +47,7 @@ impl Header {
         }
     }
 
-    /// Writes it, as that of a block which is not the last.
+    /// Writes the header of a block that is not the last one.
     pub(super) fn write<W: Write>(&self, bits: &mut BitWriter<W>) {
         bits.put(0b100, 3);
         bits.put(self.literals as u32 - 257, 5);
@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// Run-length encodes code lengths as section 3.2.7 has it, the longest runs first.
+/// Run-length encodes code lengths (section 3.2.7), with runs as long as possible.
 fn run_lengths(lengths: &[u8]) -> Vec<(u8, u32, u32)> {
     let mut symbols = Vec::new();
     for run in lengths.chunk_by(|a, b| a == b) {

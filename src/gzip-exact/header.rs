@@ -1,27 +1,27 @@
 //! The header of a gzip member (RFC 1952, section 2.3).
 
-/// A longer header is no image layer's.
+/// Maximum length of a header in bytes; headers of image layers are far shorter.
 const LONGEST: usize = 1 << 16;
 const FIXED: usize = 10;
 
-/// What the start of a stream is.
+/// The start of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// A header of so many bytes.
+    /// A complete header of this number of bytes.
     Header(usize),
-    /// More bytes are needed to tell.
+    /// The header is not complete.
     Unfinished,
-    /// Not gzip, or a kind that nobody writes.
+    /// Not gzip, or a compression method other than deflate, or a header that is too long.
     Foreign,
 }
 
-/// Flags: a CRC of the header, extra fields, a name, a comment.
+/// Flags: CRC of the header, extra fields, file name, comment.
 const HCRC: u8 = 2;
 const EXTRA: u8 = 4;
 const NAME: u8 = 8;
 const COMMENT: u8 = 16;
 
-/// Looks for the end of the header.
+/// Finds the end of the header.
 pub(super) fn start(bytes: &[u8]) -> Start {
     let magic = [0x1f, 0x8b, 8];
     if !bytes.iter().zip(&magic).all(|(byte, magic)| byte == magic) {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_found() {
+    fn end_of_header_is_found() {
         let plain = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
         assert_eq!(start(&plain), Start::Header(10));
         assert_eq!(start(&plain[..9]), Start::Unfinished);

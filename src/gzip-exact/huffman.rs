@@ -1,11 +1,11 @@
-//! Prefix codes whose lengths are those that Go's encoders choose, klauspost/compress's included.
+//! Prefix codes with the lengths that Go's encoders choose, klauspost/compress included.
 //!
-//! Codes of a given greatest length that cost least are not unique. Go builds them by package-merge
-//! and takes a package before a symbol of equal weight; with the same rule the lengths are the same.
+//! The cheapest codes with a maximum length are not unique. Go builds them by package-merge and
+//! prefers a package to a symbol of equal weight; the same rule gives the same lengths.
 
 use crate::symbols::{Code, LONGEST_CODE, reversed};
 
-/// Codes for symbols with these frequencies, none longer than `longest`.
+/// Returns codes for symbols with these frequencies, of at most `longest` bits.
 pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
     let mut leaves: Vec<(u32, u16)> = (0u16..)
         .zip(frequencies)
@@ -25,14 +25,14 @@ pub(super) fn codes(frequencies: &[u32], longest: usize) -> Vec<Code> {
     codes
 }
 
-/// How many of the sorted leaves get codes of each length; entry 0 stays empty.
+/// Returns how many of the sorted leaves have codes of each length; entry 0 stays empty.
 ///
-/// Every row is the leaves merged with the packages (neighbours taken together) of the row before.
-/// Of the last row the first `2n - 2` items count; each package among them stands for two items of
-/// the row before. A leaf's code is as long as the number of rows in which it counts.
+/// Each row is the leaves merged with the packages of the row before; a package is two neighbours.
+/// Of the last row, the first `2n - 2` items count. Each package among them stands for two items of
+/// the row before. The length of a leaf's code is the number of rows in which the leaf counts.
 fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST_CODE + 1] {
     let wanted = 2 * leaves.len() - 2;
-    // Of each row: its weights, and the number of leaves among its first i items.
+    // For each row: its weights, and the number of leaves among its first i items.
     let mut row: Vec<u64> = Vec::with_capacity(wanted);
     let mut before: Vec<u64> = Vec::with_capacity(wanted);
     let mut leaves_among: Vec<Vec<u16>> = Vec::with_capacity(longest);
@@ -82,8 +82,8 @@ fn lengths(leaves: &[(u32, u16)], longest: usize) -> [usize; LONGEST_CODE + 1] {
     counts
 }
 
-/// Gives out codes: the rarest leaves get the longest, and equal lengths go by symbol
-/// (RFC 1951, section 3.2.2).
+/// Assigns codes: the rarest leaves have the longest codes, and equal lengths are in the order of
+/// the symbols (RFC 1951, section 3.2.2).
 fn assign(leaves: &mut [(u32, u16)], counts: &[usize; LONGEST_CODE + 1], codes: &mut [Code]) {
     let mut next = 0u16;
     let mut rest = leaves;

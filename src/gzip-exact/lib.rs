@@ -1,28 +1,5 @@
-//! Gzip streams held as what is in them, and made again bit for bit.
-//!
-//! Image layers have digests over their compressed bytes, and what compressed them is nearly always
-//! one of a few programs. A stream that one of the encoders here reproduces exactly is known by its
-//! [`Recipe`], a few bytes, and its content; everything else stays as it came. Nothing is believed:
-//! [`recognise`] has made the whole stream again and compared it.
-//!
-//! The encoders, each at every level, and who writes image layers by them unless told otherwise:
-//!
-//! | encoder | name here | used by |
-//! | --- | --- | --- |
-//! | Go's `compress/gzip` up to Go 1.26 | `go:6` | docker push (moby, `daemon/internal/distribution/push.go`), BuildKit (`util/compression/gzip.go`), containerd and nerdctl (`pkg/archive/compression/compression.go`), when built by such a Go |
-//! | the same | `go:1` | ko, crane and kaniko (go-containerregistry, `internal/gzip/zip.go`: best speed) |
-//! | the same since Go 1.27 | `go-1.27:6`, `go-1.27:1` | the same programs, when built by a newer Go (1.27 came in August 2026) |
-//! | klauspost/pgzip, blocks of 1 MiB | `pgzip-1.15.11:5:1048576` | podman, buildah and skopeo with containers/image 5.23 to 5.36 (`pkg/compression/compression.go`; klauspost/compress from 1.15.11 to 1.18.0) |
-//! | the same | `pgzip-1.18.2:5:1048576` | the same with containers/container-libs (klauspost/compress 1.18.5 in April 2026), and apko (`pkg/build/build_implementation.go`) |
-//! | klauspost/compress without pgzip | `klauspost-1.15.11:5` | no builder of images that we know: containerd only reads by it |
-//! | zlib | `zlib:6` | Python, Java; bazel's rules_oci by tar.bzl (bsdtar) |
-//! | GNU gzip | `gnu:6` | `tar -z`, which most releases of programs are packed by |
-//!
-//! Read in August 2026 from what these projects publish on GitHub. Not made again: klauspost/compress
-//! before 1.15.11 (podman 4.2 of 2022 and older), pgzip with blocks of other sizes than 1 MiB (what
-//! older ones had; [`Recipe`] can say them, [`recognise`] does not look for them), zlib-ng,
-//! libdeflate and pigz. Go programs and klauspost's before 1.20 estimate in 32-bit floats, which a
-//! compiler for arm64 may round otherwise: layers that such a machine compressed may stay unknown.
+#![doc = include_str!("README.md")]
+#![warn(missing_docs)]
 
 mod bits;
 mod dynamic;
@@ -48,16 +25,19 @@ pub use recognise::{Recognition, recognise};
 use zlib::ZlibEncoder;
 pub use zlib::{Kind, ZlibLevel};
 
-/// What made the compressed part of a stream.
+/// An encoder and its parameters: the source of the deflate data in a gzip stream.
+///
+/// The text form names it in a recipe that is stored: `go:6`, `go-1.27:1`, `klauspost-1.15.11:5`,
+/// `pgzip-1.18.2:5:1048576`, `zlib:9` or `gnu:6`. It is stable, and each encoder has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoder {
-    /// Go's `compress/flate` up to Go 1.26.
+    /// Go's `compress/flate` from Go 1.7 to Go 1.26.
     Go(GoLevel),
     /// zlib, or GNU gzip.
     Zlib(Kind, ZlibLevel),
-    /// klauspost/compress, and Go's `compress/flate` since Go 1.27.
+    /// A release of klauspost/compress, or Go's `compress/flate` since Go 1.27.
     Klauspost(Era, GoLevel),
-    /// klauspost/pgzip, with klauspost/compress of that era.
+    /// klauspost/pgzip with a release of klauspost/compress and blocks of a fixed size.
     Pgzip(Era, GoLevel, BlockSize),
 }
 
@@ -96,38 +76,38 @@ impl FromStr for Encoder {
                 _ => return None,
             })
         });
-        // One spelling each: `go:06` and `go:+6` are none.
+        // Each encoder has one text form: `go:06` and `go:+6` are not valid.
         encoder
             .filter(|encoder| encoder.to_string() == text)
             .ok_or(UnknownEncoder)
     }
 }
 
-/// No encoder has this name.
+/// The error of a text that is not the name of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownEncoder;
 
 impl fmt::Display for UnknownEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "wants an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576'",
+            "expected an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576'",
         )
     }
 }
 
 impl std::error::Error for UnknownEncoder {}
 
-/// All that a stream has besides its content.
+/// Everything that is needed besides the content to reproduce a gzip stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
-    /// The gzip header, as it came.
+    /// The gzip header as published (RFC 1952, section 2.3), at most 64 KiB.
     pub header: Vec<u8>,
-    /// What to compress with.
+    /// The encoder that compresses the content.
     pub encoder: Encoder,
 }
 
 impl Recipe {
-    /// A writer that makes the stream again from the content that is written to it.
+    /// Returns a writer that reproduces the stream from the content that is written to it.
     pub fn writer(&self) -> GzipWriter {
         GzipWriter {
             deflate: Deflate::new(self.header.clone(), self.encoder),
@@ -135,9 +115,11 @@ impl Recipe {
         }
     }
 
-    /// Like [`Self::writer`], but works on up to `threads` threads besides the caller's where the
-    /// stream allows it: pgzip's streams do, of any others one byte depends on all before it. Each
-    /// thread takes the memory of about three blocks ([`BlockSize`]).
+    /// Returns a writer like [`Self::writer`] that compresses on up to `threads` threads in addition to the
+    /// caller's, if the encoder is [`Encoder::Pgzip`].
+    ///
+    /// Other streams cannot be divided, because each byte depends on all bytes before it. A thread uses the
+    /// memory of about three blocks ([`BlockSize`]).
     pub fn writer_on(&self, threads: NonZeroUsize) -> GzipWriter {
         match self.encoder {
             Encoder::Pgzip(era, level, size) if threads.get() > 1 => {
@@ -153,23 +135,26 @@ impl Recipe {
     }
 }
 
-/// Makes a gzip stream. What is written last must be followed by [`GzipWriter::finish`]. (It writes
-/// into memory, and is no generic: its loops are compiled here, as this crate is.)
+/// Compresses the content that is written to it to a gzip stream in memory.
+///
+/// Take the output from [`Self::out`] while you write, and call [`Self::finish`] after the last byte.
+//
+// The type is not generic, so that the encoders' loops are compiled with this crate's optimisation level.
 pub struct GzipWriter {
     deflate: Deflate<Vec<u8>>,
     check: Crc,
 }
 
 impl GzipWriter {
-    /// What has come out so far, to be taken away from there.
+    /// Returns the output so far. The caller may remove bytes from its start at any time.
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.deflate.out()
     }
 
-    /// Ends the stream; gives what has come out and was not taken away.
+    /// Ends the stream and returns the output that the caller has not removed.
     ///
     /// # Errors
-    /// None that memory could have; a thread cannot be started, where there are several.
+    /// A thread of [`Recipe::writer_on`] cannot be started.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         let mut out = self.deflate.finish()?;
         // RFC 1952, section 2.3.1: the CRC and the length modulo 2^32.
@@ -186,13 +171,13 @@ impl Write for GzipWriter {
         Ok(data.len())
     }
 
-    /// Nothing: a flush in the middle would change the bytes that come out.
+    /// Does nothing, because a flush of the encoder would change the output.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Any of the encoders at work.
+/// An encoder with its state.
 enum Deflate<W: Write> {
     Go(GoEncoder<W>),
     Zlib(Box<ZlibEncoder<W>>),
@@ -225,7 +210,7 @@ impl<W: Write> Deflate<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     fn out(&mut self) -> &mut W {
         match self {
             Self::Go(encoder) => encoder.out(),
@@ -252,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encoders_are_read_as_they_are_written() {
+    fn names_of_encoders_round_trip() {
         let go = GoLevel::ALL.into_iter().map(Encoder::Go);
         let zlib = ZlibLevel::ALL.into_iter();
         let zlib =

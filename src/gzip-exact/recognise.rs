@@ -1,5 +1,5 @@
-//! Which encoder made a stream: all that may have are tried side by side, and whoever writes
-//! another byte is out.
+//! Finds the encoder of a stream: all candidates compress the content side by side, and a candidate
+//! is dropped at its first byte that differs.
 
 use std::io::{self, Read, Write};
 
@@ -8,35 +8,43 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 use super::header::{self, Start};
 use super::{BlockSize, Deflate, Encoder, Era, GoLevel, Kind, Recipe, ZlibLevel};
 
-/// Compressed bytes that are read at a time.
+/// Number of compressed bytes that are read at a time.
 const READ: usize = 1 << 16;
-/// Content that is decompressed at a time.
+/// Number of content bytes that are decompressed at a time.
 const PLAIN: usize = 1 << 18;
-/// And while several encoders are tried: about a block, which most of them do not survive.
+/// The same while there are several candidates: about one block, after which most candidates are
+/// dropped.
 const FIRST_PLAIN: usize = 1 << 16;
 const TRAILER: usize = 8;
 
-/// What became of a stream.
+/// The result of [`recognise`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recognition {
-    /// It can be made again.
+    /// The recipe and the content reproduce the stream exactly; this was verified for every byte.
     Known {
-        /// How.
+        /// What reproduces the stream from its content.
         recipe: Recipe,
-        /// Bytes of its content.
+        /// Size of the content in bytes.
         plain: u64,
     },
-    /// It must be kept as it is. The reader has not been read to its end.
+    /// No encoder of this crate reproduces the stream, it is damaged, or it is not one gzip member.
+    ///
+    /// The reader was not read to its end, and the content that was written is incomplete.
     Unknown,
 }
 
-/// Tries to make a gzip stream again, and writes what is in it to `content` on the way; memory does
-/// not grow with it.
+/// Decompresses a gzip stream (RFC 1952) to `content` and finds the recipe that reproduces it.
+///
+/// The stream must be one member without trailing bytes. Every candidate compresses the content again, and
+/// its output is compared with the stream, so a [`Recognition::Known`] is verified. The time is that of the
+/// compression by the candidates; most of them differ within the first block. The memory does not depend on
+/// the size of the stream.
 ///
 /// # Errors
-/// The reader or the writer fails.
+/// The reader or the writer fails. A stream that is not valid is not an error, but
+/// [`Recognition::Unknown`].
 pub fn recognise(mut source: impl Read, mut content: impl Write) -> io::Result<Recognition> {
-    // No generic: the encoders' loops are compiled here, as this crate is.
+    // Not generic, so that the encoders' loops are compiled with this crate's optimisation level.
     run(&mut source, &mut content)
 }
 
@@ -50,20 +58,20 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
     let Some(header) = stream.header()? else {
         return Ok(Recognition::Unknown);
     };
-    let mut tries: Vec<Try> = likely(&header)
+    let mut candidates: Vec<Candidate> = likely(&header)
         .into_iter()
-        .map(|encoder| Try::new(encoder, stream.offset))
+        .map(|encoder| Candidate::new(encoder, stream.offset))
         .collect();
     let mut inflate = Decompress::new(false);
     let mut check = Crc::new();
     let mut plain = vec![0; PLAIN];
     let mut at = stream.offset;
     let ended = loop {
-        if tries.is_empty() {
+        if candidates.is_empty() {
             return Ok(Recognition::Unknown);
         }
         let (read, written) = (inflate.total_in(), inflate.total_out());
-        let step = match tries.len() {
+        let step = match candidates.len() {
             1 => PLAIN,
             _ => FIRST_PLAIN,
         };
@@ -75,7 +83,7 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
         let fresh = &plain[..(inflate.total_out() - written) as usize];
         check.update(fresh);
         content.write_all(fresh)?;
-        tries.retain_mut(|one| one.write(fresh, &stream));
+        candidates.retain_mut(|one| one.write(fresh, &stream));
         if status == Status::StreamEnd {
             break at;
         }
@@ -83,7 +91,7 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
             return Ok(Recognition::Unknown);
         }
         stream.forget(
-            tries
+            candidates
                 .iter()
                 .map(|one| one.compared)
                 .min()
@@ -94,10 +102,12 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
     while stream.more()? && stream.from(ended).len() <= TRAILER {}
     let trailer = [check.sum().to_le_bytes(), check.amount().to_le_bytes()].concat();
     if stream.from(ended) != trailer {
-        // Something follows that no recipe has: a second member, or padding.
+        // A recipe does not describe a second member or padding.
         return Ok(Recognition::Unknown);
     }
-    let found = tries.into_iter().find_map(|one| one.finish(&stream, ended));
+    let found = candidates
+        .into_iter()
+        .find_map(|one| one.finish(&stream, ended));
     Ok(match found {
         Some(encoder) => Recognition::Known {
             recipe: Recipe { header, encoder },
@@ -107,13 +117,14 @@ fn run(source: &mut dyn Read, content: &mut dyn Write) -> io::Result<Recognition
     })
 }
 
-/// Encoders that write such a header, the likeliest first. All mark their best and fastest levels
-/// in the extra flags; Go and Python say that they do not know the system, the others name Unix
-/// (RFC 1952, section 2.3.1).
+/// Returns the encoders that write such a header, the most frequent ones first.
+///
+/// All encoders mark their best and fastest levels in the extra flags. Go and Python write "unknown" as the
+/// operating system, the others Unix (RFC 1952, section 2.3.1).
 fn likely(header: &[u8]) -> Vec<Encoder> {
     const UNIX: u8 = 3;
     const UNKNOWN: u8 = 255;
-    /// What klauspost's writers make of a time that nobody set: the year 1, cut off to 32 bits.
+    /// The modification time that klauspost's writers write by default: the year 1, truncated to 32 bits.
     const YEAR_1: [u8; 4] = (-62_135_596_800i64 as u32).to_le_bytes();
     let (time, flags, system) = (&header[4..8], header[8], header[9]);
     let mark = |level: i8| match level {
@@ -134,7 +145,7 @@ fn likely(header: &[u8]) -> Vec<Encoder> {
             let eras = |parallel| {
                 let levels = go.clone();
                 levels.flat_map(move |level| {
-                    let eras = Era::told_apart(level, parallel).iter();
+                    let eras = Era::distinct(level, parallel).iter();
                     eras.map(move |era| (*era, level))
                 })
             };
@@ -158,17 +169,17 @@ fn likely(header: &[u8]) -> Vec<Encoder> {
     }
 }
 
-/// The compressed bytes from the slowest try on.
+/// The compressed bytes that a candidate has not been compared with yet.
 struct Stream<R> {
     source: R,
     bytes: Vec<u8>,
-    /// Place of the first byte in the stream.
+    /// Offset of the first byte in the stream.
     offset: u64,
     ended: bool,
 }
 
 impl<R: Read> Stream<R> {
-    /// Reads on; `false` at the end.
+    /// Reads more bytes. Returns whether there were any.
     fn more(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -180,7 +191,7 @@ impl<R: Read> Stream<R> {
         Ok(count > 0)
     }
 
-    /// Takes the header off.
+    /// Removes and returns the header.
     fn header(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             match header::start(&self.bytes) {
@@ -203,7 +214,7 @@ impl<R> Stream<R> {
 
     fn forget(&mut self, before: u64) {
         let count = (before - self.offset) as usize;
-        // Moving the rest is only worth it now and then.
+        // Moving the rest for every block would be slow.
         if count >= READ {
             self.bytes.drain(..count);
             self.offset = before;
@@ -211,15 +222,15 @@ impl<R> Stream<R> {
     }
 }
 
-/// One encoder on its way through the stream.
-struct Try {
+/// An encoder whose output has been equal to the stream so far.
+struct Candidate {
     encoder: Encoder,
     deflate: Deflate<Vec<u8>>,
-    /// Up to here the stream is as the encoder writes it.
+    /// Offset in the stream up to which the output is equal.
     compared: u64,
 }
 
-impl Try {
+impl Candidate {
     fn new(encoder: Encoder, start: u64) -> Self {
         Self {
             encoder,
@@ -228,7 +239,7 @@ impl Try {
         }
     }
 
-    /// Whether it still writes what the stream has.
+    /// Compresses content. Returns whether the output is still equal to the stream.
     fn write<R>(&mut self, plain: &[u8], stream: &Stream<R>) -> bool {
         // Writing to memory does not fail.
         if self.deflate.write(plain).is_err() {
@@ -240,13 +251,13 @@ impl Try {
         if out[..count] != expected[..count] {
             return false;
         }
-        // An encoder may end a block whose last bits are not read yet: they wait.
+        // An encoder may write bytes that have not been read from the stream yet: they stay in `out`.
         out.drain(..count);
         self.compared += count as u64;
         true
     }
 
-    /// The encoder, if all that it writes up to the end is what the stream has.
+    /// Returns the encoder if its output is equal to the stream up to the end.
     fn finish<R>(self, stream: &Stream<R>, end: u64) -> Option<Encoder> {
         let rest = self.deflate.finish().ok()?;
         let expected = stream.from(self.compared);

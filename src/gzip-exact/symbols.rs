@@ -1,18 +1,18 @@
-//! What every deflate encoder has in common (RFC 1951): symbols, their codes and extra bits.
+//! The common parts of all deflate encoders (RFC 1951): symbols, their codes and extra bits.
 
 use std::sync::LazyLock;
 
-/// The largest stored block in bytes.
+/// Maximum size of a stored block in bytes.
 pub(super) const LARGEST_STORED: usize = 65535;
 
-/// Literals, the end of a block, and lengths.
+/// Number of symbols: literals, the end of a block, and lengths.
 pub(super) const LITERALS: usize = 286;
 pub(super) const DISTANCES: usize = 30;
 pub(super) const END_OF_BLOCK: usize = 256;
 pub(super) const FIRST_LENGTH: usize = 257;
-/// The longest code of a literal or a distance (section 3.2.7).
+/// Maximum length, in bits, of the code of a literal or a distance (section 3.2.7).
 pub(super) const LONGEST_CODE: usize = 15;
-/// The order in which a dynamic header lists the lengths of its own code.
+/// The order in which the header of a dynamic block lists the lengths of its own code.
 pub(super) const HEADER_ORDER: [usize; 19] = [
     16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
 ];
@@ -28,12 +28,12 @@ impl Token {
         Self(byte.into())
     }
 
-    /// A match of 3 to 258 bytes, 1 to 32768 bytes back.
+    /// Creates a match of 3 to 258 bytes at a distance of 1 to 32768 bytes.
     pub(super) fn matched(length: usize, distance: usize) -> Self {
         Self(MATCH | ((length as u32 - 3) << 16) | (distance as u32 - 1))
     }
 
-    /// The literal, or a match's length less 3 and distance less 1.
+    /// Returns the literal, or a match's length less 3 and distance less 1.
     #[inline]
     pub(super) fn split(self) -> Result<usize, (u32, u32)> {
         if self.0 & MATCH == 0 {
@@ -44,7 +44,7 @@ impl Token {
     }
 }
 
-/// Number of a length's code behind [`FIRST_LENGTH`], and its extra bits.
+/// Returns the index of a length's code after [`FIRST_LENGTH`], and the number of its extra bits.
 #[inline]
 pub(super) fn length_code(less_3: u32) -> (usize, u32) {
     match less_3 {
@@ -57,7 +57,7 @@ pub(super) fn length_code(less_3: u32) -> (usize, u32) {
     }
 }
 
-/// Number of a distance's code, and its extra bits.
+/// Returns the index of a distance's code, and the number of its extra bits.
 #[inline]
 pub(super) fn distance_code(less_1: u32) -> (usize, u32) {
     if less_1 < 4 {
@@ -89,19 +89,19 @@ pub(super) static FIXED: LazyLock<(Vec<Code>, Vec<Code>)> = LazyLock::new(|| {
     )
 });
 
-/// A code's bits, ready to be written, and how many they are. No bits: the symbol has no code.
+/// The bits of a code in the order of output, and their number. No bits: the symbol has no code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) bits: u16,
     pub(super) length: u8,
 }
 
-/// Codes are written with their first bit lowest.
+/// The first bit of a code is the lowest one.
 pub(super) fn reversed(bits: u16, length: u8) -> u16 {
     bits.reverse_bits() >> (16 - u32::from(length))
 }
 
-/// Bits that symbols of these frequencies take.
+/// Returns the size in bits of symbols with these frequencies.
 pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
     codes
         .iter()
@@ -110,9 +110,9 @@ pub(super) fn cost(codes: &[Code], frequencies: &[u32]) -> u64 {
         .sum()
 }
 
-/// Extra bits that lengths and distances of these frequencies take.
+/// Returns the number of extra bits of lengths and distances with these frequencies.
 pub(super) fn extra_bits(literals: &[u32], distances: &[u32]) -> u64 {
-    // The codes 257 to 264 have none, then four each have one bit more; 285 has none again.
+    // The codes 257 to 264 have none, then each group of four has one bit more; 285 has none.
     let lengths = literals[FIRST_LENGTH + 8..FIRST_LENGTH + 28].iter();
     let lengths: u64 = (0..)
         .zip(lengths)
@@ -125,7 +125,7 @@ pub(super) fn extra_bits(literals: &[u32], distances: &[u32]) -> u64 {
     lengths + distances
 }
 
-/// How many bytes at the start of `a` and `b` are the same, `a.len()` at most.
+/// Returns how many bytes at the start of `a` and `b` are equal, at most `a.len()`.
 #[inline]
 pub(super) fn same(a: &[u8], b: &[u8]) -> usize {
     let mut length = 0;
@@ -149,7 +149,7 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> usize {
 pub(super) mod tests {
     use super::*;
 
-    /// Holds a way to make codes to what every decoder wants of them: complete, and none too long.
+    /// Checks what every decoder requires of codes: they are complete, and none is too long.
     pub(crate) fn assert_complete(make: impl Fn(&[u32], usize) -> Vec<Code>) {
         // Fibonacci numbers make the deepest trees.
         let mut frequencies = vec![1u32, 1];

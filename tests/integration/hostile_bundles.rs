@@ -513,7 +513,7 @@ fn false_placement_is_refused() {
     error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
     error: [folder]/hostile.tar.zst: its placement document cannot be parsed: invalid value: integer `-1`, expected u32 at line 1 column 137
     error: [folder]/hostile.tar.zst: its placement document has an invalid content for sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e; do not use it
-    error: [folder]/hostile.tar.zst: its placement document cannot be parsed: encoder 'go:17': wants an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576' at line 1 column 278
+    error: [folder]/hostile.tar.zst: its placement document cannot be parsed: encoder 'go:17': expected an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576' at line 1 column 278
     error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
     error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
     error: [folder]/hostile.tar.zst: its placement document has an empty `base.blobs`; do not use it

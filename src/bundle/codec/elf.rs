@@ -23,12 +23,12 @@ pub struct ElfFilterReader<R> {
 
 /// Returns the stored form of a blob's content.
 pub fn packed<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
-    ElfFilterReader::new(content, stored, Direction::Pack)
+    ElfFilterReader::new(content, stored, Direction::Encode)
 }
 
 /// Returns the content of a blob from its stored form.
 pub fn unpacked<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
-    ElfFilterReader::new(content, stored, Direction::Unpack)
+    ElfFilterReader::new(content, stored, Direction::Decode)
 }
 
 impl<R: Read> ElfFilterReader<R> {
@@ -79,7 +79,7 @@ pub struct ElfDecoder(Option<Filter>);
 impl ElfDecoder {
     /// Creates a decoder for the stored form of a blob.
     pub fn new(stored: &StoredBlob) -> Self {
-        Self(stored.filtered.then(|| Filter::new(Direction::Unpack)))
+        Self(stored.filtered.then(|| Filter::new(Direction::Decode)))
     }
 
     /// Decodes the next bytes. `last` marks the end of the blob.

@@ -1,8 +1,8 @@
-//! Whatever a stream is, and however it comes, it comes back.
+//! Decoding returns every stream, whatever it contains and however it is divided into steps.
 
 use elf_filter::{Direction, Filter};
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Pseudo-random numbers, the same in every run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// What becomes of a stream that comes in steps of these sizes, over and over.
+/// Filters a stream in steps of these sizes.
 fn filter(direction: Direction, stream: &[u8], mut size: impl FnMut() -> usize) -> Vec<u8> {
     let (mut filter, mut out, mut rest) = (Filter::new(direction), Vec::new(), stream);
     while !rest.is_empty() {
@@ -40,19 +40,19 @@ fn at_once(direction: Direction, stream: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Holds that a stream comes back, and that its steps do not matter; what it becomes.
-fn comes_back(stream: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let packed = at_once(Direction::Pack, stream);
+/// Asserts that a stream round-trips and that its steps do not matter. Returns the encoded stream.
+fn round_trips(stream: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let packed = at_once(Direction::Encode, stream);
     assert_eq!(packed.len(), stream.len());
-    let small = filter(Direction::Pack, stream, || 1 + dice.below(40));
+    let small = filter(Direction::Encode, stream, || 1 + dice.below(40));
     assert!(small == packed, "steps matter");
-    assert!(at_once(Direction::Unpack, &packed) == stream, "lost");
-    let large = filter(Direction::Unpack, &packed, || 1 + dice.below(70_000));
+    assert!(at_once(Direction::Decode, &packed) == stream, "lost");
+    let large = filter(Direction::Decode, &packed, || 1 + dice.below(70_000));
     assert!(large == stream, "lost in steps");
     packed
 }
 
-/// A program's first 4096 bytes, with so much code behind them and so much data behind that.
+/// Returns the first 4096 bytes of a program with this number of bytes of code and then of data.
 fn head(machine: u8, code: usize, data: usize) -> Vec<u8> {
     let mut head = vec![0; 4096];
     head[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -72,7 +72,7 @@ fn head(machine: u8, code: usize, data: usize) -> Vec<u8> {
 const X86_64: u8 = 62;
 const ARM64: u8 = 183;
 
-/// Calls of two functions from many places, each in other bytes.
+/// Returns calls of two functions and addresses of one datum, with different operands.
 fn calls(count: usize) -> Vec<u8> {
     let mut code = Vec::new();
     for number in 0..count {
@@ -88,7 +88,7 @@ fn calls(count: usize) -> Vec<u8> {
     code
 }
 
-/// What becomes of that code: what is left of it, the words of calls, and those of data.
+/// Splits that code, encoded, into opcodes, operands of calls and operands of data.
 fn parts(packed: &[u8], count: usize) -> [Vec<&[u8]>; 3] {
     let (rest, words) = packed[4096..].split_at(count * 4);
     let (calls, data) = words.split_at(count * 4);
@@ -103,39 +103,39 @@ fn different(words: &[&[u8]]) -> usize {
 }
 
 #[test]
-fn calls_of_the_same_become_the_same() {
+fn calls_of_one_function_have_equal_operands() {
     let code = calls(3000);
     let stream = [head(X86_64, code.len(), 0), code].concat();
     let whole: Vec<&[u8]> = stream[4096..].chunks_exact(12).collect();
     assert_eq!(different(&whole), 3000);
-    let packed = comes_back(&stream, &mut Dice(1));
+    let packed = round_trips(&stream, &mut Dice(1));
     let [rest, calls, data] = parts(&packed, 3000);
     assert_eq!(rest[0], b"\xe8\x48\x8d\x05");
     assert_eq!((different(&rest), different(&data)), (1, 1));
-    // Both functions are new once; from then on it is the last one that was called, or the other.
-    let mut names = calls[2..].to_vec();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names, [[0, 0, 0, 0], [1, 0, 0, 0]]);
+    // Both functions are new once. Every later call is to the most recent target or to the one before.
+    let mut indices = calls[2..].to_vec();
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices, [[0, 0, 0, 0], [1, 0, 0, 0]]);
     assert_eq!(packed[..4096], stream[..4096]);
 }
 
-/// More code than is turned at a time, and an end that is not whole.
+/// The code is longer than a stretch and ends with an incomplete instruction.
 #[test]
-fn long_code_comes_back() {
+fn code_longer_than_a_stretch_round_trips() {
     let mut code = calls(60_000);
     code.push(0xe8);
     let stream = [head(X86_64, code.len(), 0), code].concat();
-    let packed = comes_back(&stream, &mut Dice(7));
+    let packed = round_trips(&stream, &mut Dice(7));
     assert_ne!(packed[4096..8192], stream[4096..8192]);
     let end = stream.len() - 4096;
     assert_ne!(packed[end..], stream[end..]);
     let cut = &stream[..stream.len() - 5000];
-    comes_back(cut, &mut Dice(8));
+    round_trips(cut, &mut Dice(8));
 }
 
 #[test]
-fn arm_calls_and_pages_become_the_same() {
+fn aarch64_calls_and_pages_have_equal_operands() {
     let mut code = Vec::new();
     for number in 0..3000u32 {
         let place = 4096 + number * 8;
@@ -146,31 +146,31 @@ fn arm_calls_and_pages_become_the_same() {
         code.extend(adrp.to_le_bytes());
     }
     let stream = [head(ARM64, code.len(), 0), code].concat();
-    let packed = comes_back(&stream, &mut Dice(2));
-    // The first call is new; from then on it is always the last one.
+    let packed = round_trips(&stream, &mut Dice(2));
+    // The first call is new. Every later call is to the most recent target.
     let pairs: Vec<&[u8]> = packed[4096 + 8..].chunks_exact(8).collect();
     assert_eq!(different(&pairs), 1, "{pairs:x?}");
     assert_eq!(pairs[0][..4], 0x9400_0000u32.to_le_bytes());
 }
 
 #[test]
-fn a_program_is_found_in_an_archive_and_nothing_else_is_touched() {
+fn only_programs_at_block_boundaries_change() {
     let code = calls(100);
     let program = [head(X86_64, code.len(), 0), code].concat();
     let mut dice = Dice(3);
     for before in [0, 512, 512 * 7] {
         let stream = [dice.bytes(before), program.clone(), dice.bytes(5000)].concat();
-        let packed = comes_back(&stream, &mut dice);
+        let packed = round_trips(&stream, &mut dice);
         assert_eq!(packed[..before + 4096], stream[..before + 4096]);
         assert_ne!(packed, stream);
         let end = before + program.len();
         assert_eq!(packed[end..], stream[end..]);
     }
     let odd = [vec![0; 100], program].concat();
-    assert_eq!(comes_back(&odd, &mut dice), odd);
+    assert_eq!(round_trips(&odd, &mut dice), odd);
 }
 
-/// Go's table with so many functions, of growing numbers.
+/// Returns Go's table with this number of functions and growing numbers.
 fn table(functions: u32, dice: &mut Dice) -> Vec<u8> {
     let steps = dice.bytes(70_000);
     let list = 72 + steps.len();
@@ -207,16 +207,16 @@ fn table(functions: u32, dice: &mut Dice) -> Vec<u8> {
 }
 
 #[test]
-fn gos_table_comes_back_whatever_became_of_it() {
+fn damaged_go_tables_round_trip() {
     let mut dice = Dice(4);
     for functions in [1, 2, 500, 20_000] {
         let table = table(functions, &mut dice);
         let code = calls(10);
         let stream = [head(X86_64, code.len(), table.len() + 1000), code, table].concat();
         let begin = 4096 + 120;
-        // It begins where a table may.
+        // A table starts at a multiple of 16.
         let mut stream = [&stream[..begin], &[0; 8], &stream[begin..]].concat();
-        let packed = comes_back(&stream, &mut dice);
+        let packed = round_trips(&stream, &mut dice);
         assert_ne!(packed[begin + 80..], stream[begin + 80..], "{functions}");
         for _ in 0..8 {
             let at = begin + dice.below(stream.len() - begin);
@@ -226,19 +226,19 @@ fn gos_table_comes_back_whatever_became_of_it() {
             } else {
                 stream.len()
             };
-            comes_back(&stream[..cut], &mut dice);
+            round_trips(&stream[..cut], &mut dice);
         }
     }
 }
 
 #[test]
-fn any_stream_comes_back() {
+fn any_stream_round_trips() {
     let mut dice = Dice(5);
     for round in 0..300 {
         let (code, data) = (dice.below(6000), dice.below(3000));
         let mut stream = head([X86_64, ARM64][round % 2], code, data);
         stream.extend(dice.bytes(code + data + 700));
-        // Opcodes and heads more often than chance has them.
+        // Opcodes are more frequent than in random bytes.
         for _ in 0..dice.below(400) {
             let at = dice.below(stream.len() - 4);
             stream[at] = [0xe8, 0xe9, 0x8d, 0x05, 0x0f, 0x94, 0x90, 0][dice.below(8)];
@@ -247,18 +247,18 @@ fn any_stream_comes_back() {
             let at = dice.below(200);
             stream[at] = dice.roll() as u8;
         }
-        comes_back(&stream, &mut dice);
+        round_trips(&stream, &mut dice);
     }
     for length in [0, 1, 3, 4, 63, 511, 512, 513, 4095, 4096, 4097] {
         let stream = [head(X86_64, 300, 0), dice.bytes(400)].concat();
-        comes_back(&stream[..length], &mut dice);
+        round_trips(&stream[..length], &mut dice);
     }
 }
 
 /// Needs the lab's upstream (tests/lab/upstream/build), as `./test` builds it.
 #[test]
 #[ignore = "needs the programs that tests/lab/upstream/build makes"]
-fn real_programs_come_back() {
+fn real_programs_round_trip() {
     let cache = std::env::var_os("KUBEXM_LAB_CACHE").map_or_else(
         || std::path::Path::new(&std::env::var_os("HOME").unwrap()).join(".cache/kubexm-lab"),
         std::path::PathBuf::from,
@@ -267,10 +267,10 @@ fn real_programs_come_back() {
     let mut dice = Dice(6);
     for name in ["kubectl", "kube-proxy"] {
         let program = std::fs::read(folder.join(name)).unwrap();
-        let packed = at_once(Direction::Pack, &program);
+        let packed = at_once(Direction::Encode, &program);
         let size = || 1 + dice.below(200_000);
         assert!(
-            filter(Direction::Unpack, &packed, size) == program,
+            filter(Direction::Decode, &packed, size) == program,
             "{name}"
         );
         let changed = packed.iter().zip(&program).filter(|(a, b)| a != b).count();

@@ -1,5 +1,5 @@
-//! Compresses standard input as an encoder does, on so many threads where the encoder allows it:
-//! `gzip ENCODER [THREADS]`, as in `gzip pgzip-1.18.2:5:1048576 4`. The header is the shortest.
+//! Compresses standard input with an encoder: `gzip ENCODER [THREADS]`, such as `gzip
+//! pgzip-1.18.2:5:1048576 4`. The header has no optional fields.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;

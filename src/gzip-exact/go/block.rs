@@ -1,5 +1,5 @@
-//! Blocks (RFC 1951, section 3.2), with the choices that Go's `compress/flate` makes: which of
-//! stored, fixed and dynamic is written.
+//! Writes blocks (RFC 1951, section 3.2). Go's `compress/flate` chooses between stored, fixed and
+//! dynamic blocks; this module makes the same choices.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(super) struct BlockWriter<W> {
     distances: [u32; DISTANCES],
 }
 
-/// Whether storing the input is worth it for blocks that are dynamic or stored.
+/// Returns whether a stored block is the better choice than a dynamic one.
 fn hardly_smaller(input: &[u8], size: u64) -> bool {
     (input.len() as u64 + 5) * 8 < size + (size >> 4)
 }
@@ -32,21 +32,21 @@ impl<W: Write> BlockWriter<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.bits.out()
     }
 
-    /// Writes tokens in the smallest way. `input` is what they stand for; without it the block is
-    /// never stored.
+    /// Writes tokens in the smallest form. `input` is the content that they stand for; without
+    /// it, the block is never stored.
     pub(super) fn smallest(&mut self, tokens: &[Token], input: Option<&[u8]>) -> io::Result<()> {
         let input = input.filter(|input| input.len() <= LARGEST_STORED);
         let (literals, distances) = self.count(tokens);
         let literal_codes = huffman::codes(&self.literals, LONGEST_CODE);
         let distance_codes = huffman::codes(&self.distances, LONGEST_CODE);
         let header = Header::new(&literal_codes[..literals], &distance_codes[..distances]);
-        // The extra bits of lengths and distances cost the same in either code: they only matter
-        // against a stored block.
+        // The extra bits of lengths and distances have the same size in both codes. They
+        // matter only for the comparison with a stored block.
         let extra = if input.is_some() {
             extra_bits(&self.literals, &self.distances)
         } else {
@@ -73,7 +73,7 @@ impl<W: Write> BlockWriter<W> {
         self.bits.drain()
     }
 
-    /// Writes tokens in codes of their own, unless that hardly makes the input smaller.
+    /// Writes tokens in a dynamic block, unless a stored block is about as small.
     pub(super) fn dynamic(&mut self, tokens: &[Token], input: &[u8]) -> io::Result<()> {
         let (literals, distances) = self.count(tokens);
         let literal_codes = huffman::codes(&self.literals, LONGEST_CODE);
@@ -90,7 +90,7 @@ impl<W: Write> BlockWriter<W> {
         self.bits.drain()
     }
 
-    /// Writes bytes as literals only, unless that hardly makes them smaller.
+    /// Writes bytes as literals only, unless a stored block is about as small.
     pub(super) fn literals_only(&mut self, input: &[u8]) -> io::Result<()> {
         self.literals.fill(0);
         for byte in input {
@@ -100,7 +100,8 @@ impl<W: Write> BlockWriter<W> {
         let codes = huffman::codes(&self.literals, LONGEST_CODE);
         let no_distance = [Code { bits: 0, length: 1 }];
         let header = Header::new(&codes[..=END_OF_BLOCK], &no_distance);
-        // One bit more than is written: the one distance that a header must have counts as used.
+        // Go counts one bit more than it writes: the one distance that a header must list
+        // counts as used.
         let size = header.cost + cost(&codes, &self.literals) + 1;
         if hardly_smaller(input, size) {
             return self.stored(input);
@@ -111,7 +112,7 @@ impl<W: Write> BlockWriter<W> {
         self.bits.drain()
     }
 
-    /// Writes bytes as they are: at most [`LARGEST_STORED`].
+    /// Writes a stored block of at most [`LARGEST_STORED`] bytes.
     pub(super) fn stored(&mut self, input: &[u8]) -> io::Result<()> {
         self.stored_header(input.len() as u16, false);
         self.bits.bytes(input);
@@ -131,7 +132,7 @@ impl<W: Write> BlockWriter<W> {
         self.bits.put((!length).into(), 16);
     }
 
-    /// Counts symbols, and tells how many codes of either kind a header must list.
+    /// Counts symbols. Returns how many codes of each kind a header must list.
     fn count(&mut self, tokens: &[Token]) -> (usize, usize) {
         self.literals.fill(0);
         self.distances.fill(0);
@@ -147,7 +148,7 @@ impl<W: Write> BlockWriter<W> {
         self.literals[END_OF_BLOCK] = 1;
         let used = |frequencies: &[u32]| frequencies.iter().rposition(|f| *f > 0).map(|p| p + 1);
         let distances = used(&self.distances).unwrap_or_else(|| {
-            // A header must list one distance, if none is used too.
+            // A header lists at least one distance code, even if no distance is used.
             self.distances[0] = 1;
             1
         });

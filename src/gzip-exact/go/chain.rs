@@ -1,7 +1,7 @@
 //! Levels 2 to 9: hash chains over a window of 32 KiB, with lazy matching from level 4 on.
 //!
-//! Which matches are found decides the bytes that come out, so hash, table sizes, limits and even
-//! what happens at the window's edge are those of Go's `compress/flate` up to Go 1.26.
+//! The matches that are found decide the output bytes. Hash, table sizes, limits and the behaviour
+//! at the edge of the window are therefore those of Go's `compress/flate` up to Go 1.26.
 
 use std::io::{self, Write};
 
@@ -11,28 +11,30 @@ use crate::symbols::{Token, same};
 const WINDOW: usize = 1 << 15;
 const SHORTEST: usize = 4;
 const LONGEST: usize = 258;
-/// What must be known ahead of a position before it is looked at.
+/// Number of bytes that must be known after a position before it is searched.
 const LOOKAHEAD: usize = SHORTEST + LONGEST;
 const HASH_BITS: u32 = 17;
-/// A block holds this many tokens.
+/// Maximum number of tokens in a block.
 const BLOCK_TOKENS: usize = 1 << 14;
-/// Positions are moved down before they outgrow their 32 bits.
+/// Positions are reduced before they exceed 32 bits.
 const LARGEST_BASE: usize = 1 << 30;
 
-/// What a level trades time against size with.
+/// The parameters of a level.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
-    /// A match as long as this is not bettered at the next byte.
+    /// Length of a match, in bytes, from which on the next byte is not searched for a better
+    /// one.
     lazy: usize,
-    /// A match as long as this ends the search.
+    /// Length of a match, in bytes, that ends the search.
     nice: usize,
-    /// Positions that are tried.
+    /// Maximum number of positions that are compared.
     tries: usize,
-    /// Without lazy matching: the longest match whose positions all enter the table.
+    /// Without lazy matching: length of the longest match whose positions are all inserted into
+    /// the table.
     greedy: Option<usize>,
 }
 
-/// Level 2 and all below have the first row, level 9 and all above the last.
+/// The first row is level 2, the last one level 9.
 fn effort(level: i8) -> Effort {
     let (lazy, nice, tries, greedy) = match level {
         ..=2 => (0, 16, 8, Some(5)),
@@ -52,7 +54,7 @@ fn effort(level: i8) -> Effort {
     }
 }
 
-/// A match: how long, and how far back.
+/// A match: length and distance in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Match {
     length: usize,
@@ -64,28 +66,30 @@ const NO_MATCH: Match = Match {
     distance: 0,
 };
 
-/// Compresses what is written to it.
+/// Compresses the content that is written to it.
 pub(crate) struct ChainEncoder<W> {
     effort: Effort,
     blocks: BlockWriter<W>,
     tokens: Vec<Token>,
-    /// Twice the window: the half behind, and what lies ahead.
+    /// Two windows: the half before `position` that matches may reach, and the half after it.
     window: Vec<u8>,
     end: usize,
     position: usize,
-    /// Where the tokens of the block begin, while that is in the window still.
+    /// Position of the first byte of the block's tokens; `None` if the window does not contain
+    /// it any more.
     block_start: Option<usize>,
-    /// Whether the byte before `position` is not yet in a token.
+    /// Whether the byte before `position` is not in a token yet.
     pending: bool,
     found: Match,
-    /// Positions before this one have all the bytes that a hash takes.
+    /// Positions before this one have all bytes of a hash.
     hashable: usize,
-    /// Newest position of each hash, and the one before of each position; plus `base`.
+    /// The newest position of each hash, and for each position the one before it with the same
+    /// hash; plus `base`.
     heads: Vec<u32>,
     previous: Vec<u32>,
-    /// Where the chain of the last position that was hashed begins.
+    /// First position of the chain of the last hash.
     chain: usize,
-    /// Added to positions in the tables: 0 is no position.
+    /// Added to the positions in the tables, so that 0 means "no position".
     base: usize,
 }
 
@@ -115,7 +119,7 @@ impl<W: Write> ChainEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }
@@ -133,7 +137,8 @@ impl<W: Write> ChainEncoder<W> {
         self.blocks.finish()
     }
 
-    /// Takes as much as fits, after moving on by a window where there is nothing more to do.
+    /// Copies as many bytes into the window as fit. Moves the window first, if all of it is
+    /// compressed.
     fn fill(&mut self, data: &[u8]) -> usize {
         if self.position >= 2 * WINDOW - LOOKAHEAD {
             self.window.copy_within(WINDOW.., 0);
@@ -160,7 +165,7 @@ impl<W: Write> ChainEncoder<W> {
         self.base = 1;
     }
 
-    /// Goes on while enough lies ahead, or to the very end.
+    /// Compresses while enough bytes are known, or up to the end of the content.
     fn compress(&mut self, to_the_end: bool) -> io::Result<()> {
         if !to_the_end && self.end - self.position < LOOKAHEAD {
             return Ok(());
@@ -196,7 +201,7 @@ impl<W: Write> ChainEncoder<W> {
         self.block(self.position)
     }
 
-    /// Writes the tokens, which reach up to `end`.
+    /// Writes the tokens of the block, which ends at `end`.
     fn block(&mut self, end: usize) -> io::Result<()> {
         let input = match self.block_start {
             Some(start) if start <= end => Some(&self.window[start..end]),
@@ -216,7 +221,7 @@ impl<W: Write> ChainEncoder<W> {
         Ok(())
     }
 
-    /// Enters a position into the tables; gives the newest before it with its hash.
+    /// Inserts a position into the tables. Returns the previous position with the same hash.
     #[inline]
     fn insert(&mut self, position: usize) -> usize {
         let head = &mut self.heads[hash(&self.window[position..position + SHORTEST])];
@@ -226,7 +231,7 @@ impl<W: Write> ChainEncoder<W> {
         before as usize
     }
 
-    /// Takes the first match, if there is one.
+    /// Uses a match as soon as there is one.
     fn greedy(&mut self, ahead: usize, longest_entered: usize) -> io::Result<()> {
         let position = self.position;
         self.found = NO_MATCH;
@@ -247,7 +252,7 @@ impl<W: Write> ChainEncoder<W> {
         self.push(Token::matched(length, distance), self.position)
     }
 
-    /// Takes the match of the byte before, unless the one that begins here is longer.
+    /// Uses the match at the previous byte, unless the match at this one is longer.
     fn lazy(&mut self, ahead: usize) -> io::Result<()> {
         let position = self.position;
         let before = std::mem::replace(&mut self.found, NO_MATCH);
@@ -272,17 +277,17 @@ impl<W: Write> ChainEncoder<W> {
         Ok(())
     }
 
-    /// Enters the positions inside a match.
+    /// Inserts the positions inside a match.
     fn enter(&mut self, from: usize, to: usize) {
         for position in from..to.min(self.hashable) {
             self.insert(position);
         }
     }
 
-    /// The longest match for the bytes at `position`, along the chain.
+    /// Returns the longest match at `position` along the chain.
     fn search(&self, ahead: usize) -> Option<Match> {
         let position = self.position;
-        // Further back than this a position in the tables is overwritten or out of reach.
+        // A position further back is overwritten in the tables, or out of reach.
         let oldest = position.saturating_sub(WINDOW);
         let mut candidate = self.chain.checked_sub(self.base)?;
         if candidate < oldest {
@@ -298,7 +303,7 @@ impl<W: Write> ChainEncoder<W> {
             if window[candidate + length] == last {
                 let distance = position - candidate;
                 let matching = same(wanted, &window[candidate..]);
-                // A short match from far away costs more than its literals.
+                // A short match at a large distance is larger than its literals.
                 if matching > length && (matching > SHORTEST || distance <= 4096) {
                     length = matching;
                     best = Some(Match { length, distance });

@@ -1,7 +1,7 @@
-//! Level 1: blocks of 64 KiB, and one candidate for each hash.
+//! Level 1: blocks of 64 KiB, one candidate per hash.
 //!
-//! As in [`super::chain`], what is found and what is passed over is what Go's `compress/flate`
-//! (up to Go 1.26) finds and passes over.
+//! As in [`super::chain`], the search finds and misses the same matches as Go's `compress/flate` up
+//! to Go 1.26.
 
 use std::io::{self, Write};
 
@@ -11,28 +11,28 @@ use crate::symbols::{LARGEST_STORED, Token};
 const TABLE_BITS: u32 = 14;
 const FARTHEST: i64 = 1 << 15;
 const LONGEST: usize = 258;
-/// The end of a block is not searched.
+/// Number of bytes at the end of a block that are not searched.
 const MARGIN: usize = 15;
-/// What is this short at the end of the stream does not get a search.
+/// Content of at most this many bytes at the end of the stream is not searched.
 const SHORTEST_LAST: usize = 128;
-/// And this short it is stored.
+/// Content of at most this many bytes is stored.
 const SHORTEST_CODED: usize = 16;
 
-/// Four bytes, and where they were last seen.
+/// Four bytes and the position where they were seen last.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     bytes: u32,
     place: i64,
 }
 
-/// Compresses what is written to it.
+/// Compresses the content that is written to it.
 pub(crate) struct FastEncoder<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
     before: Vec<u8>,
     tokens: Vec<Token>,
     table: Vec<Seen>,
-    /// Place of the block's first byte.
+    /// Position of the block's first byte.
     start: i64,
 }
 
@@ -52,12 +52,12 @@ impl<W: Write> FastEncoder<W> {
             before: Vec::with_capacity(LARGEST_STORED),
             tokens: Vec::with_capacity(LARGEST_STORED),
             table: vec![Seen::default(); 1 << TABLE_BITS],
-            // So far on that an empty slot is out of reach.
+            // Large enough that an empty slot is out of reach.
             start: LARGEST_STORED as i64,
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }
@@ -104,21 +104,21 @@ impl<W: Write> FastEncoder<W> {
             .extend(bytes.iter().map(|byte| Token::literal(*byte)));
     }
 
-    /// Remembers that `bytes` stand at `at`, and gives where they were seen before, if they were
-    /// and are in reach.
+    /// Records that `bytes` are at `at`. Returns the position where they were seen before, if it
+    /// is in reach.
     fn look(&mut self, bytes: u32, at: usize) -> Option<i64> {
         let place = self.start + at as i64;
         let seen = std::mem::replace(&mut self.table[slot(bytes)], Seen { bytes, place });
         (seen.bytes == bytes && place - seen.place <= FARTHEST).then_some(seen.place - self.start)
     }
 
-    /// Turns the block, which is longer than the margin, into tokens.
+    /// Converts the block to tokens. The block is longer than the margin.
     fn search(&mut self) {
         let length = self.block.len();
         let limit = length - MARGIN;
         let (mut at, mut coded) = (0, 0);
         'block: loop {
-            // The longer nothing is found, the more bytes are passed over.
+            // The distance between searched positions grows while no match is found.
             let mut patience = 32;
             let mut next = at;
             let mut candidate = loop {
@@ -157,7 +157,8 @@ impl<W: Write> FastEncoder<W> {
         self.start += length as i64;
     }
 
-    /// How many bytes match at `at` and at `from`, which may lie in the block before.
+    /// Returns how many bytes are equal at `at` and at `from`, which may be in the previous
+    /// block.
     fn extend(&self, at: usize, from: i64) -> usize {
         let end = (at + LONGEST - 4).min(self.block.len());
         let wanted = &self.block[at..end];

@@ -1,4 +1,4 @@
-//! Go's `compress/flate`, as it was from Go 1.7 up to Go 1.26.
+//! Go's `compress/flate` from Go 1.7 to Go 1.26.
 
 mod block;
 mod chain;
@@ -11,14 +11,15 @@ use chain::ChainEncoder;
 use fast::FastEncoder;
 use plain::PlainEncoder;
 
-/// A level: 0 to 9, or -2 for literals only.
+/// A compression level of Go's `compress/flate` and of klauspost/compress: 0 to 9, or -2
+/// (`HuffmanOnly`: literals without matches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoLevel(i8);
 
 impl GoLevel {
-    /// What `gzip.NewWriter` uses.
+    /// The level of Go's `gzip.NewWriter`: 6. (`flate.DefaultCompression`, -1, stands for it.)
     pub const DEFAULT: Self = Self(6);
-    /// Every level, the likely ones first.
+    /// All levels, the most frequent ones first.
     pub(super) const ALL: [Self; 11] = [
         Self(6),
         Self(1),
@@ -33,18 +34,18 @@ impl GoLevel {
         Self(-2),
     ];
 
-    /// `None` where there is no such level.
+    /// Returns the level with this number, or `None` if it is not -2 or 0 to 9.
     pub fn new(level: i8) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.0 == level)
     }
 
-    /// Its number.
+    /// Returns the number of the level: -2 or 0 to 9.
     pub fn number(self) -> i8 {
         self.0
     }
 }
 
-/// Any of the levels at work.
+/// The encoder of a level.
 pub(super) enum GoEncoder<W: Write> {
     Chain(Box<ChainEncoder<W>>),
     Fast(Box<FastEncoder<W>>),
@@ -69,7 +70,7 @@ impl<W: Write> GoEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         match self {
             Self::Chain(encoder) => encoder.out(),

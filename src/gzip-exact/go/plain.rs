@@ -1,11 +1,11 @@
-//! Level 0, which stores, and the level that codes literals only.
+//! Level 0 (stored blocks) and level -2 (literals without matches).
 
 use std::io::{self, Write};
 
 use super::block::BlockWriter;
 use crate::symbols::LARGEST_STORED;
 
-/// Writes blocks of 64 KiB without any search.
+/// Writes blocks of 64 KiB without a search.
 pub(crate) struct PlainEncoder<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct PlainEncoder<W> {
 }
 
 impl<W: Write> PlainEncoder<W> {
-    /// `coded`: literals get codes; otherwise bytes are stored.
+    /// `coded`: literals have codes; otherwise blocks are stored.
     pub(super) fn new(out: W, coded: bool) -> Self {
         Self {
             blocks: BlockWriter::new(out),
@@ -22,7 +22,7 @@ impl<W: Write> PlainEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }

@@ -1,7 +1,7 @@
-//! Blocks, and when codes serve for several of them.
+//! Writes blocks, and decides when a block continues with the codes of the one before.
 //!
-//! Blocks of tokens in codes of their own are left open: where the codes suit the next tokens, these
-//! go into the same block. Whether they do is estimated, without making the new codes.
+//! A block with dynamic codes is left open. If its codes suit the next tokens, these continue the
+//! block. klauspost/compress estimates whether they do, without building the new codes.
 
 use std::io::{self, Write};
 
@@ -14,25 +14,25 @@ use crate::symbols::{
     cost, extra_bits,
 };
 
-/// From so many tokens on the fixed codes are not considered.
+/// Number of tokens from which on fixed codes are not considered.
 const NOT_FIXED: usize = 250;
-/// Guessed bits of a header of literals.
+/// Estimated size, in bits, of a header for literals.
 const GUESSED_HEADER: u64 = 70 * 8;
-/// Shorter input is not tested for being noise.
+/// Input of fewer bytes is not tested for noise.
 const NOISE: usize = 1024;
 
 /// Writes blocks.
 pub(super) struct Blocks<W> {
     bits: BitWriter<W>,
-    /// Headers list all symbols, used or not.
+    /// Whether headers list all symbols, used or not.
     filled: bool,
-    /// New codes count as dearer than they are by one part in two to this power.
+    /// New codes count as larger than they are, by one part in two to this power.
     penalty: u32,
     literals: Vec<Code>,
     distances: Vec<Code>,
-    /// Bits of the open block's header.
+    /// Size of the open block's header in bits.
     open: Option<u64>,
-    /// The open block knows literals only.
+    /// Whether the open block has codes for literals only.
     literals_only: bool,
 }
 
@@ -49,12 +49,12 @@ impl<W: Write> Blocks<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.bits.out()
     }
 
-    /// Writes bytes as they are: at most [`LARGEST_STORED`].
+    /// Writes a stored block of at most [`LARGEST_STORED`] bytes.
     pub(super) fn stored(&mut self, input: &[u8]) -> io::Result<()> {
         self.end();
         self.bits.put(0, 3);
@@ -66,12 +66,12 @@ impl<W: Write> Blocks<W> {
         self.bits.drain()
     }
 
-    /// Fills up to a whole byte, with an empty stored block.
+    /// Continues to the next whole byte with an empty stored block.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.stored(&[])
     }
 
-    /// Ends the stream, with an empty fixed block.
+    /// Ends the stream with an empty fixed block.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.end();
         self.bits.put(0b011, 3);
@@ -86,8 +86,8 @@ impl<W: Write> Blocks<W> {
         }
     }
 
-    /// Writes tokens. `input` is what they stand for, where it is known and may be stored instead.
-    /// `last`: the block does not stay open.
+    /// Writes tokens. `input` is the content that they stand for, if it is known and may be
+    /// stored instead. `last`: the block does not stay open.
     pub(super) fn tokens(
         &mut self,
         tokens: &Tokens,
@@ -126,7 +126,7 @@ impl<W: Write> Blocks<W> {
         self.bits.drain()
     }
 
-    /// Whether the codes have one for every token.
+    /// Returns whether the open block has a code for every token.
     fn suit(&self, tokens: &Tokens) -> bool {
         let suit = |codes: &[Code], frequencies: &[u32]| {
             let mut pairs = codes.iter().zip(frequencies);
@@ -135,8 +135,8 @@ impl<W: Write> Blocks<W> {
         suit(&self.literals, &tokens.literals) && suit(&self.distances, &tokens.distances)
     }
 
-    /// Decides about tokens that the open block's codes suit, and that are estimated to take so many
-    /// bits in a block of their own.
+    /// Decides how to write tokens that the open block's codes suit. `estimate` is their
+    /// estimated size, in bits, in a new block.
     fn again(&mut self, counted: &Counted, estimated: u64) -> Choice {
         let end = u64::from(self.literals[END_OF_BLOCK].length);
         let renewed = estimated + end + (estimated >> self.penalty);
@@ -158,7 +158,7 @@ impl<W: Write> Blocks<W> {
         }
     }
 
-    /// Makes codes for tokens, and begins a block with them if they are worth it.
+    /// Builds codes for tokens and starts a block with them, if they are worth it.
     fn renew(&mut self, mut counted: Counted, last: bool) -> Choice {
         counted.literals[END_OF_BLOCK] = 1;
         self.literals = huffman::codes(&counted.literals, LONGEST_CODE);
@@ -167,7 +167,7 @@ impl<W: Write> Blocks<W> {
             &self.literals[..counted.listed.0],
             &self.distances[..counted.listed.1],
         );
-        // Where the input is not known, extra bits count on neither side.
+        // If the input is not known, neither side counts extra bits.
         let size = header.cost + counted.cost(&self.literals, &self.distances) + counted.extra;
         let fixed = counted.fixed();
         if counted.few && fixed <= size {
@@ -185,8 +185,8 @@ impl<W: Write> Blocks<W> {
         Choice::Again
     }
 
-    /// Writes bytes as literals only, unless that hardly makes them smaller: at most
-    /// [`LARGEST_STORED`].
+    /// Writes at most [`LARGEST_STORED`] bytes as literals only, unless a stored block is about
+    /// as small.
     pub(super) fn literals_only(&mut self, input: &[u8], last: bool) -> io::Result<()> {
         let mut frequencies = [0u32; END_OF_BLOCK + 1];
         for byte in input {
@@ -226,13 +226,13 @@ impl<W: Write> Blocks<W> {
     }
 }
 
-/// What becomes of tokens.
+/// How tokens are written.
 enum Choice {
     Stored,
     Fixed,
-    /// A block of their own.
+    /// In a new block.
     New,
-    /// They go on in the open block.
+    /// They continue the open block.
     Again,
 }
 
@@ -240,28 +240,28 @@ fn stored_bits(input: &[u8]) -> u64 {
     (input.len() as u64 + 5) * 8
 }
 
-/// Whether all bytes are about as frequent as each other.
+/// Returns whether all bytes are about equally frequent.
 fn is_noise(frequencies: &[u32], length: usize) -> bool {
     let average = length as f64 / 256.0;
     let squares = frequencies.iter().map(|frequency| {
         let off = f64::from(*frequency) - average;
         off * off
     });
-    // No sum that matters is near where rounding could tell.
+    // The sums that occur are far from values that rounding could change.
     squares.sum::<f64>() < (2 * length) as f64
 }
 
-/// Symbols that a block would have.
+/// The symbols of a block.
 struct Counted {
     literals: [u32; LITERALS],
     distances: [u32; DISTANCES],
-    /// How many literals and distances a header lists.
+    /// How many codes of literals and distances a header lists.
     listed: (usize, usize),
-    /// Extra bits, where they matter.
+    /// Number of extra bits, if they matter.
     extra: u64,
-    /// Bits of a stored block, where there may be one.
+    /// Size of a stored block in bits, if a stored block is allowed.
     stored: Option<u64>,
-    /// So few tokens that the fixed codes are considered.
+    /// Whether there are few enough tokens for the fixed codes.
     few: bool,
 }
 
@@ -276,7 +276,8 @@ impl Counted {
             (LITERALS, DISTANCES)
         } else {
             let distances = used(&distances).unwrap_or_else(|| {
-                // A header must list one distance, if none is used too.
+                // A header lists at least one distance code, even if no distance is
+                // used.
                 distances[0] = 1;
                 1
             });

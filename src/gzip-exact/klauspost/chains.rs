@@ -1,23 +1,24 @@
-//! Positions with the same hash, chained from the newest back.
+//! Positions with the same hash, linked from the newest to the oldest.
 
 use super::history::hash4;
 
-/// Matches reach back this far.
+/// Maximum distance of a match in bytes.
 pub(super) const WINDOW: usize = 1 << 15;
-/// The shortest match; so many bytes have a hash.
+/// Length of the shortest match in bytes; a hash covers as many bytes.
 pub(super) const SHORTEST: usize = 4;
 const HASH_BITS: u32 = 17;
-/// Positions are moved down before they outgrow their 32 bits.
+/// Positions are reduced before they exceed 32 bits.
 const LARGEST_BASE: usize = 1 << 28;
 
-/// Chains through a window of [`WINDOW`].
+/// Chains through a window of [`WINDOW`] bytes.
 pub(super) struct Chains {
-    /// Newest position of each hash, and the one before of each position; plus `base`.
+    /// The newest position of each hash, and for each position the one before it with the same
+    /// hash; plus `base`.
     heads: Vec<u32>,
     previous: Vec<u32>,
-    /// Where the chain that was begun last goes on.
+    /// Next position of the chain that was started last.
     first: usize,
-    /// Added to positions in the tables: 0 is no position.
+    /// Added to the positions in the tables, so that 0 means "no position".
     base: usize,
 }
 
@@ -38,7 +39,7 @@ impl Chains {
         self.base = 1;
     }
 
-    /// Positions count from a window further on.
+    /// Moves the window: positions count from its new start.
     pub(super) fn advance(&mut self) {
         self.base += WINDOW;
         if self.base > LARGEST_BASE {
@@ -51,13 +52,13 @@ impl Chains {
         }
     }
 
-    /// As if much had been written before.
+    /// Sets the state as after a long stream.
     #[cfg(test)]
     pub(super) fn nearly_too_long(&mut self) {
         self.base = LARGEST_BASE - WINDOW;
     }
 
-    /// Enters a position; gives the entry of the newest before it with its hash.
+    /// Inserts a position. Returns the entry of the previous position with the same hash.
     #[inline]
     pub(super) fn insert(&mut self, window: &[u8], position: usize) -> usize {
         let head = &mut self.heads[hash(&window[position..])];
@@ -67,25 +68,25 @@ impl Chains {
         before as usize
     }
 
-    /// Enters a position, and begins its chain.
+    /// Inserts a position and starts its chain.
     #[inline]
     pub(super) fn begin(&mut self, window: &[u8], position: usize) {
         self.first = self.insert(window, position);
     }
 
-    /// The first position of the chain that was begun last.
+    /// Returns the first position of the chain that was started last.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
         self.first.checked_sub(self.base)
     }
 
-    /// The position in the chain before this one.
+    /// Returns the position before this one in the chain.
     #[inline]
     pub(super) fn before(&self, position: usize) -> Option<usize> {
         (self.previous[position % WINDOW] as usize).checked_sub(self.base)
     }
 
-    /// The newest position that has the hash of these bytes.
+    /// Returns the newest position with the hash of these bytes.
     #[inline]
     pub(super) fn newest(&self, bytes: &[u8]) -> Option<usize> {
         (self.heads[hash(bytes)] as usize).checked_sub(self.base)

@@ -1,4 +1,4 @@
-//! Level 4: a table of four bytes' hashes and one of seven bytes'.
+//! Level 4: a table of hashes of four bytes and one of hashes of seven bytes.
 
 use super::history::{View, hash4, hash7};
 use super::search::Search;
@@ -7,11 +7,12 @@ use super::tokens::Tokens;
 pub(super) const BITS: u32 = 15;
 const PATIENCE: u32 = 6;
 
-/// Level 4.
+/// The tables of level 4.
 pub(super) struct Double {
     short: Box<[u32; 1 << BITS]>,
     long: Box<[u32; 1 << BITS]>,
-    /// Since 1.18.0 the match at the next place is measured from a wrong one.
+    /// Since 1.18.0, the length of the match at the next position is measured from a wrong
+    /// position.
     mismeasured: bool,
 }
 
@@ -34,7 +35,8 @@ impl Double {
         std::mem::replace(&mut self.long[hash7::<BITS>(bytes)], place)
     }
 
-    /// Where the match for the four bytes at `at` is, or the better one at `next`.
+    /// Returns the position of the match for the four bytes at `at`, or of the better one at
+    /// `next`.
     #[inline]
     fn candidate(
         &mut self,

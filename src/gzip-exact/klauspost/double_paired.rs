@@ -1,5 +1,5 @@
-//! Levels 5 and 6: a table of four bytes' hashes, and one of seven bytes' with the last two places of
-//! each. The end of a match is looked at for a longer one that ends further on.
+//! Levels 5 and 6: a table of hashes of four bytes, and one of hashes of seven bytes with the last
+//! two positions of each. At the end of a match, a longer match that ends later is searched.
 
 use super::double::BITS;
 use super::history::{FARTHEST, View, hash4, hash7};
@@ -7,7 +7,7 @@ use super::paired::Pair;
 use super::search::Search;
 use super::tokens::Tokens;
 
-/// A match that ends further on may begin so much later; most often it extends back.
+/// A match that ends later may begin up to this number of bytes later; usually it extends back.
 const LATER: usize = 2;
 
 /// Both tables.
@@ -16,7 +16,7 @@ struct Tables {
     long: Box<[Pair; 1 << BITS]>,
 }
 
-/// A match: where it is, with what, and how long, if that is known.
+/// A match: its position, the position that it refers to, and its length if it is known.
 #[derive(Clone, Copy)]
 struct Found {
     at: usize,
@@ -50,8 +50,8 @@ impl Tables {
         std::mem::replace(pair, [place, pair[0]])
     }
 
-    /// Looks for a match of the bytes at `at`. `repeat` is how far back the last match was, where
-    /// that matters.
+    /// Searches a match for the bytes at `at`. `repeat` is the distance of the last match, if it
+    /// matters.
     #[inline(always)]
     fn candidate(
         &mut self,
@@ -92,7 +92,7 @@ impl Tables {
     }
 }
 
-/// Of two matches at the same place the longer one, or the newest.
+/// Returns the longer of two matches at the same position, or the newer one.
 #[inline]
 fn longer(view: View<'_>, at: usize, newest: usize, before: Option<usize>) -> Found {
     let Some(before) = before else {
@@ -115,7 +115,7 @@ fn longer(view: View<'_>, at: usize, newest: usize, before: Option<usize>) -> Fo
     }
 }
 
-/// A match whose length is known.
+/// A match of known length.
 #[derive(Clone, Copy)]
 struct Measured {
     at: usize,
@@ -134,7 +134,7 @@ impl From<Measured> for Found {
 }
 
 impl Measured {
-    /// The match at the next place, if it is longer than this one.
+    /// Returns the match at the next position, if it is longer than this one.
     #[inline]
     fn at_next(self, view: View<'_>, entry: u32, (at, ahead): (usize, u64)) -> Option<Self> {
         let from = view.near(entry, at)?;
@@ -145,7 +145,7 @@ impl Measured {
         (length > self.length).then_some(Self { at, from, length })
     }
 
-    /// This, or the first of the longer ones at the next place.
+    /// Returns this match, or the first of the longer ones at the next position.
     #[inline]
     fn or_longest(self, view: View<'_>, seen: Pair, next: (usize, u64)) -> Found {
         if view.near(seen[0], next.0).is_none() {
@@ -156,7 +156,7 @@ impl Measured {
         found.unwrap_or(self).into()
     }
 
-    /// This, or the longest at the next place.
+    /// Returns this match, or the longest one at the next position.
     #[inline]
     fn or_any_longer(self, view: View<'_>, seen: Pair, next: (usize, u64)) -> Found {
         if view.near(seen[0], next.0).is_none() {
@@ -166,11 +166,11 @@ impl Measured {
         found.at_next(view, seen[1], next).unwrap_or(found).into()
     }
 
-    /// The match one byte on and as far back as the last one was, if it is longer.
+    /// Returns the match at the next byte with the distance of the last match, if it is longer.
     #[inline]
     fn repeated(self, view: View<'_>, bytes: u64, repeat: usize) -> Option<Self> {
         let at = self.at + 1;
-        // Of the first match, which has none before it, this is the byte itself.
+        // At the first match, which has none before it, the distance is 0.
         let from = at - repeat;
         if view.four(from) != (bytes >> 8) as u32 {
             return None;
@@ -179,8 +179,8 @@ impl Measured {
         (length > self.length).then_some(Self { at, from, length })
     }
 
-    /// The match that begins a little later with the place that the bytes behind this one were seen
-    /// at, if it is longer.
+    /// Returns the match that begins a little later, at the position where the bytes after this
+    /// match were seen, if it is longer.
     #[inline]
     fn at_end(self, view: View<'_>, entry: u32, start: usize) -> Option<Self> {
         let from = view.index(entry) - self.length as isize + LATER as isize;
@@ -196,7 +196,7 @@ impl Measured {
 }
 
 impl Found {
-    /// As long as it goes.
+    /// Measures the match to its end.
     #[inline]
     fn measured(self, view: View<'_>) -> Measured {
         const LONGEST: usize = 258;
@@ -210,7 +210,7 @@ impl Found {
     }
 }
 
-/// Level 5.
+/// The tables of level 5.
 pub(super) struct Fifth(Tables);
 
 impl Fifth {
@@ -226,7 +226,7 @@ impl Search for Fifth {
 
     fn search(&mut self, view: View<'_>, tokens: &mut Tokens) -> usize {
         const PATIENCE: u32 = 6;
-        /// Longer matches are good enough.
+        /// Longer matches are used without a further search.
         const GOOD: usize = 30;
         let tables = &mut self.0;
         let (mut at, mut coded) = (view.start, view.start);
@@ -278,7 +278,7 @@ impl Search for Fifth {
     }
 }
 
-/// Level 6.
+/// The tables of level 6.
 pub(super) struct Sixth(Tables);
 
 impl Sixth {
@@ -317,7 +317,7 @@ impl Search for Sixth {
             let (start, end) = (found.at, found.at + found.length);
             if end < view.limit {
                 let pair = tables.long[hash7::<BITS>(view.eight(end))];
-                // Where the newest place is too far back the one before it is, too.
+                // If the newest position is too far back, so is the one before it.
                 if end as isize - view.index(pair[0]) < FARTHEST as isize {
                     found = found.at_end(view, pair[0], start).unwrap_or(found);
                     found = found.at_end(view, pair[1], start).unwrap_or(found);
@@ -346,8 +346,8 @@ impl Search for Sixth {
     }
 }
 
-/// Adds the literals before a match, and the match, which may begin earlier than it was found; gives
-/// its length and where it ends.
+/// Adds the literals before a match and the match, which may begin earlier than it was found.
+/// Returns its length and its end.
 #[inline(always)]
 fn emit(view: View<'_>, tokens: &mut Tokens, found: Measured, coded: usize) -> (usize, usize) {
     let back = view.extend_back(found.at, found.from, coded);

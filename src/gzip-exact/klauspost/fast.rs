@@ -1,4 +1,4 @@
-//! Levels 1 to 6: blocks of 64 KiB, each searched at once.
+//! Levels 1 to 6: blocks of 64 KiB, each searched as a whole.
 
 use std::io::{self, Write};
 
@@ -12,12 +12,12 @@ use super::single::{Large, Small};
 use super::tokens::Tokens;
 use crate::symbols::LARGEST_STORED;
 
-/// What is this short at the end of the stream does not get a search.
+/// Content of at most this many bytes at the end of the stream is not searched.
 const SHORTEST_LAST: usize = 128;
-/// And this short it is stored.
+/// Content of at most this many bytes is stored.
 const SHORTEST_CODED: usize = 32;
 
-/// Levels 1 to 6 at work.
+/// The encoder of levels 1 to 6.
 pub(super) struct Fast {
     history: History,
     search: Box<dyn Search>,
@@ -25,7 +25,7 @@ pub(super) struct Fast {
 }
 
 impl Fast {
-    /// `mismeasured`: as level 4 is since 1.18.0.
+    /// `mismeasured`: level 4 as it is since 1.18.0.
     pub(super) fn new(level: i8, mismeasured: bool) -> Self {
         let search: Box<dyn Search> = match level {
             ..=1 => Box::new(Small::new()),
@@ -56,13 +56,13 @@ impl Fast {
         Ok(())
     }
 
-    /// As if much had been written before.
+    /// Sets the state as after a long stream.
     #[cfg(test)]
     pub(super) fn nearly_too_long(&mut self) {
         self.history.nearly_too_long();
     }
 
-    /// Writes what there is.
+    /// Writes the block.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
         let block = self.history.block();
         match block.len() {
@@ -75,7 +75,7 @@ impl Fast {
         Ok(())
     }
 
-    /// Begins anew, with bytes that count as if they had been written before.
+    /// Starts again, with a dictionary: bytes that count as written before.
     pub(super) fn restart(&mut self, before: &[u8]) {
         self.history.forget();
         self.history.fill(before);
@@ -93,7 +93,7 @@ impl Fast {
             return;
         };
         let coded = self.search.search(view, &mut self.tokens);
-        // Where nothing was found at all the block is stored.
+        // A block without any match is stored.
         if !self.tokens.list.is_empty() {
             self.tokens.literals(&view.bytes[coded..]);
         }

@@ -1,5 +1,5 @@
-//! Levels 7 to 9: hash chains over a window of 32 KiB, and lazy matching until the next match is no
-//! better.
+//! Levels 7 to 9: hash chains over a window of 32 KiB, with lazy matching until the next match is
+//! not better.
 
 use std::io::{self, Write};
 
@@ -10,21 +10,21 @@ use super::tokens::Tokens;
 use crate::symbols::same;
 
 const LONGEST: usize = 258;
-/// What must be known ahead of a position before it is looked at.
+/// Number of bytes that must be known after a position before it is searched.
 const LOOKAHEAD: usize = SHORTEST + LONGEST;
-/// A block holds this many tokens.
+/// Maximum number of tokens in a block.
 pub(super) const BLOCK_TOKENS: usize = 1 << 15;
-/// A match that ends further on may begin so much later.
+/// A match that ends later may begin up to this number of bytes later.
 const LATER: usize = 2;
 
-/// What a level trades time against size with.
+/// The parameters of a level.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
-    /// A match as long as this is not bettered at the next byte.
+    /// Length of a match from which on the next byte is not searched for a better one.
     lazy: usize,
-    /// A match as long as this ends the search.
+    /// Length of a match that ends the search.
     nice: usize,
-    /// Positions that are tried.
+    /// Maximum number of positions that are compared.
     tries: usize,
 }
 
@@ -37,18 +37,19 @@ fn effort(level: i8) -> Effort {
     Effort { lazy, nice, tries }
 }
 
-/// In what the releases differ.
+/// The differences between the releases.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Habits {
-    /// Literals' costs are taken from all that lies ahead, not from the first half of a window.
+pub(super) struct Differences {
+    /// Whether the costs of literals come from all bytes ahead, or from the first half of a
+    /// window.
     pub(super) all_ahead: bool,
-    /// A literal costs one bit at the least.
+    /// Minimum cost of a literal in bits.
     pub(super) least_cost: u8,
-    /// A block's input does not begin with what counts as written before.
+    /// Whether the input of a block excludes the dictionary.
     pub(super) begins_behind: bool,
 }
 
-/// A match: how long, and how far back.
+/// A match: length and distance in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Match {
     length: usize,
@@ -60,37 +61,38 @@ const NO_MATCH: Match = Match {
     distance: 0,
 };
 
-/// Levels 7 to 9 at work.
+/// The encoder of levels 7 to 9.
 pub(super) struct Lazy {
     effort: Effort,
-    habits: Habits,
+    differences: Differences,
     tokens: Tokens,
-    /// Twice the window: the half behind, and what lies ahead.
+    /// Two windows: the half before `position` that matches may reach, and the half after it.
     window: Vec<u8>,
     end: usize,
     position: usize,
-    /// Where the tokens of the block begin, while that is in the window still.
+    /// Position of the first byte of the block's tokens; `None` if the window does not contain
+    /// it any more.
     block_start: Option<usize>,
-    /// Whether the byte before `position` is not yet in a token.
+    /// Whether the byte before `position` is not in a token yet.
     pending: bool,
     found: Match,
-    /// Positions before this one have all the bytes that a hash takes.
+    /// Positions before this one have all bytes of a hash.
     hashable: usize,
     chains: Chains,
-    /// Literals since the last match; begins anew after 64 KiB.
+    /// Number of literals since the last match; starts again at 0 after 64 KiB.
     fruitless: u16,
-    /// What literals cost; level 9.
+    /// The costs of literals; level 9 only.
     costs: Option<Costs>,
 }
 
 impl Lazy {
     /// `level` is 7 to 9.
-    pub(super) fn new(level: i8, habits: Habits) -> Self {
+    pub(super) fn new(level: i8, differences: Differences) -> Self {
         let effort = effort(level);
-        let costs = (level > 8).then(|| Costs::new(habits));
+        let costs = (level > 8).then(|| Costs::new(differences));
         Self {
             effort,
-            habits,
+            differences,
             tokens: Tokens::new(),
             window: vec![0; 2 * WINDOW],
             end: 0,
@@ -119,25 +121,26 @@ impl Lazy {
         Ok(())
     }
 
-    /// As if much had been written before.
+    /// Sets the state as after a long stream.
     #[cfg(test)]
     pub(super) fn nearly_too_long(&mut self) {
         self.chains.nearly_too_long();
     }
 
-    /// Writes what there is.
+    /// Writes the block.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
         self.compress(blocks, true)
     }
 
-    /// Begins anew, with bytes that count as if they had been written before: less than a window.
+    /// Starts again, with a dictionary of less than a window: bytes that count as written
+    /// before.
     pub(super) fn restart(&mut self, before: &[u8]) {
         self.chains.clear();
         self.tokens.clear();
         self.window[..before.len()].copy_from_slice(before);
         self.end = before.len();
         self.position = before.len();
-        self.block_start = Some(match self.habits.begins_behind {
+        self.block_start = Some(match self.differences.begins_behind {
             true => before.len(),
             false => 0,
         });
@@ -149,7 +152,8 @@ impl Lazy {
         }
     }
 
-    /// Takes as much as fits, after moving on by a window where there is nothing more to do.
+    /// Copies as many bytes into the window as fit. Moves the window first, if all of it is
+    /// compressed.
     fn fill(&mut self, data: &[u8]) -> usize {
         if self.position >= 2 * WINDOW - LOOKAHEAD {
             self.window.copy_within(WINDOW.., 0);
@@ -164,7 +168,7 @@ impl Lazy {
         count
     }
 
-    /// Goes on while enough lies ahead, or to the very end.
+    /// Compresses while enough bytes are known, or up to the end of the content.
     fn compress<W: Write>(&mut self, blocks: &mut Blocks<W>, to_the_end: bool) -> io::Result<()> {
         if !to_the_end && self.end - self.position < LOOKAHEAD {
             return Ok(());
@@ -198,7 +202,7 @@ impl Lazy {
         }
     }
 
-    /// Writes the tokens.
+    /// Writes the tokens of the block.
     fn block<W: Write>(&mut self, out: &mut Out<'_, W>) -> io::Result<()> {
         let start = self.block_start.filter(|start| *start <= self.position);
         let input = start.map(|start| &self.window[start..self.position]);
@@ -222,8 +226,8 @@ impl Lazy {
         }
     }
 
-    /// Looks at one position: takes the match of the byte before, unless the one that begins here is
-    /// longer.
+    /// Handles one position: uses the match at the previous byte, unless the match at this one
+    /// is longer.
     fn step<W: Write>(&mut self, out: &mut Out<'_, W>, ahead: usize) -> io::Result<()> {
         self.insert_here();
         let before = std::mem::replace(&mut self.found, NO_MATCH);
@@ -253,7 +257,7 @@ impl Lazy {
         }
     }
 
-    /// Takes more literals without a search, where there was no match for long.
+    /// Adds more literals without a search, after a long distance without a match.
     fn pass_over<W: Write>(&mut self, out: &mut Out<'_, W>, count: usize) -> io::Result<()> {
         for _ in 0..count {
             if self.position + 1 >= self.end {
@@ -269,7 +273,7 @@ impl Lazy {
         self.block_if_full(out)
     }
 
-    /// Takes the match of the byte before, or one that ends further on.
+    /// Uses the match at the previous byte, or one that ends later.
     fn take<W: Write>(
         &mut self,
         out: &mut Out<'_, W>,
@@ -296,7 +300,8 @@ impl Lazy {
         Ok(())
     }
 
-    /// A longer match that the bytes behind this one point to, and how many bytes later it begins.
+    /// Returns a longer match to which the bytes after this one point, and how many bytes later
+    /// it begins.
     fn ends_further_on(&self, before: Match, ahead: usize) -> Option<(Match, usize)> {
         let begin = self.position - 1;
         let behind = begin + before.length;
@@ -327,7 +332,7 @@ impl Lazy {
         Some((Match { length, distance }, skipped))
     }
 
-    /// Takes literals before a match that begins later.
+    /// Adds the literals before a match that begins later.
     fn skip<W: Write>(&mut self, out: &mut Out<'_, W>, count: usize) -> io::Result<()> {
         let begin = self.position - 1;
         for place in begin..begin + count {
@@ -339,11 +344,11 @@ impl Lazy {
         Ok(())
     }
 
-    /// The longest match for the bytes at `position`, along the chain, or on level 9 the one that
-    /// saves most.
+    /// Returns the longest match at `position` along the chain; on level 9, the match that saves
+    /// most bits.
     fn search(&self, ahead: usize) -> Option<Match> {
         let position = self.position;
-        // Further back than this a position in the tables is overwritten or out of reach.
+        // A position further back is overwritten in the tables, or out of reach.
         let oldest = position.saturating_sub(WINDOW);
         let mut candidate = self.chains.first()?;
         if candidate < oldest {
@@ -390,7 +395,7 @@ impl Lazy {
     }
 }
 
-/// Where blocks go; at the end they do not stay open.
+/// The writer of blocks. At the end of the content they do not stay open.
 struct Out<'a, W> {
     blocks: &'a mut Blocks<W>,
     to_the_end: bool,

@@ -1,7 +1,7 @@
-//! The deflate of klauspost/compress, and Go's own since Go 1.27, which comes from it.
+//! The deflate of klauspost/compress, and Go's own deflate since Go 1.27, which is derived from it.
 //!
-//! Releases that give the same bytes stand under the first of them: which ones do was found by running
-//! the releases from 1.11.13 to 1.20.3, each at every level, over the same inputs.
+//! An [`Era`] stands for all releases with the same output. The releases from 1.11.13 to 1.20.3 were
+//! compared at every level on the same inputs.
 
 mod blocks;
 mod chains;
@@ -25,7 +25,7 @@ use std::str::FromStr;
 
 use blocks::Blocks;
 use fast::Fast;
-use lazy::{Habits, Lazy};
+use lazy::{Differences, Lazy};
 pub(super) use parallel::ParallelEncoder;
 pub use pgzip::BlockSize;
 pub(super) use pgzip::PgzipEncoder;
@@ -33,23 +33,27 @@ use plain::Plain;
 
 use crate::{GoLevel, UnknownEncoder};
 
-/// Releases that give the same bytes.
+/// The releases of klauspost/compress, or of Go, that produce the same bytes.
+///
+/// The name is the first release of the era, as in `pgzip-1.18.2:5:1048576`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Era {
-    /// From 1.15.11 to 1.17.11 (levels 7 to 9: from 1.15.15 on).
+    /// 1.15.11 to 1.17.11; levels 7 to 9 from 1.15.15 on.
     V1_15_11,
-    /// 1.18.0 and 1.18.1: other than before only at level 4.
+    /// 1.18.0 and 1.18.1. Differs from the era before at level 4 only.
     V1_18_0,
-    /// From 1.18.2 to 1.19.2.
+    /// 1.18.2 to 1.19.2.
     V1_18_2,
-    /// From 1.20.0 on (known up to 1.20.3): other than before only in pgzip's streams, levels 7 to 9.
+    /// 1.20.0 and later; compared up to 1.20.3. Differs from the era before at levels 7 to 9 of
+    /// pgzip only.
     V1_20_0,
-    /// Go's `compress/flate` from Go 1.27 on (known up to 1.27.4): other than 1.20.0 only at level 9.
+    /// Go's `compress/flate` from Go 1.27 on; compared up to Go 1.27.4. Differs from 1.20.0 at
+    /// level 9 only.
     Go1_27,
 }
 
 impl Era {
-    /// Every one, the oldest first.
+    /// All eras, the oldest first.
     pub(super) const ALL: [Self; 5] = [
         Self::V1_15_11,
         Self::V1_18_0,
@@ -58,9 +62,9 @@ impl Era {
         Self::Go1_27,
     ];
 
-    /// Those that can be told apart by what they write at a level, the newest first. `parallel`: in
-    /// pgzip's streams.
-    pub(super) fn told_apart(level: GoLevel, parallel: bool) -> &'static [Self] {
+    /// Returns the eras whose output differs at a level, the newest first. `parallel`: in the
+    /// streams of pgzip.
+    pub(super) fn distinct(level: GoLevel, parallel: bool) -> &'static [Self] {
         match level.number() {
             ..=0 => &[Self::V1_18_2],
             4 => &[Self::V1_18_2, Self::V1_15_11, Self::V1_18_0],
@@ -69,13 +73,13 @@ impl Era {
         }
     }
 
-    /// Blocks' headers list all symbols, used or not.
+    /// Returns whether the headers of blocks list all symbols, used or not.
     fn filled(self) -> bool {
         self <= Self::V1_18_0
     }
 
-    fn habits(self) -> Habits {
-        Habits {
+    fn differences(self) -> Differences {
+        Differences {
             all_ahead: self.filled(),
             least_cost: u8::from(self == Self::Go1_27),
             begins_behind: self >= Self::V1_20_0,
@@ -83,7 +87,7 @@ impl Era {
     }
 }
 
-/// As it stands in the names of encoders.
+/// Writes the era as in the names of encoders.
 impl fmt::Display for Era {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -106,13 +110,13 @@ impl FromStr for Era {
     }
 }
 
-/// Compresses what is written to it.
+/// Compresses the content that is written to it.
 pub(super) struct FlateEncoder<W> {
     blocks: Blocks<W>,
     level: Level,
 }
 
-/// Any of the levels at work.
+/// The encoder of a level.
 enum Level {
     Plain(Plain),
     Fast(Box<Fast>),
@@ -129,7 +133,10 @@ impl<W: Write> FlateEncoder<W> {
                 let fast = Fast::new(number, era >= Era::V1_18_0);
                 (Level::Fast(Box::new(fast)), 7)
             }
-            7.. => (Level::Lazy(Box::new(Lazy::new(number, era.habits()))), 8),
+            7.. => (
+                Level::Lazy(Box::new(Lazy::new(number, era.differences()))),
+                8,
+            ),
         };
         Self {
             blocks: Blocks::new(out, era.filled(), penalty),
@@ -137,7 +144,7 @@ impl<W: Write> FlateEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }
@@ -158,13 +165,14 @@ impl<W: Write> FlateEncoder<W> {
         }
     }
 
-    /// Writes all that has come, and fills the last byte.
+    /// Writes all content so far and continues to the next whole byte.
     fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
         self.blocks.sync()
     }
 
-    /// Begins anew behind a [`Self::sync`], with bytes that count as if they had been written before.
+    /// Starts again after a [`Self::sync`], with a dictionary: bytes that count as written
+    /// before.
     fn restart(&mut self, before: &[u8]) {
         match &mut self.level {
             Level::Plain(_) => {}
@@ -183,7 +191,7 @@ impl<W: Write> FlateEncoder<W> {
 mod tests {
     use super::*;
 
-    /// Streams of gibibytes, which a test cannot write, move all places down.
+    /// Streams of gibibytes reduce all positions; a test cannot write so much.
     #[test]
     fn streams_may_be_longer_than_places_have_bits() -> io::Result<()> {
         let text: Vec<u8> = include_bytes!("../lib.rs").repeat(60);

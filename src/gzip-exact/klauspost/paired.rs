@@ -1,4 +1,4 @@
-//! Level 3: one table of five bytes' hashes, with the last two places of each.
+//! Level 3: one table of hashes of five bytes, with the last two positions of each.
 
 use super::history::{FARTHEST, View, hash5};
 use super::search::Search;
@@ -7,10 +7,10 @@ use super::tokens::Tokens;
 const BITS: u32 = 16;
 const PATIENCE: u32 = 7;
 
-/// The newest places with a hash, the newest first.
+/// The two newest positions of a hash, the newest first.
 pub(super) type Pair = [u32; 2];
 
-/// Level 3.
+/// The table of level 3.
 pub(super) struct Paired {
     table: Box<[Pair; 1 << BITS]>,
 }
@@ -22,7 +22,7 @@ impl Paired {
         }
     }
 
-    /// Enters a place; gives those before it.
+    /// Inserts a position. Returns those before it.
     #[inline]
     fn enter(&mut self, bytes: u64, place: u32) -> Pair {
         let pair = &mut self.table[hash5::<BITS>(bytes)];
@@ -91,15 +91,15 @@ impl Search for Paired {
     }
 }
 
-/// Four bytes less than the farthest count as in reach; just as far only for the newest place and
-/// where a search begins.
+/// The distance limit is four bytes less than [`FARTHEST`]. The full distance is allowed only for
+/// the newest position and at the start of a search.
 #[inline]
 fn in_reach(view: View<'_>, entry: u32, at: usize, least: usize) -> Option<usize> {
     let distance = view.place(at).wrapping_sub(entry) as usize;
     (distance <= FARTHEST - 4 - least).then(|| at - distance)
 }
 
-/// The place with the longer match.
+/// Returns the position with the longer match.
 #[inline]
 fn better(view: View<'_>, seen: Pair, at: usize, wanted: u32) -> Option<usize> {
     let newest = in_reach(view, seen[0], at, 0)?;
@@ -114,7 +114,7 @@ fn better(view: View<'_>, seen: Pair, at: usize, wanted: u32) -> Option<usize> {
     }
 }
 
-/// The newest place with a match.
+/// Returns the newest position with a match.
 #[inline]
 fn first(view: View<'_>, seen: Pair, at: usize, wanted: u32) -> Option<usize> {
     let newest = in_reach(view, seen[0], at, 1)?;

@@ -1,4 +1,5 @@
-//! pgzip's blocks on several threads: each is made by itself, and they come out in their order.
+//! pgzip's blocks on several threads. Each block is compressed independently; the output keeps the
+//! order of the blocks.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,17 +10,17 @@ use super::pgzip::TAIL;
 use super::{BlockSize, Era, FlateEncoder};
 use crate::GoLevel;
 
-/// What a thread makes of a block.
+/// The result of a thread for one block.
 type Made = JoinHandle<io::Result<Vec<u8>>>;
 
-/// Compresses what is written to it, with up to so many blocks at once.
+/// Compresses the content that is written to it, several blocks at the same time.
 pub(crate) struct ParallelEncoder<W> {
     out: W,
     era: Era,
     level: GoLevel,
     size: usize,
     threads: usize,
-    /// The end of the block before.
+    /// The end of the block before: the dictionary of this one.
     tail: Vec<u8>,
     block: Vec<u8>,
     making: VecDeque<Made>,
@@ -45,7 +46,7 @@ impl<W: Write> ParallelEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(crate) fn out(&mut self) -> &mut W {
         &mut self.out
     }
@@ -71,7 +72,7 @@ impl<W: Write> ParallelEncoder<W> {
         Ok(self.out)
     }
 
-    /// Begins to make the block that has come.
+    /// Starts to compress the block.
     fn begin(&mut self, last: bool) -> io::Result<()> {
         if self.making.len() == self.threads
             && let Some(made) = self.making.pop_front()

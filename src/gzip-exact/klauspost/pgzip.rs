@@ -1,42 +1,43 @@
-//! klauspost/pgzip: blocks of content, each compressed by itself with the end of the one before as its
-//! dictionary, so that many can be at once.
+//! klauspost/pgzip: blocks of content. Each is compressed independently, with the end of the block
+//! before as its dictionary, so that several can be compressed at the same time.
 
 use std::io::{self, Write};
 
 use super::{Era, FlateEncoder};
 use crate::GoLevel;
 
-/// What of the block before is a block's dictionary.
+/// Number of bytes at the end of a block that are the dictionary of the next one.
 pub(super) const TAIL: usize = 1 << 14;
 
-/// Bytes of content in each of pgzip's blocks.
+/// Size of pgzip's blocks in bytes of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSize(u32);
 
 impl BlockSize {
-    /// What pgzip uses where nobody says otherwise: 1 MiB.
+    /// pgzip's default: 1 MiB.
     pub const DEFAULT: Self = Self(1 << 20);
-    /// Larger ones would cost too much memory.
+    /// Maximum, in bytes; larger blocks need too much memory.
     const LARGEST: u32 = 1 << 24;
 
-    /// `None` where pgzip refuses it (16 KiB and less), or it is larger than 16 MiB.
+    /// Returns the block size, or `None` if it is not more than 16 KiB, which pgzip refuses, or
+    /// more than 16 MiB, which this crate refuses.
     pub fn new(bytes: u32) -> Option<Self> {
         (bytes > TAIL as u32 && bytes <= Self::LARGEST).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub fn bytes(self) -> u32 {
         self.0
     }
 }
 
-/// Compresses what is written to it.
+/// Compresses the content that is written to it.
 pub(crate) struct PgzipEncoder<W> {
     flate: FlateEncoder<W>,
     size: usize,
-    /// Bytes of the block that have come.
+    /// Number of bytes of the block so far.
     filled: usize,
-    /// The newest bytes of the block, at least [`TAIL`] of them where there are so many.
+    /// The newest bytes of the block; at least [`TAIL`], if the block has as many.
     tail: Vec<u8>,
 }
 
@@ -50,7 +51,7 @@ impl<W: Write> PgzipEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(crate) fn out(&mut self) -> &mut W {
         self.flate.out()
     }
@@ -72,7 +73,7 @@ impl<W: Write> PgzipEncoder<W> {
         Ok(())
     }
 
-    /// Only what is near the end of a block will be its tail.
+    /// Only bytes near the end of a block can be in its tail.
     fn keep(&mut self, data: &[u8]) {
         let end = self.filled + data.len();
         let wanted = end.saturating_sub(self.size - TAIL).min(data.len());

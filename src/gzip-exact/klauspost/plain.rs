@@ -1,4 +1,4 @@
-//! Level 0, which stores, and the level that codes literals only.
+//! Level 0 (stored blocks) and level -2 (literals without matches).
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use crate::symbols::LARGEST_STORED;
 
 const LARGEST_CODED: usize = 1 << 15;
 
-/// Blocks without any search.
+/// Writes blocks without a search.
 pub(super) struct Plain {
     block: Vec<u8>,
     coded: bool,
 }
 
 impl Plain {
-    /// `coded`: literals get codes; otherwise bytes are stored.
+    /// `coded`: literals have codes; otherwise blocks are stored.
     pub(super) fn new(coded: bool) -> Self {
         Self {
             block: Vec::new(),
@@ -42,7 +42,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Writes what there is.
+    /// Writes the block.
     pub(super) fn flush<W: Write>(&mut self, blocks: &mut Blocks<W>) -> io::Result<()> {
         match self.block.is_empty() {
             true => Ok(()),

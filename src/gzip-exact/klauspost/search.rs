@@ -1,13 +1,13 @@
-//! The interface of the levels.
+//! The interface of levels 1 to 6.
 
 use super::history::View;
 use super::tokens::Tokens;
 
-/// What a level does to find matches.
+/// The search of a level.
 pub(super) trait Search: Send {
-    /// Turns the block into tokens, but for the last literals; gives where these begin.
+    /// Converts the block to tokens, except the last literals. Returns the start of these.
     fn search(&mut self, view: View<'_>, tokens: &mut Tokens) -> usize;
 
-    /// Lowers all places in tables.
+    /// Reduces all positions in the tables.
     fn lower(&mut self, by: u32);
 }

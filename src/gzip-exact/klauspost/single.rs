@@ -1,4 +1,5 @@
-//! Levels 1 and 2: one table of five bytes' hashes, the second level's larger and fuller.
+//! Levels 1 and 2: one table of hashes of five bytes. Level 2 has a larger table and inserts more
+//! positions.
 
 use super::history::{FARTHEST, View, hash5};
 use super::search::Search;
@@ -6,17 +7,19 @@ use super::tokens::Tokens;
 
 const SMALL_BITS: u32 = 15;
 const LARGE_BITS: u32 = 17;
-/// The longer nothing is found, the more bytes are passed over: one more after 2 to this power.
+/// The distance between searched positions grows by one after two to this power of bytes without a
+/// match.
 const PATIENCE: u32 = 5;
 
-/// A match that is not further back than the farthest, which the search right behind a match allows.
+/// Returns the position of an entry at a distance of at most [`FARTHEST`]: the search directly after
+/// a match permits equality.
 #[inline]
 fn just_in_reach(view: View<'_>, entry: u32, at: usize) -> Option<usize> {
     let distance = view.place(at).wrapping_sub(entry) as usize;
     (distance <= FARTHEST).then(|| at - distance)
 }
 
-/// Level 1.
+/// The table of level 1.
 pub(super) struct Small {
     table: Box<[u32; 1 << SMALL_BITS]>,
 }
@@ -58,7 +61,7 @@ impl Search for Small {
                     table[slot] = view.place(next);
                     break from;
                 }
-                // The next one at once.
+                // Searches again directly after the match.
                 bytes = ahead;
                 at = next;
                 next += 1;
@@ -104,7 +107,7 @@ impl Search for Small {
     }
 }
 
-/// Level 2.
+/// The table of level 2.
 pub(super) struct Large {
     table: Box<[u32; 1 << LARGE_BITS]>,
 }
@@ -148,7 +151,7 @@ impl Search for Large {
                     table[slot] = view.place(next);
                     break from;
                 }
-                // The next one at once.
+                // Searches again directly after the match.
                 bytes = ahead;
                 at = next;
                 next += 1;
@@ -174,7 +177,8 @@ impl Search for Large {
                     }
                     return coded;
                 }
-                // Every other place in the match, three for each eight bytes.
+                // Inserts every second position in the match, three for each eight
+                // bytes.
                 for inside in (at + 2 - length..at - 5).step_by(7) {
                     let bytes = view.eight(inside);
                     for more in [0, 2, 4] {

@@ -1,4 +1,4 @@
-//! The tokens of a block, counted as they come.
+//! The tokens of a block and the frequencies of their symbols.
 
 use crate::symbols::{
     DISTANCES, FIRST_LENGTH, LARGEST_STORED, LITERALS, Token, distance_code, extra_bits,
@@ -8,7 +8,7 @@ use crate::symbols::{
 const LONGEST: usize = 258;
 const SHORTEST: usize = 3;
 
-/// Tokens, and how often each symbol is among them; the end of the block does not count.
+/// Tokens, and how often each symbol occurs in them, without the end of the block.
 pub(super) struct Tokens {
     pub(super) list: Vec<Token>,
     pub(super) literals: [u32; LITERALS],
@@ -45,12 +45,12 @@ impl Tokens {
             .extend(bytes.iter().map(|byte| Token::literal(*byte)));
     }
 
-    /// A match of any length: one that is too long becomes several.
+    /// Adds a match of any length; one that is too long becomes several.
     #[inline]
     pub(super) fn matched(&mut self, length: usize, distance: usize) {
         let mut left = length;
         while left > 0 {
-            // What is left over must be a match, too.
+            // The remainder must be long enough for a match, too.
             let part = match left {
                 ..=LONGEST => left,
                 _ if left > LONGEST + SHORTEST => LONGEST,
@@ -63,9 +63,9 @@ impl Tokens {
         }
     }
 
-    /// About what they take at the least, in codes of their own: each symbol by its share, but one
-    /// bit at the least and 15 at most. Rounded at the same places, so that the same comes out.
-    /// `ended`: the end of the block is among them.
+    /// Estimates the minimum size of the tokens in dynamic codes, in bits: each symbol by its
+    /// share, at least one bit and at most 15. Rounds where klauspost/compress rounds, so that
+    /// the result is the same. `ended`: the end of the block is one of the tokens.
     pub(super) fn estimated_bits(&self, ended: bool) -> u64 {
         const END: f32 = 15.0;
         fn add(sum: &mut f32, frequency: u32, share: f32) {
@@ -96,7 +96,7 @@ impl Tokens {
     }
 }
 
-/// A binary logarithm that is nearly right: the exponent, and a parabola for the rest.
+/// Approximates the binary logarithm: the exponent, and a parabola for the rest.
 fn log2(value: f32) -> f32 {
     let bits = value.to_bits();
     let exponent = ((bits >> 23) & 255) as i32 - 128;

@@ -1,4 +1,4 @@
-//! When a block ends, and how it is written.
+//! Decides when a block ends and how it is written.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use crate::symbols::{
     Token, cost, distance_code, length_code,
 };
 
-/// GNU gzip looks this often, in tokens, whether it should end a block early.
+/// Number of tokens after which GNU gzip checks whether it ends a block early.
 const LOOK: usize = 1 << 12;
 
-/// Gathers tokens and writes them in blocks.
+/// Collects tokens and writes them in blocks.
 pub(super) struct Blocks<W> {
     bits: BitWriter<W>,
     tokens: Vec<Token>,
@@ -21,11 +21,11 @@ pub(super) struct Blocks<W> {
     literals: [u32; LITERALS],
     distances: [u32; DISTANCES],
     capacity: usize,
-    /// Whether a block may end early where it compresses well.
+    /// Whether a block may end early if it compresses well (GNU gzip).
     early: bool,
 }
 
-/// Code lengths in run-length encoding: symbol, and value and number of its extra bits.
+/// Run-length encoded code lengths: symbol, value of its extra bits and their number.
 type RunLengths = Vec<(u8, u32, u32)>;
 
 impl<W: Write> Blocks<W> {
@@ -47,13 +47,13 @@ impl<W: Write> Blocks<W> {
         blocks
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(super) fn out(&mut self) -> &mut W {
         self.bits.out()
     }
 
-    /// Adds a literal; `true` where the block must end. `bytes` is what the block stands for so
-    /// far, as its encoder counts it.
+    /// Adds a literal. Returns whether the block must end. `bytes` is the number of content
+    /// bytes of the block so far, as its encoder counts them.
     #[inline]
     pub(super) fn literal(&mut self, byte: u8, bytes: usize) -> bool {
         self.literals[usize::from(byte)] += 1;
@@ -61,7 +61,7 @@ impl<W: Write> Blocks<W> {
         self.must_end(bytes)
     }
 
-    /// Adds a match; `true` where the block must end.
+    /// Adds a match. Returns whether the block must end.
     #[inline]
     pub(super) fn matched(&mut self, length: usize, distance: usize, bytes: usize) -> bool {
         self.literals[FIRST_LENGTH + length_code(length as u32 - 3).0] += 1;
@@ -78,7 +78,7 @@ impl<W: Write> Blocks<W> {
             || (self.early && count.is_multiple_of(LOOK) && self.compresses_well(bytes))
     }
 
-    /// Whether few matches save at least half, by an upper bound of what the block takes.
+    /// Returns whether few matches save at least half, by an upper bound of the block's size.
     fn compresses_well(&self, bytes: usize) -> bool {
         let count = self.tokens.len();
         let bits: u64 = (0u32..)
@@ -92,8 +92,8 @@ impl<W: Write> Blocks<W> {
         self.matches < count / 2 && bound < bytes as u64 / 2
     }
 
-    /// Writes the block. `input` is what it stands for, where that is still known; `length` is how
-    /// long it is.
+    /// Writes the block. `input` is its content, if it is still known; `length` is the length of
+    /// the content in bytes.
     pub(super) fn end(
         &mut self,
         input: Option<&[u8]>,
@@ -107,7 +107,7 @@ impl<W: Write> Blocks<W> {
         let both = |literals: &[Code], distances: &[Code]| {
             extra + cost(literals, &self.literals) + cost(distances, &self.distances)
         };
-        // In whole bytes, the three bits of the block's own header included.
+        // In whole bytes, with the three bits of the block's header.
         let bytes = |bits: u64| (bits + 3).div_ceil(8);
         let dynamic = bytes(header.cost + both(&literals.codes, &distances.codes));
         let fixed = bytes(both(&FIXED.0, &FIXED.1));
@@ -163,12 +163,12 @@ impl<W: Write> Blocks<W> {
     }
 }
 
-/// The code lengths of a dynamic block, and the code that they are in.
+/// The code lengths of a dynamic block and the code that encodes them.
 struct Header {
     symbols: RunLengths,
     tree: Tree,
     listed: usize,
-    /// Bits, without the three of the block's own header.
+    /// Size in bits without the three bits of the block's header.
     cost: u64,
 }
 
@@ -194,7 +194,7 @@ impl Header {
 }
 
 /// Run-length encodes code lengths (RFC 1951, section 3.2.7) as zlib does: zeros in runs of up to
-/// 138, others in runs of up to 7 that begin with the length itself, then of up to 6.
+/// 138; others in runs of up to 7 that start with the length itself, then in runs of up to 6.
 fn run_lengths(codes: &[Code]) -> RunLengths {
     let mut symbols = RunLengths::new();
     for run in codes.chunk_by(|a, b| a.length == b.length) {

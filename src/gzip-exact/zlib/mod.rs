@@ -1,5 +1,5 @@
-//! zlib's deflate at its usual memory level, and GNU gzip's, from which it once came: the same
-//! search, but other blocks.
+//! zlib's deflate at its default memory level, and the deflate of GNU gzip, from which zlib was
+//! derived. The search is the same; the division into blocks differs.
 
 mod blocks;
 mod search;
@@ -7,21 +7,22 @@ mod trees;
 
 pub(super) use search::ZlibEncoder;
 
-/// Which of the two programs.
+/// The program family of a zlib stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// zlib (Python, Java, bazel, nginx and nearly everybody else), window 32 KiB, memory level 8.
+    /// zlib with a window of 32 KiB and memory level 8, both defaults. Python, Java, nginx and
+    /// libarchive use it.
     Zlib,
-    /// GNU gzip, which `tar -z` calls.
+    /// GNU gzip, which `tar -z` runs.
     Gnu,
 }
 
-/// A level of zlib and GNU gzip: 1 to 9.
+/// A compression level of zlib and GNU gzip: 1 to 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZlibLevel(u8);
 
 impl ZlibLevel {
-    /// Every level, the likely ones first.
+    /// All levels, the most frequent ones first.
     pub(super) const ALL: [Self; 9] = [
         Self(6),
         Self(9),
@@ -34,12 +35,12 @@ impl ZlibLevel {
         Self(2),
     ];
 
-    /// `None` where there is no such level.
+    /// Returns the level with this number, or `None` if it is not 1 to 9.
     pub fn new(level: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.0 == level)
     }
 
-    /// Its number.
+    /// Returns the number of the level: 1 to 9.
     pub fn number(self) -> u8 {
         self.0
     }

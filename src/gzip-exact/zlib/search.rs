@@ -1,4 +1,4 @@
-//! The search for matches, the same in zlib and GNU gzip but for the end of the data.
+//! The search for matches. zlib and GNU gzip differ only at the end of the content.
 
 use std::io::{self, Write};
 
@@ -9,26 +9,26 @@ use crate::symbols::same;
 const WINDOW: usize = 1 << 15;
 const SHORTEST: usize = 3;
 const LONGEST: usize = 258;
-/// What must be known ahead before a position is looked at.
+/// Number of bytes that must be known after a position before it is searched.
 const LOOKAHEAD: usize = LONGEST + SHORTEST + 1;
-/// Matches reach back this far.
+/// Maximum distance of a match in bytes.
 const FARTHEST: usize = WINDOW - LOOKAHEAD;
-/// A match of three bytes from further back costs more than its literals.
+/// A match of three bytes with a greater distance is larger than its literals.
 const TOO_FAR: usize = 4096;
 const HASH_BITS: u32 = 15;
 const HASH_SHIFT: u32 = 5;
 
-/// What a level trades time against size with.
+/// The parameters of a level.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
-    /// After a match as long as this only a quarter of the chain is tried.
+    /// After a match of this length, only a quarter of the chain is searched.
     good: usize,
-    /// A match as long as this is not bettered; without lazy matching, only shorter ones enter the
-    /// table position by position.
+    /// Length of a match from which on it is not replaced by a later one. Without lazy matching:
+    /// length up to which all positions of a match are inserted into the table.
     lazy: usize,
-    /// A match as long as this ends the search.
+    /// Length of a match that ends the search.
     nice: usize,
-    /// Positions that are tried.
+    /// Maximum number of positions that are compared.
     tries: usize,
 }
 
@@ -52,25 +52,26 @@ fn effort(level: u8) -> Effort {
     }
 }
 
-/// Compresses what is written to it.
+/// Compresses the content that is written to it.
 pub(crate) struct ZlibEncoder<W> {
     kind: Kind,
     effort: Effort,
     lazy: bool,
     blocks: Blocks<W>,
-    /// Twice the window. Behind the end lies what was there before: GNU gzip looks at it.
+    /// Two windows. GNU gzip also reads the old bytes after the end of the content.
     window: Vec<u8>,
     position: usize,
     ahead: usize,
-    /// Where the block begins; before the window where it is negative.
+    /// Start of the block; negative if it is before the window.
     block_start: isize,
-    /// Newest position of each hash, and the one before of each position. Position 0 is none.
+    /// The newest position of each hash, and for each position the one before it with the same
+    /// hash. 0 means "no position".
     heads: Vec<u16>,
     previous: Vec<u16>,
     hash: usize,
-    /// Whether the first bytes have entered the hash.
+    /// Whether the first bytes are in the hash.
     begun: bool,
-    /// Whether the byte before `position` is not yet in a token.
+    /// Whether the byte before `position` is not in a token yet.
     pending: bool,
     length: usize,
     start: usize,
@@ -97,7 +98,7 @@ impl<W: Write> ZlibEncoder<W> {
         }
     }
 
-    /// Where bytes go.
+    /// Returns the writer that receives the output.
     pub(crate) fn out(&mut self) -> &mut W {
         self.blocks.out()
     }
@@ -113,7 +114,7 @@ impl<W: Write> ZlibEncoder<W> {
     }
 
     pub(crate) fn finish(mut self) -> io::Result<W> {
-        // What has come since the window was last full is not looked at yet.
+        // The bytes since the window was last full are not searched yet.
         self.compress(false)?;
         self.slide();
         let end = self.position + self.ahead;
@@ -127,7 +128,7 @@ impl<W: Write> ZlibEncoder<W> {
         self.blocks.finish()
     }
 
-    /// Takes as much as fits, after moving on by a window where there is no room.
+    /// Copies as many bytes into the window as fit. Moves the window first, if it is full.
     fn fill(&mut self, data: &[u8]) -> usize {
         self.slide();
         let end = self.position + self.ahead;
@@ -179,14 +180,14 @@ impl<W: Write> ZlibEncoder<W> {
         Ok(())
     }
 
-    /// Takes one more byte into the hash, which forgets those before the last three.
+    /// Adds a byte to the hash, which covers the last three bytes.
     #[inline]
     fn roll(&mut self, at: usize) {
         let mask = (1 << HASH_BITS) - 1;
         self.hash = ((self.hash << HASH_SHIFT) ^ usize::from(self.window[at])) & mask;
     }
 
-    /// Enters a position into the tables; gives the newest before it with its hash.
+    /// Inserts a position into the tables. Returns the previous position with the same hash.
     #[inline]
     fn insert(&mut self, position: usize) -> usize {
         self.roll(position + SHORTEST - 1);
@@ -196,10 +197,10 @@ impl<W: Write> ZlibEncoder<W> {
         before.into()
     }
 
-    /// Enters `count` positions from `position + 1` on, and moves to the last of them.
+    /// Inserts `count` positions after `position` and moves to the last one.
     fn enter(&mut self, count: usize) {
-        // zlib stops where no three bytes are left; GNU gzip goes on, into what lies behind the
-        // end. What is entered there is never found.
+        // zlib stops if fewer than three bytes are left. GNU gzip continues into the old
+        // bytes after the end; the positions that it inserts there are never found.
         let limit = (self.position + self.ahead).saturating_sub(SHORTEST);
         for _ in 0..count {
             self.position += 1;
@@ -217,7 +218,7 @@ impl<W: Write> ZlibEncoder<W> {
         (candidate != 0 && self.position - candidate <= FARTHEST).then_some(candidate)
     }
 
-    /// Takes the first match, if there is one.
+    /// Uses a match as soon as there is one.
     fn greedy(&mut self) -> io::Result<()> {
         let found = match self.candidate() {
             Some(candidate) => self.search(candidate, SHORTEST - 1),
@@ -253,7 +254,7 @@ impl<W: Write> ZlibEncoder<W> {
         Ok(())
     }
 
-    /// Takes the match of the byte before, unless the one that begins here is longer.
+    /// Uses the match at the previous byte, unless the match at this one is longer.
     fn lazy(&mut self) -> io::Result<()> {
         let candidate = self.candidate();
         let (before, start) = (self.length, self.start);
@@ -293,8 +294,8 @@ impl<W: Write> ZlibEncoder<W> {
         Ok(())
     }
 
-    /// Looks along the chain for a match longer than `before`; sets `start` where there is one, and
-    /// gives the length of the best, which is `before` where there is none.
+    /// Searches the chain for a match that is longer than `before` and sets `start` to it.
+    /// Returns the length of the longest match, or `before` if there is none.
     fn search(&mut self, mut candidate: usize, before: usize) -> usize {
         let position = self.position;
         let oldest = position.saturating_sub(FARTHEST);

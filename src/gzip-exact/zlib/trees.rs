@@ -1,6 +1,6 @@
-//! Prefix codes whose lengths are those that zlib chooses: Huffman's algorithm over a heap in which
-//! the shallower of two equally frequent trees counts as smaller, then shortened where codes grew
-//! too long. Ties decide the lengths, so the heap is moved exactly as zlib moves it.
+//! Prefix codes with the lengths that zlib chooses. zlib runs Huffman's algorithm on a heap in which
+//! the shallower of two equally frequent trees is the smaller one, and then shortens codes that are
+//! too long. Ties decide the lengths, so this module moves heap entries exactly as zlib does.
 
 use crate::symbols::{Code, LONGEST_CODE, reversed};
 
@@ -10,7 +10,7 @@ pub(super) struct Tree {
     pub(super) last: usize,
 }
 
-/// Nodes of the tree that is being made: symbols first, then inner nodes.
+/// The nodes of a tree under construction: symbols first, then inner nodes.
 struct Nodes {
     frequency: Vec<u32>,
     depth: Vec<u8>,
@@ -22,7 +22,7 @@ impl Nodes {
         (self.frequency[a], self.depth[a]) <= (self.frequency[b], self.depth[b])
     }
 
-    /// Moves the node at `place` down until both its sons are greater. Places count from 1.
+    /// Moves the node at `place` down until both children are greater. Places start at 1.
     fn sift(&self, heap: &mut [usize], mut place: usize) {
         let moved = heap[place - 1];
         let mut son = 2 * place;
@@ -42,8 +42,8 @@ impl Nodes {
 }
 
 impl Tree {
-    /// Codes for symbols with these frequencies, none longer than `longest`. There are always two
-    /// codes at least: zlib wants it so for old decoders' sake.
+    /// Returns codes for symbols with these frequencies, of at most `longest` bits. There are at
+    /// least two codes, as in zlib, because some old decoders need them.
     pub(super) fn new(frequencies: &[u32], longest: usize) -> Self {
         let symbols = frequencies.len();
         let mut nodes = Nodes {
@@ -73,8 +73,8 @@ impl Tree {
     }
 }
 
-/// Joins the two smallest trees until one is left; gives the nodes as they left the heap, the root
-/// last.
+/// Joins the two smallest trees until one is left. Returns the nodes in the order in which they left
+/// the heap; the root is the last one.
 fn grow(nodes: &mut Nodes, heap: &mut Vec<usize>) -> Vec<usize> {
     for place in (1..=heap.len() / 2).rev() {
         nodes.sift(heap, place);
@@ -104,7 +104,7 @@ fn grow(nodes: &mut Nodes, heap: &mut Vec<usize>) -> Vec<usize> {
     }
 }
 
-/// The length of each symbol's code.
+/// Returns the length of each symbol's code.
 fn lengths(nodes: &Nodes, order: &[usize], symbols: usize, longest: usize) -> Vec<u8> {
     let mut depth = vec![0usize; nodes.frequency.len()];
     let mut counts = [0usize; LONGEST_CODE + 1];
@@ -136,8 +136,8 @@ fn lengths(nodes: &Nodes, order: &[usize], symbols: usize, longest: usize) -> Ve
         .collect()
 }
 
-/// Makes room for the codes that were cut to the longest length: each time, one leaf moves down a
-/// level as the brother of one of them.
+/// Corrects the lengths after codes were cut to the maximum: each time, one leaf moves down a level
+/// and becomes the sibling of one of them.
 fn shorten(counts: &mut [usize; LONGEST_CODE + 1], too_long: usize, longest: usize) {
     let mut left = too_long as isize;
     while left > 0 {
@@ -150,7 +150,7 @@ fn shorten(counts: &mut [usize; LONGEST_CODE + 1], too_long: usize, longest: usi
     }
 }
 
-/// Codes of these lengths in the order of their symbols (RFC 1951, section 3.2.2).
+/// Returns codes of these lengths in the order of their symbols (RFC 1951, section 3.2.2).
 fn canonical(lengths: &[u8]) -> Vec<Code> {
     let mut next = [0u16; LONGEST_CODE + 1];
     let mut counts = [0u16; LONGEST_CODE + 1];

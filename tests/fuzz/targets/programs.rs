@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     for (there, back) in [
-        (Direction::Pack, Direction::Unpack),
-        (Direction::Unpack, Direction::Pack),
+        (Direction::Encode, Direction::Decode),
+        (Direction::Decode, Direction::Encode),
     ] {
         let turned = turned(data, data.len(), there);
         assert_eq!(turned.len(), data.len());

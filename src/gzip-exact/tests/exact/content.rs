@@ -1,9 +1,9 @@
-//! What is compressed.
+//! The content that the tests compress.
 
-/// Text as people write it.
-pub const TEXT: &[u8] = include_bytes!("../../lib.rs");
+/// A text.
+pub const TEXT: &[u8] = include_bytes!("text.txt");
 
-/// Numbers that look random and are the same in every run.
+/// Returns pseudo-random bytes, the same in every run.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let next = || {
@@ -15,7 +15,7 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// What is random, and random runs, text and repeats, in pieces of random lengths.
+/// Returns random bytes, runs, text and repeats, in pieces of random lengths.
 pub fn mixture(length: usize, seed: u64) -> Vec<u8> {
     let mut dice = noise(8 * length, seed).into_iter();
     let mut below = |limit: usize| {
@@ -54,8 +54,8 @@ pub fn mixture(length: usize, seed: u64) -> Vec<u8> {
     content
 }
 
-/// Symbols that come late, when half a window of others has been seen: level 9 since Go 1.27 finds
-/// matches of them, klauspost/compress does not.
+/// Returns symbols that first occur after half a window of others: level 9 of Go 1.27 finds matches
+/// of them, klauspost/compress does not.
 pub fn late_symbols() -> Vec<u8> {
     let mut content = TEXT.repeat(4);
     let late = noise(500, 13).into_iter().map(|byte| 245 + byte % 11);
@@ -63,7 +63,7 @@ pub fn late_symbols() -> Vec<u8> {
     content
 }
 
-/// Content of many kinds: noise, zeros, text, few symbols, long repeats, a program.
+/// Returns content of many kinds: noise, zeros, text, few symbols, long repeats, a program.
 pub fn contents() -> Vec<(&'static str, Vec<u8>)> {
     let text = TEXT.repeat(60);
     let few: Vec<u8> = noise(300_000, 5)
@@ -74,7 +74,7 @@ pub fn contents() -> Vec<(&'static str, Vec<u8>)> {
     mixed.extend(vec![0; 200_000]);
     mixed.extend_from_slice(&text[..90_000]);
     mixed.extend(noise(70_000, 7));
-    // The same 40 000 bytes again and again: just beyond the window.
+    // The same 40 000 bytes several times: farther apart than the window.
     let far = noise(40_000, 9).repeat(6);
     let near = noise(32_768, 11).repeat(6);
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();

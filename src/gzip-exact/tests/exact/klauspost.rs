@@ -1,4 +1,4 @@
-//! klauspost/compress and pgzip, in releases that differ.
+//! klauspost/compress and pgzip in several releases.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe};
 
 use crate::content::{contents, late_symbols, mixture, noise};
-use crate::made_again;
 use crate::programs::Release;
+use crate::reproduced;
 
-/// One release of each era, and where an era has many its first or last.
+/// At least one release of each era; the first and the last one of the eras with many.
 const RELEASES: [(Release, Era); 5] = [
     (Release("1.15.15"), Era::V1_15_11),
     (Release("1.17.11"), Era::V1_15_11),
@@ -23,25 +23,25 @@ fn level(number: i8) -> GoLevel {
     GoLevel::new(number).unwrap()
 }
 
-/// What tools use: level 5, which is klauspost's default, in pgzip's streams.
+/// The parameters that tools use: pgzip at klauspost's default level, 5.
 #[test]
-fn what_tools_write_is_made_again() {
+fn default_parameters_of_tools_are_reproduced() {
     let contents = contents();
     let packable: Vec<&[u8]> = contents.iter().map(|(_, content)| &content[..]).collect();
     for release in [Release("1.17.11"), Release("1.20.3")] {
         let ways = ["pgzip:-1:32768", "gzip:6:32768"].map(str::to_owned);
         for ((name, content), streams) in contents.iter().zip(release.pack(&packable, &ways)) {
             for (way, packed) in ways.iter().zip(streams) {
-                let again = made_again(&packed, content).map(|(_, again)| again);
+                let again = reproduced(&packed, content).map(|(_, again)| again);
                 assert!(again == Some(packed), "{name}, {release:?}, {way}");
             }
         }
     }
 }
 
-/// A program of several of pgzip's blocks, in which every level shows who made it.
+/// The content is a program of several pgzip blocks, on which the eras differ at every level.
 #[test]
-fn the_release_is_recognised() {
+fn era_is_recognised() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let content = &program[..program.len().min(1_300_000)];
     for (release, era) in RELEASES {
@@ -50,7 +50,7 @@ fn the_release_is_recognised() {
             .into_iter()
             .zip(release.pack(&[content], &ways).remove(0))
         {
-            let (encoder, again) = made_again(&packed, content)
+            let (encoder, again) = reproduced(&packed, content)
                 .unwrap_or_else(|| panic!("{release:?} at level {number} is not recognised"));
             assert!(again == packed, "{release:?} at level {number} differs");
             let expected = match (number, era) {
@@ -64,7 +64,7 @@ fn the_release_is_recognised() {
                 panic!("{release:?} at level {number} passes for {encoder}");
             };
             assert_eq!(found_level, level(number), "{release:?}");
-            // On this content pgzip's blocks begin alike in both.
+            // On this content pgzip's blocks start alike in both eras.
             let alike = number >= 7 && era == Era::V1_18_2 && found == Era::V1_20_0;
             assert!(
                 alike || found == expected,
@@ -74,9 +74,9 @@ fn the_release_is_recognised() {
     }
 }
 
-/// Every level and era on mixtures, written in parts of any size on both sides.
+/// Both sides write the content in parts of different sizes.
 #[test]
-fn mixtures_are_made_again_in_parts_of_any_size() {
+fn size_of_writes_does_not_change_output() {
     let lengths = [
         0, 1, 12, 13, 32, 33, 127, 128, 300, 16_384, 16_385, 65_535, 65_536, 65_680, 150_001,
     ];
@@ -84,12 +84,12 @@ fn mixtures_are_made_again_in_parts_of_any_size() {
         .zip(lengths)
         .map(|(seed, length)| mixture(length, seed))
         .collect();
-    // Just within reach of the searches and just beyond: they differ in where that is.
+    // Repeats near the maximum distance of the searches, which differ in it.
     for (seed, reach) in (50..).zip([32_763, 32_764, 32_767, 32_768]) {
         contents.push(mixture(reach, seed).repeat(2));
     }
     contents.push(late_symbols());
-    // Two windows of the same byte are counted in 16 bits by level 9.
+    // Level 9 counts the bytes of two windows in 16 bits.
     contents.push(vec![7; 140_000]);
     let packable: Vec<&[u8]> = contents.iter().map(|content| &content[..]).collect();
     for (release, era) in RELEASES {
@@ -119,8 +119,9 @@ fn mixtures_are_made_again_in_parts_of_any_size() {
                     again.append(writer.out());
                 }
                 again.extend(writer.finish().unwrap());
-                // These levels may store what counts as written before, too: such a stream is broken.
-                let broken = encoder_may_break(*encoder) && !opens_up(&packed, content);
+                // At these levels pgzip may store bytes of the dictionary too; such a
+                // stream is not valid.
+                let broken = encoder_may_break(*encoder) && !decompresses_to(&packed, content);
                 assert!(
                     again == packed || broken,
                     "{} bytes, {release:?}, {way}",
@@ -135,14 +136,14 @@ fn encoder_may_break(encoder: Encoder) -> bool {
     matches!(encoder, Encoder::Pgzip(era, level, _) if era < Era::V1_20_0 && level.number() >= 7)
 }
 
-fn opens_up(packed: &[u8], content: &[u8]) -> bool {
+fn decompresses_to(packed: &[u8], content: &[u8]) -> bool {
     let mut opened = Vec::new();
     std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut opened).is_ok()
         && opened == content
 }
 
 #[test]
-fn many_threads_make_the_same() {
+fn threads_do_not_change_output() {
     let content = mixture(900_000, 1);
     for number in [-2, 0, 1, 5, 9] {
         let size = BlockSize::new(100_000).unwrap();
@@ -151,7 +152,7 @@ fn many_threads_make_the_same() {
             header: vec![0; 10],
             encoder,
         };
-        // Of no block, a part of one, one and many.
+        // No block, less than one, exactly one and several.
         for length in [0, 99_999, 100_000, 900_000] {
             let made = |threads| {
                 let mut writer = recipe.writer_on(NonZeroUsize::new(threads).unwrap());

@@ -1,6 +1,6 @@
-//! Streams that real programs made are recognised and made again, bit for bit.
+//! Streams of the original programs are recognised and reproduced exactly.
 
-// A test that fails shall panic, helper or not.
+// A helper of a test panics if the test fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod content;
@@ -13,8 +13,8 @@ use std::io::Write;
 
 use gzip_exact::{Encoder, Recognition, recognise};
 
-/// What a stream is made again from, and the stream that this gives.
-fn made_again(packed: &[u8], content: &[u8]) -> Option<(Encoder, Vec<u8>)> {
+/// Returns the encoder of a stream and the stream that it reproduces, if it is known.
+fn reproduced(packed: &[u8], content: &[u8]) -> Option<(Encoder, Vec<u8>)> {
     match recognise(packed, std::io::sink()).unwrap() {
         Recognition::Known { recipe, plain } => {
             assert_eq!(plain, content.len() as u64);

@@ -1,11 +1,11 @@
-//! The real programs.
+//! Runs the original programs.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Builds the Go program in a folder beside this test.
+/// Builds the Go program in a directory next to this test.
 fn built(name: &str, folder: &str, configure: impl FnOnce(&mut Command)) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,7 +19,7 @@ fn built(name: &str, folder: &str, configure: impl FnOnce(&mut Command)) -> Path
     program
 }
 
-/// Go's own compressor, that of the installed toolchain.
+/// Compresses with the installed Go.
 pub fn go_gzip(content: &[u8], level: i8, chunk: usize) -> Vec<u8> {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| built("gzip-writer", "gzip", |_| {}));
@@ -27,7 +27,7 @@ pub fn go_gzip(content: &[u8], level: i8, chunk: usize) -> Vec<u8> {
     filtered(Command::new(program).args(arguments), content)
 }
 
-/// The same of Go 1.27, which comes from Go's module proxy.
+/// Compresses with Go 1.27, which the Go command downloads from the module proxy.
 pub fn go_1_27_gzip(content: &[u8], level: i8, chunk: usize) -> Vec<u8> {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -39,12 +39,13 @@ pub fn go_1_27_gzip(content: &[u8], level: i8, chunk: usize) -> Vec<u8> {
     filtered(Command::new(program).args(arguments), content)
 }
 
-/// A release of klauspost/compress, with the pgzip of its time.
+/// A release of klauspost/compress with the pgzip of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release(pub &'static str);
 
 impl Release {
-    /// The streams that it makes of each content, in the ways that tests/go/klauspost/main.go knows.
+    /// Returns the streams of each content, in the ways that `tests/go/klauspost/main.go`
+    /// implements.
     pub fn pack(self, contents: &[&[u8]], ways: &[String]) -> Vec<Vec<Vec<u8>>> {
         let module = format!("-modfile={}.mod", self.0);
         let program = built(&format!("klauspost-{}", self.0), "klauspost", |go| {
@@ -70,12 +71,12 @@ impl Release {
     }
 }
 
-/// As `tar -z` calls it.
+/// Compresses as `tar -z` does.
 pub fn gnu_gzip(content: &[u8], level: i8) -> Vec<u8> {
     filtered(Command::new("gzip").arg(format!("-{level}")), content)
 }
 
-/// Python's zlib with a gzip header around it: windowBits 31.
+/// Compresses with Python's zlib; windowBits 31 adds a gzip header.
 pub fn zlib_gzip(content: &[u8], level: i8) -> Vec<u8> {
     let program = "import sys, zlib\n\
         c = zlib.compressobj(int(sys.argv[1]), zlib.DEFLATED, 31)\n\

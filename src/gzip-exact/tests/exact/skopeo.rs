@@ -1,4 +1,4 @@
-//! skopeo, as users of podman and its kin have it: the installed one.
+//! The installed skopeo, which compresses as podman and buildah do.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,9 +6,9 @@ use std::process::Command;
 use gzip_exact::Encoder;
 
 use crate::content::mixture;
-use crate::made_again;
+use crate::reproduced;
 
-/// SHA-256 and length of what was written under its digest.
+/// Writes a blob to a file with its digest as the name. Returns the SHA-256 digest and the size.
 fn put(folder: &Path, bytes: &[u8]) -> (String, usize) {
     let file = folder.join("blob");
     std::fs::write(&file, bytes).unwrap();
@@ -19,12 +19,12 @@ fn put(folder: &Path, bytes: &[u8]) -> (String, usize) {
 }
 
 #[test]
-fn layers_that_skopeo_compresses_are_made_again() {
+fn layers_that_skopeo_compresses_are_reproduced() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skopeo");
     let _ = std::fs::remove_dir_all(&folder);
     let source = folder.join("source");
     std::fs::create_dir_all(&source).unwrap();
-    // skopeo does not look into the layer.
+    // skopeo does not parse the layer.
     let content = mixture(2_500_000, 5);
     let (layer, layer_size) = put(&source, &content);
     let config = format!(
@@ -57,7 +57,7 @@ fn layers_that_skopeo_compresses_are_made_again() {
     let blobs = std::fs::read_dir(folder.join("layout/blobs/sha256")).unwrap();
     let mut blobs = blobs.map(|blob| std::fs::read(blob.unwrap().path()).unwrap());
     let packed = blobs.find(|blob| blob.starts_with(&[0x1f, 0x8b])).unwrap();
-    let (encoder, again) = made_again(&packed, &content).expect("it is recognised");
+    let (encoder, again) = reproduced(&packed, &content).expect("it is recognised");
     assert!(matches!(encoder, Encoder::Pgzip(..)), "{encoder}");
     assert!(again == packed);
 }

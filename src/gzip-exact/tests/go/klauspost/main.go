@@ -1,7 +1,7 @@
-// Compresses as programs with klauspost/compress do: `klauspost WRITER:LEVEL:CHUNK[:BLOCK]…`, WRITER
-// being gzip or pgzip, CHUNK the bytes that are written at a time, BLOCK those of pgzip's blocks.
-// Standard input is a sequence of contents, each behind its length in four bytes, little-endian.
-// Standard output is one of streams, likewise: of each content in turn one for each argument.
+// Compresses with klauspost/compress: `klauspost WRITER:LEVEL:CHUNK[:BLOCK]…`. WRITER is gzip or pgzip, CHUNK
+// the number of bytes per write, BLOCK the block size of pgzip. Standard input is a sequence of contents,
+// each after its length in four bytes, little-endian. Standard output is a sequence of streams in the same
+// form: for each content one stream per argument.
 package main
 
 import (
