@@ -13,7 +13,7 @@ use kubexm_types::Digest;
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Option<(Inventory, Digest)>, CommandError> {
     let sites: Vec<Inventory> = paths
         .iter()
-        .map(|path| of_file(path))
+        .map(|path| inventory_of(path))
         .collect::<Result<_, _>>()?;
     let names = sites.iter().map(|site| site.site.clone());
     let Some(site) = names.reduce(|a, b| a + " and " + &b) else {
@@ -44,7 +44,7 @@ fn is_text(path: &Path) -> bool {
 
 /// Reads a bundle, a lock or an inventory. An incremental bundle counts for every blob of its lock: a
 /// site that has it also has its base bundles.
-fn of_file(path: &Path) -> Result<Inventory, CommandError> {
+fn inventory_of(path: &Path) -> Result<Inventory, CommandError> {
     if let Some(text) = small_text(path)
         && Inventory::is_one(&text)
     {

@@ -30,16 +30,20 @@ pub(crate) async fn check(
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
     findings.extend(registry_client::check(cluster, hosts, &images).await);
+    sort(&mut findings, cluster);
+    findings
+}
+
+/// Sorts findings by the order of hosts in the cluster file. Errors of a host come before its warnings.
+fn sort(findings: &mut [Finding], cluster: &Cluster) {
     let position = |finding: &Finding| {
         let mut hosts = cluster.hosts.iter();
         hosts.position(|host| host.name == finding.host)
     };
-    // As in the cluster file; errors of a host before its warnings.
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| (position(finding), !finding.fatal);
         key(a).cmp(&key(b)).then_with(|| a.what.cmp(&b.what))
     });
-    findings
 }
 
 /// Reports all findings as events.
@@ -100,5 +104,38 @@ pub(crate) fn machine(arch: Arch, facts: &Facts) -> Machine {
         is_node: facts.is_node(),
         etcd_formed: facts.etcd_formed,
         has_network_manager: facts.network_manager,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn findings_follow_the_order_of_the_cluster_file() {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node2, address: 192.0.2.12}, {name: node1, address: 192.0.2.11}]
+  roleGroups: {control-plane: [node2], worker: [node1]}
+  kubernetes: {version: 1.36.3}
+";
+        let cluster = kubexm_config::parse_cluster("example", text).unwrap();
+        let finding = |host: &str, fatal: bool, what: &str| {
+            Finding::new(&host.parse().unwrap(), fatal, what.to_owned(), "")
+        };
+        let mut findings = vec![
+            finding("node1", true, "c"),
+            finding("node2", false, "a"),
+            finding("node2", true, "d"),
+            finding("node2", true, "b"),
+        ];
+        sort(&mut findings, &cluster);
+        let order: Vec<&str> = findings.iter().map(|found| found.what.as_str()).collect();
+        assert_eq!(order, ["b", "d", "a", "c"]);
     }
 }

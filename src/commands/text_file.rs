@@ -30,5 +30,14 @@ pub(crate) fn refuse_folder(path: &Path) -> Result<(), CommandError> {
 }
 
 fn cannot_write(path: &Path, cause: impl fmt::Display) -> FileError {
-    FileError::new("write", path, cause).of_bundle()
+    let error = FileError::new("write", path, cause).of_bundle();
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.exists() => {
+            error.hint(format!("create the folder {}", folder.display()))
+        }
+        _ => error,
+    }
 }

@@ -25,7 +25,7 @@ pub fn redirect_to_events(events: &Events) {
 /// Writes text unchanged.
 ///
 /// If the reader closed the pipe, the rest is dropped and the work continues. Any other failure, such as
-/// a full disk behind `>`, ends the program with exit code 1, so that half an output is never used as a
+/// a full disk behind `>`, ends the program with exit code 1. Otherwise half an output could be used as a
 /// complete one.
 pub fn text(text: &str) {
     if let Some(events) = EVENTS.get() {

@@ -47,8 +47,8 @@ fn join(path: &str, name: &str) -> String {
     [path, name].join(if path.is_empty() { "" } else { "." })
 }
 
-/// The simple fields of an object in one table, then a section per field with fields of its own, where
-/// the object is to be split.
+/// Writes the simple fields of an object in one table. If the page splits the object, each field with fields
+/// of its own then gets a section.
 fn fields_of(out: &mut String, page: &Page, schema: &Value, path: &str) {
     let mut later = Vec::new();
     let mut rows = String::new();
