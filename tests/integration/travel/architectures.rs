@@ -120,13 +120,13 @@ fn one_architecture_is_listed_exported_and_extracted() {
     let (_, all, _) = kubexm(&["bundle", "list", &both]);
     insta::assert_snapshot!(all, @"
     file       87.89 KiB c624eb59d692 part0000 1.0.0 amd64
-    image     282.88 KiB 658e3ce0004e registry.example/team/tool:1 (amd64, arm64)
+    image     282.88 KiB 52e5bbf9836b registry.example/team/tool:1 (amd64, arm64)
     package         17 B 6a422bddd144 netbase 6.5 (debian trixie amd64)
     package         17 B 6a422bddd144 netbase 6.5 (debian trixie arm64)
     ");
     let (_, one, _) = kubexm(&["bundle", "list", &both, "--arch", "arm64"]);
     insta::assert_snapshot!(one, @"
-    image     188.46 KiB 658e3ce0004e registry.example/team/tool:1 (arm64)
+    image     188.46 KiB 52e5bbf9836b registry.example/team/tool:1 (arm64)
     package         17 B 6a422bddd144 netbase 6.5 (debian trixie arm64)
     ");
     assert!(!one.contains("amd64"), "{one}");
