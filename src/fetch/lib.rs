@@ -13,10 +13,10 @@ pub mod file_signatures;
 mod gate;
 pub mod http;
 pub mod image_signatures;
-mod keyring;
 pub mod kubeadm;
 mod nearby;
 pub mod oci;
+pub mod openpgp;
 pub mod own;
 pub mod packages;
 pub mod partial;
@@ -34,6 +34,7 @@ pub mod store;
 pub use cache::Cache;
 pub use http::Http;
 use nearby::Nearby;
+use openpgp::OpenPgpError;
 
 use kubexm_bundle::BundleError;
 use kubexm_types::Digest;
@@ -98,6 +99,13 @@ pub enum FetchError {
         /// What is wrong with it and what the user can do.
         reason: String,
     },
+    /// No trusted key signed the received content.
+    #[error("{what}: {source}")]
+    Signature {
+        /// What kubexm read.
+        what: String,
+        source: OpenPgpError,
+    },
     /// The bundle manifest requires something that does not exist or does not fit.
     #[error("{0}")]
     Resolve(String),
@@ -118,6 +126,7 @@ impl FetchError {
                 | Self::Refused { .. }
                 | Self::Checksum { .. }
                 | Self::Content { .. }
+                | Self::Signature { .. }
         )
     }
 

@@ -11,7 +11,7 @@ mod release;
 mod stanza;
 
 use super::http::Wanted;
-use super::keyring::Keyring;
+use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
 use super::packages::{Chosen, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
@@ -88,8 +88,14 @@ async fn package_lists(
         what: label.clone(),
         reason,
     };
-    let keyring = Keyring::load(&repository.signed_by).map_err(wrong)?;
-    let text = release::verified(&signed, &keyring).map_err(wrong)?;
+    let untrusted = |source: OpenPgpError| FetchError::Signature {
+        what: label.clone(),
+        source,
+    };
+    let keyring = OpenPgpKeyring::load(&repository.signed_by).map_err(untrusted)?;
+    let text = keyring.clear_signed(&signed, Validity::Now);
+    let text = text.map_err(untrusted)?;
+    release::check_validity(&text).map_err(wrong)?;
     let mut lists = Vec::new();
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");

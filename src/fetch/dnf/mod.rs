@@ -28,7 +28,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::http::Wanted;
-use super::keyring::Keyring;
+use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
 use super::packages::{Chosen, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
@@ -38,6 +38,7 @@ use kubexm_types::{Arch, Digest};
 use modules::Modules;
 use package::Package;
 use repomd::{Part, Repomd};
+use rpm_file::RpmError;
 
 pub use evr::{Evr, Range, Sense, compare};
 
@@ -49,7 +50,7 @@ struct Repository<'a> {
     source: &'a DnfRepository,
     /// The address for the architecture, without a trailing slash.
     base: String,
-    keyring: Arc<Keyring>,
+    keyring: Arc<OpenPgpKeyring>,
     repomd: Repomd,
 }
 
@@ -136,6 +137,13 @@ fn wrong(what: &str, base: &str, reason: String) -> FetchError {
     }
 }
 
+fn untrusted(what: &str, base: &str, source: OpenPgpError) -> FetchError {
+    FetchError::Signature {
+        what: format!("{what} of {base}"),
+        source,
+    }
+}
+
 fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     let text = format!("{base}/{path}");
     url::Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
@@ -151,7 +159,8 @@ async fn open<'a>(
     let base = source.url.as_str().trim_end_matches('/');
     let base = base.replace("$basearch", arch.machine());
     let bad = |reason| wrong("repomd.xml", &base, reason);
-    let keyring = Keyring::load(&source.signed_by).map_err(bad)?;
+    let untrusted = |source| untrusted("repomd.xml", &base, source);
+    let keyring = OpenPgpKeyring::load(&source.signed_by).map_err(untrusted)?;
     let label = format!("repomd.xml of {base}");
     let text = http
         .bytes(&label, &address(&base, NAME)?, LARGEST_REPOMD)
@@ -159,8 +168,9 @@ async fn open<'a>(
     if source.verify.covers_metadata() {
         let label = format!("signature of {label}");
         let place = address(&base, &format!("{NAME}.asc"))?;
-        let signature = http.text(&label, &place, LARGEST_REPOMD).await?;
-        keyring.detached_text(&text, &signature).map_err(bad)?;
+        let signature = http.bytes(&label, &place, LARGEST_REPOMD).await?;
+        let verified = keyring.detached(&text, &signature, Validity::Now);
+        verified.map_err(untrusted)?;
     }
     let repomd = repomd::parse(&text).map_err(bad)?;
     Ok(Repository {
@@ -254,7 +264,10 @@ async fn verify(
     let checked = checking
         .await
         .map_err(|error| wrong(&name, &repository.base, error.to_string()))?;
-    checked.map_err(|reason| wrong(&name, &repository.base, reason))
+    checked.map_err(|error| match error {
+        RpmError::Content(reason) => wrong(&name, &repository.base, reason),
+        RpmError::Signature(source) => untrusted(&name, &repository.base, source),
+    })
 }
 
 /// Creates a package for tests: `name version`, its requirements, and what it provides besides itself.

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use base64::Engine;
 
 use super::package::Package;
-use crate::keyring::Keyring;
+use crate::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
 use kubexm_types::{Digest, DigestReader};
 
 const LEAD: usize = 96;
@@ -33,16 +33,35 @@ const PAYLOAD_DIGEST: u32 = 5092;
 const PAYLOAD_DIGEST_ALGORITHM: u32 = 5093;
 const SHA256: u32 = 8;
 
+/// Why a package file is not accepted.
+#[derive(Debug)]
+pub enum RpmError {
+    /// The file is not the requested package, or is damaged. The text completes a sentence about it.
+    Content(String),
+    /// No trusted key signed the header.
+    Signature(OpenPgpError),
+}
+
+impl From<String> for RpmError {
+    fn from(reason: String) -> Self {
+        Self::Content(reason)
+    }
+}
+
 /// Reads and verifies a package file.
 ///
 /// # Errors
 /// Why the file is not the requested package, or why that cannot be verified.
-pub fn verify(mut file: impl Read, package: &Package, keyring: &Keyring) -> Result<(), String> {
+pub fn verify(
+    mut file: impl Read,
+    package: &Package,
+    keyring: &OpenPgpKeyring,
+) -> Result<(), RpmError> {
     let cut = |error: io::Error| format!("it cannot be read as an rpm: {error}");
     let mut lead = [0; LEAD];
     file.read_exact(&mut lead).map_err(cut)?;
     if lead[..4] != LEAD_MAGIC {
-        return Err("it is not an rpm".to_owned());
+        return Err("it is not an rpm".to_owned().into());
     }
     let signatures = Header::read(&mut file)?;
     let padding = (8 - signatures.bytes.len() % 8) % 8;
@@ -55,16 +74,18 @@ pub fn verify(mut file: impl Read, package: &Package, keyring: &Keyring) -> Resu
     let (got, _) = payload.finish();
     if header.number(PAYLOAD_DIGEST_ALGORITHM) != Some(SHA256) {
         let reason = "its header has no SHA-256 of its payload (it was built with rpm before 4.14)";
-        return Err(reason.to_owned());
+        return Err(reason.to_owned().into());
     }
     let expected = header.text(PAYLOAD_DIGEST).unwrap_or_default();
     match expected.parse::<Digest>() {
         Ok(expected) if expected == got => Ok(()),
-        _ => Err("its payload is not the one that was signed".to_owned()),
+        _ => Err("its payload is not the one that was signed"
+            .to_owned()
+            .into()),
     }
 }
 
-fn signed(signatures: &Header, header: &Header, keyring: &Keyring) -> Result<(), String> {
+fn signed(signatures: &Header, header: &Header, keyring: &OpenPgpKeyring) -> Result<(), RpmError> {
     let mut found: Vec<Vec<u8>> = [SIGNATURE_RSA, SIGNATURE_DSA]
         .into_iter()
         .filter_map(|tag| signatures.binary(tag))
@@ -74,14 +95,14 @@ fn signed(signatures: &Header, header: &Header, keyring: &Keyring) -> Result<(),
     found.extend(
         texts.filter_map(|text| base64::engine::general_purpose::STANDARD.decode(text).ok()),
     );
-    let mut reason = "its header has no signature".to_owned();
+    let mut refused = RpmError::Content("its header has no signature".to_owned());
     for signature in found {
-        match keyring.detached_bytes(&header.bytes, &signature) {
+        match keyring.detached(&header.bytes, &signature, Validity::AtSigning) {
             Ok(()) => return Ok(()),
-            Err(error) => reason = error,
+            Err(error) => refused = RpmError::Signature(error),
         }
     }
-    Err(reason)
+    Err(refused)
 }
 
 fn same(header: &Header, package: &Package) -> Result<(), String> {

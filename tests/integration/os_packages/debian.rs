@@ -8,7 +8,8 @@ use kubexm_config::manifest::{AptRepository, PackageSource, Repositories};
 use kubexm_fetch::packages::resolve;
 use kubexm_types::{Arch, Digest};
 
-use super::site::{MADE, Site};
+use super::filters;
+use super::site::{EXPIRED, MADE, Site};
 
 /// Name and version, then further fields. Every host has packages with priority `required`.
 const PACKAGES: [(&str, &str); 24] = [
@@ -183,4 +184,35 @@ async fn package_set_equals_what_apt_installs_on_a_minimal_host() {
         printed.contains("InRelease of lab") && printed.contains("other.gpg"),
         "{printed}"
     );
+}
+
+#[tokio::test]
+async fn in_release_of_an_expired_or_revoked_key_is_refused() {
+    let site = Site::start().await;
+    write_archive(&site);
+    let refused = |key: &'static str| {
+        let (http, source) = (&site.http, source("all", key));
+        async move {
+            let refused = resolve(http, &source, Arch::Amd64, None).await;
+            refused.unwrap_err().to_string()
+        }
+    };
+    let revoked = refused("revoked.asc").await;
+    let (plain, signed) = (
+        site.at("debian/dists/lab/Release"),
+        site.at("debian/dists/lab/InRelease"),
+    );
+    std::fs::remove_file(&signed).unwrap();
+    site.clear_sign_as(EXPIRED, &plain, &signed);
+    let expired = refused("old.asc").await;
+    let unknown = refused("key.asc").await;
+    let _filters = filters();
+    insta::assert_snapshot!([revoked, expired, unknown].join("\n"), @"
+    InRelease of lab: cannot verify the signature with [target]/os-packages/revoked.asc: key [key ID]: the key is revoked
+    hint: do not trust this signature; ask the publisher which key replaces the revoked one
+    InRelease of lab: cannot verify the signature with [target]/os-packages/old.asc: key [key ID]: the key expired at 2020-01-31T00:00:00Z
+    hint: get the publisher's current key, which may have a later expiry, and replace the file in signedBy
+    InRelease of lab: cannot verify the signature with [target]/os-packages/key.asc: it is by key [key ID], which the keyring does not have
+    hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
+    ");
 }

@@ -163,19 +163,52 @@ async fn repository_signatures_follow_the_manifest() {
     all += &refused("nowhere", SIGNED).await;
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    plugin-1.2.rpm of https://dnf.example/apps: no key of [target]/os-packages/other.gpg has signed it
-    repomd.xml of https://dnf.example/base: no key of [target]/os-packages/other.gpg has signed it
+    plugin-1.2.rpm of https://dnf.example/apps: cannot verify the signature with [target]/os-packages/other.gpg: it is by key [key ID], which the keyring does not have
+    hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
+    repomd.xml of https://dnf.example/base: cannot verify the signature with [target]/os-packages/other.gpg: it is by key [key ID], which the keyring does not have
+    hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
     signature of repomd.xml of https://dnf.example/apps: http://127.0.0.1:[port]/apps/repodata/repomd.xml.asc answered 404
     hint: check that this version exists in the project's releases
-    repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/new.spec: not enough bytes in buffer: armor header
-    repomd.xml of https://dnf.example/base: the keyring [target]/os-packages/nowhere: No such file or directory (os error 2); take it from the distribution's own medium or keyring package (README)
+    repomd.xml of https://dnf.example/base: cannot read the keyring [target]/os-packages/new.spec: it does not contain an OpenPGP public key
+    hint: take the file from the distribution's medium, its keyring package or an installed host; `gpg --export KEY` writes one
+    repomd.xml of https://dnf.example/base: cannot read the keyring [target]/os-packages/nowhere: No such file or directory (os error 2)
+    hint: take the file from the distribution's medium, its keyring package or an installed host; `gpg --export KEY` writes one
     ");
     // A repomd.xml with another signature is refused before its content is used.
     let repomd = site.at("base/repodata/repomd.xml");
     let text = std::fs::read_to_string(&repomd).unwrap();
     std::fs::write(&repomd, text.replace("<revision>", "<revision>1")).unwrap();
     let printed = refused("key.asc", SIGNED).await;
-    insta::assert_snapshot!(printed, @"repomd.xml of https://dnf.example/base: no key of [target]/os-packages/key.asc has signed it");
+    insta::assert_snapshot!(printed, @"
+    repomd.xml of https://dnf.example/base: cannot verify the signature with [target]/os-packages/key.asc: key [key ID]: the signature does not match the content
+    hint: the content may have been changed, or a mirror serves files of two publications; try again later or another mirror
+    ");
+}
+
+/// Metadata must be signed with a key that is valid now; packages with one that was valid then.
+#[tokio::test]
+async fn expired_key_signs_packages_and_revoked_key_signs_nothing() {
+    let (site, aged) = (Site::start().await, Site::aged().await);
+    let packages = [Verify::Packages; 2];
+    let plugin = |key, verify| source(key, verify, &["plugin"]);
+    let set = build(&aged, &plugin("old.asc", packages)).await.unwrap();
+    assert_eq!(names(&set), ["plugin"]);
+    let both = [Verify::Packages, Verify::Both];
+    let metadata = [Verify::Both, Verify::Packages];
+    let refused = [
+        complaint(&aged, &plugin("old.asc", both)).await,
+        complaint(&site, &plugin("revoked.asc", metadata)).await,
+        complaint(&site, &plugin("revoked.asc", packages)).await,
+    ];
+    let _filters = filters();
+    insta::assert_snapshot!(refused.join("\n"), @"
+    repomd.xml of https://dnf.example/apps: cannot verify the signature with [target]/os-packages/old.asc: key [key ID]: the key expired at 2020-01-31T00:00:00Z
+    hint: get the publisher's current key, which may have a later expiry, and replace the file in signedBy
+    repomd.xml of https://dnf.example/base: cannot verify the signature with [target]/os-packages/revoked.asc: key [key ID]: the key is revoked
+    hint: do not trust this signature; ask the publisher which key replaces the revoked one
+    plugin-1.2.rpm of https://dnf.example/apps: cannot verify the signature with [target]/os-packages/revoked.asc: key [key ID]: the key is revoked
+    hint: do not trust this signature; ask the publisher which key replaces the revoked one
+    ");
 }
 
 /// Changes a file and its entry in `repomd.xml`, as a mirror can if only packages are signed.
@@ -278,7 +311,7 @@ async fn package_with_another_digest_is_refused() {
     for (bytes, reason) in [
         (plain, "its header has no signature"),
         (other, "it contains plugin-0:1.2-3.noarch"),
-        (flipped(header), "no key of"),
+        (flipped(header), "the signature does not match the content"),
         (
             flipped(tool.len() - 1),
             "its payload is not the one that was signed",

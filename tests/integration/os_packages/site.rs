@@ -160,8 +160,9 @@ pub const NEEDED: [&str; 10] = [
 ];
 
 /// Returns the directory of everything that is made once: `base` and `apps` (repositories; the first is
-/// compressed with xz and has a signed `repomd.xml`), `key` and `other` (keys), `plain` (packages without
-/// a signature). The next run deletes it, because a static value is never dropped.
+/// compressed with xz and has a signed `repomd.xml`), `aged` (repositories of 2020, signed with a key that
+/// expired in that year), `key`, `revoked` (the same, revoked), `old` (the expired one) and `other` (keys),
+/// `plain` (packages without a signature). The next run deletes it, because a static value is never dropped.
 pub static MADE: LazyLock<Made> = LazyLock::new(|| {
     let folder = Made(Path::new(env!("CARGO_TARGET_TMPDIR")).join("os-packages"));
     let _ = std::fs::remove_dir_all(folder.path());
@@ -185,7 +186,23 @@ done
 wait
 gpg --batch --armor --export key@lab.example >key.asc
 gpg --batch --export other@lab.example >other.gpg
+then=--faked-system-time
+gpg --batch --quiet --passphrase '' $then 20200101T000000 --quick-gen-key old@lab.example rsa2048 sign 30d 2>>gpg.log
+gpg --batch --armor --export old@lab.example >old.asc
+fingerprint=$(gpg --batch --with-colons --list-keys key@lab.example | awk -F: '/^fpr/ {print $10}')
+sed 's/^:---/---/' "$GNUPGHOME/openpgp-revocs.d/$fingerprint.rev" >revocation
+home=$(mktemp -d)
+gpg --batch --quiet --homedir "$home" --import key.asc revocation 2>>gpg.log
+gpg --batch --homedir "$home" --armor --export >revoked.asc
+GNUPGHOME=$home gpgconf --kill all
 cp new/RPMS/tool-1.2.rpm plain/
+mkdir -p aged/base aged/apps
+cp new/RPMS/plugin-1.2.rpm aged/apps/
+rpmsign --define '_gpg_name old@lab.example' --define '__gpg /usr/bin/gpg' \
+  --define "_gpg_sign_cmd_extra_args $then 20200102T000000" --addsign aged/apps/*.rpm >sign.log 2>&1
+createrepo_c -q aged/base
+createrepo_c -q aged/apps
+gpg --batch --armor $then 20200102T000000 --detach-sign --local-user old@lab.example aged/apps/repodata/repomd.xml
 rpmsign --define '_gpg_name key@lab.example' --define '__gpg /usr/bin/gpg' --addsign new/RPMS/*.rpm old/RPMS/*.rpm >sign.log 2>&1
 mv old/RPMS/*.rpm new/RPMS/lib-1.5.rpm new/RPMS/helper-1.2.rpm new/RPMS/listed-1.2.rpm base/
 mv new/RPMS/*.rpm apps/
@@ -242,10 +259,19 @@ pub struct Site {
 
 impl Site {
     pub async fn start() -> Self {
+        Self::with(MADE.path()).await
+    }
+
+    /// The repositories whose key has expired.
+    pub async fn aged() -> Self {
+        Self::with(&MADE.path().join("aged")).await
+    }
+
+    async fn with(repositories: &Path) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         for name in ["base", "apps"] {
-            let from = MADE.path().join(name);
+            let from = repositories.join(name);
             let copied = Command::new("cp")
                 .arg("-r")
                 .arg(from)
@@ -274,13 +300,18 @@ impl Site {
 
     /// Writes a detached signature of a file with the trusted key.
     pub fn sign(&self, file: &Path) {
-        gpg(&["--armor", "--detach-sign"], &[file.as_os_str()]);
+        gpg(KEY, &["--armor", "--detach-sign"], &[file.as_os_str()]);
     }
 
     /// Writes a signature around a text with the trusted key.
     pub fn clear_sign(&self, file: &Path, signed: &Path) {
+        self.clear_sign_as(KEY, file, signed);
+    }
+
+    /// Signs a text with these options of gpg.
+    pub fn clear_sign_as(&self, signer: &[&str], file: &Path, signed: &Path) {
         let arguments = ["--output".as_ref(), signed.as_os_str(), file.as_os_str()];
-        gpg(&["--clear-sign"], &arguments);
+        gpg(signer, &["--clear-sign"], &arguments);
     }
 
     pub fn at(&self, path: &str) -> PathBuf {
@@ -293,13 +324,23 @@ impl Site {
     }
 }
 
+/// The options for the trusted signer.
+const KEY: &[&str] = &["--local-user", "key@lab.example"];
+/// The options for the signer whose key has expired, at a time when it was valid.
+pub const EXPIRED: &[&str] = &[
+    "--faked-system-time",
+    "20200102T000000",
+    "--local-user",
+    "old@lab.example",
+];
+
 /// Options come before files. gpg starts an agent for this call alone and ends it.
-fn gpg(action: &[&str], files: &[&std::ffi::OsStr]) {
+fn gpg(signer: &[&str], action: &[&str], files: &[&std::ffi::OsStr]) {
     const SIGN: &str = r#"
 chmod 700 "$GNUPGHOME"
 cp -r "$1/." "$GNUPGHOME"
 shift
-gpg --batch --quiet --yes --local-user key@lab.example "$@"
+gpg --batch --quiet --yes "$@"
 gpgconf --kill all
 "#;
     let home = tempfile::tempdir().unwrap();
@@ -307,6 +348,7 @@ gpgconf --kill all
     let signed = Command::new("sh")
         .args(["-euc", SIGN, "sign"])
         .arg(MADE.path().join("gnupg"))
+        .args(signer)
         .args(output)
         .args(action)
         .args(files)
