@@ -6,7 +6,7 @@ use url::Url;
 use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};
-use kubexm_sigstore::file;
+use kubexm_sigstore::{Artifact, file, verify};
 use kubexm_types::Digest;
 
 /// Media type of a signature file.
@@ -62,9 +62,12 @@ impl Policies {
             }
             let content = cache.read(&digest)?;
             let (signature, certificate) = &texts;
-            let verified =
-                file::verify_file(&content, signature, certificate.as_deref(), trust.trust());
-            Ok::<_, FetchError>(verified.map_err(|error| error.to_string()))
+            let bundle = file::bundle(signature, certificate.as_deref());
+            let verified = bundle.and_then(|bundle| {
+                let verified = verify(&bundle, Artifact::File(&content), trust.trust());
+                verified.map_err(|error| error.cause().to_owned())
+            });
+            Ok::<_, FetchError>(verified)
         });
         let verified = verified
             .await

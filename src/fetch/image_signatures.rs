@@ -6,13 +6,12 @@ use super::signatures::{Policies, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use kubexm_bundle::lock::{Descriptor, LockedImage, LockedSignature};
-use kubexm_sigstore::Unverified;
 use kubexm_sigstore::bundle;
-use kubexm_sigstore::bundle::Image;
 use kubexm_sigstore::document;
 use kubexm_sigstore::document::Part;
 use kubexm_sigstore::referrer;
 use kubexm_sigstore::referrer::Referrer;
+use kubexm_sigstore::{Artifact, none_of, verify, verify_any};
 use kubexm_types::Digest;
 
 /// The result of the search for an image's signature.
@@ -127,10 +126,15 @@ impl Search<'_> {
         }
         let cache = self.http.cache();
         let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
-        let (image, trust) = (&self.image.manifest.digest, self.wanted.signers.trust());
+        let digest_of_image = &self.image.manifest.digest;
+        let artifact = Artifact::Image {
+            digest: digest_of_image,
+            manifest: &cache.read(digest_of_image)?,
+        };
+        let bundles = manifest.bundles(&payload);
         Ok(
-            match kubexm_sigstore::verify(&manifest, &payload, image, trust) {
-                Err(reason) => refused(reason.to_string()),
+            match verify_any(bundles, artifact, self.wanted.signers.trust()) {
+                Err(error) => refused(error.cause().to_owned()),
                 Ok(by) => Look::Holds(Box::new(LockedSignature {
                     policy: self.wanted.prefix.clone(),
                     by,
@@ -159,7 +163,7 @@ impl Search<'_> {
         if reasons.is_empty() {
             return Ok(Look::Nothing);
         }
-        let reason = Unverified::none_of(reasons);
+        let reason = none_of(reasons);
         Ok(Look::Refused(format!(
             "its referrers are not valid signatures: {reason}"
         )))
@@ -197,15 +201,15 @@ impl Search<'_> {
         };
         let image = &self.image.manifest.digest;
         let top = self.http.cache().read(image)?;
-        let image = Image {
+        let artifact = Artifact::Image {
             digest: image,
             manifest: &top,
         };
-        match bundle.verify(image, self.wanted.signers.trust()) {
+        match verify(&bundle, artifact, self.wanted.signers.trust()) {
             Ok(by) => Ok(Look::Holds(Box::new(
                 self.attached(by, &referrer, digest, &bytes)?,
             ))),
-            Err(reason) => Ok(Look::Refused(reason.to_string())),
+            Err(error) => Ok(Look::Refused(error.cause().to_owned())),
         }
     }
 

@@ -1,10 +1,11 @@
-//! The manifest under the tag `sha256-….sig` and the payload that it signs.
+//! The manifest under the tag `sha256-….sig` with the older form of signatures.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::shown;
+use super::bundle::{Bundle, Certified, Content, SignedBy};
+use super::{certificate, log_entry, shown};
 use kubexm_types::Digest;
 
 /// Media type of a claim's payload.
@@ -22,8 +23,6 @@ pub const LARGEST_PART: u64 = 1024 * 1024;
 const MOST_CLAIMS: usize = 256;
 /// Maximum size of a signature, in bytes; signatures of all supported key types are shorter.
 const LONGEST_SIGNATURE: usize = 2048;
-/// `critical.type` of a payload.
-const CLAIM_TYPE: &str = "cosign container image signature";
 
 /// The signature manifest of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +85,49 @@ struct Annotations {
     certificate: Option<String>,
     #[serde(rename = "dev.sigstore.cosign/bundle")]
     entry: Option<String>,
+}
+
+impl SignatureManifest {
+    /// Converts each signature to a bundle. `payload` returns the signed payload of a claim.
+    pub fn bundles<'a>(
+        &'a self,
+        payload: &'a dyn Fn(&Part) -> Result<Vec<u8>, String>,
+    ) -> impl Iterator<Item = Result<Bundle, String>> + 'a {
+        let claims = self.claims.iter();
+        claims.map(|claim| payload(&claim.payload).and_then(|payload| claim.bundle(payload)))
+    }
+}
+
+impl Claim {
+    /// Converts the signature of a payload to a bundle.
+    ///
+    /// # Errors
+    /// The payload is another one, or a part of the claim cannot be read.
+    pub fn bundle(&self, payload: Vec<u8>) -> Result<Bundle, String> {
+        if Digest::of(&payload) != self.payload.digest {
+            return Err("the signed payload was changed".to_owned());
+        }
+        if self.signature.is_empty() {
+            return Err("its signature is not valid base64".to_owned());
+        }
+        let by = match &self.certificate {
+            None => SignedBy::Key,
+            Some(pem) => SignedBy::Certificate(Certified {
+                certificate: certificate::from_pem(pem)?,
+                entries: self
+                    .entry
+                    .iter()
+                    .map(|text| log_entry::convert(text))
+                    .collect::<Result<_, _>>()?,
+                timestamps: Vec::new(),
+            }),
+        };
+        Ok(Bundle {
+            by,
+            content: Content::SimpleSigning(payload),
+            signature: self.signature.clone(),
+        })
+    }
 }
 
 impl Layer {
@@ -170,40 +212,4 @@ fn decode_signature(text: &str) -> Vec<u8> {
 
 fn not_empty(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.trim().is_empty())
-}
-
-/// Returns the digest of the image that a payload names
-/// (<https://github.com/containers/image/blob/main/docs/containers-signature.5.md>).
-///
-/// # Errors
-/// The bytes are not a payload of cosign.
-pub fn image_of(payload: &[u8]) -> Result<Digest, String> {
-    #[derive(Deserialize)]
-    struct Payload {
-        critical: Critical,
-    }
-    #[derive(Deserialize)]
-    struct Critical {
-        image: Image,
-        #[serde(rename = "type")]
-        kind: String,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    struct Image {
-        docker_manifest_digest: Digest,
-    }
-    let payload: Payload = serde_json::from_slice(payload).map_err(|error| {
-        format!(
-            "the signed payload cannot be read: {}",
-            shown(&error.to_string())
-        )
-    })?;
-    match payload.critical.kind.as_str() {
-        CLAIM_TYPE => Ok(payload.critical.image.docker_manifest_digest),
-        other => Err(format!(
-            "the signed payload has the type '{}', not that of a container image signature",
-            shown(other)
-        )),
-    }
 }

@@ -2,39 +2,43 @@
 //! (<https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>). Verification needs no network:
 //! the attestations of Sigstore's services are stored with the signature, and their keys are pinned.
 //!
-//! A *claim* is one signature over a payload that names the digest of an image's top manifest. It is valid
-//! by a public key or by an *identity*. An identity needs a short-lived certificate from a trusted
-//! authority, and proof of the time of signing: a transparency log entry or an RFC 3161 timestamp.
+//! [`verify()`] is the only verifier. Its input is a [`Bundle`], an [`Artifact`] and whom to [`Trust`]: a
+//! public key, or an *identity* under a trusted root. An identity needs a short-lived certificate from a
+//! trusted authority, and proof of the time of signing: a transparency log entry or an RFC 3161 timestamp.
 //!
-//! A claim has one of two forms. The older form is annotations of a manifest under a tag ([`document`]).
-//! The newer form is a Sigstore bundle ([`bundle`]) in a manifest that refers to the image ([`referrer`]).
+//! Signatures have three forms, and all of them become a bundle first. The newest is a Sigstore bundle
+//! ([`bundle`]) in a manifest that refers to the image ([`referrer`]). The older one is annotations of a
+//! manifest under a tag ([`document`]). Signatures of files are files beside them ([`file`]).
 //!
 //! This crate does not depend on kubexm's bundles or on registries. Its input is bytes, and none of them
 //! is trusted.
 
-mod body;
 pub mod bundle;
 mod certificate;
-mod claim;
 pub mod document;
-mod entry;
 pub mod file;
+mod log_entry;
 pub mod referrer;
+mod rekor_entry_body;
+pub mod simple_signing;
 mod timestamp;
 mod transparency;
 mod tree;
 mod trusted_root;
+mod verify;
 
 use serde::{Deserialize, Serialize};
 
+pub use bundle::Bundle;
 pub use document::{Claim, Part, SignatureManifest};
 pub use trusted_root::TrustedRoot;
+pub use verify::{Artifact, verify, verify_any};
 
 use kubexm_types::signature_policy::Identity;
 use kubexm_types::{Digest, VerifyingKey};
 
-/// Maximum number of reasons in an error message.
-const TOLD: usize = 3;
+/// Maximum number of causes in an error message.
+const MOST_CAUSES: usize = 3;
 
 /// What a signature must be verified with.
 #[derive(Debug, Clone, Copy)]
@@ -89,53 +93,43 @@ impl std::fmt::Display for Signer {
     }
 }
 
-/// Why a signature is not accepted; the text completes a sentence about the image.
+/// Why the signature of an artifact is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unverified(String);
-
-/// Returns the signer of the first claim that names the image and is signed by a trusted signer.
-/// `payload` returns the signed payload of a claim.
-///
-/// # Errors
-/// No claim is valid; the error has the reason of each.
-pub fn verify(
-    manifest: &SignatureManifest,
-    payload: &dyn Fn(&Part) -> Result<Vec<u8>, String>,
-    image: &Digest,
-    trust: Trust<'_>,
-) -> Result<Signer, Unverified> {
-    let mut reasons = Vec::new();
-    for claim in &manifest.claims {
-        let checked =
-            payload(&claim.payload).and_then(|payload| claim::check(claim, &payload, image, trust));
-        match checked {
-            Ok(signer) => return Ok(signer),
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    Err(Unverified::none_of(reasons))
+#[error("cannot verify the signature of {artifact}: {cause}")]
+pub struct Unverified {
+    artifact: Digest,
+    cause: String,
 }
 
 impl Unverified {
-    /// Combines the reasons why each of several signatures is not valid.
-    pub fn none_of(reasons: Vec<String>) -> Self {
-        // Repeated reasons are shown once, because an image may have many signatures.
-        let count = reasons.len();
-        let mut told: Vec<String> = Vec::new();
-        for reason in reasons {
-            if !told.contains(&reason) {
-                told.push(reason);
-            }
+    /// Returns the cause alone, for a text that names the artifact in another way. It completes a sentence
+    /// that begins with "the signature is not valid:".
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+}
+
+/// Combines the causes why each of several signatures is not valid.
+pub fn none_of(causes: Vec<String>) -> String {
+    // Repeated causes are shown once, because an image may have many signatures.
+    let count = causes.len();
+    let mut shown: Vec<String> = Vec::new();
+    for cause in causes {
+        if !shown.contains(&cause) {
+            shown.push(cause);
         }
-        let more = if told.len() > TOLD { "; …" } else { "" };
-        told.truncate(TOLD);
-        let told = told.join("; ");
-        Self(match count {
-            0 => "does not carry a cosign signature".to_owned(),
-            1 => told,
-            _ => format!("none of its {count} signatures is valid: {told}{more}"),
-        })
+    }
+    let more = if shown.len() > MOST_CAUSES {
+        "; …"
+    } else {
+        ""
+    };
+    shown.truncate(MOST_CAUSES);
+    let shown = shown.join("; ");
+    match count {
+        0 => "it does not carry a cosign signature".to_owned(),
+        1 => shown,
+        _ => format!("none of its {count} signatures is valid: {shown}{more}"),
     }
 }
 

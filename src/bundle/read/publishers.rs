@@ -7,10 +7,11 @@ use std::io::Read;
 use crate::lock::{Descriptor, FileSignature, Lock, LockedFile, LockedImage, LockedSignature};
 use crate::{Blobs, Bundle, BundleError, oci_artifact};
 use kubexm_sigstore::bundle as sigstore_bundle;
-use kubexm_sigstore::bundle::Image;
 use kubexm_sigstore::document;
 use kubexm_sigstore::document::Part;
-use kubexm_sigstore::{Signer, Trust, TrustedRoot, Unverified, file, referrer};
+use kubexm_sigstore::{
+    Artifact, Signer, Trust, TrustedRoot, Unverified, file, referrer, verify, verify_any,
+};
 use kubexm_types::Digest;
 use kubexm_types::signature_policy::Identity;
 
@@ -178,8 +179,13 @@ impl Bundle {
             let blob = blobs.find(|blob| blob.digest == part.digest);
             self.small(blob.ok_or("its lock does not name what is signed")?)
         };
+        let top = self.small(&image.manifest)?;
+        let artifact = Artifact::Image {
+            digest: &image.manifest.digest,
+            manifest: &top,
+        };
         by_claimed(&signature.by, root, |trust| {
-            kubexm_sigstore::verify(&manifest, &payload, &image.manifest.digest, trust)
+            verify_any(manifest.bundles(&payload), artifact, trust)
         })
     }
 
@@ -204,11 +210,13 @@ impl Bundle {
         let bundle = sigstore_bundle::read(&self.small(blob)?)
             .map_err(|reason| format!("its signature {reason}"))?;
         let top = self.small(&image.manifest)?;
-        let image = Image {
+        let artifact = Artifact::Image {
             digest: &image.manifest.digest,
             manifest: &top,
         };
-        by_claimed(&signature.by, root, |trust| bundle.verify(image, trust))
+        by_claimed(&signature.by, root, |trust| {
+            verify(&bundle, artifact, trust)
+        })
     }
 
     fn verify_file(
@@ -225,8 +233,9 @@ impl Bundle {
         reader
             .read_to_end(&mut content)
             .map_err(|error| error.to_string())?;
+        let bundle = file::bundle(&text, certificate.as_deref())?;
         by_claimed(&signature.by, root, |trust| {
-            file::verify_file(&content, &text, certificate.as_deref(), trust)
+            verify(&bundle, Artifact::File(&content), trust)
         })
     }
 
@@ -253,5 +262,5 @@ fn by_claimed(
             verify(Trust::Identity(&identity, root))
         }
     };
-    verified.map_err(|error| error.to_string())
+    verified.map_err(|error| error.cause().to_owned())
 }

@@ -2,8 +2,8 @@
 //! certificate was valid when the signature was made.
 
 use super::document::Certified;
-use crate::body::Noted;
 use crate::certificate;
+use crate::rekor_entry_body::ExpectedEntry;
 use crate::timestamp::Timestamp;
 use crate::trusted_root::TrustedRoot;
 use kubexm_types::VerifyingKey;
@@ -25,11 +25,11 @@ impl Certified {
     /// The reason why one of these is not the case.
     pub fn key(
         &self,
-        noted: &Noted<'_>,
+        expected: &ExpectedEntry<'_>,
         identity: &Identity,
         root: &TrustedRoot,
     ) -> Result<VerifyingKey, String> {
-        let stamped = self.stamped(noted.signature, root);
+        let stamped = self.stamped(expected.signature, root);
         let mut key = None;
         let mut other_log = None;
         for entry in &self.entries {
@@ -57,7 +57,7 @@ impl Certified {
                 )?);
             }
             entry.must_hold(log)?;
-            noted.must_stand_in(entry.body(), first)?;
+            expected.check(entry.body(), first)?;
         }
         let none = "it has no transparency log entry, so the time of signing is unknown";
         key.ok_or_else(|| other_log.unwrap_or_else(|| none.to_owned()))

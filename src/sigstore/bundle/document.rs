@@ -6,6 +6,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use x509_parser::asn1_rs::FromDer;
+use x509_parser::certificate::X509Certificate;
 
 use super::entry::{Entry, EntryDocument};
 use super::envelope::Envelope;
@@ -132,7 +134,7 @@ pub(super) enum Material {
 
 /// A certificate with the evidence of when it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Certified {
+pub(crate) struct Certified {
     /// The certificate in DER.
     pub certificate: Vec<u8>,
     /// Transparency log entries.
@@ -201,10 +203,7 @@ impl Document {
             (Some(_), None, None) => return Ok(Material::Key),
             (None, Some(certificate), None) => certificate,
             // The first certificate is the signer's. Those above it are taken from the trusted root only.
-            (None, None, Some(chain)) if version < Version::V0_3 => chain
-                .certificates
-                .first()
-                .ok_or("has an empty certificate chain")?,
+            (None, None, Some(chain)) if version < Version::V0_3 => chain.signer()?,
             _ => return Err("does not have exactly one kind of verification material".to_owned()),
         };
         if certificate.raw_bytes.0.len() > LONGEST_CERTIFICATE {
@@ -244,6 +243,24 @@ impl Document {
             (None, Some(envelope)) => Ok(Content::Envelope(envelope)),
             _ => Err("does not have exactly one kind of signed content".to_owned()),
         }
+    }
+}
+
+impl Chain {
+    /// Returns the signer's certificate, which is the first one.
+    ///
+    /// # Errors
+    /// There is none, or the chain has a root certificate: roots come from the trusted root only.
+    fn signer(&self) -> Result<&Certificate, String> {
+        for certificate in &self.certificates {
+            let (_, parsed) = X509Certificate::from_der(&certificate.raw_bytes.0)
+                .map_err(|_| "has a certificate that cannot be read")?;
+            if parsed.is_ca() && parsed.issuer().as_raw() == parsed.subject().as_raw() {
+                return Err("has a root certificate in its certificate chain".to_owned());
+            }
+        }
+        let signer = self.certificates.first();
+        signer.ok_or_else(|| "has an empty certificate chain".to_owned())
     }
 }
 

@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::document::{Bytes, Number};
-use crate::entry::Promised;
 use crate::tree;
 use crate::tree::digest;
 use crate::trusted_root::{Log, TrustedRoot};
@@ -49,7 +48,7 @@ struct ProofDocument {
     tree_size: Number,
     #[serde(default)]
     hashes: Vec<Bytes>,
-    checkpoint: CheckpointDocument,
+    checkpoint: Option<CheckpointDocument>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +62,7 @@ fn zero() -> Number {
 
 /// A log entry with a promise, a proof or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     log: Digest,
     /// The entry's index across all shards of the log.
     number: i64,
@@ -89,7 +88,8 @@ struct Proof {
     size: u64,
     root: Digest,
     beside: Vec<Digest>,
-    checkpoint: String,
+    /// Bundles of version 0.1 may not have one. The promise then proves that the entry is in the log.
+    checkpoint: Option<String>,
 }
 
 impl EntryDocument {
@@ -103,6 +103,13 @@ impl EntryDocument {
         let proof = self.inclusion_proof.as_ref();
         if (wants_proof || promise.is_none()) && proof.is_none() {
             return Err("has a log entry without an inclusion proof".to_owned());
+        }
+        let has_checkpoint = proof.is_none_or(|proof| proof.checkpoint.is_some());
+        if (wants_proof || promise.is_none()) && !has_checkpoint {
+            return Err("has an inclusion proof without a checkpoint".to_owned());
+        }
+        if self.log_index.0 < 0 {
+            return Err("has a log entry with a negative index".to_owned());
         }
         Ok(Entry {
             log: digest(&self.log_id.key_id.0).ok_or("has a log entry without a log ID")?,
@@ -133,12 +140,29 @@ impl ProofDocument {
             size: u64::try_from(self.tree_size.0).map_err(|_| unreadable)?,
             root: digest(&self.root_hash.0).ok_or(unreadable)?,
             beside: hashes.collect::<Option<_>>().ok_or(unreadable)?,
-            checkpoint: self.checkpoint.envelope.clone(),
+            checkpoint: self.checkpoint.as_ref().map(|note| note.envelope.clone()),
         })
     }
 }
 
 impl Entry {
+    /// Creates an entry with an inclusion promise and without a proof. `time` is in seconds since 1970.
+    pub fn promised(
+        log: Digest,
+        number: i64,
+        body: Vec<u8>,
+        time: i64,
+        signature: Vec<u8>,
+    ) -> Self {
+        Self {
+            log,
+            number,
+            body,
+            promise: Some(Promise { time, signature }),
+            proof: None,
+        }
+    }
+
     /// Returns when the log integrated the entry, in seconds since 1970, or `None` without a promise.
     /// Trustworthy only if `must_hold` succeeds.
     pub fn time(&self) -> Option<i64> {
@@ -164,28 +188,36 @@ impl Entry {
     /// One of them is not valid.
     pub fn must_hold(&self, log: &Log) -> Result<(), String> {
         if let Some(promise) = &self.promise {
-            let promised = Promised {
-                body: STANDARD.encode(&self.body),
-                integrated_time: promise.time,
-                log_index: self.number,
-                log_id: self.log.hex(),
-            };
-            promised.must_be_signed(&log.key, &promise.signature)?;
+            let signed = self.promised_bytes(promise);
+            if !log.key.verifies(signed.as_bytes(), &promise.signature) {
+                return Err("its log entry is not signed by that log".to_owned());
+            }
         }
         match &self.proof {
             Some(proof) => proof.must_hold(&self.body, log),
             None => Ok(()),
         }
     }
+
+    /// Returns the bytes that the log signed for a promise (RFC 8785: sorted names, no white space).
+    fn promised_bytes(&self, promise: &Promise) -> String {
+        let body = STANDARD.encode(&self.body);
+        let (time, number, log) = (promise.time, self.number, self.log.hex());
+        format!(
+            r#"{{"body":"{body}","integratedTime":{time},"logID":"{log}","logIndex":{number}}}"#
+        )
+    }
 }
 
 impl Proof {
     fn must_hold(&self, body: &[u8], log: &Log) -> Result<(), String> {
-        let checkpoint = tree::checkpoint(&self.checkpoint, log)?;
-        if (checkpoint.size, checkpoint.root) != (self.size, self.root) {
-            return Err(
-                "the checkpoint of its entry does not match the inclusion proof".to_owned(),
-            );
+        if let Some(checkpoint) = &self.checkpoint {
+            let checkpoint = tree::checkpoint(checkpoint, log)?;
+            if (checkpoint.size, checkpoint.root) != (self.size, self.root) {
+                return Err(
+                    "the checkpoint of its entry does not match the inclusion proof".to_owned(),
+                );
+            }
         }
         let root = tree::root(body, self.number, self.size, &self.beside);
         match root == Some(self.root) {

@@ -79,7 +79,7 @@ fn signed(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 /// An in-toto statement: a predicate about subjects.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Statement {
+pub(crate) struct Statement {
     #[serde(rename = "_type")]
     kind: String,
     subject: Vec<Subject>,
@@ -116,17 +116,25 @@ impl Statement {
         self.predicate_type == SIGNED
     }
 
-    /// Checks that the statement is a signature of the image.
+    /// Checks that the statement is a signature.
     ///
     /// # Errors
-    /// It has another predicate or another subject.
-    pub fn must_be_of(&self, image: &Digest) -> Result<(), String> {
-        if !self.is_signature() {
-            return Err(format!(
+    /// It has another predicate.
+    pub fn must_be_signature(&self) -> Result<(), String> {
+        match self.is_signature() {
+            true => Ok(()),
+            false => Err(format!(
                 "it is an attestation of type '{}', not a signature",
                 shown(&self.predicate_type)
-            ));
+            )),
         }
+    }
+
+    /// Checks that the statement is about the artifact.
+    ///
+    /// # Errors
+    /// It has other subjects.
+    pub fn must_be_of(&self, artifact: &Digest) -> Result<(), String> {
         if self.subject.len() > MOST_SUBJECTS {
             return Err(format!(
                 "it is a signature of more than {MOST_SUBJECTS} subjects"
@@ -137,7 +145,7 @@ impl Statement {
             .iter()
             .map(|subject| subject.digest.get("sha256"));
         let digests: Vec<&String> = digests.flatten().collect();
-        if digests.iter().any(|digest| **digest == image.hex()) {
+        if digests.iter().any(|digest| **digest == artifact.hex()) {
             return Ok(());
         }
         Err(match digests.first() {

@@ -8,46 +8,42 @@ mod document;
 mod entry;
 mod envelope;
 
-use document::{Certified, Document, Material};
-use envelope::Statement;
-
-use super::body::{Kind, Noted};
-use super::{Signer, Trust, Unverified};
+use document::{Document, Material};
 use kubexm_types::Digest;
 
-/// The image whose signature is verified.
-#[derive(Debug, Clone, Copy)]
-pub struct Image<'a> {
-    /// The digest of the top manifest.
-    pub digest: &'a Digest,
-    /// The bytes of the top manifest.
-    pub manifest: &'a [u8],
-}
+pub(super) use document::Certified;
+pub(super) use entry::Entry;
+pub(super) use envelope::Statement;
 
-/// A parsed bundle. Nothing in it is verified yet.
+/// A signature, in a form that all formats are converted to. Nothing in it is verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    by: Proof,
-    content: Content,
-    signature: Vec<u8>,
+    pub(super) by: SignedBy,
+    pub(super) content: Content,
+    pub(super) signature: Vec<u8>,
 }
 
 /// How the signer is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Proof {
+pub(super) enum SignedBy {
     /// By a key that the bundle does not contain.
     Key,
     /// By a certificate with evidence of when it was used.
     Certificate(Certified),
+    /// By a certificate in DER, without evidence of when it was used. Only signatures of files in files
+    /// of their own have this form; a bundle document never does.
+    CertificateWithoutTime(Vec<u8>),
 }
 
 /// The signed content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
-    /// The bytes of an image's manifest, by their digest.
-    Manifest(Digest),
-    /// A statement about an image: the signed encoding and the payload itself.
+pub(super) enum Content {
+    /// The bytes of the artifact; their digest, if the signature states it.
+    Message(Option<Digest>),
+    /// A statement about the artifact: the signed encoding and the payload itself.
     Statement { signed: Vec<u8>, payload: Vec<u8> },
+    /// A payload that names an image, in cosign's older signatures.
+    SimpleSigning(Vec<u8>),
 }
 
 /// Parses a bundle.
@@ -57,11 +53,13 @@ enum Content {
 pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
     let document = Document::read(bytes)?;
     let by = match document.material()? {
-        Material::Key => Proof::Key,
-        Material::Certificate(certified) => Proof::Certificate(certified),
+        Material::Key => SignedBy::Key,
+        Material::Certificate(certified) => SignedBy::Certificate(certified),
     };
     let (content, signature) = match document.content()? {
-        document::Content::Message { digest, signature } => (Content::Manifest(digest), signature),
+        document::Content::Message { digest, signature } => {
+            (Content::Message(Some(digest)), signature)
+        }
         document::Content::Envelope(envelope) => {
             let envelope::Opened {
                 signed,
@@ -83,83 +81,10 @@ impl Bundle {
     /// provenance.
     pub fn is_signature(&self) -> bool {
         match &self.content {
-            Content::Manifest(_) => true,
+            Content::Message(_) | Content::SimpleSigning(_) => true,
             Content::Statement { payload, .. } => {
                 Statement::read(payload).is_ok_and(|statement| statement.is_signature())
             }
-        }
-    }
-
-    /// Returns the signer of the image, if it is trusted.
-    ///
-    /// # Errors
-    /// The reason why the signature is not valid.
-    pub fn verify(&self, image: Image<'_>, trust: Trust<'_>) -> Result<Signer, Unverified> {
-        self.check(image, trust).map_err(Unverified)
-    }
-
-    fn check(&self, image: Image<'_>, trust: Trust<'_>) -> Result<Signer, String> {
-        let signed = self.must_be_of(image)?;
-        match (trust, &self.by) {
-            (Trust::Keys(keys), Proof::Key) => {
-                let mut keys = keys.iter();
-                let key = keys.find(|key| key.verifies(signed, &self.signature));
-                key.map(|key| Signer::Key(key.clone()))
-                    .ok_or_else(|| "it was not made with a key of the policy".to_owned())
-            }
-            (Trust::Keys(_), Proof::Certificate(_)) => Err(
-                "it was made by an identity, not with a key of the policy; use a policy with \
-                 that identity"
-                    .to_owned(),
-            ),
-            (Trust::Identity(..), Proof::Key) => Err(
-                "it was made with a key and has no certificate; use a policy with that key"
-                    .to_owned(),
-            ),
-            (Trust::Identity(identity, root), Proof::Certificate(certified)) => {
-                let noted = self.noted(signed, &certified.certificate);
-                let key = certified.key(&noted, identity, root)?;
-                match key.verifies(signed, &self.signature) {
-                    true => Ok(Signer::of(identity, root)),
-                    false => Err("its signature is of other content or by another key".to_owned()),
-                }
-            }
-        }
-    }
-
-    /// Returns the signed bytes, if they are about the image.
-    fn must_be_of<'a>(&'a self, image: Image<'a>) -> Result<&'a [u8], String> {
-        match &self.content {
-            Content::Manifest(digest) => {
-                if Digest::of(image.manifest) != *image.digest {
-                    return Err("the image's manifest was changed".to_owned());
-                }
-                match digest == image.digest {
-                    true => Ok(image.manifest),
-                    false => Err(format!("it is a signature of {digest}")),
-                }
-            }
-            Content::Statement { signed, payload } => {
-                Statement::read(payload)?.must_be_of(image.digest)?;
-                Ok(signed)
-            }
-        }
-    }
-
-    fn noted<'a>(&'a self, signed: &'a [u8], certificate: &'a [u8]) -> Noted<'a> {
-        let (kinds, payload) = match &self.content {
-            Content::Manifest(_) => (&[Kind::HashedRekord, Kind::HashedRekord2][..], signed),
-            Content::Statement { payload, .. } => (
-                &[Kind::Dsse, Kind::HashedRekord2, Kind::Dsse2][..],
-                &payload[..],
-            ),
-        };
-        Noted {
-            kinds,
-            signed,
-            payload,
-            signature: &self.signature,
-            certificate,
         }
     }
 }

@@ -4,15 +4,14 @@
 use std::path::Path;
 
 use kubexm_sigstore::bundle;
-use kubexm_sigstore::bundle::Image;
-use kubexm_sigstore::{Signer, Trust, TrustedRoot};
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, verify};
 use kubexm_types::Digest;
 use serde_json::{Value, json};
 
 use super::authority::{BEGIN, IDENTITY, ISSUER, Sigstore, Wish};
 use super::bundled::Bundled;
 use super::site::cosign;
-use super::{image, root, wanted};
+use super::{artifact, image, root, stated, wanted};
 
 pub const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const OCI: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -26,13 +25,9 @@ pub fn kubexm_verify(sigstore: &Sigstore, bundle: &Value) -> Result<Signer, Stri
 pub fn kubexm_verify_by(root: &Value, bundle: &Value) -> Result<Signer, String> {
     let root = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
     let (identity, digest) = (wanted(), image());
-    let image = Image {
-        digest: &digest,
-        manifest: MANIFEST,
-    };
     let bundle = bundle::read(bundle.to_string().as_bytes())?;
     let trust = Trust::Identity(&identity, &root);
-    bundle.verify(image, trust).map_err(|e| e.to_string())
+    verify(&bundle, artifact(&digest), trust).map_err(stated)
 }
 
 /// Runs the real cosign. Certificate transparency logs do not matter.
@@ -136,8 +131,30 @@ fn signature_of_an_identity_is_accepted_like_by_cosign() {
             .unwrap_err()
             .contains("without an inclusion proof")
     );
+    let proof = entry("/inclusionProof");
+    let refused = kubexm_verify(&sigstore, &without(&older, &proof, "checkpoint")).unwrap_err();
+    assert!(refused.contains("without a checkpoint"), "{refused}");
     older["mediaType"] = json!("application/vnd.dev.sigstore.bundle+json;version=0.1");
     kubexm_verify(&sigstore, &without(&older, ENTRY, "inclusionProof")).unwrap();
+    let no_checkpoint = without(&older, &proof, "checkpoint");
+    kubexm_verify(&sigstore, &no_checkpoint).unwrap();
+    let other = with(
+        &no_checkpoint,
+        &entry("/inclusionProof/logIndex"),
+        json!("6"),
+    );
+    let refused = kubexm_verify(&sigstore, &other).unwrap_err();
+    assert!(refused.contains("its entry is not in the log"), "{refused}");
+    // A chain must not have the root.
+    let root = sigstore.trusted_root();
+    let chain = root.pointer("/certificateAuthorities/0/certChain/certificates");
+    let root = chain
+        .and_then(Value::as_array)
+        .and_then(|chain| chain.last());
+    let chain = &mut older["verificationMaterial"]["x509CertificateChain"]["certificates"];
+    chain.as_array_mut().unwrap().push(root.unwrap().clone());
+    let refused = kubexm_verify(&sigstore, &older).unwrap_err();
+    assert!(refused.contains("a root certificate"), "{refused}");
 }
 
 pub fn verify_blob(root: &Value, bundle: &Value) -> Result<String, String> {
@@ -213,12 +230,9 @@ fn damaged_bundle_is_refused_or_has_the_same_meaning() {
         for change in [1, 0x20, 0x80] {
             let mut damaged = good.clone();
             damaged[at] ^= change;
-            let image = Image {
-                digest: &digest,
-                manifest: MANIFEST,
-            };
             let answer = bundle::read(&damaged).and_then(|bundle| {
-                let answer = bundle.verify(image, Trust::Identity(&identity, &root));
+                let trust = Trust::Identity(&identity, &root);
+                let answer = verify(&bundle, artifact(&digest), trust);
                 answer.map_err(|reason| reason.to_string())
             });
             match answer {

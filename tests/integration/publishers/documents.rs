@@ -2,13 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm_sigstore::file::verify_file;
-use kubexm_sigstore::{Signer, Trust, TrustedRoot, document};
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, document, simple_signing};
 use kubexm_types::VerifyingKey;
 use serde_json::json;
 
 use super::authority::{self, IDENTITY, ISSUER, Sigstore, Wish, manifest};
-use super::{by_identity, claimed, image, root, verify, wanted};
+use super::{by_identity, claimed, image, root, verify, verify_file, wanted};
 use crate::example::InMemory;
 
 #[test]
@@ -60,7 +59,11 @@ fn invalid_documents_are_named() {
             "digest",
         ),
     ] {
-        assert!(document::image_of(payload).unwrap_err().contains(reason));
+        assert!(
+            simple_signing::image_of(payload)
+                .unwrap_err()
+                .contains(reason)
+        );
     }
     for wrong in ["", "{}", r#"{"tlogs":[],"certificateAuthorities":[]}"#] {
         assert!(TrustedRoot::parse(wrong.as_bytes()).is_err(), "{wrong}");
@@ -75,7 +78,7 @@ fn detached_bundle_must_be_the_signature_of_the_expected_identity() {
     let check = |content: &[u8], signature: &str, certificate: Option<&str>| {
         let certificate = certificate.map(str::as_bytes);
         let trust = Trust::Identity(&identity, &root);
-        verify_file(content, signature.as_bytes(), certificate, trust).map_err(|e| e.to_string())
+        verify_file(content, signature.as_bytes(), certificate, trust)
     };
     let (signature, certificate) = sigstore.beside(content, &Wish::right(image()));
     let signer = check(content, &signature, Some(&certificate)).unwrap();

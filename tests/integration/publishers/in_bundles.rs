@@ -195,7 +195,7 @@ fn signature_claims_of_a_lock_are_verified_again() {
     };
     refused(
         case.verify_changed(public),
-        "no trusted authority issued its certificate",
+        "its entry is in a log that is not trusted",
     );
     let by_key = |lock: &mut Lock| {
         let key = rcgen::KeyPair::generate().unwrap().public_key_pem();

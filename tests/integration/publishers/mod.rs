@@ -23,7 +23,9 @@ mod transparency;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_catalog::Catalog;
-use kubexm_sigstore::{Part, Signer, Trust, TrustedRoot, document};
+use kubexm_sigstore::{
+    Artifact, Part, Signer, Trust, TrustedRoot, Unverified, document, file, verify_any,
+};
 use kubexm_types::Digest;
 use kubexm_types::signature_policy::{Identity, Rule, SignedBy};
 use serde_json::Value;
@@ -50,11 +52,39 @@ fn root(sigstore: &Sigstore) -> TrustedRoot {
     TrustedRoot::parse(sigstore.trusted_root().to_string().as_bytes()).unwrap()
 }
 
+/// The artifact that `image` names.
+fn artifact(digest: &Digest) -> Artifact<'_> {
+    Artifact::Image {
+        digest,
+        manifest: b"an image",
+    }
+}
+
+/// Returns the text of an error, which states what failed, for which artifact, and the cause.
+fn stated(error: Unverified) -> String {
+    let text = error.to_string();
+    let rest = text.strip_prefix("cannot verify the signature of sha256:");
+    let (digest, cause) = rest.and_then(|rest| rest.split_once(": ")).unwrap();
+    assert!(digest.len() == 64 && cause == error.cause() && !cause.is_empty());
+    text
+}
+
+/// Verifies a file with its published signature.
+fn verify_file(
+    content: &[u8],
+    signature: &[u8],
+    certificate: Option<&[u8]>,
+    trust: Trust<'_>,
+) -> Result<Signer, String> {
+    let bundle = file::bundle(signature, certificate)?;
+    kubexm_sigstore::verify(&bundle, Artifact::File(content), trust).map_err(stated)
+}
+
 /// Verifies a signature manifest.
 fn verify(blobs: &InMemory, manifest: &[u8], trust: Trust<'_>) -> Result<Signer, String> {
     let payload = |part: &Part| blobs.0.get(&part.digest).cloned().ok_or("not there".into());
     let manifest = document::read(manifest)?;
-    kubexm_sigstore::verify(&manifest, &payload, &image(), trust).map_err(|e| e.to_string())
+    verify_any(manifest.bundles(&payload), artifact(&image()), trust).map_err(stated)
 }
 
 fn by_identity(sigstore: &Sigstore, blobs: &InMemory, manifest: &Value) -> Result<Signer, String> {

@@ -185,6 +185,10 @@ fn forged_bundles_are_refused_like_by_cosign() {
             "not signed by that log",
         ),
         (
+            with(&good, &entry("/logIndex"), json!("-1")),
+            "a negative index",
+        ),
+        (
             with(
                 &good,
                 &entry("/logId/keyId"),

@@ -1,12 +1,11 @@
 //! Certificates with and without a certificate transparency log.
 
-use kubexm_sigstore::file::verify_file;
 use kubexm_sigstore::{Trust, TrustedRoot};
 
 use super::authority::{BEGIN, Seen, Sigstore, Wish};
 use super::bundled::Bundled;
 use super::bundles::{MANIFEST, cosign_verify_by, kubexm_verify, kubexm_verify_by};
-use super::{claimed, image, verify, wanted};
+use super::{claimed, image, verify, verify_file, wanted};
 
 /// A certificate that no log has is refused if the trusted root names a certificate transparency log.
 #[test]

@@ -11,7 +11,7 @@ use super::{at, certificate};
 use kubexm_types::Digest;
 
 /// The values that an entry must contain.
-pub(super) struct Noted<'a> {
+pub(super) struct ExpectedEntry<'a> {
     /// The accepted kinds of entries.
     pub kinds: &'static [Kind],
     /// The signed bytes.
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 }
 
 /// The values in an entry, as far as they can be decoded.
-struct Said {
+struct ParsedEntry {
     is_of_content: bool,
     signature: Option<Vec<u8>>,
     certificate: Option<Vec<u8>>,
@@ -56,36 +56,36 @@ impl Kind {
         }
     }
 
-    /// Extracts the values of an entry of this kind, and compares the hash with that of `noted`.
-    fn said(self, spec: &Value, noted: &Noted<'_>) -> Said {
+    /// Extracts the values of an entry of this kind, and compares the hash with that of `expected`.
+    fn parse(self, spec: &Value, expected: &ExpectedEntry<'_>) -> ParsedEntry {
         match self {
-            Self::HashedRekord | Self::Rekord => Said {
-                is_of_content: is_of(&spec["data"]["hash"], noted.signed),
+            Self::HashedRekord | Self::Rekord => ParsedEntry {
+                is_of_content: is_of(&spec["data"]["hash"], expected.signed),
                 signature: decoded(&spec["signature"]["content"]),
                 certificate: from_pem(&spec["signature"]["publicKey"]["content"]),
             },
             Self::Dsse => {
                 let signature = single(&spec["signatures"]);
-                Said {
-                    is_of_content: is_of(&spec["payloadHash"], noted.payload),
+                ParsedEntry {
+                    is_of_content: is_of(&spec["payloadHash"], expected.payload),
                     signature: decoded(&signature["signature"]),
                     certificate: from_pem(&signature["verifier"]),
                 }
             }
             Self::HashedRekord2 => {
                 let spec = &spec["hashedRekordV002"];
-                Said::in_version_2(&spec["data"], noted.signed, &spec["signature"])
+                ParsedEntry::in_version_2(&spec["data"], expected.signed, &spec["signature"])
             }
             Self::Dsse2 => {
                 let spec = &spec["dsseV002"];
                 let signature = single(&spec["signatures"]);
-                Said::in_version_2(&spec["payloadHash"], noted.payload, signature)
+                ParsedEntry::in_version_2(&spec["payloadHash"], expected.payload, signature)
             }
         }
     }
 }
 
-impl Said {
+impl ParsedEntry {
     /// Extracts hash and signature in the format of Rekor's version 2.
     fn in_version_2(hash: &Value, content: &[u8], signature: &Value) -> Self {
         let hashed = match hash["algorithm"].as_str() {
@@ -103,12 +103,12 @@ impl Said {
     }
 }
 
-impl Noted<'_> {
+impl ExpectedEntry<'_> {
     /// Checks that an entry with this time, in seconds since 1970, is about exactly this signature.
     ///
     /// # Errors
     /// The entry is about another signature, or cannot be read.
-    pub fn must_stand_in(&self, body: &[u8], time: i64) -> Result<(), String> {
+    pub fn check(&self, body: &[u8], time: i64) -> Result<(), String> {
         let body: Value =
             serde_json::from_slice(body).map_err(|_| "the body of its log entry cannot be read")?;
         let text = |key: &str| body[key].as_str().unwrap_or_default();
@@ -116,10 +116,10 @@ impl Noted<'_> {
         let mut kinds = self.kinds.iter();
         let kind = kinds.find(|kind| kind.name_and_version() == named);
         let kind = kind.ok_or("its log entry has an unknown kind")?;
-        let said = kind.said(&body["spec"], self);
-        if said.is_of_content
-            && said.signature.as_deref() == Some(self.signature)
-            && said.certificate.as_deref() == Some(self.certificate)
+        let parsed = kind.parse(&body["spec"], self);
+        if parsed.is_of_content
+            && parsed.signature.as_deref() == Some(self.signature)
+            && parsed.certificate.as_deref() == Some(self.certificate)
         {
             return Ok(());
         }
