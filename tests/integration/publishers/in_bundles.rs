@@ -203,7 +203,7 @@ fn signature_claims_of_a_lock_are_verified_again() {
     };
     refused(
         case.verify_changed(by_key),
-        "not made with a key of the policy",
+        "made by an identity, not with a key of the policy",
     );
     let of_another = |lock: &mut Lock| {
         let image = &lock.images[0];
