@@ -23,6 +23,11 @@ must() { # DESCRIPTION COMMAND...: a check whose failure ends the test
   check "$@"
   [ "$failed" = "$before" ] || { printf '\n%s passed, %s failed\n' "$passed" "$failed"; exit 1; }
 }
+prints_no() { # PATTERN COMMAND...: the command succeeds, and no line of its output matches
+  "${@:2}" >"$work/printed" || return
+  cat "$work/printed"
+  ! grep -e "$1" "$work/printed"
+}
 until_true() { # SECONDS COMMAND...
   local end=$((SECONDS + $1))
   shift
