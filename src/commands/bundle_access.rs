@@ -74,7 +74,7 @@ impl ClusterSource {
         let access = self.access.trusting(&self.cluster)?;
         let bundle = access.open_with_bases(&self.bundles)?;
         let cluster = kubexm_config::load_cluster_for(&self.cluster, &bundle.lock().kubernetes)?;
-        kubexm_deploy::admit(&cluster)?;
+        kubexm_deploy::validate(&cluster)?;
         notices::emit(&cluster.notices, events);
         notices::emit_experimental(&self.cluster, &cluster, events);
         Ok((Arc::new(bundle), cluster))

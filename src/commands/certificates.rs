@@ -1,4 +1,4 @@
-//! Issues the certificates that kubexm's own CA makes for a cluster.
+//! Issues the certificates of a cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,23 +8,32 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
-use kubexm_pki::{Ca, Leaf, Pair};
+use kubexm_pki::{Ca, CertificateStore, Leaf, Pair};
 
-/// Loads the cluster's CAs and certificates from the state folder, and creates those that are missing.
+/// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 pub(crate) fn load_or_issue(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
-    let folder = state.join("pki");
-    let ca = Ca::load_or_create(&folder, &format!("kubexm-{}", cluster.name))
+    from_store(cluster, &CertificateStore::new(state.join("pki")))
+}
+
+/// Returns the certificates that [`load_or_issue`] would return, without a change of the state directory.
+/// Certificates that are missing or about to expire are new in each call.
+pub(crate) fn preview(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
+    from_store(cluster, &CertificateStore::read_only(state.join("pki")))
+}
+
+fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificates, CommandError> {
+    let ca = Ca::load_or_create(store, &format!("kubexm-{}", cluster.name))
         .map_err(CommandError::configuration)?;
     Ok(Certificates {
-        registry: registry(cluster, &ca, &folder)?,
-        etcd: etcd(cluster, &folder)?,
-        kubernetes: kubernetes(cluster, &folder)?,
+        registry: registry(cluster, &ca, store)?,
+        etcd: etcd(cluster, store)?,
+        kubernetes: kubernetes(cluster, store)?,
         ca: ca.certificate().to_owned(),
     })
 }
 
 /// The server certificate of the cluster's registry, valid for every host that runs it.
-fn registry(cluster: &Cluster, ca: &Ca, folder: &Path) -> Result<Pair, CommandError> {
+fn registry(cluster: &Cluster, ca: &Ca, store: &CertificateStore) -> Result<Pair, CommandError> {
     let mut names = vec![
         cluster.registry.host_name.to_string(),
         "127.0.0.1".to_owned(),
@@ -34,27 +43,98 @@ fn registry(cluster: &Cluster, ca: &Ca, folder: &Path) -> Result<Pair, CommandEr
         names.push(host.name.to_string());
         names.push(host.internal_address.to_string());
     }
-    ca.issue(folder, "registry", &Leaf::server("registry", names))
+    ca.issue(store, "registry", &Leaf::server("registry", names))
         .map_err(CommandError::configuration)
 }
 
 /// The certificates of an etcd that kubexm runs.
-fn etcd(cluster: &Cluster, folder: &Path) -> Result<Option<EtcdCertificates>, CommandError> {
+fn etcd(
+    cluster: &Cluster,
+    store: &CertificateStore,
+) -> Result<Option<EtcdCertificates>, CommandError> {
     if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
         return Ok(None);
     }
-    let ca = Ca::load_or_create(folder, &format!("etcd-{}", cluster.name))
+    let ca = Ca::load_or_create(store, &format!("etcd-{}", cluster.name))
         .map_err(CommandError::configuration)?;
-    let issue = |name: &str, leaf: &Leaf| ca.issue(folder, name, leaf);
-    EtcdCertificates::make(cluster, ca.certificate(), issue).map_err(CommandError::configuration)
+    let issue = |name: &str, leaf: &Leaf| ca.issue(store, name, leaf);
+    EtcdCertificates::issue(cluster, ca.certificate(), issue).map_err(CommandError::configuration)
 }
 
 /// The certificates of Kubernetes, where kubeadm does not issue them.
-fn kubernetes(cluster: &Cluster, folder: &Path) -> Result<Option<Arc<ClusterPki>>, CommandError> {
+fn kubernetes(
+    cluster: &Cluster,
+    store: &CertificateStore,
+) -> Result<Option<Arc<ClusterPki>>, CommandError> {
     match cluster.kubernetes.kind {
         KubernetesKind::Kubeadm => Ok(None),
-        KubernetesKind::Systemd => ClusterPki::load_or_create(&folder.join("kubernetes"), cluster)
-            .map(|pki| Some(Arc::new(pki)))
-            .map_err(CommandError::configuration),
+        KubernetesKind::Systemd => {
+            let store = store.subdirectory("kubernetes");
+            let pki = ClusterPki::load_or_create(&store, cluster);
+            pki.map(|pki| Some(Arc::new(pki)))
+                .map_err(CommandError::configuration)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    const CLUSTER: &str = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}]
+  roleGroups: {control-plane: [node1], etcd: [node1]}
+  kubernetes: {version: 1.36.3, type: systemd}
+  etcd: {type: systemd}
+";
+
+    fn cluster(text: &str) -> Cluster {
+        kubexm_config::parse_cluster("cluster.yaml", text).unwrap()
+    }
+
+    /// Returns all paths below a directory, and the content of files.
+    fn listing(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(listing(&path));
+                found.insert(path, None);
+            } else {
+                let content = std::fs::read(&path).unwrap();
+                found.insert(path, Some(content));
+            }
+        }
+        found
+    }
+
+    /// `plan --diff` uses the preview.
+    #[test]
+    fn preview_writes_nothing_to_the_state_directory() {
+        let state = tempfile::tempdir().unwrap();
+        let before_install = cluster(CLUSTER);
+        preview(&before_install, state.path()).unwrap();
+        assert!(listing(state.path()).is_empty());
+
+        let issued = load_or_issue(&before_install, state.path()).unwrap();
+        let before = listing(state.path());
+        assert!(!before.is_empty());
+        let same = preview(&before_install, state.path()).unwrap();
+        assert_eq!(same.ca, issued.ca);
+        assert_eq!(same.registry.certificate, issued.registry.certificate);
+
+        // Another address of the host requires new certificates.
+        let moved = cluster(&CLUSTER.replace("192.0.2.11", "192.0.2.12"));
+        let renewed = preview(&moved, state.path()).unwrap();
+        assert_eq!(renewed.ca, issued.ca);
+        assert_ne!(renewed.registry.certificate, issued.registry.certificate);
+        assert_eq!(listing(state.path()), before);
     }
 }

@@ -8,7 +8,7 @@ use crate::CommandError;
 use kubexm_bundle::{Blobs, Bundle, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_config::Cluster;
-use kubexm_deploy::proof;
+use kubexm_deploy::completeness;
 use kubexm_fetch::resolve::Resolver;
 use kubexm_types::event::Events;
 
@@ -28,16 +28,16 @@ pub(crate) async fn check(
         Some(cluster) => vec![cluster.clone()],
         None => {
             let versions = lock.kubernetes.iter();
-            let defaults = versions.map(|version| proof::default_clusters(lock, version));
+            let defaults = versions.map(|version| completeness::default_clusters(lock, version));
             defaults.collect::<Result<Vec<_>, _>>()?.concat()
         }
     };
     let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
     let mut findings = catalog.incompatibilities(lock);
     for cluster in &clusters {
-        let proof = proof::prove(cluster, lock, &blobs)?;
-        findings.extend(proof.findings.iter().cloned());
-        findings.extend(ask_kubeadm(resolver, lock, cluster, &proof).await?);
+        let report = completeness::check(cluster, lock, &blobs)?;
+        findings.extend(report.findings.iter().cloned());
+        findings.extend(ask_kubeadm(resolver, lock, cluster, &report).await?);
     }
     for facts in &lock.kubeadm {
         if facts.minimum_etcd.is_none() {
@@ -61,17 +61,17 @@ async fn ask_kubeadm(
     resolver: &Resolver<'_>,
     lock: &Lock,
     cluster: &Cluster,
-    proof: &proof::Proof,
+    report: &completeness::Report,
 ) -> Result<Vec<String>, CommandError> {
     let version = &cluster.kubernetes.version;
     if !lock.kubernetes.contains(version) {
         return Ok(Vec::new());
     }
     let kubeadm = resolver.kubeadm(version, &lock.files).await?;
-    let configs = proof.configs.iter();
+    let configs = report.configs.iter();
     let answers = try_join_all(configs.map(|config| kubeadm.validate(&config.text))).await?;
     let mut findings = Vec::new();
-    for (config, answer) in proof.configs.iter().zip(answers) {
+    for (config, answer) in report.configs.iter().zip(answers) {
         if let Err(message) = answer {
             findings.push(format!(
                 "{}: kubeadm {version} refuses its configuration: {message}",
@@ -79,7 +79,7 @@ async fn ask_kubeadm(
             ));
         }
     }
-    for patches in &proof.patches {
+    for patches in &report.patches {
         let (config, folder) = (&patches.config, patches.folder);
         if let Err(message) = kubeadm.apply(config, folder, &patches.files).await? {
             findings.push(format!(
@@ -96,8 +96,8 @@ pub(crate) fn missing(lock: &Lock, bundle: &Arc<Bundle>) -> Result<Vec<String>, 
     let blobs: Arc<dyn Blobs> = Arc::clone(bundle) as _;
     let mut missing = Vec::new();
     for version in &lock.kubernetes {
-        for cluster in proof::default_clusters(lock, version)? {
-            let findings = proof::prove(&cluster, lock, &blobs)?.findings;
+        for cluster in completeness::default_clusters(lock, version)? {
+            let findings = completeness::check(&cluster, lock, &blobs)?.findings;
             let findings = findings.iter();
             missing.extend(findings.map(|what| format!("Kubernetes {version}: {what}")));
         }

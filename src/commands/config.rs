@@ -110,7 +110,7 @@ pub fn validate(file: &Path, events: &Events) -> Result<Validation, CommandError
         }
         Some(DocumentKind::Cluster) | None => {
             let cluster = kubexm_config::load_cluster(file)?;
-            kubexm_deploy::admit(&cluster)?;
+            kubexm_deploy::validate(&cluster)?;
             notices::emit_experimental(file, &cluster, events);
             found = cluster.notices;
             Validated::Cluster {

@@ -14,8 +14,8 @@ use crate::{
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
-use kubexm_deploy::{Deployment, Inputs};
-use kubexm_engine::plan::{self, Journal, Outcome, Skip};
+use kubexm_deploy::{Certificates, Deployment, Inputs};
+use kubexm_engine::plan::{self, Journal, Outcome, SkipReason};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -166,7 +166,8 @@ async fn prepare(
     notices::emit_experimental_hosts(&facts, events);
     let findings = preflight::check(cluster, &hosts, &facts, bundle).await;
     preflight::report(&findings, events)?;
-    let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, state)?)?;
+    let certificates = certificates::load_or_issue(cluster, state)?;
+    let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, certificates))?;
     clock.lap("preflight and plan");
     Ok((hosts, deployment))
 }
@@ -184,33 +185,33 @@ pub(crate) fn inputs_without_certificates<'a>(
     bundle: &'a Arc<BundleSet>,
     facts: &BTreeMap<HostName, Facts>,
 ) -> Inputs<'a> {
-    let mut inputs = Inputs::unseen(cluster, bundle.lock(), Arc::clone(bundle) as _);
+    let mut inputs = Inputs::assumed(cluster, bundle.lock(), Arc::clone(bundle) as _);
     for (name, facts) in facts {
-        if let Some(machine) = inputs.machines.get_mut(name) {
-            *machine = preflight::machine(facts.arch().unwrap_or(machine.arch), facts);
+        if let Some(host) = inputs.hosts.get_mut(name) {
+            *host = preflight::host_facts(facts.arch().unwrap_or(host.arch), facts);
         }
     }
     inputs
 }
 
-/// Everything that the plan is computed from. Certificates that do not exist yet are issued.
+/// Returns everything that the plan is computed from.
 pub(crate) fn inputs<'a>(
     cluster: &'a Cluster,
     bundle: &'a Arc<BundleSet>,
     facts: &BTreeMap<HostName, Facts>,
-    state: &Path,
-) -> Result<Inputs<'a>, CommandError> {
-    let machines = facts.iter().filter_map(|(name, facts)| {
-        let machine = preflight::machine(facts.arch()?, facts);
-        Some((name.clone(), machine))
+    certificates: Certificates,
+) -> Inputs<'a> {
+    let hosts = facts.iter().filter_map(|(name, facts)| {
+        let host = preflight::host_facts(facts.arch()?, facts);
+        Some((name.clone(), host))
     });
-    Ok(Inputs {
+    Inputs {
         cluster,
         lock: bundle.lock(),
         blobs: Arc::clone(bundle) as _,
-        machines: machines.collect(),
-        certificates: certificates::load_or_issue(cluster, state)?,
-    })
+        hosts: hosts.collect(),
+        certificates,
+    }
 }
 
 /// Returns the failure of a run in which a step failed or which the user stopped.
@@ -232,7 +233,7 @@ fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandErr
 /// Counts the tasks that did not end.
 fn left_over(outcome: &Outcome) -> LeftOver {
     let skipped = outcome.skipped.iter();
-    let running = skipped.filter(|(_, why)| *why == Skip::LeftRunning).count();
+    let running = skipped.filter(|(_, why)| *why == SkipReason::LeftRunning).count();
     LeftOver {
         running,
         waiting: outcome.skipped.len() - running,

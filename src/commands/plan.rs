@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::install::{self, InstallOptions};
 use crate::stop::{Stop, unless_stopped};
-use crate::{ClusterSource, CommandError, session, text_file};
+use crate::{ClusterSource, CommandError, certificates, session, text_file};
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
@@ -27,7 +27,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn text(&self) -> Result<String, CommandError> {
-        show::show(&self.plan).map_err(CommandError::configuration)
+        show::as_text(&self.plan).map_err(CommandError::configuration)
     }
 
     /// Returns the plan as a document, for `plan -o`.
@@ -35,7 +35,7 @@ impl Planned {
     /// # Errors
     /// The tasks form a cycle.
     pub fn document(&self) -> Result<PlanDocument, CommandError> {
-        PlanDocument::of(&self.plan).map_err(CommandError::configuration)
+        PlanDocument::new(&self.plan).map_err(CommandError::configuration)
     }
 
     /// Emits one `planned` event for each task, in an order in which the tasks can run.
@@ -47,9 +47,11 @@ impl Planned {
     }
 }
 
-/// Connects to the hosts and runs the check of every step that ensures a state. Changes no host.
+/// Connects to the hosts and runs the check of every step that ensures a state. It changes no host, and writes
+/// nothing to the state directory.
 ///
-/// The certificates are those of the state directory. If it has none, placeholders replace them.
+/// Certificates come from the state directory. For those that an install would issue or renew, the result
+/// lists their files as different.
 ///
 /// # Errors
 /// The bundle or the cluster file is wrong, or hosts cannot be reached.
@@ -65,10 +67,8 @@ pub async fn diff(
     let comparing = async {
         let hosts = options.connection.connect(&cluster).await?;
         let facts = session::gather(&cluster, &hosts).await?;
-        let inputs = match state.join("pki").is_dir() {
-            true => install::inputs(&cluster, &bundle, &facts, &state)?,
-            false => install::inputs_without_certificates(&cluster, &bundle, &facts),
-        };
+        let certificates = certificates::preview(&cluster, &state)?;
+        let inputs = install::inputs(&cluster, &bundle, &facts, certificates);
         let plan = kubexm_deploy::plan(&inputs)?.plan;
         diff::diff(&plan, &hosts)
             .await
@@ -95,7 +95,7 @@ pub fn check_reachable(diff: &PlanDiff) -> Result<(), CommandError> {
 /// The bundle or the cluster file cannot be read, or the bundle does not contain what the cluster needs.
 pub fn plan(source: &ClusterSource, events: &Events) -> Result<Planned, CommandError> {
     let (bundle, cluster) = source.open(events)?;
-    let inputs = Inputs::unseen(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
+    let inputs = Inputs::assumed(&cluster, bundle.lock(), Arc::clone(&bundle) as _);
     let deployment = kubexm_deploy::plan(&inputs)?;
     Ok(Planned {
         plan: deployment.plan,

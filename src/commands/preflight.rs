@@ -1,4 +1,4 @@
-//! Runs all preflight checks, and turns facts into the machines that a plan knows.
+//! Runs all preflight checks, and selects the facts that a plan depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_config::Cluster;
-use kubexm_deploy::Machine;
+use kubexm_deploy::HostFacts;
 use kubexm_engine::seed;
 use kubexm_host::Facts;
 use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_client};
@@ -95,9 +95,9 @@ fn carried(lock: &Lock) -> Carried {
     }
 }
 
-/// Describes a machine to the planner by its facts.
-pub(crate) fn machine(arch: Arch, facts: &Facts) -> Machine {
-    Machine {
+/// Returns the facts of a host that a plan depends on.
+pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
+    HostFacts {
         arch,
         releases: facts.releases(),
         has_name_server: facts.nameserver.is_some(),

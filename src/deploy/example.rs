@@ -1,4 +1,4 @@
-//! A small cluster and a bundle for it, for tests of what is planned.
+//! A small cluster and its bundle, for tests of plans.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ spec:
   kubernetes: {version: 1.36.3, KUBERNETES}
 ";
 
-/// A cluster of two nodes; `kubernetes` are further fields of that section, `sections` further ones
-/// of the spec, one a line.
+/// Returns a cluster of two nodes. `kubernetes` has further fields of that section, `sections` further
+/// sections of the spec, one in each line.
 pub(super) fn cluster(kubernetes: &str, sections: &str) -> Cluster {
     parse_cluster("example", &text(kubernetes, sections)).unwrap()
 }
 
-/// The file of such a cluster.
+/// Returns the text of such a cluster file.
 pub(super) fn text(kubernetes: &str, sections: &str) -> String {
     let mut text = CLUSTER.replace("KUBERNETES", kubernetes);
     for section in sections.lines() {
@@ -38,7 +38,7 @@ pub(super) fn text(kubernetes: &str, sections: &str) -> String {
     text
 }
 
-/// A bundle of one file, whose content everything else has, too.
+/// A bundle in which every blob has the same content.
 struct OneFile(Vec<u8>);
 
 impl Blobs for OneFile {
@@ -47,7 +47,7 @@ impl Blobs for OneFile {
     }
 }
 
-/// Files by catalog name.
+/// Catalog names of files.
 const FILES: [&str; 9] = [
     "kubeadm",
     "kubelet",
@@ -117,8 +117,8 @@ fn lock(more: &[&str]) -> Lock {
     }
 }
 
-/// What a cluster plans from a bundle that has these images besides kubeadm's; every file in it has
-/// the content.
+/// Calls `look` with the inputs of a cluster and a bundle. The bundle has kubeadm's images and `images`, and
+/// every file has the content.
 pub(super) fn with_inputs<T>(
     cluster: &Cluster,
     images: &[&str],
@@ -127,14 +127,14 @@ pub(super) fn with_inputs<T>(
 ) -> T {
     let lock = lock(images);
     let blobs = Arc::new(OneFile(content.as_bytes().to_vec()));
-    look(&Inputs::unseen(cluster, &lock, blobs))
+    look(&Inputs::assumed(cluster, &lock, blobs))
 }
 
-/// The text of a file that the plan puts on a host; `None` where it puts none there.
+/// Returns the text of a file that the plan writes on a host; `None` if it does not write it.
 pub(super) fn file_of(inputs: &Inputs<'_>, host: &str, path: &str) -> Option<String> {
     let deployment = plan(inputs).unwrap_or_else(|error| panic!("{error}"));
     let files = rendered(&deployment.plan);
-    let of_host = files.get(&host.parse().unwrap())?;
-    let file = of_host.iter().find(|file| file.path.as_str() == path)?;
+    let host_files = files.get(&host.parse().unwrap())?;
+    let file = host_files.iter().find(|file| file.path.as_str() == path)?;
     Some(file.content.clone())
 }

@@ -1,8 +1,8 @@
-//! Images that a node must never lose: pulled before they are needed, and pinned.
+//! Images that a node pulls before pods need them, and pins.
 
 use super::module::Module;
 use super::modules;
-use super::runtime::{self, Holds};
+use super::runtime::{self, Preload};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskName};
@@ -23,35 +23,35 @@ impl Module for Pulls {
     }
 }
 
-/// Those that a node holds before any pod asks for them.
-pub(super) fn of_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
-    if runtime::of_cluster(inputs).holds() == Holds::Everything {
+/// Returns the names of the images that a node pulls before a pod needs them.
+pub(super) fn on_node(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
+    if runtime::configured(inputs).preload() == Preload::AllImages {
         let all = inputs.lock.images.iter().map(|image| &image.name);
         let named = all.filter(|name| name.tag().is_some());
         return named.map(ImageRef::to_string).collect();
     }
-    let images = modules::images_of_node(inputs, host);
+    let images = modules::node_images(inputs, host);
     images.iter().map(ToString::to_string).collect()
 }
 
 /// Pulls and pins a node's images.
 fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
-    let images = of_node(inputs, host);
+    let images = on_node(inputs, host);
     let title = format!("Pull and pin {} images", images.len());
     let registry = registry::endpoints(inputs).into_iter().next();
     let registry = registry.unwrap_or_default();
-    let runtime = runtime::of_cluster(inputs);
+    let runtime = runtime::configured(inputs);
     let scripts = runtime.images();
     let arguments = std::iter::once(registry).chain(images);
     let mut step = RunScript::new("pinned images", title, scripts.check, scripts.pull);
-    // A reset reverts the last record first: pods end before what they leave behind is removed.
+    // A reset reverts the last record first, so pods end before the second script stops their remains.
     if let Some(script) = runtime.after_pods() {
         step = step.undo_script("Stop what pods left running", script);
     }
     step = step.undo_script("Stop pods", STOP_PODS);
     Ok(PULL
         .task(&host.name)
-        .after(registry::ready(inputs))
+        .after(registry::serving(inputs))
         .after([runtime::installed(&host.name)])
         .step(step.arguments(arguments)))
 }

@@ -1,11 +1,11 @@
-//! The modules of a cluster ([`module`]): each turns configuration, facts and bundle into tasks. None
-//! opens a connection.
+//! Plans the installation of a cluster. Each [`module`] turns configuration, facts and bundle into tasks.
+//! This crate opens no connection.
 
+pub mod completeness;
 mod dns;
 mod etcd;
 #[cfg(test)]
 mod example;
-mod finish;
 mod images;
 mod kubernetes;
 mod load_balancer;
@@ -15,11 +15,11 @@ mod modules;
 mod network;
 mod network_manager;
 mod os;
-pub mod proof;
+mod placeholders;
+mod pod_leftovers;
+mod post_install;
 mod registry;
 mod runtime;
-mod traces;
-mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub use etcd::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Slot};
+use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, TaskValue};
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -40,114 +40,109 @@ use kubexm_scripts::Call;
 use kubexm_scripts::systemd::JOURNAL;
 use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
 
-/// What is known of a machine when planning.
+/// Facts of a host that a plan depends on.
 #[derive(Debug, Clone)]
-pub struct Machine {
-    /// Architecture.
+pub struct HostFacts {
     pub arch: Arch,
-    /// Distribution and release, in all ways in which a bundle may name them.
+    /// Distribution and release, in all spellings that a bundle may use.
     pub releases: Vec<(String, String)>,
-    /// Whether its resolv.conf names a server.
+    /// Whether its `resolv.conf` has a name server.
     pub has_name_server: bool,
-    /// Whether it is a node already.
+    /// Whether it is already a node of the cluster.
     pub is_node: bool,
-    /// Whether the etcd that kubexm runs on it was once whole.
+    /// Whether all members of kubexm's etcd were healthy once.
     pub etcd_formed: bool,
     /// Whether NetworkManager runs on it.
     pub has_network_manager: bool,
 }
 
-/// What kubexm's own CA made for the cluster.
+/// The certificates that kubexm issues for a cluster.
 #[derive(Clone)]
 pub struct Certificates {
-    /// The CA, PEM.
+    /// kubexm's CA certificate, PEM.
     pub ca: String,
     /// The registry's server certificate.
     pub registry: Pair,
-    /// Those of an etcd that kubexm runs; `None` where it runs none.
+    /// The certificates of kubexm's etcd; `None` if kubexm does not run etcd.
     pub etcd: Option<EtcdCertificates>,
-    /// Kubernetes' own, where kubeadm does not make them.
+    /// The certificates of Kubernetes; `None` if kubeadm issues them.
     pub kubernetes: Option<Arc<ClusterPki>>,
 }
 
-/// Everything a plan is made from.
+/// Everything that a plan depends on.
 pub struct Inputs<'a> {
-    /// What the user wants.
     pub cluster: &'a Cluster,
-    /// What the bundle has.
+    /// The lock of the bundle.
     pub lock: &'a Lock,
     /// The bundle.
     pub blobs: Arc<dyn Blobs>,
-    /// What the machines are.
-    pub machines: BTreeMap<HostName, Machine>,
-    /// kubexm's certificates.
+    /// The facts of the hosts.
+    pub hosts: BTreeMap<HostName, HostFacts>,
     pub certificates: Certificates,
 }
 
-/// A plan and what it will have given when it is through.
+/// A plan, and the value that it provides for the controller.
 pub struct Deployment {
-    /// The plan.
     pub plan: Plan,
     /// The cluster administrator's kubeconfig. Secret.
-    pub kubeconfig: Slot<String>,
+    pub kubeconfig: TaskValue<String>,
 }
 
 impl Deployment {
     fn new() -> Self {
         Self {
             plan: Plan::default(),
-            kubeconfig: Slot::new("control_plane.kubeconfig"),
+            kubeconfig: TaskValue::new("control_plane.kubeconfig"),
         }
     }
 }
 
-/// Why there can be no plan. All reasons are told at once.
+/// Why a cluster cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
-    /// The bundle lacks what the cluster needs.
-    #[error("the bundle lacks what this cluster needs:\n  {}", .0.join("\n  "))]
+    /// The bundle does not contain these parts of the cluster.
+    #[error("the bundle does not contain everything that this cluster needs; it is missing:\n  {}", .0.join("\n  "))]
     Incomplete(Vec<String>),
-    /// Something that `cluster.yaml` may say and this version cannot install.
-    #[error("this version of kubexm cannot install {0} yet")]
+    /// A valid setting of a cluster file that this version cannot install.
+    #[error("this version of kubexm cannot install {0}")]
     Unsupported(&'static str),
-    /// What the cluster's runtime cannot do.
+    /// The cluster's container runtime cannot work in this cluster.
     #[error("{0}")]
-    Refused(&'static str),
+    Incompatible(&'static str),
     /// A template failed.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// A path or name that kubexm makes is wrong.
+    /// kubexm created an invalid path or name.
     #[error(transparent)]
     Value(#[from] InvalidValue),
-    /// A file of this machine that shall go to the hosts cannot be read.
-    #[error("{path}: {source}")]
+    /// kubexm cannot read a file on the controller whose content belongs on the hosts.
+    #[error("cannot read {path}: {source}")]
     File {
-        /// The file.
         path: String,
-        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// Folder of kubexm's own files on hosts.
+/// The directory of kubexm's files on hosts.
 const ETC: &str = "/etc/kubexm";
 const BIN: &str = "/usr/local/bin";
 
-/// Whether what the cluster is made of works together, as far as the parts themselves know it.
+/// Checks that the parts of a cluster work together.
 ///
 /// # Errors
-/// What does not, and what to do then.
-pub fn admit(cluster: &Cluster) -> Result<(), DeployError> {
-    runtime::refusal(cluster).map_or(Ok(()), |refusal| Err(DeployError::Refused(refusal)))
+/// The container runtime cannot work in this cluster.
+pub fn validate(cluster: &Cluster) -> Result<(), DeployError> {
+    runtime::incompatibility(cluster)
+        .map_or(Ok(()), |reason| Err(DeployError::Incompatible(reason)))
 }
 
-/// Plans the whole installation. The plan depends on nothing but the inputs, and on the files that the
-/// cluster names.
+/// Plans the whole installation. The plan depends only on the inputs and on the files that the cluster
+/// names.
 ///
 /// # Errors
-/// The cluster is not [admitted](admit), or the bundle does not have what it needs.
+/// The cluster is not [valid](validate), or the bundle does not contain everything that it needs.
 pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
-    admit(inputs.cluster)?;
+    validate(inputs.cluster)?;
     let missing = modules::missing(inputs);
     if !missing.is_empty() {
         return Err(DeployError::Incomplete(missing));
@@ -160,60 +155,62 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
     Ok(deployment)
 }
 
-/// Returns the text of every file that the plan puts on hosts, as `kubexm render` writes it.
+/// Returns the text of every file that the plan writes on hosts, for `kubexm render`.
 pub fn rendered(plan: &Plan) -> BTreeMap<HostName, Vec<RenderedFile>> {
     let mut files: BTreeMap<HostName, Vec<RenderedFile>> = BTreeMap::new();
     for task in &plan.tasks {
-        let of_task = task.steps.iter().flat_map(|step| step.files());
-        let texts = of_task.filter_map(PlannedFile::rendered);
+        let planned = task.steps.iter().flat_map(|step| step.files());
+        let texts = planned.filter_map(PlannedFile::rendered);
         files.entry(task.host.clone()).or_default().extend(texts);
     }
     files
 }
 
 impl Inputs<'_> {
-    fn machine(&self, host: &HostName) -> Machine {
-        // Hosts that nobody has looked at are taken for the bundle's first architecture.
+    /// Returns the facts of a host. Without facts it assumes the first architecture of the bundle.
+    fn host_facts(&self, host: &HostName) -> HostFacts {
         let arch = self
             .lock
             .architectures
             .first()
             .copied()
             .unwrap_or(Arch::Amd64);
-        let machine = self.machines.get(host).cloned();
-        machine.unwrap_or_else(|| Machine::unseen(arch))
+        let facts = self.hosts.get(host).cloned();
+        facts.unwrap_or_else(|| HostFacts::assumed(arch))
     }
 
-    /// What the cluster's machines are.
+    /// Returns the architectures of the hosts.
     fn arches(&self) -> BTreeSet<Arch> {
-        self.machines.values().map(|machine| machine.arch).collect()
+        self.hosts.values().map(|facts| facts.arch).collect()
     }
 
+    /// Returns the newest file of a component for a host's architecture.
     fn file(&self, component: &str, host: &HostName) -> Result<&LockedFile, DeployError> {
-        let arch = self.machine(host).arch;
+        let arch = self.host_facts(host).arch;
         let file = self.lock.file(component, arch);
         file.ok_or_else(|| DeployError::Incomplete(vec![format!("{component} for {arch}")]))
     }
 
+    /// Returns the file of a component in the cluster's Kubernetes version, for a host's architecture.
     fn kubernetes_file(
         &self,
         component: &str,
         host: &HostName,
     ) -> Result<&LockedFile, DeployError> {
-        let (arch, version) = (self.machine(host).arch, &self.cluster.kubernetes.version);
+        let (arch, version) = (self.host_facts(host).arch, &self.cluster.kubernetes.version);
         let file = self.lock.file_version(component, version, arch);
         file.ok_or_else(|| {
             DeployError::Incomplete(vec![format!("{component} {version} for {arch}")])
         })
     }
 
-    /// The image of a repository, in whichever version the bundle has it.
+    /// Returns the image of a repository in any version; `None` if the bundle does not contain it.
     fn image_of(&self, repository: &str) -> Option<ImageRef> {
         let mut names = self.lock.images.iter().map(|image| &image.name);
         names.find(|name| name.repository() == repository).cloned()
     }
 
-    /// The first control plane: it runs `kubeadm init`, and kubectl.
+    /// Returns the first control plane. It runs `kubeadm init` and kubectl.
     fn first(&self) -> Option<&HostSpec> {
         self.cluster
             .roles
@@ -223,7 +220,7 @@ impl Inputs<'_> {
     }
 }
 
-/// A whole file of the bundle, as it shall be on a host.
+/// Returns the payload of a program that is a file of the bundle.
 fn binary(file: &LockedFile, path: &str) -> Result<Payload, DeployError> {
     let path = HostPath::parse(path)?;
     Ok(Payload {
@@ -235,21 +232,21 @@ fn binary(file: &LockedFile, path: &str) -> Result<Payload, DeployError> {
     })
 }
 
-/// The files of an archive of the bundle, in one folder of a host.
+/// Returns the payloads of the programs in an archive of the bundle, for one directory on a host.
 fn members(
     file: &LockedFile,
-    folder: &str,
-    wanted: impl Fn(&str) -> bool,
+    dir: &str,
+    is_selected: impl Fn(&str) -> bool,
 ) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = Vec::new();
     for member in &file.members {
         let name = member.path.rsplit('/').next().unwrap_or(&member.path);
-        if wanted(name) {
+        if is_selected(name) {
             let source = Source::Member {
                 archive: file.digest,
                 path: member.path.clone(),
             };
-            let path = HostPath::parse(&format!("{folder}/{name}"))?;
+            let path = HostPath::parse(&format!("{dir}/{name}"))?;
             let (digest, size): (Digest, u64) = (member.digest, member.size);
             payloads.push(Payload {
                 source,
@@ -263,7 +260,7 @@ fn members(
     Ok(payloads)
 }
 
-/// Prints the end of a unit's journal, for a wait that failed.
+/// Returns the call that prints the end of a unit's journal, as the diagnosis of a wait.
 fn journal(unit: &str, lines: u32) -> Call {
     JOURNAL.with([unit.to_owned(), lines.to_string()])
 }

@@ -1,15 +1,16 @@
-//! The one list of modules, and what they need together.
+//! The list of modules, and what all of them need together.
 
 use std::collections::BTreeSet;
 
 use super::Inputs;
 use super::module::{Component, Module};
-use super::{dns, etcd, finish, images, kubernetes, load_balancer, network, os, registry, runtime};
+use super::{
+    dns, etcd, images, kubernetes, load_balancer, network, os, post_install, registry, runtime,
+};
 use kubexm_config::cluster::HostSpec;
 use kubexm_types::ImageRef;
 
-/// All modules, in the order in which their tasks are planned. Tasks of a module may wait for tasks of
-/// any other.
+/// All modules, in the order in which kubexm plans their tasks. A task may wait for tasks of any module.
 pub(super) const MODULES: &[&dyn Module] = &[
     &os::OperatingSystem,
     &registry::Registries,
@@ -20,30 +21,33 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &kubernetes::Nodes,
     &network::PodNetwork,
     &dns::Dns,
-    &finish::Finish,
+    &post_install::PostInstall,
 ];
 
 /// Returns the images of the whole cluster.
-pub(super) fn images_of_cluster(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
+pub(super) fn cluster_images(inputs: &Inputs<'_>) -> BTreeSet<ImageRef> {
     let modules = MODULES.iter();
     modules.flat_map(|module| module.images(inputs)).collect()
 }
 
 /// Returns the images that a node pulls before a pod needs them.
-pub(super) fn images_of_node(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeSet<ImageRef> {
+pub(super) fn node_images(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeSet<ImageRef> {
     let modules = MODULES.iter();
     modules
-        .flat_map(|module| module.images_of(inputs, host))
+        .flat_map(|module| module.images_on(inputs, host))
         .collect()
 }
 
-/// Returns what the cluster needs and the bundle does not have, for the user, sorted.
+/// Returns what the cluster needs and the bundle does not contain, sorted, for the user.
 pub(super) fn missing(inputs: &Inputs<'_>) -> Vec<String> {
     let lock = inputs.lock;
     let version = &inputs.cluster.kubernetes.version;
     if !lock.kubernetes.contains(version) {
         let has: Vec<String> = lock.kubernetes.iter().map(ToString::to_string).collect();
-        return vec![format!("Kubernetes {version} (it has {})", has.join(", "))];
+        return vec![format!(
+            "Kubernetes {version} (the bundle has {})",
+            has.join(", ")
+        )];
     }
     let mut missing = BTreeSet::new();
     for arch in inputs.arches() {
@@ -59,7 +63,7 @@ pub(super) fn missing(inputs: &Inputs<'_>) -> Vec<String> {
                 missing.insert(title);
             }
         }
-        for image in images_of_cluster(inputs) {
+        for image in cluster_images(inputs) {
             let has = lock
                 .image(&image)
                 .is_some_and(|i| i.platforms.iter().any(|p| p.arch == arch));

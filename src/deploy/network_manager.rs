@@ -1,5 +1,5 @@
-//! NetworkManager, if a host has it. It must not manage the interfaces of pods: it would remove their
-//! addresses and routes.
+//! NetworkManager, if a host runs it. It must not manage the interfaces of pods, because it would remove
+//! their addresses and routes.
 
 use super::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
@@ -10,7 +10,7 @@ use kubexm_scripts::os as scripts;
 use kubexm_types::HostPath;
 
 const PATH: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
-/// Interfaces that runtimes, kube-proxy and network plugins make.
+/// Interfaces that runtimes, kube-proxy and network plugins create.
 const INTERFACES: [&str; 11] = [
     "cni*",
     "veth*",
@@ -25,14 +25,14 @@ const INTERFACES: [&str; 11] = [
     "docker0",
 ];
 
-/// Configures NetworkManager; `None` if the host does not run it.
+/// Returns the step that configures NetworkManager; `None` if the host does not run it.
 pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScript>, DeployError> {
-    if !inputs.machine(&host.name).has_network_manager {
+    if !inputs.host_facts(&host.name).has_network_manager {
         return Ok(None);
     }
     let interfaces = INTERFACES.to_vec();
     let content = kubexm_render::text("NetworkManager", &os::NetworkManager { interfaces })?;
-    let title = "Keep NetworkManager from the interfaces of pods";
+    let title = "Exclude the interfaces of pods from NetworkManager";
     let (check, apply) = (
         scripts::NETWORK_MANAGER.verb("check"),
         scripts::NETWORK_MANAGER.verb("apply"),
@@ -40,7 +40,7 @@ pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScr
     let step = RunScript::new("NetworkManager", title, check, apply)
         .arguments([PATH, content.trim_end()])
         .undo_script(
-            "Give NetworkManager all interfaces again",
+            "Let NetworkManager manage all interfaces again",
             scripts::NETWORK_MANAGER_FORGET,
         );
     let file = PlannedFile {

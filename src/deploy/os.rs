@@ -1,4 +1,4 @@
-//! The operating system: packages, kernel, swap, names.
+//! The operating system: packages, kernel modules and settings, swap, `/etc/hosts`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
 use kubexm_engine::plan::{Task, TaskName};
-use kubexm_engine::steps::{InstallPackages, ManagedBlock, OwnFolders, RunScript, WriteFile};
+use kubexm_engine::steps::{InstallPackages, ManagedBlock, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::os;
 use kubexm_scripts::os as scripts;
 use kubexm_types::{HostName, HostPath};
@@ -16,7 +16,7 @@ use kubexm_types::{HostName, HostPath};
 /// Prepares a host for everything else.
 pub(crate) const PREPARE: TaskName = TaskName::new("os", "prepare");
 
-/// What containers and the pod network need of the kernel
+/// Kernel modules that containers and the pod network require
 /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/>).
 const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 const SETTINGS: [(&str, &str); 3] = [
@@ -46,20 +46,20 @@ impl Module for OperatingSystem {
 fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut task = PREPARE.task(&host.name);
     let system = &inputs.cluster.system;
-    // Made first and so removed last: later steps keep their files in it.
-    task = task.step(OwnFolders::new(
+    // The first step is the last that a reset reverts: later steps write files in these directories.
+    task = task.step(TrackNewDirs::new(
         "own-folder",
-        "kubexm's own folder",
+        "kubexm's directories",
         &[ETC, "/run/kubexm"],
     )?);
     if system.install_packages
         && let Some(set) = packages(inputs, &host.name)
     {
         let mut set = set.clone();
-        let own = load_balancer::packages_of(inputs, host, set.format);
+        let own = load_balancer::packages_on(inputs, host, set.format);
         set.requested
-            .retain(|name| !load_balancer::is_balancers(name) || own.contains(&name.as_str()));
-        if let Some(step) = load_balancer::without_services(inputs, host) {
+            .retain(|name| !load_balancer::is_load_balancer(name) || own.contains(&name.as_str()));
+        if let Some(step) = load_balancer::mask_services(inputs, host) {
             task = task.step(step);
         }
         task = task.step(InstallPackages {
@@ -126,13 +126,13 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let path = HostPath::parse("/etc/hosts")?;
         task = task.step(ManagedBlock {
             path,
-            lines: names(inputs),
+            lines: hosts_file_lines(inputs),
         });
     }
     Ok(task)
 }
 
-/// The modules that this cluster's nodes need.
+/// Returns the kernel modules that the nodes of this cluster need.
 fn modules(cluster: &Cluster) -> Vec<&'static str> {
     let proxy = match cluster.kubernetes.proxy_mode {
         ProxyMode::Ipvs => &IPVS_MODULES[..],
@@ -141,17 +141,17 @@ fn modules(cluster: &Cluster) -> Vec<&'static str> {
     MODULES.iter().chain(proxy).copied().collect()
 }
 
-/// The bundle's packages for what a host says that it is.
+/// Returns the bundle's packages for the distribution of a host.
 pub(super) fn packages<'a>(inputs: &'a Inputs<'_>, host: &HostName) -> Option<&'a LockedPackages> {
-    let machine = inputs.machine(host);
-    let mut names = machine.releases.iter();
+    let facts = inputs.host_facts(host);
+    let mut names = facts.releases.iter();
     names.find_map(|(distribution, release)| {
-        inputs.lock.package_set(distribution, release, machine.arch)
+        inputs.lock.package_set(distribution, release, facts.arch)
     })
 }
 
-/// Lines of `/etc/hosts`: every host, the registry, and the control plane's endpoint.
-fn names(inputs: &Inputs<'_>) -> Vec<String> {
+/// Returns the lines of `/etc/hosts`: every host, the registry, and the control plane's endpoint.
+fn hosts_file_lines(inputs: &Inputs<'_>) -> Vec<String> {
     let cluster = inputs.cluster;
     let mut lines: Vec<String> = cluster
         .hosts

@@ -1,5 +1,5 @@
-//! Plans and their execution: tasks in a graph ([`plan`]), the steps that change hosts ([`steps`]), and
-//! the upload of a bundle's images into registries ([`seed`]). Knows nothing of Kubernetes.
+//! Plans and their execution: tasks in a graph ([`plan`]), steps that change hosts ([`steps`]), and the
+//! upload of a bundle's images into registries ([`seed`]). This crate is independent of Kubernetes.
 
 pub mod plan;
 pub mod reset;

@@ -14,10 +14,10 @@ use kubexm_types::event::{Event, Events, StepState};
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
     /// Another version of kubexm wrote the record.
-    #[error("{0}: this kubexm cannot read a record of the receipt: {1}")]
+    #[error("{0}: this version of kubexm cannot read a record of the receipt: {1}")]
     Record(HostName, serde_json::Error),
     /// A command failed on the host, or the host was lost.
-    #[error("{}", named(.0, .1))]
+    #[error("{}", with_host(.0, .1))]
     Step(HostName, StepError),
 }
 
@@ -80,8 +80,8 @@ async fn revert(host: &Arc<dyn Host>, undo: &Undo, events: &Events) -> Result<()
     result
 }
 
-/// Errors of the connection already name the host.
-fn named(host: &HostName, error: &StepError) -> String {
+/// Returns the message of an error, with the name of the host. Errors of the connection already contain it.
+fn with_host(host: &HostName, error: &StepError) -> String {
     match error {
         StepError::Host(error) => error.to_string(),
         other => format!("{host}: {other}"),

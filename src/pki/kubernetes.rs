@@ -1,70 +1,65 @@
-//! The certificates of a cluster without kubeadm, by kubeadm's layout
-//! (<https://kubernetes.io/docs/setup/best-practices/certificates/>). They are made and kept on this
-//! machine, and made anew by an install when they have less than 30 days left.
+//! The certificates of a cluster without kubeadm, in kubeadm's layout
+//! (<https://kubernetes.io/docs/setup/best-practices/certificates/>). kubexm keeps them on the controller. An
+//! install renews certificates that are valid for less than 30 days.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Ca, Leaf, Pair, PkiError, SigningKey, signing_key};
+use super::{Ca, CertificateStore, Leaf, Pair, PkiError, SigningKey, signing_key};
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_types::HostName;
 
-/// Who administers the cluster: bound to `cluster-admin` by RBAC, so that it can be taken away.
+/// The group of administrators. RBAC binds it to `cluster-admin`, so that its rights can be revoked.
 pub const ADMIN_GROUP: &str = "kubexm:cluster-admins";
-/// As whom the API server calls kubelets.
+/// The user of the API server in requests to kubelets.
 pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
-/// As whom the API server calls aggregated ones.
+/// The user of the API server in requests to aggregated API servers.
 pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 
 /// All certificates and keys of a cluster.
 #[derive(Clone)]
 pub struct ClusterPki {
-    /// The cluster's CA. Its key is put only where certificates are signed: on control planes.
+    /// The cluster's CA. Control planes sign certificates with it, so only they get its key.
     pub ca: Pair,
-    /// Certificate of the CA that signs [`FRONT_PROXY_CLIENT`]; its key never leaves this machine.
+    /// The certificate of the CA for [`FRONT_PROXY_CLIENT`]. The key stays on the controller.
     pub front_proxy_ca: String,
-    /// Signs service accounts' tokens.
+    /// The key that signs tokens of service accounts.
     pub service_account: SigningKey,
-    /// Passes every authorizer (`system:masters`), and cannot be revoked: it never lies on a host.
+    /// A client in the group `system:masters`. Its rights cannot be revoked, so it is not on any host.
     pub super_admin: Pair,
-    /// Each control plane's own.
+    /// The certificates of each control plane.
     pub control_planes: BTreeMap<HostName, ControlPlanePki>,
-    /// Each node's own, control planes included.
+    /// The certificates of each node, including control planes.
     pub nodes: BTreeMap<HostName, NodePki>,
 }
 
-/// What one control plane has.
+/// The certificates of a control plane.
 #[derive(Clone)]
 pub struct ControlPlanePki {
-    /// The API server's own.
+    /// The server certificate of the API server.
     pub api_server: Pair,
-    /// The API server to kubelets.
+    /// The API server as a client of kubelets.
     pub kubelet_client: Pair,
-    /// The API server to aggregated ones.
+    /// The API server as a client of aggregated API servers.
     pub front_proxy_client: Pair,
-    /// kube-controller-manager.
     pub controller_manager: Pair,
-    /// kube-scheduler.
     pub scheduler: Pair,
-    /// The administrator.
     pub admin: Pair,
 }
 
-/// What one node has.
+/// The certificates of a node.
 #[derive(Clone)]
 pub struct NodePki {
-    /// The kubelet's first client certificate: it asks for one with a key of its own at once.
+    /// The first client certificate of the kubelet. The kubelet then requests one with its own key.
     pub kubelet: Pair,
-    /// kube-proxy.
     pub proxy: Pair,
 }
 
-/// Which CA signs.
+/// The CA that signs a certificate.
 #[derive(Clone, Copy)]
 enum Signer {
     Cluster,
@@ -72,30 +67,29 @@ enum Signer {
 }
 
 impl ClusterPki {
-    /// Loads what lies in a folder of this machine, and makes what is missing or about to expire.
+    /// Loads the certificates from the store, and issues those that are missing or about to expire.
     ///
     /// # Errors
-    /// Files that cannot be read or written, and CAs that have expired.
-    pub fn load_or_create(folder: &Path, cluster: &Cluster) -> Result<Self, PkiError> {
-        let ca = Ca::load_or_create(folder, "kubernetes")?;
-        let front_proxy = Ca::load_or_create(folder, "front-proxy-ca")?;
+    /// Files cannot be read or written, or a CA has expired.
+    pub fn load_or_create(store: &CertificateStore, cluster: &Cluster) -> Result<Self, PkiError> {
+        let ca = Ca::load_or_create(store, "kubernetes")?;
+        let front_proxy = Ca::load_or_create(store, "front-proxy-ca")?;
         let issue = |signer, name: &str, leaf: &Leaf| match signer {
-            Signer::Cluster => ca.issue(folder, name, leaf),
-            Signer::FrontProxy => front_proxy.issue(folder, name, leaf),
+            Signer::Cluster => ca.issue(store, name, leaf),
+            Signer::FrontProxy => front_proxy.issue(store, name, leaf),
         };
-        let service_account = signing_key(folder, "sa")?;
+        let service_account = signing_key(store, "sa")?;
         let front_proxy_ca = front_proxy.certificate().to_owned();
         let pair = ca.pair().clone();
-        Self::of(cluster, pair, front_proxy_ca, service_account, issue)
+        Self::issue(cluster, pair, front_proxy_ca, service_account, issue)
     }
 
-    /// Words in place of certificates and keys, for looks that make nothing at clusters that kubeadm
-    /// does not make.
-    pub fn words(cluster: &Cluster) -> Option<Arc<Self>> {
+    /// Returns placeholders for certificates and keys; `None` if kubeadm issues them.
+    pub fn placeholder(cluster: &Cluster) -> Option<Arc<Self>> {
         if cluster.kubernetes.kind != KubernetesKind::Systemd {
             return None;
         }
-        let word = |name: &str| Pair {
+        let pair = |name: &str| Pair {
             certificate: format!("<certificate of {name}>\n"),
             key: format!("<key of {name}>\n"),
         };
@@ -104,13 +98,13 @@ impl ClusterPki {
             private: "<private key of service accounts>\n".to_owned(),
         };
         let front_proxy_ca = "<certificate of front-proxy-ca>\n".to_owned();
-        let issue = |_, name: &str, _: &Leaf| Ok::<_, Infallible>(word(name));
-        let ca = word("kubernetes");
-        let Ok(pki) = Self::of(cluster, ca, front_proxy_ca, service_account, issue);
+        let issue = |_, name: &str, _: &Leaf| Ok::<_, Infallible>(pair(name));
+        let ca = pair("kubernetes");
+        let Ok(pki) = Self::issue(cluster, ca, front_proxy_ca, service_account, issue);
         Some(Arc::new(pki))
     }
 
-    fn of<E>(
+    fn issue<E>(
         cluster: &Cluster,
         ca: Pair,
         front_proxy_ca: String,
@@ -172,12 +166,12 @@ fn node<E>(
     })
 }
 
-/// A node's user (<https://kubernetes.io/docs/reference/access-authn-authz/node/>).
+/// Returns the user of a node (<https://kubernetes.io/docs/reference/access-authn-authz/node/>).
 pub fn node_user(name: &HostName) -> String {
     format!("system:node:{name}")
 }
 
-/// All names and addresses by which a control plane's API server is called.
+/// Returns all names and addresses of a control plane's API server.
 fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     let domain = &cluster.kubernetes.dns_domain;
     let endpoint = &cluster.control_plane_endpoint;
@@ -200,7 +194,7 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     names
 }
 
-/// The address of the service `kubernetes`: the first of the service network.
+/// Returns the address of the service `kubernetes`, which is the first of the service network.
 fn first_address(cidr: IpNet) -> Option<IpAddr> {
     match cidr {
         IpNet::V4(net) => Some(IpAddr::V4(u32::from(net.network()).checked_add(1)?.into())),
@@ -217,10 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn every_node_has_its_own_and_a_second_look_the_same() {
-        let (folder, cluster) = (tempfile::tempdir().unwrap(), cluster());
-        let first = ClusterPki::load_or_create(folder.path(), &cluster).unwrap();
-        let second = ClusterPki::load_or_create(folder.path(), &cluster).unwrap();
+    fn every_node_has_certificates_that_are_kept() {
+        let (dir, cluster) = (tempfile::tempdir().unwrap(), cluster());
+        let store = CertificateStore::new(dir.path());
+        let first = ClusterPki::load_or_create(&store, &cluster).unwrap();
+        let second = ClusterPki::load_or_create(&store, &cluster).unwrap();
         assert_eq!(
             first.service_account.private,
             second.service_account.private
@@ -244,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_server_is_known_by_every_name_that_is_used() {
+    fn api_server_certificate_has_every_name() {
         let cluster = cluster();
         let names = api_server_names(&cluster, cluster.nodes()[0]);
         for name in [

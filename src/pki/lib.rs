@@ -1,10 +1,10 @@
-//! kubexm's own CA and the certificates that it signs; touches no host.
+//! Certificate authorities of kubexm, and the certificates that they sign. This crate connects to no host.
 
 pub mod kubernetes;
 pub mod request;
+mod store;
 
 use std::net::IpAddr;
-use std::path::Path;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -12,85 +12,88 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use kubexm_types::{Digest, write_atomic};
+use kubexm_types::Digest;
 
-/// Why a certificate cannot be made or used.
+pub use store::CertificateStore;
+
+/// Why a certificate cannot be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// A file of the PKI cannot be read or written.
-    #[error("{path}: {source}")]
+    /// A file cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
     Io {
-        /// The file.
+        /// `create`, `read` or `write`.
+        action: &'static str,
         path: String,
-        /// The system's error.
         source: std::io::Error,
     },
-    /// A certificate or key is wrong.
-    #[error("{what}: {reason}")]
-    Wrong {
-        /// Which.
-        what: String,
-        /// What is wrong.
+    /// A certificate or key is invalid.
+    #[error("certificate or key {name}: {reason}")]
+    Invalid {
+        /// The name of the file without its extension.
+        name: String,
         reason: String,
     },
 }
 
-/// Ten years, as kubeadm's CA.
+/// Validity of a CA in days, as in kubeadm.
 const CA_DAYS: i64 = 3650;
-/// One year, as kubeadm's certificates.
+/// Validity of other certificates in days, as in kubeadm.
 const LEAF_DAYS: i64 = 365;
-/// A certificate with less time left is made anew.
+/// kubexm renews a certificate that is valid for less than this number of days.
 const RENEW_DAYS: i64 = 30;
-/// Hosts whose clocks are a little behind take a new certificate too.
+/// Time between the start of the validity and the present, for hosts with slow clocks.
 const SKEW: Duration = Duration::hours(1);
 
-/// A certificate with its key, both PEM. The key is secret: no `Debug` of it.
+/// A certificate with its key. The key is secret, so there is no `Debug`.
 #[derive(Clone)]
 pub struct Pair {
-    /// Certificate.
+    /// The certificate, PEM.
     pub certificate: String,
-    /// Private key.
+    /// The private key, PEM.
     pub key: String,
 }
 
-/// A key that signs no certificates but texts of its own, PEM. The private half is secret.
+/// A key that signs tokens. The private key is secret, so there is no `Debug`.
 #[derive(Clone)]
 pub struct SigningKey {
-    /// What others verify by.
+    /// The public key, PEM.
     pub public: String,
-    /// What signs.
+    /// The private key, PEM.
     pub private: String,
 }
 
-/// Loads the key pair `name` from a folder, or makes it there.
-fn signing_key(folder: &Path, name: &str) -> Result<SigningKey, PkiError> {
-    let of = |key: KeyPair| SigningKey {
+/// Loads the key pair `name` from the store, or creates it.
+fn signing_key(store: &CertificateStore, name: &str) -> Result<SigningKey, PkiError> {
+    let signing_key = |key: KeyPair| SigningKey {
         public: key.public_key_pem(),
         private: key.serialize_pem(),
     };
-    if let Some(text) = read(folder, &format!("{name}.key"))? {
-        let key = KeyPair::from_pem(&text).map_err(|error| wrong(name, error))?;
-        return Ok(of(key));
+    if let Some(text) = store.read(&format!("{name}.key"))? {
+        let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
+        return Ok(signing_key(key));
     }
-    let key = of(KeyPair::generate().map_err(|error| wrong(name, error))?);
-    make_folder(folder)?;
-    write(&folder.join(format!("{name}.key")), &key.private)?;
+    let key = signing_key(KeyPair::generate().map_err(|error| invalid(name, error))?);
+    store.write(&format!("{name}.key"), &key.private)?;
     Ok(key)
 }
 
-/// A CA whose key lies in a folder of this machine.
+/// A certificate authority.
 pub struct Ca {
     pair: Pair,
 }
 
 impl Ca {
-    /// Loads the CA `name` from a folder, or makes it there.
-    pub fn load_or_create(folder: &Path, name: &str) -> Result<Self, PkiError> {
-        if let Some(pair) = load(folder, name)? {
+    /// Loads the CA `name` from the store, or creates it.
+    ///
+    /// # Errors
+    /// The CA has expired, or its files cannot be read or written.
+    pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
+        if let Some(pair) = store.load(name)? {
             if days_left(name, &pair.certificate)? < 0 {
-                return Err(wrong(
+                return Err(invalid(
                     name,
-                    "the CA has expired; remove it to make a new one",
+                    "the CA has expired\nhint: remove its files to create a new one",
                 ));
             }
             return Ok(Self { pair });
@@ -100,42 +103,52 @@ impl Ca {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         set_validity(&mut params, CA_DAYS);
-        let key = KeyPair::generate().map_err(|error| wrong(name, error))?;
+        let key = KeyPair::generate().map_err(|error| invalid(name, error))?;
         let certificate = params
             .self_signed(&key)
-            .map_err(|error| wrong(name, error))?;
+            .map_err(|error| invalid(name, error))?;
         let pair = Pair {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         };
-        save(folder, name, &pair)?;
+        store.save(name, &pair)?;
         Ok(Self { pair })
     }
 
-    /// The CA with its key, for those who must sign themselves. Secret.
+    /// Returns the CA with its key, for programs that sign certificates. Secret.
     pub fn pair(&self) -> &Pair {
         &self.pair
     }
 
-    /// The CA's certificate, PEM.
+    /// Returns the CA's certificate, PEM.
     pub fn certificate(&self) -> &str {
         &self.pair.certificate
     }
 
-    /// Loads the certificate `name` from a folder; makes a new one where there is none, it is for
-    /// something else, of another CA, or about to expire.
-    pub fn issue(&self, folder: &Path, name: &str, leaf: &Leaf) -> Result<Pair, PkiError> {
-        let mark = Digest::of(format!("{}{leaf:?}", self.pair.certificate).as_bytes());
-        let mark_path = folder.join(format!("{name}.for"));
-        let same = std::fs::read_to_string(&mark_path).is_ok_and(|text| text == mark.hex());
-        if let Some(pair) = load(folder, name)?.filter(|_| same)
+    /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
+    /// another subject or CA, or is about to expire.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, or `leaf` is invalid.
+    pub fn issue(
+        &self,
+        store: &CertificateStore,
+        name: &str,
+        leaf: &Leaf,
+    ) -> Result<Pair, PkiError> {
+        let purpose = Digest::of(format!("{}{leaf:?}", self.pair.certificate).as_bytes()).hex();
+        let purpose_file = format!("{name}.for");
+        let same_purpose = store
+            .read(&purpose_file)?
+            .is_some_and(|text| text == purpose);
+        if let Some(pair) = store.load(name)?.filter(|_| same_purpose)
             && days_left(name, &pair.certificate)? >= RENEW_DAYS
         {
             return Ok(pair);
         }
         let pair = self.sign(name, leaf)?;
-        save(folder, name, &pair)?;
-        write(&mark_path, &mark.hex())?;
+        store.save(name, &pair)?;
+        store.write(&purpose_file, &purpose)?;
         Ok(pair)
     }
 
@@ -149,7 +162,7 @@ impl Ca {
         for name in &leaf.names {
             let san = match name.parse::<IpAddr>() {
                 Ok(address) => SanType::IpAddress(address),
-                Err(_) => SanType::DnsName(name.clone().try_into().map_err(|e| wrong(name, e))?),
+                Err(_) => SanType::DnsName(name.clone().try_into().map_err(|e| invalid(name, e))?),
             };
             params.subject_alt_names.push(san);
         }
@@ -157,13 +170,13 @@ impl Ca {
         params.extended_key_usages = leaf.usage.extended();
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, LEAF_DAYS);
-        let ca_key = KeyPair::from_pem(&self.pair.key).map_err(|error| wrong("CA key", error))?;
+        let ca_key = KeyPair::from_pem(&self.pair.key).map_err(|error| invalid("CA key", error))?;
         let issuer = Issuer::from_ca_cert_pem(&self.pair.certificate, ca_key)
-            .map_err(|error| wrong("CA certificate", error))?;
-        let key = KeyPair::generate().map_err(|error| wrong(name, error))?;
+            .map_err(|error| invalid("CA certificate", error))?;
+        let key = KeyPair::generate().map_err(|error| invalid(name, error))?;
         let certificate = params
             .signed_by(&key, &issuer)
-            .map_err(|error| wrong(name, error))?;
+            .map_err(|error| invalid(name, error))?;
         Ok(Pair {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
@@ -171,27 +184,26 @@ impl Ca {
     }
 }
 
-/// Whom a certificate is for, and for what.
+/// The subject and the purpose of a certificate.
 #[derive(Debug, Clone)]
 pub struct Leaf {
-    /// Common name: Kubernetes' user.
+    /// The common name, which is the user in Kubernetes.
     pub common_name: String,
-    /// Organization: Kubernetes' group.
+    /// The organization, which is the group in Kubernetes.
     pub organization: Option<String>,
     /// DNS names and addresses.
     pub names: Vec<String>,
-    /// What for.
     pub usage: Usage,
 }
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
-    /// To be connected to.
+    /// TLS servers.
     Server,
-    /// To connect to others.
+    /// TLS clients.
     Client,
-    /// Both, as members of an etcd need.
+    /// Servers and clients, as for members of etcd.
     Peer,
 }
 
@@ -210,7 +222,7 @@ impl Usage {
 }
 
 impl Leaf {
-    /// A server's certificate.
+    /// Returns the subject of a server.
     pub fn server(common_name: &str, names: Vec<String>) -> Self {
         Self {
             common_name: common_name.to_owned(),
@@ -220,7 +232,7 @@ impl Leaf {
         }
     }
 
-    /// A user's certificate.
+    /// Returns the subject of a client.
     pub fn client(user: &str, group: Option<&str>) -> Self {
         Self {
             common_name: user.to_owned(),
@@ -231,24 +243,28 @@ impl Leaf {
     }
 }
 
-/// kubeadm's pin of a CA: the digest of its public key
+/// Returns kubeadm's pin of a CA: the digest of its public key
 /// (<https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-join/#token-based-discovery-with-ca-pinning>).
+///
+/// # Errors
+/// The text is not a certificate in PEM.
 pub fn public_key_pin(certificate: &str) -> Result<String, PkiError> {
     let der = pem_content("CA certificate", certificate)?;
     let (_, parsed) = x509_parser::parse_x509_certificate(&der)
-        .map_err(|error| wrong("CA certificate", error))?;
+        .map_err(|error| invalid("CA certificate", error))?;
     Ok(Digest::of(parsed.tbs_certificate.subject_pki.raw).to_string())
 }
 
 fn pem_content(what: &str, text: &str) -> Result<Vec<u8>, PkiError> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|e| wrong(what, e))?;
+    let (_, pem) =
+        x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|e| invalid(what, e))?;
     Ok(pem.contents)
 }
 
 fn days_left(what: &str, certificate: &str) -> Result<i64, PkiError> {
     let der = pem_content(what, certificate)?;
     let (_, parsed) =
-        x509_parser::parse_x509_certificate(&der).map_err(|error| wrong(what, error))?;
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
     let end = parsed.validity().not_after.timestamp();
     Ok((end - OffsetDateTime::now_utc().unix_timestamp()).div_euclid(86_400))
 }
@@ -259,55 +275,11 @@ fn set_validity(params: &mut CertificateParams, days: i64) {
     params.not_after = now + Duration::days(days);
 }
 
-fn wrong(what: &str, reason: impl std::fmt::Display) -> PkiError {
-    PkiError::Wrong {
-        what: what.to_owned(),
+fn invalid(name: &str, reason: impl std::fmt::Display) -> PkiError {
+    PkiError::Invalid {
+        name: name.to_owned(),
         reason: reason.to_string(),
     }
-}
-
-fn load(folder: &Path, name: &str) -> Result<Option<Pair>, PkiError> {
-    let certificate = read(folder, &format!("{name}.crt"))?;
-    let key = read(folder, &format!("{name}.key"))?;
-    Ok(certificate
-        .zip(key)
-        .map(|(certificate, key)| Pair { certificate, key }))
-}
-
-fn read(folder: &Path, file: &str) -> Result<Option<String>, PkiError> {
-    let path = folder.join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(PkiError::Io {
-            path: path.display().to_string(),
-            source,
-        }),
-    }
-}
-
-fn make_folder(folder: &Path) -> Result<(), PkiError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let mut builder = std::fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| PkiError::Io {
-        path: folder.display().to_string(),
-        source,
-    })
-}
-
-fn save(folder: &Path, name: &str, pair: &Pair) -> Result<(), PkiError> {
-    make_folder(folder)?;
-    // The certificate last: a pair is there only when both are.
-    write(&folder.join(format!("{name}.key")), &pair.key)?;
-    write(&folder.join(format!("{name}.crt")), &pair.certificate)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), PkiError> {
-    write_atomic(path, text.as_bytes(), 0o600).map_err(|source| PkiError::Io {
-        path: path.display().to_string(),
-        source,
-    })
 }
 
 #[cfg(test)]
@@ -315,29 +287,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_certificate_is_kept_until_its_names_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let ca = Ca::load_or_create(folder.path(), "ca").unwrap();
+    fn server_certificate_is_kept_until_its_names_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path());
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
         let mut leaf = Leaf::server(
             "registry",
             vec!["registry.example".to_owned(), "10.0.0.1".to_owned()],
         );
-        let first = ca.issue(folder.path(), "registry", &leaf).unwrap();
-        let again = Ca::load_or_create(folder.path(), "ca").unwrap();
-        let second = again.issue(folder.path(), "registry", &leaf).unwrap();
+        let first = ca.issue(&store, "registry", &leaf).unwrap();
+        let again = Ca::load_or_create(&store, "ca").unwrap();
+        let second = again.issue(&store, "registry", &leaf).unwrap();
         assert_eq!(first.certificate, second.certificate);
         leaf.names.pop();
-        let third = again.issue(folder.path(), "registry", &leaf).unwrap();
+        let third = again.issue(&store, "registry", &leaf).unwrap();
         assert_ne!(first.certificate, third.certificate);
     }
 
     #[test]
-    fn the_ca_signed_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let ca = Ca::load_or_create(folder.path(), "ca").unwrap();
+    fn certificate_is_signed_by_the_ca() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path());
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
         let leaf = ca
             .issue(
-                folder.path(),
+                &store,
                 "registry",
                 &Leaf::server("registry", vec!["registry.example".to_owned()]),
             )
@@ -354,5 +328,36 @@ mod tests {
                 .unwrap()
                 .starts_with("sha256:")
         );
+    }
+    /// `plan --diff` reads the certificates of a cluster and must not write any.
+    #[test]
+    fn read_only_store_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path());
+        let leaf = Leaf::server("registry", vec!["registry.example".to_owned()]);
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        let kept = ca.issue(&store, "registry", &leaf).unwrap();
+        let files = || {
+            let entries = std::fs::read_dir(dir.path()).unwrap();
+            let mut files: Vec<_> = entries
+                .map(|entry| entry.unwrap().path())
+                .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+                .collect();
+            files.sort();
+            files
+        };
+        let before = files();
+        let store = CertificateStore::read_only(dir.path());
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        let loaded = ca.issue(&store, "registry", &leaf).unwrap();
+        assert_eq!(loaded.certificate, kept.certificate);
+        let other = Leaf::server("registry", vec!["other.example".to_owned()]);
+        let renewed = ca.issue(&store, "registry", &other).unwrap();
+        assert_ne!(renewed.certificate, kept.certificate);
+        ca.issue(&store, "new", &leaf).unwrap();
+        Ca::load_or_create(&store, "new-ca").unwrap();
+        signing_key(&store, "sa").unwrap();
+        Ca::load_or_create(&store.subdirectory("kubernetes"), "ca").unwrap();
+        assert_eq!(files(), before);
     }
 }

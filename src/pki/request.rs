@@ -1,4 +1,4 @@
-//! Requests for certificates that others made: what they ask for is held against what they may have.
+//! Checks certificate signing requests against the names that the requestor is entitled to.
 
 use std::net::IpAddr;
 
@@ -8,55 +8,55 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// What the server of a request may be called.
+/// The subject and the names that a request may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entitled {
-    /// Its common name, and no other.
+    /// The only common name.
     pub common_name: String,
-    /// Its organization, and no other.
+    /// The only organization.
     pub organization: String,
-    /// DNS names that it may have.
+    /// The allowed DNS names.
     pub names: Vec<String>,
-    /// Addresses that it may have.
+    /// The allowed addresses.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Whether a request (PEM, PKCS#10) asks for nothing that its server is not entitled to.
+/// Checks that a request (PKCS#10 in PEM) contains only what its requestor is entitled to.
 ///
 /// # Errors
-/// In words, what it asks for beyond that, or why it cannot be read.
-pub fn judge(pem: &str, entitled: &Entitled) -> Result<(), String> {
+/// The reason, as the end of a sentence about the request.
+pub fn check(pem: &str, entitled: &Entitled) -> Result<(), String> {
     let der = super::pem_content("request", pem).map_err(|error| error.to_string())?;
     let (rest, request) = X509CertificationRequest::from_der(&der)
-        .map_err(|error| format!("is no request: {error}"))?;
+        .map_err(|error| format!("is not a certificate signing request: {error}"))?;
     if !rest.is_empty() {
-        return Err("has bytes behind its end".to_owned());
+        return Err("has data after its end".to_owned());
     }
     let info = &request.certification_request_info;
-    judge_subject(&info.subject, entitled)?;
-    // One attribute with one extension: signers differ in which they take where there are more.
+    check_subject(&info.subject, entitled)?;
+    // Signers differ in how they handle several attributes or extensions, so only one is allowed.
     let [attribute] = info.attributes() else {
-        return Err("has other attributes than its names".to_owned());
+        return Err("has attributes other than alternative names".to_owned());
     };
     let ParsedCriAttribute::ExtensionRequest(requested) = attribute.parsed_attribute() else {
-        return Err("has other attributes than its names".to_owned());
+        return Err("has attributes other than alternative names".to_owned());
     };
     let [extension] = requested.extensions.as_slice() else {
-        return Err("asks for other extensions than its names".to_owned());
+        return Err("requests extensions other than alternative names".to_owned());
     };
     let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() else {
-        return Err("asks for other extensions than its names".to_owned());
+        return Err("requests extensions other than alternative names".to_owned());
     };
     if names.general_names.is_empty() {
-        return Err("names no server".to_owned());
+        return Err("has no alternative names".to_owned());
     }
     names
         .general_names
         .iter()
-        .try_for_each(|name| judge_name(name, entitled))
+        .try_for_each(|name| check_name(name, entitled))
 }
 
-fn judge_subject(subject: &X509Name<'_>, entitled: &Entitled) -> Result<(), String> {
+fn check_subject(subject: &X509Name<'_>, entitled: &Entitled) -> Result<(), String> {
     let mut parts: Vec<(String, &str)> = subject
         .iter_attributes()
         .map(|part| {
@@ -68,18 +68,18 @@ fn judge_subject(subject: &X509Name<'_>, entitled: &Entitled) -> Result<(), Stri
         .collect();
     parts.sort();
     // 2.5.4.3 is the common name, 2.5.4.10 the organization (X.520).
-    let wanted = [
+    let expected = [
         ("2.5.4.10".to_owned(), entitled.organization.as_str()),
         ("2.5.4.3".to_owned(), entitled.common_name.as_str()),
     ];
-    match parts == wanted {
+    match parts == expected {
         true => Ok(()),
-        false => Err(format!("is for the subject '{subject}'")),
+        false => Err(format!("has the subject '{subject}'")),
     }
 }
 
-fn judge_name(name: &GeneralName<'_>, entitled: &Entitled) -> Result<(), String> {
-    let fine = match name {
+fn check_name(name: &GeneralName<'_>, entitled: &Entitled) -> Result<(), String> {
+    let allowed = match name {
         GeneralName::DNSName(name) => entitled.names.iter().any(|own| own == name),
         GeneralName::IPAddress(bytes) => {
             let address = match <[u8; 4]>::try_from(*bytes) {
@@ -90,9 +90,9 @@ fn judge_name(name: &GeneralName<'_>, entitled: &Entitled) -> Result<(), String>
         }
         _ => false,
     };
-    match fine {
+    match allowed {
         true => Ok(()),
-        false => Err(format!("asks for the name {name}")),
+        false => Err(format!("requests the name {name}")),
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A request as a kubelet makes it, with changes.
+    /// Returns a request of a kubelet with changes.
     fn request(change: impl Fn(&mut CertificateParams)) -> String {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_gets_its_own_names() {
-        assert_eq!(judge(&request(|_| {}), &entitled()), Ok(()));
+    fn node_may_request_its_own_names() {
+        assert_eq!(check(&request(|_| {}), &entitled()), Ok(()));
         let fewer = request(|params| drop(params.subject_alt_names.pop()));
-        assert_eq!(judge(&fewer, &entitled()), Ok(()));
+        assert_eq!(check(&fewer, &entitled()), Ok(()));
     }
 
     #[test]
-    fn and_nobody_elses() {
+    fn node_may_not_request_other_names() {
         type Change = fn(&mut CertificateParams);
         let cases: [Change; 7] = [
             |p| {
@@ -168,18 +168,18 @@ mod tests {
         ];
         let mut all = String::new();
         for change in cases {
-            all += &judge(&request(change), &entitled()).unwrap_err();
+            all += &check(&request(change), &entitled()).unwrap_err();
             all += "\n";
         }
         insta::assert_snapshot!(all, @"
-        asks for the name DNSName(node2)
-        asks for the name IPAddress(c0:00:02:0c)
-        asks for the name URI(spiffe://x)
-        has other attributes than its names
-        is for the subject 'O=system:nodes, CN=system:node:node2'
-        is for the subject 'O=system:masters, CN=system:node:node1'
-        asks for other extensions than its names
+        requests the name DNSName(node2)
+        requests the name IPAddress(c0:00:02:0c)
+        requests the name URI(spiffe://x)
+        has attributes other than alternative names
+        has the subject 'O=system:nodes, CN=system:node:node2'
+        has the subject 'O=system:masters, CN=system:node:node1'
+        requests extensions other than alternative names
         ");
-        assert!(judge("nothing", &entitled()).is_err());
+        assert!(check("nothing", &entitled()).is_err());
     }
 }

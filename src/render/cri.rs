@@ -1,4 +1,4 @@
-//! What container runtimes have in common.
+//! Configuration that container runtimes share.
 
 use askama::Template;
 
@@ -8,7 +8,7 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "cri/crictl.yaml")]
 pub struct Crictl {
-    /// The CRI socket's address.
+    /// Address of the CRI socket.
     pub socket: String,
 }
 
@@ -18,12 +18,12 @@ pub struct Crictl {
 pub struct Hosts {
     /// The registry whose images come from the local one.
     pub source: String,
-    /// The first of `urls`, which is asked when all have failed.
+    /// The first of `urls`. The runtime tries it last.
     pub server: String,
-    /// Addresses with the repository prefix of that registry, in the order in which they are asked.
+    /// URLs with the repository prefix of that registry, in the order in which the runtime tries them.
     pub urls: Vec<String>,
-    /// CA certificate file; `None` where the system's CAs know it.
+    /// Path of the CA certificate; `None` to use the system's CAs.
     pub ca: Option<String>,
-    /// Value of the `Authorization` header. Secret.
+    /// The value of the `Authorization` header. Secret.
     pub authorization: Option<String>,
 }

@@ -1,80 +1,76 @@
-//! CoreDNS and the caches before it.
+//! CoreDNS, and the DNS caches of the nodes.
 
 use askama::Template;
 
 use super::filters;
 
-/// A domain that is asked elsewhere.
+/// A domain with its own name servers.
 pub struct Zone {
-    /// The domain.
     pub name: String,
-    /// `address:port` of each of its servers.
+    /// `address:port` of each name server.
     pub servers: Vec<String>,
 }
 
-/// CoreDNS' own configuration (<https://coredns.io/manual/configuration/>).
+/// The configuration of CoreDNS (<https://coredns.io/manual/configuration/>).
 #[derive(Template)]
 #[template(path = "dns/coredns.Corefile")]
 pub struct Corefile {
     /// DNS domain of services.
     pub domain: String,
-    /// Who is asked for names outside, or a resolv.conf that names them; nobody where empty.
+    /// Name servers for names outside of the cluster, or a `resolv.conf` with name servers. If the list is empty,
+    /// CoreDNS resolves only names of the cluster.
     pub forward: Vec<String>,
-    /// Domains that are asked elsewhere.
+    /// Domains with their own name servers.
     pub zones: Vec<Zone>,
 }
 
-/// The ConfigMap with a Corefile.
+/// The ConfigMap with the Corefile.
 #[derive(Template)]
 #[template(path = "dns/corefile.yaml")]
 pub struct CorefileMap {
-    /// The Corefile.
     pub corefile: String,
 }
 
-/// All of CoreDNS, the ConfigMap included.
+/// All objects of CoreDNS, including the ConfigMap.
 #[derive(Template)]
 #[template(path = "dns/coredns.yaml")]
 pub struct CoreDns {
-    /// The Corefile.
     pub corefile: String,
-    /// CoreDNS' image.
+    /// The image of CoreDNS.
     pub image: String,
-    /// How many pods.
     pub replicas: u32,
-    /// The DNS service's address.
+    /// The address of the DNS service.
     pub dns_address: String,
 }
 
-/// The configuration of the caches.
+/// The Corefile of the caches.
 #[derive(Template)]
 #[template(path = "dns/node-local.Corefile")]
 pub struct NodeLocalCorefile {
     /// DNS domain of services.
     pub domain: String,
-    /// Where the cache listens.
+    /// The address that the cache listens on.
     pub address: String,
-    /// `address:port` that tells whether it lives.
+    /// `address:port` of the health check.
     pub health: String,
-    /// Who knows the cluster's names: the DNS service.
+    /// The address of the DNS service, which resolves the cluster's names.
     pub coredns: String,
-    /// Who is asked for all other names. Never empty.
+    /// Name servers for all other names. Not empty.
     pub forward: Vec<String>,
-    /// Domains that are asked elsewhere.
+    /// Domains with their own name servers.
     pub zones: Vec<Zone>,
 }
 
-/// NodeLocal DNSCache.
+/// The objects of NodeLocal DNSCache.
 #[derive(Template)]
 #[template(path = "dns/node-local.yaml")]
 pub struct NodeLocal {
-    /// Its Corefile.
     pub corefile: String,
-    /// The cache's image.
+    /// The image of the cache.
     pub image: String,
-    /// Where it listens.
+    /// The address that the cache listens on.
     pub address: String,
-    /// Whether it makes the interface with the address.
+    /// Whether the cache creates the network interface with the address.
     pub makes_interface: bool,
 }
 
@@ -82,6 +78,6 @@ pub struct NodeLocal {
 #[derive(Template)]
 #[template(path = "dns/kubexm-dns-address.service")]
 pub struct CacheAddress {
-    /// `address/prefix`.
+    /// The address with its prefix length.
     pub address: String,
 }

@@ -1,14 +1,14 @@
-//! etcd as kubexm runs it.
+//! Configuration and unit of an etcd that kubexm runs.
 
 use std::collections::BTreeMap;
 
 use askama::Template;
 
-/// What a member is, as environment of its unit.
+/// The environment of a member's unit.
 #[derive(Template)]
 #[template(path = "etcd/etcd.env")]
 pub struct Environment {
-    /// `ETCD_…` and values, none of which needs quotes.
+    /// Variables `ETCD_…` and their values. No value needs quotes.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -16,43 +16,33 @@ pub struct Environment {
 #[derive(Template)]
 #[template(path = "etcd/etcd.service")]
 pub struct Service {
-    /// The program.
+    /// Path of etcd.
     pub binary: String,
-    /// File with its environment.
+    /// Path of the [`Environment`].
     pub environment: String,
-    /// File that is there only while a member starts for the first time.
+    /// Path of the environment file that exists only during the first start of a member.
     pub initial: String,
-    /// Where data is.
+    /// The directory of the data.
     pub data_dir: String,
-    /// Flags, by [`flag`].
+    /// Flags, as [`flag`] returns them.
     pub flags: Vec<String>,
 }
 
-/// What etcdctl of a member's host is told.
+/// The environment of etcdctl on a member's host.
 #[derive(Template)]
 #[template(path = "etcd/etcdctl.env")]
 pub struct ClientEnvironment {
-    /// The member.
+    /// URL of the member.
     pub endpoint: String,
-    /// CA certificate file.
+    /// Path of the CA certificate.
     pub ca: String,
-    /// The administrator's certificate file.
+    /// Path of the administrator's certificate.
     pub certificate: String,
-    /// Its key file.
+    /// Path of the administrator's key.
     pub key: String,
 }
 
-/// `/usr/local/bin/etcdctl`.
-#[derive(Template)]
-#[template(path = "etcd/etcdctl", escape = "none")]
-pub struct ClientScript {
-    /// The program.
-    pub binary: String,
-    /// File with the environment.
-    pub environment: String,
-}
-
-/// A flag as one word of a unit's command line
+/// Returns a flag as one argument of a unit's command line
 /// (<https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines>).
 pub fn flag(name: &str, value: &str) -> String {
     let mut word = format!("\"--{name}=");

@@ -1,12 +1,12 @@
 //! Filters that templates use.
 
-/// Quotes a text as JSON does, which YAML and TOML read as the same text.
+/// Quotes a text as in JSON. YAML and TOML read the same text.
 #[askama::filter_fn]
 pub fn quote(value: impl std::fmt::Display, _: &dyn askama::Values) -> askama::Result<String> {
     serde_json::to_string(&value.to_string()).map_err(|_| askama::Error::Fmt)
 }
 
-/// A text in base64, as kubeconfigs hold certificates.
+/// Encodes a text in base64, as for certificates in kubeconfigs.
 #[askama::filter_fn]
 pub fn base64(value: impl std::fmt::Display, _: &dyn askama::Values) -> askama::Result<String> {
     use ::base64::Engine as _;

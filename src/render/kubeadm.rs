@@ -1,4 +1,4 @@
-//! kubeadm's configuration, by its API version.
+//! kubeadm's configuration for each of its API versions.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +9,47 @@ use kubexm_config::cluster;
 use kubexm_config::cluster::Taint;
 use kubexm_types::Version;
 
-/// The API version of a kubeadm, and whether extra arguments are a list in it.
+/// Returns the API version of a kubeadm, and whether extra arguments are a list in it.
 pub fn api_of(version: &Version) -> (&'static str, bool) {
     let api = cluster::kubeadm_api(version);
     (api, api != "v1beta3")
 }
 
-/// The node's part of init and join.
+/// The fields of a node in init and join.
 pub struct Node {
-    /// Node name.
     pub name: String,
-    /// The CRI socket's address.
+    /// Address of the CRI socket.
     pub cri_socket: String,
-    /// Checks of kubeadm that may fail.
+    /// Names of kubeadm's checks that may fail.
     pub ignore_preflight_errors: Vec<String>,
-    /// Taints; `None` leaves kubeadm's.
+    /// Taints; `None` for the defaults of kubeadm.
     pub taints: Option<Vec<Taint>>,
-    /// The kubelet's flags.
+    /// Flags of the kubelet.
     pub kubelet_args: BTreeMap<String, String>,
 }
 
-/// One of the three control plane programs.
+/// A control plane program.
 pub struct ComponentSection {
-    /// `apiServer`, `controllerManager`, `scheduler`.
+    /// `apiServer`, `controllerManager` or `scheduler`.
     pub section: &'static str,
     /// Flags.
     pub args: BTreeMap<String, String>,
-    /// Names in the API server's certificate.
+    /// Additional names in the API server's certificate.
     pub cert_sans: Vec<String>,
 }
 
-/// Where etcd is.
+/// The connection to etcd.
 pub enum EtcdSection {
-    /// Static pods.
+    /// kubeadm runs etcd as static pods.
     Local {
         /// Flags.
         args: BTreeMap<String, String>,
     },
-    /// Somewhere else.
+    /// kubeadm does not run etcd.
     External(ExternalEtcd),
 }
 
-/// What `kubeadm init` reads: four documents.
+/// The configuration of `kubeadm init`: four documents.
 #[derive(Template)]
 #[template(path = "kubeadm/init.yaml")]
 pub struct Init {
@@ -58,47 +57,45 @@ pub struct Init {
     pub api: &'static str,
     /// Whether extra arguments are a list.
     pub list: bool,
-    /// This node's address.
+    /// The address of this node.
     pub advertise_address: String,
     /// The API server's port on this node.
     pub bind_port: u16,
     /// This node.
     pub node: Node,
-    /// Folder of patches.
+    /// The directory of patches.
     pub patches: Option<&'static str>,
-    /// Kubernetes version, with `v`.
+    /// The Kubernetes version with `v`, as in `v1.36.3`.
     pub version: String,
-    /// Cluster name.
     pub cluster_name: String,
-    /// `host:port` for all nodes.
+    /// `host:port` of the control plane's endpoint.
     pub endpoint: String,
-    /// DNS domain.
+    /// The DNS domain of services.
     pub dns_domain: String,
-    /// Pod network.
+    /// The pod network in CIDR notation.
     pub pod_cidr: String,
-    /// Service network.
+    /// The service network in CIDR notation.
     pub service_cidr: String,
     /// The three control plane programs.
     pub components: Vec<ComponentSection>,
-    /// etcd.
     pub etcd: EtcdSection,
-    /// KubeletConfiguration.
+    /// The [`Kubelet`] document.
     pub kubelet: String,
-    /// KubeProxyConfiguration.
+    /// The [`KubeProxy`] document.
     pub kube_proxy: String,
 }
 
-/// The control plane's part of a join.
+/// The fields of a control plane in a join.
 pub struct JoinControlPlane {
-    /// Decrypts the control plane's certificates. Secret.
+    /// The key that decrypts the uploaded certificates. Secret.
     pub certificate_key: String,
-    /// This node's address.
+    /// The address of this node.
     pub advertise_address: String,
     /// The API server's port on this node.
     pub bind_port: u16,
 }
 
-/// What `kubeadm join` reads.
+/// The configuration of `kubeadm join`.
 #[derive(Template)]
 #[template(path = "kubeadm/join.yaml")]
 pub struct Join {
@@ -106,98 +103,97 @@ pub struct Join {
     pub api: &'static str,
     /// Whether extra arguments are a list.
     pub list: bool,
-    /// `host:port` of the API server.
+    /// `host:port` of the control plane's endpoint.
     pub endpoint: String,
-    /// Bootstrap token. Secret.
+    /// The bootstrap token. Secret.
     pub token: String,
-    /// Pin of the cluster's CA.
+    /// The pin of the cluster's CA.
     pub ca_hash: String,
-    /// For control planes.
+    /// The fields of a control plane; `None` for a worker.
     pub control_plane: Option<JoinControlPlane>,
     /// This node.
     pub node: Node,
-    /// Folder of patches.
+    /// The directory of patches.
     pub patches: Option<&'static str>,
 }
 
-/// Files of an external etcd, by their places on the host.
+/// The connection to an etcd that kubeadm does not run. Paths are on the host.
 pub struct ExternalEtcd {
-    /// Addresses.
+    /// URLs of the members.
     pub endpoints: Vec<String>,
-    /// CA certificate.
+    /// Path of the CA certificate.
     pub ca_file: String,
-    /// Client certificate.
+    /// Path of the client certificate.
     pub cert_file: String,
-    /// Client key.
+    /// Path of the client key.
     pub key_file: String,
 }
 
-/// What mints a token and uploads certificates.
+/// The configuration of `kubeadm token create` and `kubeadm init phase upload-certs`.
 #[derive(Template)]
 #[template(path = "kubeadm/secrets.yaml")]
 pub struct Secrets {
     /// API version.
     pub api: &'static str,
-    /// Bootstrap token. Secret.
+    /// The bootstrap token. Secret.
     pub token: String,
-    /// Certificate key. Secret.
+    /// The key that encrypts the uploaded certificates. Secret.
     pub certificate_key: String,
-    /// This node's address.
+    /// The address of this node.
     pub advertise_address: String,
     /// The API server's port on this node.
     pub bind_port: u16,
-    /// Kubernetes version, with `v`.
+    /// The Kubernetes version with `v`, as in `v1.36.3`.
     pub version: String,
-    /// Where etcd is not kubeadm's.
+    /// The connection to etcd; `None` if kubeadm runs etcd.
     pub external_etcd: Option<ExternalEtcd>,
 }
 
-/// KubeletConfiguration.
+/// A KubeletConfiguration.
 #[derive(Template)]
 #[template(path = "kubeadm/kubelet.yaml")]
 pub struct Kubelet {
-    /// The DNS service's address.
+    /// The address of the DNS service.
     pub dns_address: String,
-    /// DNS domain.
+    /// The DNS domain of services.
     pub dns_domain: String,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
-    /// What kubeadm fills in by itself, where there is no kubeadm.
+    /// The fields that kubeadm would set; `None` with kubeadm.
     pub own: Option<OwnKubelet>,
 }
 
-/// The part of a KubeletConfiguration that is one node's.
+/// The fields of a KubeletConfiguration that depend on the node.
 pub struct OwnKubelet {
-    /// CA of those who may call the kubelet.
+    /// Path of the CA for clients of the kubelet.
     pub ca: String,
-    /// The CRI socket's address.
+    /// Address of the CRI socket.
     pub runtime: String,
-    /// What pods get as `resolv.conf`.
+    /// Path of the `resolv.conf` for pods.
     pub resolv_conf: String,
-    /// Folder of static pods.
+    /// The directory of static pods.
     pub static_pods: String,
-    /// Taints that the node comes with.
+    /// Taints with which the node registers.
     pub taints: Vec<Taint>,
 }
 
-/// KubeProxyConfiguration.
+/// A KubeProxyConfiguration.
 #[derive(Template)]
 #[template(path = "kubeadm/kube-proxy.yaml")]
 pub struct KubeProxy {
     /// `iptables`, `nftables` or `ipvs`.
     pub mode: String,
-    /// Pod network.
+    /// The pod network in CIDR notation.
     pub pod_cidr: String,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
-    /// What kubeadm gives by itself, where there is no kubeadm.
+    /// The fields that kubeadm would set; `None` with kubeadm.
     pub own: Option<OwnKubeProxy>,
 }
 
-/// The part of a KubeProxyConfiguration that is one node's.
+/// The fields of a KubeProxyConfiguration that depend on the node.
 pub struct OwnKubeProxy {
-    /// kube-proxy's kubeconfig.
+    /// Path of kube-proxy's kubeconfig.
     pub kubeconfig: String,
-    /// Node name.
     pub node: String,
 }

@@ -1,4 +1,4 @@
-//! The kubelet's unit.
+//! The unit of the kubelet.
 
 use askama::Template;
 
@@ -6,9 +6,9 @@ use askama::Template;
 #[derive(Template)]
 #[template(path = "kubelet/kubelet.service")]
 pub struct Service {
-    /// The program, with its flags where no drop-in gives them.
+    /// The program. Without a drop-in it includes the flags.
     pub command: String,
-    /// The container runtime's unit.
+    /// The unit of the container runtime.
     pub runtime: String,
 }
 
@@ -16,6 +16,6 @@ pub struct Service {
 #[derive(Template)]
 #[template(path = "kubelet/10-kubeadm.conf")]
 pub struct DropIn {
-    /// The program.
+    /// Path of the kubelet.
     pub binary: String,
 }

@@ -1,4 +1,4 @@
-//! Kubernetes' programs without kubeadm: units, kubeconfigs, policies.
+//! Kubernetes without kubeadm: units, kubeconfigs and policies.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use askama::Template;
 
 use super::filters;
 
-/// A program with flags, as `ExecStart=` takes it: one flag a line, since a line that is too long to
-/// read hides what is wrong in it.
+/// Returns the value of `ExecStart=` for a program with flags. Each flag has its own line, for readability.
 pub fn command(binary: &str, flags: &BTreeMap<String, String>) -> String {
     let words = flags
         .iter()
@@ -18,7 +17,7 @@ pub fn command(binary: &str, flags: &BTreeMap<String, String>) -> String {
         .join(" \\\n  ")
 }
 
-/// One word of a command line of systemd: what it would expand or split is quoted
+/// Quotes an argument of a command line in a unit, so that systemd does not expand or split it
 /// (<https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines>).
 fn word(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
@@ -42,13 +41,13 @@ fn word(text: &str) -> String {
 #[derive(Template)]
 #[template(path = "kubernetes/control-plane.service")]
 pub struct ControlPlaneService {
-    /// The program's name.
+    /// The name of the program.
     pub name: &'static str,
-    /// The program with its flags, by [`command`].
+    /// The program with its flags, as [`command`] returns it.
     pub command: String,
-    /// Whether it tells systemd when it is up.
+    /// Whether the program notifies systemd when it is ready.
     pub notifies: bool,
-    /// Folder of its logs, below `/var/log`.
+    /// The name of its log directory in `/var/log`.
     pub logs: Option<&'static str>,
 }
 
@@ -56,7 +55,7 @@ pub struct ControlPlaneService {
 #[derive(Template)]
 #[template(path = "kubernetes/kube-proxy.service")]
 pub struct KubeProxyService {
-    /// The program with its flags, by [`command`].
+    /// The program with its flags, as [`command`] returns it.
     pub command: String,
 }
 
@@ -64,25 +63,25 @@ pub struct KubeProxyService {
 #[derive(Template)]
 #[template(path = "kubernetes/kubeconfig.yaml")]
 pub struct Kubeconfig<'a> {
-    /// Cluster name.
+    /// The name of the cluster. It may contain any character.
     pub cluster: &'a str,
-    /// Address of the API server, `https://host:port`.
+    /// The URL of the API server, `https://host:port`.
     pub server: &'a str,
-    /// The CA that signed its certificate, PEM.
+    /// The CA of the API server's certificate, PEM.
     pub ca: &'a str,
-    /// The user's name.
+    /// The name of the user.
     pub user: &'a str,
-    /// The user's certificate, PEM.
+    /// The certificate of the user, PEM.
     pub certificate: &'a str,
-    /// The user's key, PEM. Secret.
+    /// The key of the user, PEM. Secret.
     pub key: &'a str,
 }
 
-/// KubeSchedulerConfiguration.
+/// A KubeSchedulerConfiguration.
 #[derive(Template)]
 #[template(path = "kubernetes/scheduler.yaml")]
 pub struct Scheduler {
-    /// The scheduler's kubeconfig.
+    /// Path of the scheduler's kubeconfig.
     pub kubeconfig: String,
 }
 
@@ -91,13 +90,13 @@ pub struct Scheduler {
 #[template(path = "kubernetes/audit-policy.yaml")]
 pub struct AuditPolicy;
 
-/// Bindings of roles that the API server brings along.
+/// Role bindings that the API server does not create.
 #[derive(Template)]
 #[template(path = "kubernetes/access.yaml")]
 pub struct Access {
-    /// The administrators' group.
+    /// The group of administrators.
     pub admins: &'static str,
-    /// As whom the API server calls kubelets.
+    /// The user of the API server in requests to kubelets.
     pub kubelet_client: &'static str,
 }
 
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn systemd_splits_and_expands_nothing() {
+    fn arguments_are_quoted_for_systemd() {
         let flags = [
             ("v", "2"),
             ("a", "b c"),
@@ -128,5 +127,35 @@ mod tests {
                 "--v=2"
             ]
         );
+    }
+    /// The name of a cluster is free text, so every character must survive the template.
+    #[test]
+    fn kubeconfig_is_valid_for_every_cluster_name() {
+        for cluster in [
+            "kubernetes",
+            "a: b",
+            "#1",
+            "\"q\"",
+            "back\\slash",
+            "{x}",
+            "ü\n- y",
+            "true",
+        ] {
+            let kubeconfig = Kubeconfig {
+                cluster,
+                server: "https://192.0.2.11:6443",
+                ca: "ca",
+                user: "kubernetes-admin",
+                certificate: "certificate",
+                key: "key",
+            };
+            let text = crate::text("kubeconfig", &kubeconfig).unwrap();
+            let parsed: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            let context = format!("kubernetes-admin@{cluster}");
+            assert_eq!(parsed["current-context"], context.as_str(), "{text}");
+            assert_eq!(parsed["contexts"][0]["name"], context.as_str(), "{text}");
+            assert_eq!(parsed["contexts"][0]["context"]["cluster"], cluster);
+            assert_eq!(parsed["clusters"][0]["name"], cluster, "{text}");
+        }
     }
 }

@@ -1,10 +1,14 @@
-//! Every file that kubexm writes: one small context a template, and no logic in templates beyond
-//! loops and presence. What only one runtime or load balancer writes has its context there.
+//! One context struct for each template in `templates/`. A template has loops and conditions on presence,
+//! and no other logic.
 
+pub mod containerd;
 pub mod cri;
+pub mod crio;
 pub mod dns;
+pub mod docker;
 pub mod etcd;
 pub mod filters;
+pub mod isulad;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod kubernetes;
@@ -19,13 +23,13 @@ pub mod registry;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot render {what}: {reason}")]
 pub struct RenderError {
-    /// The template.
+    /// What the template renders, as in "kubelet configuration".
     pub what: &'static str,
-    /// Why.
     pub reason: String,
 }
 
 impl RenderError {
+    /// Creates an error from its cause.
     pub fn new(what: &'static str, reason: impl std::fmt::Display) -> Self {
         Self {
             what,
@@ -34,7 +38,10 @@ impl RenderError {
     }
 }
 
-/// Renders a template.
+/// Renders a template. The text ends with a line feed.
+///
+/// # Errors
+/// The template fails; the error names `what`.
 pub fn text(what: &'static str, template: &impl askama::Template) -> Result<String, RenderError> {
     let mut text = template
         .render()

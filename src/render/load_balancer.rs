@@ -1,4 +1,4 @@
-//! What stands before the API servers.
+//! Configurations and units of load balancers for the API servers.
 
 use askama::Template;
 
@@ -7,27 +7,27 @@ use super::filters;
 /// An API server.
 #[derive(Clone)]
 pub struct Server {
-    /// The control plane's name.
+    /// The name of the control plane host.
     pub name: String,
     /// `address:port`.
     pub address: String,
 }
 
-/// Unit of a proxy.
+/// The unit of a proxy.
 #[derive(Template)]
 #[template(path = "load-balancer/proxy.service")]
 pub struct ProxyService {
-    /// The program's name for people.
+    /// The name of the program, for the description.
     pub title: String,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: String,
-    /// Signal that makes it read its configuration again without cutting connections.
+    /// The signal that makes it reload its configuration without closing connections.
     pub reload_signal: &'static str,
-    /// Its folder under `/run`.
+    /// The name of its directory in `/run`.
     pub run: String,
 }
 
-/// Static pod of a proxy.
+/// The static pod of a proxy.
 #[derive(Template)]
 #[template(path = "load-balancer/proxy-pod.yaml")]
 pub struct ProxyPod {
@@ -35,15 +35,15 @@ pub struct ProxyPod {
     pub name: String,
     /// The container's name.
     pub proxy: &'static str,
-    /// Its image.
+    /// The image.
     pub image: String,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: Vec<String>,
-    /// Digest of its configuration.
+    /// The digest of its configuration. A change of the digest makes the kubelet restart the pod.
     pub configuration: String,
-    /// Folder of its configuration.
+    /// The directory of its configuration.
     pub folder: String,
-    /// The CA's file, where it wants one.
+    /// Path of the CA; `None` if it does not check API servers.
     pub ca: Option<String>,
     /// The address that it listens on.
     pub listen: String,
@@ -55,40 +55,80 @@ pub struct ProxyPod {
 #[derive(Template)]
 #[template(path = "load-balancer/keepalived.conf")]
 pub struct Keepalived {
-    /// This host's name.
+    /// The name of this host.
     pub host: String,
-    /// The interface that the address comes up on.
+    /// The network interface that gets the address.
     pub interface: String,
-    /// VRRP's number of the group, 1 to 255.
+    /// The VRRP router id of the group, 1 to 255.
     pub virtual_router_id: u8,
-    /// This host's address.
+    /// The address of this host.
     pub source: String,
-    /// The other hosts' addresses.
+    /// The addresses of the other hosts.
     pub peers: Vec<String>,
-    /// The address to hold, with its prefix.
+    /// The address of the endpoint with its prefix length.
     pub address: String,
-    /// The check's program.
+    /// The health check with its arguments.
     pub check: String,
 }
 
-/// keepalived's check of the proxy.
-#[derive(Template)]
-#[template(path = "load-balancer/check.sh")]
-pub struct Check {
-    /// Port of the proxy's health check.
-    pub port: u16,
-}
-
-/// keepalived's unit.
+/// The unit of keepalived.
 #[derive(Template)]
 #[template(path = "load-balancer/keepalived.service")]
 pub struct KeepalivedService {
-    /// The program.
+    /// Path of keepalived.
     pub binary: String,
-    /// Its configuration file.
+    /// Path of the configuration.
     pub config: String,
-    /// Its folder under `/run`.
+    /// The name of its directory in `/run`.
     pub run: String,
-    /// The proxy's unit.
+    /// The unit of the proxy.
     pub proxy: String,
+}
+
+/// HAProxy's configuration.
+#[derive(Template)]
+#[template(path = "load-balancer/haproxy.cfg")]
+pub struct Haproxy {
+    /// `address:port` that HAProxy listens on.
+    pub bind: String,
+    /// File of the CA that signed the API servers' certificates.
+    pub ca: String,
+    /// The API servers.
+    pub servers: Vec<Server>,
+    /// `address:port` of the health check; `None` without one.
+    pub health: Option<String>,
+}
+
+/// nginx's configuration.
+#[derive(Template)]
+#[template(path = "load-balancer/nginx.conf")]
+pub struct Nginx {
+    /// A directory that nginx may write to.
+    pub run: String,
+    /// `address:port` that nginx listens on.
+    pub bind: String,
+    /// The API servers.
+    pub servers: Vec<Server>,
+    /// `address:port` of the health check; `None` without one.
+    pub health: Option<String>,
+}
+
+/// kube-vip's static pod.
+#[derive(Template)]
+#[template(path = "load-balancer/kube-vip.yaml")]
+pub struct KubeVip {
+    /// The image.
+    pub image: String,
+    /// The address of the endpoint.
+    pub address: String,
+    /// The prefix length of the address: 32 or 128.
+    pub prefix: u8,
+    /// The API servers' port.
+    pub port: u16,
+    /// The network interface that gets the address.
+    pub interface: String,
+    /// The administrator's kubeconfig on the host.
+    pub kubeconfig: String,
+    /// The pod's hosts file.
+    pub hosts: String,
 }

@@ -1,10 +1,11 @@
-//! Merges a user's settings over what kubexm renders.
+//! Merges settings of the user into rendered files.
 
 use serde_json::Value;
 
 use super::RenderError;
 
-/// Objects are merged field by field; everything else is replaced. A null takes a field away.
+/// Merges `over` into `base`. Objects are merged field by field, and a null removes a field. All other values are
+/// replaced.
 pub fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -24,7 +25,10 @@ fn is_empty(settings: &Value) -> bool {
     settings.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
-/// A YAML document with settings merged over it; the very same text where there are none.
+/// Returns a YAML document with merged settings. Without settings the text does not change.
+///
+/// # Errors
+/// `text` is not YAML.
 pub fn yaml(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
     if is_empty(over) {
         return Ok(text);
@@ -35,7 +39,10 @@ pub fn yaml(what: &'static str, text: String, over: &Value) -> Result<String, Re
     serde_saphyr::to_string(&value).map_err(|error| RenderError::new(what, error))
 }
 
-/// A JSON file with settings merged over it; the very same text where there are none.
+/// Returns a JSON document with merged settings. Without settings the text does not change.
+///
+/// # Errors
+/// `text` is not JSON.
 pub fn json(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
     if is_empty(over) {
         return Ok(text);
@@ -48,7 +55,11 @@ pub fn json(what: &'static str, text: String, over: &Value) -> Result<String, Re
         .map_err(failed)
 }
 
-/// A TOML file with settings merged over it; the very same text where there are none.
+/// Returns a TOML document with merged settings. Without settings the text does not change. The comment at the
+/// start of the text remains.
+///
+/// # Errors
+/// `text` is not TOML, or a setting has a type that TOML does not have.
 pub fn toml(what: &'static str, text: String, over: &Value) -> Result<String, RenderError> {
     if is_empty(over) {
         return Ok(text);
@@ -73,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_are_merged_replaced_and_taken_away() {
+    fn fields_are_merged_replaced_and_removed() {
         let mut base = json!({"a": {"b": 1, "c": [1]}, "d": true});
         merge(
             &mut base,
@@ -83,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_keeps_its_meaning() {
+    fn toml_keeps_other_fields_and_its_comment() {
         let text = "# note\nversion = 3\n[plugins.'a.b']\nx = true\n".to_owned();
         let merged = toml("t", text, &json!({"plugins": {"a.b": {"y": 1}}})).unwrap();
         let table: toml::Table = merged.parse().unwrap();

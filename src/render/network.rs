@@ -1,4 +1,4 @@
-//! Network plugins.
+//! Configurations of network plugins.
 
 use askama::Template;
 
@@ -8,13 +8,13 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "network/flannel.yaml")]
 pub struct Flannel {
-    /// flanneld's image.
+    /// The image of flanneld.
     pub image: String,
-    /// The CNI plugin's image.
+    /// The image of the CNI plugin.
     pub plugin_image: String,
-    /// `"Network": "10.244.0.0/16"`, or the IPv6 fields.
+    /// The JSON fields of the pod network: `"Network": "10.244.0.0/16"`, or those for IPv6.
     pub address_family: String,
-    /// Whether rules are nftables'.
+    /// Whether flannel creates rules with nftables instead of iptables.
     pub nftables: bool,
     /// `vxlan` or `host-gw`.
     pub backend: String,
@@ -25,31 +25,25 @@ pub struct Flannel {
 #[derive(Template)]
 #[template(path = "network/bridge.json")]
 pub struct Bridge {
-    /// The node's own pod addresses.
+    /// The pod subnet of the node.
     pub subnet: String,
 }
 
-/// The way to another node's pods.
+/// A route to the pods of another node.
 pub struct Route {
-    /// That node's pod addresses.
+    /// The pod subnet of that node.
     pub subnet: String,
-    /// That node.
+    /// The address of that node.
     pub gateway: String,
 }
 
-/// `/etc/kubexm/pod-routes.sh`.
+/// `/etc/kubexm/pod-routes.conf`, which `pod-routes.sh` reads.
 #[derive(Template)]
-#[template(path = "network/pod-routes.sh")]
+#[template(path = "network/pod-routes.conf")]
 pub struct PodRoutes {
-    /// 4 or 6.
-    pub family: u8,
-    /// `iptables` or `ip6tables`.
-    pub iptables: &'static str,
-    /// What marks the routes.
-    pub protocol: u8,
-    /// Addresses of all pods.
+    /// The pod network.
     pub pod_cidr: String,
-    /// To every other node.
+    /// Routes to all other nodes.
     pub routes: Vec<Route>,
 }
 
@@ -57,6 +51,8 @@ pub struct PodRoutes {
 #[derive(Template)]
 #[template(path = "network/kubexm-pod-routes.service")]
 pub struct PodRoutesService {
-    /// The script.
+    /// Path of `pod-routes.sh`.
     pub script: &'static str,
+    /// Path of its configuration, [`PodRoutes`].
+    pub config: &'static str,
 }

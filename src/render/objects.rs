@@ -1,21 +1,20 @@
-//! Kubernetes objects of a project's own manifest, changed where a cluster is not the project's
-//! default.
+//! Adapts the Kubernetes objects of a project's manifest to a cluster.
 
 use serde_json::{Value, json};
 
 use super::RenderError;
 
-/// The objects of a manifest, in its order.
+/// The objects of a manifest, in their original order.
 pub struct Objects {
     what: &'static str,
     list: Vec<Value>,
 }
 
 impl Objects {
-    /// Reads a manifest; `what` is its name in errors.
+    /// Parses a manifest. `what` is its name in errors.
     ///
     /// # Errors
-    /// It is no YAML, or has something in it that is no object.
+    /// The text is not YAML, or a document is not a Kubernetes object.
     pub fn parse(what: &'static str, text: &str) -> Result<Self, RenderError> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_depth: 100, max_nodes: 1_000_000, max_events: 3_000_000, max_total_scalar_bytes: 32 * 1024 * 1024, max_documents: 4096 },
@@ -25,29 +24,29 @@ impl Objects {
             .map_err(|error| RenderError::new(what, error))?;
         list.retain(|object| !object.is_null());
         if let Some(other) = list.iter().find(|object| !object["kind"].is_string()) {
-            let words: String = other.to_string().chars().take(60).collect();
+            let start: String = other.to_string().chars().take(60).collect();
             return Err(RenderError::new(
                 what,
-                format!("'{words}' is no object of Kubernetes"),
+                format!("'{start}' is not a Kubernetes object"),
             ));
         }
         Ok(Self { what, list })
     }
 
-    /// The object of a kind and name.
+    /// Returns the object of a kind and name.
     ///
     /// # Errors
-    /// There is none.
+    /// The manifest has no such object.
     pub fn object(&mut self, kind: &str, name: &str) -> Result<&mut Value, RenderError> {
         let is = |object: &&mut Value| object["kind"] == kind && object["metadata"]["name"] == name;
         let missing = RenderError::new(self.what, format!("its manifest has no {kind} {name}"));
         self.list.iter_mut().find(is).ok_or(missing)
     }
 
-    /// A container of the pods of a DaemonSet or Deployment.
+    /// Returns a container of a DaemonSet or a Deployment.
     ///
     /// # Errors
-    /// There is none.
+    /// The manifest has no such object or container.
     pub fn container(
         &mut self,
         kind: &str,
@@ -65,8 +64,8 @@ impl Objects {
             })
     }
 
-    /// Takes the descriptions out of definitions of resources: they are most of them, and say things
-    /// that only `kubectl explain` tells.
+    /// Removes the descriptions from custom resource definitions. They are the largest part, and only
+    /// `kubectl explain` uses them.
     pub fn drop_descriptions(&mut self) {
         let is_definition = |object: &&mut Value| object["kind"] == "CustomResourceDefinition";
         for definition in self.list.iter_mut().filter(is_definition) {
@@ -80,8 +79,11 @@ impl Objects {
         }
     }
 
-    /// The manifest. All text is in quotes: what reads it knows other words for true and null than
-    /// what wrote it.
+    /// Returns the manifest. All strings are quoted, because YAML parsers differ in which plain words they read as
+    /// booleans or null.
+    ///
+    /// # Errors
+    /// An object cannot be serialized.
     pub fn text(&self) -> Result<String, RenderError> {
         let options = serde_saphyr::ser_options! { quote_all: true, prefer_block_scalars: false };
         let mut text = String::new();
@@ -96,7 +98,7 @@ impl Objects {
     }
 }
 
-/// Sets a variable of a container, whatever it was before.
+/// Sets an environment variable of a container, and replaces its former value.
 pub fn set_variable(container: &mut Value, name: &str, value: &str) {
     let variable = json!({"name": name, "value": value});
     if !container["env"].is_array() {
@@ -111,7 +113,7 @@ pub fn set_variable(container: &mut Value, name: &str, value: &str) {
     }
 }
 
-/// Below `properties` a description is a field of that name.
+/// Removes the descriptions from a schema. Below `properties`, `description` is the name of a field.
 fn drop_description(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else {
         return;

@@ -1,4 +1,4 @@
-//! Kernel modules and settings.
+//! Kernel modules and settings, and NetworkManager.
 
 use askama::Template;
 
@@ -6,7 +6,7 @@ use askama::Template;
 #[derive(Template)]
 #[template(path = "os/modules.conf")]
 pub struct Modules {
-    /// Module names.
+    /// Names of modules.
     pub modules: Vec<&'static str>,
 }
 
@@ -14,7 +14,7 @@ pub struct Modules {
 #[derive(Template)]
 #[template(path = "os/sysctl.conf")]
 pub struct Sysctl {
-    /// Keys and values.
+    /// Pairs of key and value.
     pub settings: Vec<(String, String)>,
 }
 

@@ -8,13 +8,13 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "registry/config.yml")]
 pub struct Config {
-    /// Where blobs are.
+    /// The directory of the data.
     pub data_dir: String,
-    /// Address and port.
+    /// `address:port` that the registry listens on.
     pub listen: String,
-    /// Certificate file.
+    /// Path of the certificate.
     pub certificate: String,
-    /// Key file.
+    /// Path of the key.
     pub key: String,
 }
 
@@ -22,10 +22,10 @@ pub struct Config {
 #[derive(Template)]
 #[template(path = "registry/kubexm-registry.service")]
 pub struct Service {
-    /// The program.
+    /// Path of the registry.
     pub binary: String,
-    /// Its configuration file.
+    /// Path of the [`Config`].
     pub config: String,
-    /// Whether its port is one that only root, or a capability, may open (below 1024).
+    /// Whether the port is below 1024, so that the registry needs a capability.
     pub privileged_port: bool,
 }

@@ -1,4 +1,4 @@
-//! POSIX shell scripts that run on hosts, embedded as files. `README.md` states their rules.
+//! POSIX shell scripts that run on hosts. Each is a file; `README.md` states their rules.
 
 #[cfg(test)]
 mod tests;
@@ -7,16 +7,16 @@ mod tests;
 /// its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Script {
-    /// Its path below this crate, as in `steps/once.sh`; empty for a command in one line.
+    /// The path below this crate, as in `steps/run-to-completion.sh`; empty for a command in one line.
     pub name: &'static str,
     /// The text.
     pub text: &'static str,
-    /// Its first argument, if the script does one of several things.
+    /// The first argument, if the script has several functions.
     pub verb: Option<&'static str>,
 }
 
 impl Script {
-    /// The same script with a first argument that selects what it does.
+    /// Returns the script with a first argument that selects its function.
     #[must_use]
     pub const fn verb(self, verb: &'static str) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl Script {
         }
     }
 
-    /// The script with its arguments.
+    /// Returns a call of the script with arguments.
     #[must_use]
     pub fn with<I, S>(self, arguments: I) -> Call
     where
@@ -38,7 +38,7 @@ impl Script {
         }
     }
 
-    /// All arguments: the verb, if there is one, and `arguments`.
+    /// Returns all arguments: the verb, if there is one, and `arguments`.
     pub fn arguments<I, S>(&self, arguments: I) -> impl Iterator<Item = String>
     where
         I: IntoIterator<Item = S>,
@@ -64,9 +64,8 @@ impl From<&'static str> for Script {
 /// A script with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The script.
     pub script: Script,
-    /// Its arguments after the verb.
+    /// The arguments after the verb.
     pub arguments: Vec<String>,
 }
 
@@ -99,7 +98,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    /// Names in the cluster.
+    /// DNS in the cluster.
     dns {
         ANSWERS = "dns/answers.sh"
         COREFILE_CHECK = "dns/corefile-check.sh"
@@ -110,12 +109,13 @@ scripts! {
     /// Members of etcd.
     etcd {
         AWAKE = "etcd/awake.sh"
+        ETCDCTL = "etcd/etcdctl.sh"
         FOLDER_RESTORE = "etcd/folder-restore.sh"
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
         MEMBER = "etcd/member.sh"
     }
-    /// What the crate `kubexm-host` runs.
+    /// Scripts of the crate `kubexm-host`.
     host {
         FACTS = "host/facts.sh"
         SANDBOX = "host/sandbox.sh"
@@ -147,6 +147,7 @@ scripts! {
     /// The control plane's endpoint.
     load_balancer {
         ADDRESS_REMOVE = "load-balancer/address-remove.sh"
+        CHECK_PROXY = "load-balancer/check-proxy.sh"
         CLUSTER_CA = "load-balancer/cluster-ca.sh"
         INTERFACE = "load-balancer/interface.sh"
         JOIN_PROXY = "load-balancer/join-proxy.sh"
@@ -157,15 +158,16 @@ scripts! {
         PROXY_RELOAD = "load-balancer/proxy-reload.sh"
         UNMASK_SERVICES = "load-balancer/unmask-services.sh"
     }
-    /// Marks of what is done once.
-    marks {
-        CHECK = "marks/check.sh"
-        SET = "marks/set.sh"
+    /// Marker files of changes that run once.
+    markers {
+        CHECK = "markers/check.sh"
+        SET = "markers/set.sh"
     }
     /// The pod network.
     network {
+        POD_ROUTES = "network/pod-routes.sh"
         POD_SUBNETS = "network/pod-subnets.sh"
-        REMOVE_TRACES = "network/remove-traces.sh"
+        REMOVE_LEFTOVERS = "network/remove-leftovers.sh"
     }
     /// The operating system.
     os {
@@ -202,7 +204,7 @@ scripts! {
         STOP_CRIO_SCOPES = "runtime/stop-crio-scopes.sh"
         STOP_PODS = "runtime/stop-pods.sh"
     }
-    /// Files, folders, receipts and commands that run once.
+    /// Files, directories, receipts, and commands that run to completion.
     steps {
         BLOCK_EDIT = "steps/block-edit.sh"
         BLOCK_STATE = "steps/block-state.sh"
@@ -213,11 +215,11 @@ scripts! {
         INSTALL_LOOK = "steps/install-look.sh"
         INSTALL_RECEIVE = "steps/install-receive.sh"
         MISSING_PATHS = "steps/missing-paths.sh"
-        ONCE_END = "steps/once-end.sh"
-        ONCE = "steps/once.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
         REMOVE_TREE = "steps/remove-tree.sh"
+        RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"
+        RUN_TO_COMPLETION = "steps/run-to-completion.sh"
     }
     /// systemd units.
     systemd {

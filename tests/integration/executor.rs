@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_engine::plan::{AT_ONCE, Skip};
+use kubexm_engine::plan::{AT_ONCE, SkipReason};
 use kubexm_engine::plan::{
     Action, Check, Condition, Describe, Ensure, Outcome, Plan, Step, StepContext, StepError, Stop,
     Task, Wait, execute,
@@ -230,11 +230,11 @@ async fn task_order_follows_values_and_names_across_hosts() {
     stage.task("last", "a", &[Act::Change], &["join@b"]);
     stage
         .task("join", "b", &[Act::Change], &[])
-        .needs
+        .requires
         .push("token");
     stage
         .task("init", "a", &[Act::Change, Act::Change], &[])
-        .gives
+        .provides
         .push("token");
     let outcome = stage.run().await.unwrap();
     assert_eq!(stage.order(), ["init0", "init1", "join0", "last0"]);
@@ -250,7 +250,7 @@ async fn invalid_plan_changes_nothing() {
         |stage| {
             stage
                 .task("a", "h", &[Act::Change], &[])
-                .needs
+                .requires
                 .push("token")
         },
         |stage| {
@@ -269,9 +269,9 @@ async fn invalid_plan_changes_nothing() {
         assert!(stage.order().is_empty() && stage.commands("h") == 0);
     }
     insta::assert_snapshot!(all, @"
-    the plan does not hold together: m/a@h waits for m/none@h, which is not there
-    the plan does not hold together: m/a@h needs 'token', which nobody gives
-    the plan does not hold together: m/c@h waits for itself
+    invalid plan: m/a@h waits for m/none@h, which is not in the plan
+    invalid plan: m/a@h requires 'token', which no task provides
+    invalid plan: m/c@h waits for itself
     ");
 }
 
@@ -294,8 +294,8 @@ async fn failed_host_stops_only_dependent_tasks() {
     );
     assert_eq!(outcome.failed.len(), 1);
     let expected = [
-        "m/join@b: it needs m/init@a, which was not done",
-        "m/wait@c: it needs m/init@a, which was not done",
+        "m/join@b: it requires m/init@a, which was not done",
+        "m/wait@c: it requires m/init@a, which was not done",
     ];
     assert_eq!(skipped(&outcome), expected);
     assert!(!outcome.interrupted);
@@ -315,10 +315,10 @@ async fn task_that_panics_fails() {
     let outcome = stage.run().await.unwrap();
     assert_eq!(outcome.failed.len(), 1);
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(outcome.failed[0].2, @r#"it broke off, which is a defect of kubexm: task [number] panicked with message "a defect""#);
+    insta::assert_snapshot!(outcome.failed[0].2, @r#"the task panicked, which is a defect of kubexm: task [number] panicked with message "a defect""#);
     assert_eq!(
         skipped(&outcome),
-        ["m/join@b: it needs m/init@a, which was not done"]
+        ["m/join@b: it requires m/init@a, which was not done"]
     );
 }
 
@@ -347,9 +347,9 @@ async fn interrupt_completes_the_running_step_and_starts_no_other() {
     assert_eq!(outcome.changed, 1);
     assert_eq!(
         outcome.skipped[0].1,
-        Skip::StoppedBefore("Do first1".to_owned())
+        SkipReason::StoppedBefore("Do first1".to_owned())
     );
-    assert_eq!(outcome.skipped[1].1, Skip::Stopped);
+    assert_eq!(outcome.skipped[1].1, SkipReason::Stopped);
 }
 
 // Time is paused. It advances only when every task waits, so that tasks overlap as much as they can.

@@ -7,7 +7,7 @@ use crate::locks;
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, UndoLog};
-use kubexm_engine::steps::{InputFile, RunOnce, RunScript, Undo, WriteFile};
+use kubexm_engine::steps::{InputFile, RunScript, RunToCompletion, Undo, WriteFile};
 use kubexm_host::{Command, Host, HostError, Input, Output};
 use kubexm_types::HostName;
 use serde_json::json;
@@ -24,8 +24,8 @@ while [ -e /root/hold ]; do sleep 0.1; done
 echo end >>/root/log
 "#;
 
-fn once() -> RunOnce {
-    RunOnce {
+fn once() -> RunToCompletion {
+    RunToCompletion {
         id: "init".to_owned(),
         title: "Run init".to_owned(),
         command: COMMAND.into(),
@@ -131,7 +131,7 @@ async fn reset_kills_an_orphaned_command_first() {
 #[tokio::test]
 async fn failed_command_is_cleaned_up_and_its_output_reported() {
     let host = Sandbox::new();
-    let failing = RunOnce {
+    let failing = RunToCompletion {
         command: "echo no room; exit 3".into(),
         ..once()
     };
@@ -233,7 +233,7 @@ async fn receipt_with(content: &[u8]) -> (Sandbox, Result<Vec<String>, StepError
     let host = Sandbox::new();
     std::fs::create_dir_all(host.at("/var/lib/kubexm")).unwrap();
     std::fs::write(host.at("/var/lib/kubexm/receipt.jsonl"), content).unwrap();
-    let receipt = Receipt::of(Arc::clone(&host.host));
+    let receipt = Receipt::new(Arc::clone(&host.host));
     if let Err(error) = receipt.record("after", json!({"n": 2})).await {
         return (host, Err(error));
     }
@@ -269,7 +269,10 @@ async fn truncated_receipt_line_leaves_other_lines_readable() {
 async fn damaged_receipt_is_not_an_empty_one() {
     let (_, records) = receipt_with(b"{\"step\":\"a\",\"undo\":1}\n#!garbage\n").await;
     let error = records.unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"line 2 of /var/lib/kubexm/receipt.jsonl is damaged (expected value at line 1 column 1); what it says cannot be taken back by kubexm: look at it, take back by hand what you can read, and remove the line");
+    insta::assert_snapshot!(error, @"
+    line 2 of /var/lib/kubexm/receipt.jsonl is damaged: expected value at line 1 column 1
+    hint: revert by hand what the line describes, then remove the line
+    ");
     let host = Sandbox::new();
     std::fs::create_dir_all(host.at("/var/lib/kubexm/receipt.jsonl")).unwrap();
     assert!(Receipt::read(host.host.as_ref()).await.is_err());
@@ -280,7 +283,7 @@ async fn undo_record_is_written_once_and_readable_by_root_only() {
     use std::os::unix::fs::PermissionsExt;
     let host = Sandbox::new();
     for _ in 0..2 {
-        let receipt = Receipt::of(Arc::clone(&host.host));
+        let receipt = Receipt::new(Arc::clone(&host.host));
         for n in [1, 2, 1] {
             receipt.record("step", json!({"n": n})).await.unwrap();
         }

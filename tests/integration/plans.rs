@@ -10,8 +10,8 @@ use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff::diff;
 use kubexm_engine::plan::document::PlanDocument;
-use kubexm_engine::plan::{Plan, Slot, StepError, Task};
-use kubexm_engine::steps::{Content, Produce, RunScript, WaitFor, WriteFile};
+use kubexm_engine::plan::{Plan, Task, TaskValue};
+use kubexm_engine::steps::{Content, ProvideValue, RunScript, WaitFor, WriteFile};
 use kubexm_types::{Digest, Version};
 use serde_json::Value;
 
@@ -42,10 +42,10 @@ fn planned() -> String {
     let cluster = parse_cluster("planned", CLUSTER).unwrap();
     let lock = everything::lock(&[Version::new(1, 36, 3)]);
     let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
-    let mut inputs = Inputs::unseen(&cluster, &lock, blobs);
+    let mut inputs = Inputs::assumed(&cluster, &lock, blobs);
     inputs.certificates.registry.key = KEY.to_owned();
     let plan = kubexm_deploy::plan(&inputs).unwrap().plan;
-    PlanDocument::of(&plan).unwrap().to_json().unwrap()
+    PlanDocument::new(&plan).unwrap().to_json().unwrap()
 }
 
 #[test]
@@ -131,16 +131,13 @@ fn plan_matches_its_schema() {
     assert_eq!(found.len(), 3, "{found:#?}");
 }
 
-/// Returns a file whose text is the value of a slot.
-fn file_of(slot: &Slot<String>, at: &str) -> WriteFile {
-    let slot = slot.clone();
+/// A file whose text is a value of another task.
+fn file_of(value: &TaskValue<String>, at: &str) -> WriteFile {
+    let value = value.clone();
     let mut file = WriteFile::new(path(at), "");
-    file.content = Content::Later {
+    file.content = Content::Deferred {
         preview: "<value>".to_owned(),
-        produce: Arc::new(move || {
-            let value = slot.get().cloned();
-            value.ok_or(StepError::Missing(slot.name()))
-        }),
+        render: Arc::new(move || value.require().cloned()),
     };
     file
 }
@@ -153,21 +150,21 @@ async fn plan_diff_runs_only_checks() {
     host.write("/etc/app/changed", "old");
     let original = host.listing();
     let name = host.host.name().clone();
-    let slot = Slot::new("app.value");
-    let ask = Task::new("app", "ask", &name).step(Produce {
+    let value = TaskValue::new("app.value");
+    let ask = Task::new("app", "ask", &name).step(ProvideValue {
         title: "Ask for the value".to_owned(),
         script: ": >/root/asked".into(),
         arguments: Vec::new(),
         input: None,
         parse: Box::new(|text| Ok(text.to_owned())),
-        slot: slot.clone(),
+        value: value.clone(),
         files: Vec::new(),
     });
     let mut write = Task::new("app", "write", &name)
         .step(WriteFile::new(path("/etc/app/kept"), "same"))
         .step(WriteFile::new(path("/etc/app/changed"), "new"))
         .step(WriteFile::new(path("/etc/app/absent"), "new"))
-        .step(file_of(&slot, "/etc/app/value"))
+        .step(file_of(&value, "/etc/app/value"))
         .step(RunScript::new(
             "switch",
             "Switch it on",
@@ -181,7 +178,7 @@ async fn plan_diff_runs_only_checks() {
             at_most: Duration::from_secs(3600),
             diagnosis: "".into(),
         });
-    write.needs.push(slot.name());
+    write.requires.push(value.name());
     let elsewhere = "node2".parse().unwrap();
     let other = Task::new("app", "write", &elsewhere).step(WriteFile::new(path("/etc/x"), "x"));
     let plan = Plan {
@@ -192,7 +189,7 @@ async fn plan_diff_runs_only_checks() {
     insta::assert_snapshot!(found, @r"
     node1: 4 steps differ, 1 found the desired state, 1 actions run in every install
       app/write@node1: Write /etc/app/changed: differs
-      app/write@node1: Write /etc/app/absent: is not there
+      app/write@node1: Write /etc/app/absent: does not exist
       app/write@node1: Write /etc/app/value: depends on task app/ask@node1
       app/write@node1: Switch it on: is off
     node2: 0 steps differ, 0 found the desired state, 0 actions run in every install

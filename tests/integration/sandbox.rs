@@ -62,7 +62,7 @@ impl Sandbox {
 
     /// Applies a step through another connection to the same host.
     pub async fn apply_on(&self, host: &Arc<dyn Host>, step: &dyn Ensure) -> Result<(), StepError> {
-        let receipt = Receipt::of(Arc::clone(host));
+        let receipt = Receipt::new(Arc::clone(host));
         step.apply(&self.context(host, &receipt)).await
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::sandbox::{Sandbox, path};
-use kubexm_engine::plan::{Journal, Plan, Slot, Step, Stop, Task, execute};
-use kubexm_engine::steps::{InputFile, Produce, RunOnce, RunScript, WriteFile};
+use kubexm_engine::plan::{Journal, Plan, Step, Stop, Task, TaskValue, execute};
+use kubexm_engine::steps::{InputFile, ProvideValue, RunScript, RunToCompletion, WriteFile};
 use kubexm_types::event::{Event, Events, Listener};
 
 /// All events.
@@ -29,10 +29,10 @@ impl Listener for Both {
 #[tokio::test]
 async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     const SECRET: &str = "pw-0123456789abcdef-SECRET";
-    let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm_engine::steps::LateInput);
+    let input = || Some(Arc::new(|| Ok(SECRET.into())) as kubexm_engine::steps::DeferredInput);
     // Every user of a host can read the arguments of processes.
     const LEAKS: &str = "if grep -aqFf \"$INPUT\" /proc/[0-9]*/cmdline 2>/dev/null; then : >/root/leaked; fi; exit \"$1\"";
-    let once = |end: &str| RunOnce {
+    let once = |end: &str| RunToCompletion {
         id: format!("once-{end}"),
         title: "Run once".to_owned(),
         command: LEAKS.into(),
@@ -47,13 +47,13 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     };
     let script =
         |apply: &'static str| RunScript::new(apply, "Run", "false", apply).input(input().unwrap());
-    let produce = |script: &'static str| Produce::<()> {
+    let produce = |script: &'static str| ProvideValue::<()> {
         title: "Mint".to_owned(),
         script: script.into(),
         arguments: Vec::new(),
         input: input(),
         parse: Box::new(|_| Err("this is no token".to_owned())),
-        slot: Slot::new("token"),
+        value: TaskValue::new("token"),
         files: Vec::new(),
     };
     let host = Sandbox::new();
@@ -70,7 +70,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     add("6", script("cat >/nowhere/got").into());
     add("7", produce("cat").into());
     add("8", produce("cat >/dev/null; exit 1").into());
-    let shown = kubexm_engine::plan::show::show(&plan).unwrap();
+    let shown = kubexm_engine::plan::show::as_text(&plan).unwrap();
     let files = format!(
         "{:?}",
         plan.tasks

@@ -12,7 +12,7 @@ use crate::sandbox::{Sandbox, path};
 use kubexm_bundle::lock::{Descriptor, LockedImage, PlatformManifest};
 use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_engine::seed;
-use kubexm_engine::seed::Content;
+use kubexm_engine::seed::RegistryContent;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 use serde_json::json;
 
@@ -97,7 +97,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
 
 /// Sends missing blobs. Returns the number of blobs and bytes.
 async fn fill(host: &Sandbox, lock: &Lock, blobs: &Arc<InMemory>) -> (usize, u64) {
-    let content = Content::of(lock);
+    let content = RegistryContent::new(lock);
     let missing = seed::missing(host.host.as_ref(), &path(DATA), &content)
         .await
         .unwrap();
@@ -315,7 +315,7 @@ async fn seeding_repairs_what_a_killed_seeding_left() {
     let mut blobs = InMemory::default();
     let lock = lock(vec![image(&mut blobs, "registry.k8s.io/pause:3.10", 1)]);
     let blobs = Arc::new(blobs);
-    let (content, data) = (Content::of(&lock), path(DATA));
+    let (content, data) = (RegistryContent::new(&lock), path(DATA));
     let layer = lock.images[0].platforms[1].blobs[1].clone();
     let blob = |digest: &Digest| {
         let hex = digest.hex();

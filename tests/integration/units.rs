@@ -49,7 +49,7 @@ spec:
 
 fn plan(cluster: &Cluster) -> Plan {
     let lock = everything::lock(std::slice::from_ref(&cluster.kubernetes.version));
-    let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
+    let inputs = Inputs::assumed(cluster, &lock, Arc::new(InMemory::default()));
     kubexm_deploy::plan(&inputs).unwrap().plan
 }
 

@@ -1,5 +1,4 @@
-//! CoreDNS: kubeadm's own with what the spec says of it, or one that kubexm deploys whole where
-//! there is no kubeadm.
+//! CoreDNS. kubexm configures the CoreDNS that kubeadm deploys, or deploys it without kubeadm.
 
 use super::corefile;
 use crate::{DeployError, ETC, Inputs, kubernetes, manifest};
@@ -10,17 +9,17 @@ use kubexm_render::dns;
 use kubexm_scripts::dns as scripts;
 use kubexm_types::{HostPath, ImageRef};
 
-/// As many as kubeadm has.
+/// The default number of replicas, as in kubeadm.
 const REPLICAS: u32 = 2;
 
-/// The image of the cluster's CoreDNS: the one that this version's kubeadm lists.
+/// Returns the image of CoreDNS in the image list of this version of kubeadm.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version)?;
     let is_coredns = |image: &&ImageRef| image.repository().ends_with("coredns");
     facts.images.iter().find(is_coredns).cloned()
 }
 
-/// Has CoreDNS as the spec wants it, before its pods start.
+/// Returns the task that configures CoreDNS before its pods start.
 pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let task = super::CONFIGURE
         .task(&first.name)
@@ -31,7 +30,7 @@ pub(super) fn configure(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, D
     }
 }
 
-/// All of it, where nobody else deploys it.
+/// Deploys CoreDNS in a cluster without kubeadm.
 fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, DeployError> {
     let version = &inputs.cluster.kubernetes.version;
     let image = image(inputs).ok_or_else(|| {
@@ -41,7 +40,7 @@ fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, Dep
     let text = kubexm_render::text(
         "CoreDNS",
         &dns::CoreDns {
-            corefile: corefile::of_coredns(inputs)?,
+            corefile: corefile::for_coredns(inputs)?,
             image: image.to_string(),
             replicas: inputs.cluster.dns.replicas.unwrap_or(REPLICAS),
             dns_address: inputs.cluster.network.dns_address.to_string(),
@@ -54,14 +53,14 @@ fn deploy(inputs: &Inputs<'_>, first: &HostSpec, task: Task) -> Result<Task, Dep
         .step(manifest::apply("coredns", title, path.as_str())))
 }
 
-/// What kubeadm deployed, with the spec's Corefile and replicas.
+/// Sets the Corefile and the number of replicas in the CoreDNS that kubeadm deployed.
 fn adjust(inputs: &Inputs<'_>, task: Task) -> Result<Task, DeployError> {
     let map = dns::CorefileMap {
-        corefile: corefile::of_coredns(inputs)?,
+        corefile: corefile::for_coredns(inputs)?,
     };
     let path = HostPath::parse(&format!("{ETC}/corefile.yaml"))?;
     let mut step = manifest::apply("corefile", "Configure CoreDNS", path.as_str());
-    if !corefile::is_asked_for(inputs) {
+    if !corefile::differs_from_kubeadm(inputs) {
         step.check = scripts::COREFILE_CHECK;
     }
     let mut task = task

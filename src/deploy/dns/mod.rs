@@ -1,4 +1,4 @@
-//! Names within the cluster.
+//! DNS in the cluster.
 
 mod coredns;
 mod corefile;
@@ -20,7 +20,7 @@ pub(crate) const CONFIGURE: TaskName = TaskName::new("dns", "configure");
 pub(super) struct Dns;
 
 impl Module for Dns {
-    /// CoreDNS is in the list of kubeadm.
+    /// Returns the image of the cache. The image of CoreDNS is in the list of kubeadm.
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
         let cache = inputs.cluster.dns.node_local.as_ref();
         cache
@@ -60,16 +60,16 @@ impl Module for Dns {
     }
 }
 
-/// What a bundle without the image of the cache must have.
+/// The message for a bundle without the image of the cache.
 const NO_CACHE: &str = "NodeLocal DNSCache (spec.components.node-local-dns of the manifest)";
 
-/// What must be so, besides an answer of CoreDNS', before pods can resolve names.
+/// Returns conditions that must hold before pods can resolve names, besides an answer from CoreDNS.
 pub(super) fn waits(inputs: &Inputs<'_>) -> Vec<WaitFor> {
     let cache = inputs.cluster.dns.node_local.as_ref();
     cache.map(|_| node_local::wait()).into_iter().collect()
 }
 
-/// The task after which the first control plane has told the cluster about DNS.
+/// Returns the task that configures DNS from the first control plane.
 pub(super) fn configured(first: &HostName) -> TaskId {
     CONFIGURE.id(first)
 }

@@ -1,10 +1,10 @@
-//! NodeLocal DNSCache: a cache on every node, which the kubelet gives to pods as their name server.
+//! NodeLocal DNSCache: a cache on every node. The kubelet configures it as the name server of pods.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::corefile;
-use crate::{DeployError, ETC, Inputs, manifest, traces};
+use crate::{DeployError, ETC, Inputs, manifest, pod_leftovers};
 use kubexm_config::cluster::{CacheInterface, NodeLocal};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
@@ -14,16 +14,16 @@ use kubexm_types::{HostPath, ImageRef};
 
 const ADDRESS_UNIT: &str = "kubexm-dns-address.service";
 
-/// The cache's image, out of what the bundle has.
+/// Returns the image of the cache in the bundle.
 pub(super) fn image(inputs: &Inputs<'_>) -> Option<ImageRef> {
     inputs.image_of("dns/k8s-dns-node-cache")
 }
 
-/// What a node needs before the cache runs on it.
+/// Adds the steps that a node needs before the cache runs on it.
 pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError> {
-    let task = task.step(traces::note(
+    let task = task.step(pod_leftovers::register_cleanup(
         "node-local-dns",
-        "the DNS cache's rules",
+        "the rules of the DNS cache",
         "node-local-dns",
     ));
     if cache.interface == CacheInterface::Dummy {
@@ -44,7 +44,7 @@ pub(super) fn prepare(cache: &NodeLocal, task: Task) -> Result<Task, DeployError
         }))
 }
 
-/// Deploys the caches.
+/// Adds the steps that deploy the caches.
 pub(super) fn deploy(
     inputs: &Inputs<'_>,
     cache: &NodeLocal,
@@ -55,20 +55,20 @@ pub(super) fn deploy(
     let text = kubexm_render::text(
         "NodeLocal DNSCache",
         &dns::NodeLocal {
-            corefile: corefile::of_cache(inputs, cache)?,
+            corefile: corefile::for_cache(inputs, cache)?,
             image: image.to_string(),
             address: cache.address.to_string(),
             makes_interface: cache.interface == CacheInterface::Dummy,
         },
     )?;
     let path = HostPath::parse(&format!("{ETC}/node-local-dns.yaml"))?;
-    let title = "Deploy the nodes' DNS caches";
+    let title = "Deploy the DNS caches of the nodes";
     Ok(task
         .step(WriteFile::new(path.clone(), text))
         .step(manifest::apply("node-local-dns", title, path.as_str())))
 }
 
-/// Pods resolve nothing before the cache on their node is ready.
+/// Waits until the cache is ready on every node, because pods use only the cache.
 pub(super) fn wait() -> WaitFor {
     WaitFor {
         title: "Wait until every node has its DNS cache".to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn wait() -> WaitFor {
     }
 }
 
-/// Where the cache says that it lives.
+/// Returns the address of the cache's health check.
 pub(super) fn health(address: IpAddr) -> SocketAddr {
     SocketAddr::new(address, 8080)
 }

@@ -1,4 +1,4 @@
-//! What CoreDNS and the caches are told, by what the spec says.
+//! Tests of the configuration of CoreDNS and of the caches.
 
 use super::*;
 use crate::example::{cluster, file_of, with_inputs};
@@ -12,7 +12,7 @@ const FLANNEL: [&str; 2] = [
 const DNS: &str = "dns: {upstreams: [192.0.2.53, '192.0.2.54:5353'], zones: [{name: corp.example, servers: [192.0.2.55]}]}";
 
 #[test]
-fn coredns_forwards_to_whom_the_spec_names() {
+fn coredns_forwards_to_configured_servers() {
     let cluster = cluster("", DNS);
     let text = with_inputs(&cluster, &FLANNEL, "", |inputs| {
         file_of(inputs, "node1", "/etc/kubexm/corefile.yaml").unwrap()
@@ -30,26 +30,26 @@ fn coredns_forwards_to_whom_the_spec_names() {
 fn hosts_without_a_name_server_forward_nothing() {
     let cluster = cluster("", "");
     with_inputs(&cluster, &FLANNEL, "", |inputs| {
-        assert!(!corefile::is_asked_for(inputs));
-        let text = corefile::of_coredns(inputs).unwrap();
+        assert!(!corefile::differs_from_kubeadm(inputs));
+        let text = corefile::for_coredns(inputs).unwrap();
         assert!(text.contains("forward . /etc/resolv.conf"), "{text}");
     });
     with_inputs(&cluster, &FLANNEL, "", |inputs| {
-        let mut machine = inputs.machine(&"node2".parse().unwrap());
-        machine.has_name_server = false;
+        let mut facts = inputs.host_facts(&"node2".parse().unwrap());
+        facts.has_name_server = false;
         let inputs = Inputs {
-            machines: [("node2".parse().unwrap(), machine)].into(),
+            hosts: [("node2".parse().unwrap(), facts)].into(),
             blobs: inputs.blobs.clone(),
             certificates: inputs.certificates.clone(),
             ..*inputs
         };
-        assert!(corefile::is_asked_for(&inputs));
-        assert!(!corefile::of_coredns(&inputs).unwrap().contains("forward"));
+        assert!(corefile::differs_from_kubeadm(&inputs));
+        assert!(!corefile::for_coredns(&inputs).unwrap().contains("forward"));
     });
 }
 
 #[test]
-fn wrong_name_servers_zones_and_addresses_are_told() {
+fn wrong_name_servers_zones_and_addresses_are_reported() {
     let mut all = String::new();
     for dns in [
         "upstreams: [dns.example]",
@@ -94,7 +94,7 @@ fn wrong_name_servers_zones_and_addresses_are_told() {
 }
 
 #[test]
-fn without_kubeadm_all_of_coredns_is_deployed() {
+fn coredns_is_deployed_without_kubeadm() {
     let mut cluster = cluster("", "dns: {replicas: 3}");
     cluster.kubernetes.kind = kubexm_config::cluster::KubernetesKind::Systemd;
     let files: Vec<_> = with_inputs(&cluster, &[], "", |inputs| {

@@ -1,4 +1,5 @@
-//! Who is who for an etcd that kubexm runs. Keys are made on this machine; the CA's never leaves it.
+//! The certificates of an etcd that kubexm runs. kubexm creates the keys on the controller, and the CA's key
+//! stays there.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +7,33 @@ use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_pki::{Leaf, Pair, Usage};
 use kubexm_types::HostName;
 
-/// Certificates of an etcd that kubexm runs, all of a CA that signs nothing else.
+/// The certificates of an etcd that kubexm runs. A separate CA signs them.
 #[derive(Clone)]
 pub struct EtcdCertificates {
-    /// The CA, PEM.
+    /// The CA certificate, PEM.
     pub ca: String,
-    /// The API servers' client certificate.
+    /// The client certificate of the API servers.
     pub client: Pair,
-    /// The members', by host.
+    /// The certificates of the members, by host.
     pub members: BTreeMap<HostName, MemberCertificates>,
 }
 
-/// Certificates of one member.
+/// The certificates of one member.
 #[derive(Clone)]
 pub struct MemberCertificates {
-    /// By which it is known to clients and to the other members.
+    /// The certificate for clients and for the other members.
     pub member: Pair,
-    /// For etcdctl on its host.
+    /// The client certificate of etcdctl on the host.
     pub admin: Pair,
 }
 
 impl EtcdCertificates {
-    /// Has every certificate that the cluster's etcd needs made by `issue`, which gets a name for
-    /// it and whom it is for. `None` where kubexm runs no etcd.
+    /// Returns the certificates of the cluster's etcd; `None` if kubexm does not run etcd. `issue` creates each
+    /// certificate from its name and its subject.
     ///
     /// # Errors
-    /// Those of `issue`.
-    pub fn make<E>(
+    /// `issue` fails.
+    pub fn issue<E>(
         cluster: &Cluster,
         ca: &str,
         mut issue: impl FnMut(&str, &Leaf) -> Result<Pair, E>,
@@ -46,7 +47,7 @@ impl EtcdCertificates {
             let name = &host.name;
             let certificates = MemberCertificates {
                 member: issue(&format!("etcd-member-{name}"), &member(host))?,
-                // The user that etcd's own access control, where somebody turns it on, never refuses.
+                // etcd's access control, if the user enables it, permits everything to the user root.
                 admin: issue(&format!("etcd-admin-{name}"), &user("root"))?,
             };
             members.insert(name.clone(), certificates);

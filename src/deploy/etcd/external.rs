@@ -1,4 +1,4 @@
-//! An etcd that is there already.
+//! An etcd that exists outside of the cluster.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::HostPath;
 
-/// The client's files, from this machine to a control plane.
+/// Returns the client's files, which kubexm copies from the controller to a control plane.
 pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployError> {
     let Etcd::External {
         ca_file,

@@ -1,4 +1,4 @@
-//! A member's programs, files and folder, on its host.
+//! Programs, files and directories of a member on its host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,32 +8,33 @@ use crate::{BIN, DeployError, Inputs, members, os};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, OwnFolders, Payload, RunScript, WriteFile};
+use kubexm_engine::steps::{InstallFiles, Payload, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::etcd;
 use kubexm_scripts::etcd as scripts;
 use kubexm_types::{HostPath, InvalidValue};
 
 /// etcd's unit.
 pub(super) const UNIT: &str = "etcd.service";
-/// Where a member's own files are, apart from those that API servers have.
+/// The directory of a member's files. The API servers' files are elsewhere.
 const ETC: &str = "/etc/kubexm/etcd-member";
-/// etcdctl itself; people call what stands before it.
+/// The program etcdctl. Users call the script `/usr/local/bin/etcdctl`, which configures it.
+#[cfg(test)]
 pub(super) const CTL: &str = "/usr/local/lib/kubexm/etcdctl";
 const LIB: &str = "/usr/local/lib/kubexm";
-/// How a member starts for the first time.
+/// The environment of a member's first start.
 pub(super) const INITIAL: &str = "/run/kubexm/etcd-initial.env";
 
-/// What users say of members.
-pub(super) struct Place<'a> {
+/// The user's settings of members.
+pub(super) struct UserSettings<'a> {
     /// Flags.
     pub(super) extra_args: &'a BTreeMap<String, String>,
-    /// Folder of the data.
+    /// The directory of the data.
     pub(super) data_dir: &'a HostPath,
 }
 
-impl<'a> Place<'a> {
-    /// `None` where kubexm runs no etcd.
-    pub(super) fn of(cluster: &'a Cluster) -> Option<Self> {
+impl<'a> UserSettings<'a> {
+    /// Returns the settings of a cluster; `None` if kubexm does not run etcd.
+    pub(super) fn from_cluster(cluster: &'a Cluster) -> Option<Self> {
         match &cluster.etcd {
             Etcd::Systemd {
                 extra_args,
@@ -47,12 +48,12 @@ impl<'a> Place<'a> {
     }
 }
 
-/// One of a member's own files.
+/// Returns the path of a member's file.
 pub(super) fn file(name: &str) -> String {
     format!("{ETC}/{name}")
 }
 
-/// Files that a member reads when it starts; certificates it reads anew for each connection.
+/// Returns the files that a member reads when it starts. It reads certificates for each connection.
 pub(super) fn read_at_start() -> Result<Vec<HostPath>, InvalidValue> {
     let files = [
         format!("{BIN}/etcd"),
@@ -63,32 +64,36 @@ pub(super) fn read_at_start() -> Result<Vec<HostPath>, InvalidValue> {
     files.iter().map(|path| HostPath::parse(path)).collect()
 }
 
-/// Puts a member's programs and files onto its host, and starts nothing that has no data yet.
+/// Installs a member's programs and files. It starts etcd only if the member has data.
 pub(super) fn install(
     inputs: &Inputs<'_>,
     host: &HostSpec,
-    place: &Place<'_>,
+    user: &UserSettings<'_>,
 ) -> Result<Task, DeployError> {
-    let arch = inputs.machine(&host.name).arch;
-    let lacks = || DeployError::Incomplete(release::lacking(inputs, arch).into_iter().collect());
-    let release = release::of_cluster(inputs, arch).ok_or_else(lacks)?;
-    let data = place.data_dir.as_str();
-    // All of it goes with a reset, even where the folder itself, as a disk of its own, was there.
-    let folders = [data, &format!("{data}/member"), LIB];
+    let arch = inputs.host_facts(&host.name).arch;
+    let missing = || DeployError::Incomplete(release::missing(inputs, arch).into_iter().collect());
+    let release = release::newest_tested(inputs, arch).ok_or_else(missing)?;
+    let data = user.data_dir.as_str();
+    // A reset removes the data even if the directory itself existed before, as the mount point of a disk.
+    let dirs = [data, &format!("{data}/member"), LIB];
     let mut task = super::INSTALL
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
-        .step(OwnFolders::new("etcd-folders", "etcd's folders", &folders)?)
+        .step(TrackNewDirs::new(
+            "etcd-folders",
+            "etcd's directories",
+            &dirs,
+        )?)
         .step(
             RunScript::new(
                 "etcd folder",
-                format!("Make {data}, for root alone"),
+                format!("Create {data} for root only"),
                 scripts::FOLDER.verb("check"),
                 scripts::FOLDER.verb("apply"),
             )
             .arguments([data])
             .undo_script(
-                "Give etcd's folder its former mode",
+                "Restore the mode of etcd's directory",
                 scripts::FOLDER_RESTORE,
             ),
         )
@@ -97,16 +102,16 @@ pub(super) fn install(
             payloads: payloads(release)?,
             blobs: Arc::clone(&inputs.blobs),
         });
-    for file in files(inputs, host, place, release)? {
+    for file in files(inputs, host, user, release)? {
         task = task.step(file);
     }
-    let wake = RunScript::new(
+    let start = RunScript::new(
         "etcd awake",
-        "Start etcd where it has data",
+        "Start etcd if it has data",
         scripts::AWAKE.verb("check"),
         scripts::AWAKE.verb("apply"),
     );
-    Ok(task.step(wake.arguments([data, UNIT])))
+    Ok(task.step(start.arguments([data, UNIT])))
 }
 
 fn payloads(release: &LockedFile) -> Result<Vec<Payload>, DeployError> {
@@ -118,20 +123,20 @@ fn payloads(release: &LockedFile) -> Result<Vec<Payload>, DeployError> {
 fn files(
     inputs: &Inputs<'_>,
     host: &HostSpec,
-    place: &Place<'_>,
+    user: &UserSettings<'_>,
     release: &LockedFile,
 ) -> Result<Vec<WriteFile>, DeployError> {
     let mut files = certificates(inputs, host)?;
-    let settings = settings::of_member(inputs.cluster, host, place, &release.version);
+    let settings = settings::member_settings(inputs.cluster, host, user, &release.version);
     let environment = etcd::Environment {
         settings: settings::environment(settings),
     };
-    let flags = place.extra_args.iter();
+    let flags = user.extra_args.iter();
     let service = etcd::Service {
         binary: format!("{BIN}/etcd"),
         environment: file("etcd.env"),
         initial: INITIAL.to_owned(),
-        data_dir: place.data_dir.to_string(),
+        data_dir: user.data_dir.to_string(),
         flags: flags.map(|(name, value)| etcd::flag(name, value)).collect(),
     };
     let client = etcd::ClientEnvironment {
@@ -139,10 +144,6 @@ fn files(
         ca: file("ca.crt"),
         certificate: file("admin.crt"),
         key: file("admin.key"),
-    };
-    let script = etcd::ClientScript {
-        binary: CTL.to_owned(),
-        environment: file("etcdctl.env"),
     };
     let unit = format!("/etc/systemd/system/{UNIT}");
     for (path, text) in [
@@ -162,7 +163,7 @@ fn files(
         mode: 0o755,
         ..WriteFile::new(
             HostPath::parse(&format!("{BIN}/etcdctl"))?,
-            kubexm_render::text("etcdctl", &script)?,
+            scripts::ETCDCTL.text,
         )
     });
     Ok(files)

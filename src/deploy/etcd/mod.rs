@@ -1,4 +1,4 @@
-//! Where the cluster's data lives.
+//! etcd: members that kubexm runs, and the API servers' connection to an etcd that kubeadm does not run.
 
 mod certificates;
 mod external;
@@ -22,35 +22,35 @@ pub(crate) const START: TaskName = TaskName::new("etcd", "start");
 /// Records on a member that all members were healthy.
 pub(crate) const MARK: TaskName = TaskName::new("etcd", "mark");
 
-/// etcd's ports for clients and for other members, and the one for metrics on loopback.
+/// etcd's ports for clients, for other members, and for metrics on loopback.
 const CLIENT_PORT: u16 = 2379;
 const PEER_PORT: u16 = 2380;
 const METRICS_PORT: u16 = 2381;
 
-/// An etcd that is not kubeadm's, as API servers reach it: files by their places on control planes.
+/// The API servers' connection to an etcd that kubeadm does not run. Paths are on control planes.
 pub(super) struct Client {
     /// `https://host:port`.
     pub(super) endpoints: Vec<String>,
-    /// CA certificate.
+    /// Path of the CA certificate.
     pub(super) ca_file: &'static str,
-    /// Client certificate.
+    /// Path of the client certificate.
     pub(super) cert_file: &'static str,
-    /// Client key.
+    /// Path of the client key.
     pub(super) key_file: &'static str,
 }
 
-/// CA, client certificate and client key of an etcd that is not kubeadm's, on control planes. kubeadm
-/// gives the API server their folder: nothing else may be in it.
+/// CA, client certificate and client key on control planes. kubeadm mounts their directory into the API
+/// server, so it must not contain other files.
 const CLIENT_FILES: [&str; 3] = [
     "/etc/kubexm/etcd/ca.crt",
     "/etc/kubexm/etcd/client.crt",
     "/etc/kubexm/etcd/client.key",
 ];
 
-/// How the API servers on these hosts reach etcd; `None` where kubeadm makes it and knows.
+/// Returns how the API servers on these hosts connect to etcd; `None` if kubeadm runs etcd.
 ///
-/// Where each has a member on its own host it asks that one alone, as kubeadm has it: requests to
-/// another host that is gone without a word would hang for many seconds.
+/// If every host has a member, each API server uses only the local one, as with kubeadm: requests to a host
+/// that disappeared would block for many seconds.
 pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> {
     let is_member = |name: &HostName| cluster.roles.etcd.contains(name);
     let endpoints = match &cluster.etcd {
@@ -71,8 +71,8 @@ pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> 
     })
 }
 
-/// The client's files, for control planes. `kubeadm join` writes them again, from what `upload-certs`
-/// took of the first control plane, with these modes.
+/// Returns the client's files for control planes. `kubeadm join` writes the same files with the same modes,
+/// from the upload of the first control plane.
 pub(super) fn client_files(inputs: &Inputs<'_>) -> Result<Vec<WriteFile>, DeployError> {
     let Some(certificates) = &inputs.certificates.etcd else {
         return external::client_files(inputs.cluster);
@@ -96,7 +96,7 @@ impl Module for Members {
         }
         let arches = inputs.arches().into_iter();
         arches
-            .filter_map(|arch| release::lacking(inputs, arch))
+            .filter_map(|arch| release::missing(inputs, arch))
             .collect()
     }
 
@@ -105,27 +105,27 @@ impl Module for Members {
     }
 }
 
-/// Installs and starts the members that kubexm runs itself.
+/// Returns the tasks that install and start the members.
 ///
-/// The first time all members start at once, since none is ready before it has found a quorum. Later
-/// it is one after another: each is healthy again before the next is restarted, or replaced.
+/// The first time all members start at the same time, because a member needs a quorum to become ready. Later
+/// they restart one after another: each must be healthy before the next one restarts or is replaced.
 fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
-    let Some(place) = member::Place::of(inputs.cluster) else {
+    let Some(user) = member::UserSettings::from_cluster(inputs.cluster) else {
         return Ok(Vec::new());
     };
     let hosts = inputs.cluster.etcd_hosts();
     let formed = hosts
         .iter()
-        .any(|host| inputs.machine(&host.name).etcd_formed);
+        .any(|host| inputs.host_facts(&host.name).etcd_formed);
     let installed: Vec<TaskId> = hosts.iter().map(|host| INSTALL.id(&host.name)).collect();
     let started: Vec<TaskId> = hosts.iter().map(|host| START.id(&host.name)).collect();
     let mut tasks = Vec::new();
     for host in &hosts {
-        tasks.push(member::install(inputs, host, &place)?);
+        tasks.push(member::install(inputs, host, &user)?);
     }
     for (at, host) in hosts.iter().enumerate() {
         let before = started[..at].last().filter(|_| formed).cloned();
-        let task = start::start(inputs.cluster, host, &place, formed)?;
+        let task = start::start(inputs.cluster, host, &user, formed)?;
         tasks.push(task.after(installed.clone()).after(before));
     }
     let marks = hosts.iter().map(|host| start::mark(host));
@@ -133,8 +133,8 @@ fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     Ok(tasks)
 }
 
-/// Tasks after which etcd answers.
-pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
+/// Returns the tasks after which all members of kubexm's etcd are healthy.
+pub(super) fn healthy(inputs: &Inputs<'_>) -> Vec<TaskId> {
     if !matches!(inputs.cluster.etcd, Etcd::Systemd { .. }) {
         return Vec::new();
     }

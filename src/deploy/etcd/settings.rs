@@ -1,39 +1,40 @@
-//! What a member is told: its identity, its certificates, and settings that fit Kubernetes.
+//! The settings of a member: its identity, its certificates, and values for Kubernetes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::member::{Place, file};
+use super::member::{UserSettings, file};
 use super::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_types::Version;
 
-/// What etcd's own documents call the largest that is sensible
-/// (<https://etcd.io/docs/latest/dev-guide/limit/#storage-size-limit>); 2 GiB, where nothing is
-/// said, are too few for a busy cluster, and a full etcd takes no writes.
+/// Maximum size of the database, in bytes: the largest size that etcd's documentation recommends
+/// (<https://etcd.io/docs/latest/dev-guide/limit/#storage-size-limit>). The default of 2 GiB is too small for a
+/// large cluster, and a full etcd refuses writes.
 const QUOTA_BYTES: u64 = 8 << 30;
 
-/// Suites with forward secrecy and authenticated encryption, for TLS 1.2; those of 1.3 are not chosen.
+/// Cipher suites of TLS 1.2 with forward secrecy and authenticated encryption. Those of TLS 1.3 cannot be
+/// configured.
 const CIPHER_SUITES: &str = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,\
 TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,\
 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,\
 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
 
-/// `https://address:port` of a host.
+/// Returns `https://address:port` of a host.
 pub(super) fn url(host: &HostSpec, port: u16) -> String {
     format!("https://{}", SocketAddr::new(host.internal_address, port))
 }
 
-/// The member on this host, for those on it.
+/// Returns the URL of a member for clients on its host.
 pub(super) fn local_endpoint() -> String {
     format!("https://127.0.0.1:{CLIENT_PORT}")
 }
 
-/// Flags and values of a member, without those that the user sets.
-pub(super) fn of_member(
+/// Returns the flags and values of a member, without the flags that the user sets.
+pub(super) fn member_settings(
     cluster: &Cluster,
     host: &HostSpec,
-    place: &Place<'_>,
+    user: &UserSettings<'_>,
     version: &Version,
 ) -> BTreeMap<&'static str, String> {
     let client = url(host, CLIENT_PORT);
@@ -41,7 +42,7 @@ pub(super) fn of_member(
     let certificate = |setting, name: &str| (setting, file(name));
     let mut settings = BTreeMap::from([
         ("name", host.name.to_string()),
-        ("data-dir", place.data_dir.to_string()),
+        ("data-dir", user.data_dir.to_string()),
         (
             "listen-client-urls",
             format!("{client},{}", local_endpoint()),
@@ -50,7 +51,7 @@ pub(super) fn of_member(
         ("listen-peer-urls", peer.clone()),
         ("initial-advertise-peer-urls", peer),
         ("initial-cluster-token", cluster.name.clone()),
-        // The first start of all says otherwise; no later one may found a cluster.
+        // The environment of the first start overrides this value. Later starts must not create a cluster.
         ("initial-cluster-state", "existing".to_owned()),
         (
             "listen-metrics-urls",
@@ -66,41 +67,41 @@ pub(super) fn of_member(
         certificate("peer-key-file", "member.key"),
         ("cipher-suites", CIPHER_SUITES.to_owned()),
         ("quota-backend-bytes", QUOTA_BYTES.to_string()),
-        // The API server compacts every five minutes; this is for a time when none runs.
+        // The API server compacts every five minutes. This setting applies while no API server runs.
         ("auto-compaction-mode", "periodic".to_owned()),
         ("auto-compaction-retention", "8h".to_owned()),
     ]);
-    settings.extend(of_version(version));
-    settings.retain(|name, _| !place.extra_args.contains_key(*name));
+    settings.extend(version_settings(version));
+    settings.retain(|name, _| !user.extra_args.contains_key(*name));
     settings
 }
 
-/// What kubeadm, too, tells the etcd that it runs, by the names of the minor: a name that a minor does
-/// not know ends it, and names that are on their way out make it warn.
-fn of_version(version: &Version) -> Vec<(&'static str, String)> {
-    let soon = "5s".to_owned();
+/// Returns settings that kubeadm uses as well, under the flag names of the minor version. etcd fails on an
+/// unknown flag, and warns about a deprecated one.
+fn version_settings(version: &Version) -> Vec<(&'static str, String)> {
+    let interval = "5s".to_owned();
     if *version >= Version::new(3, 6, 0) {
         return vec![
-            ("watch-progress-notify-interval", soon),
+            ("watch-progress-notify-interval", interval),
             ("feature-gates", "InitialCorruptCheck=true".to_owned()),
         ];
     }
     vec![
-        ("experimental-watch-progress-notify-interval", soon),
+        ("experimental-watch-progress-notify-interval", interval),
         ("experimental-initial-corrupt-check", "true".to_owned()),
-        // 3.6 has this figure by itself; the 100000 of before cost memory.
+        // The default of 3.6. The former default of 100000 needs more memory.
         ("snapshot-count", "10000".to_owned()),
     ]
 }
 
-/// As the environment of etcd: `ETCD_` and the flag's name.
+/// Returns the settings as environment variables: `ETCD_` and the name of the flag.
 pub(super) fn environment(settings: BTreeMap<&'static str, String>) -> BTreeMap<String, String> {
     let name = |flag: &str| format!("ETCD_{}", flag.replace('-', "_").to_uppercase());
     let settings = settings.into_iter();
     settings.map(|(flag, value)| (name(flag), value)).collect()
 }
 
-/// `name=https://address:2380` of all members, for the first start.
+/// Returns `name=https://address:2380` of all members, for the first start.
 pub(super) fn initial_cluster(cluster: &Cluster) -> String {
     let hosts = cluster.etcd_hosts().into_iter();
     let members: Vec<String> = hosts
@@ -113,22 +114,27 @@ pub(super) fn initial_cluster(cluster: &Cluster) -> String {
 mod tests {
     use super::*;
 
-    fn of_version(version: Version, etcd: &str) -> BTreeMap<String, String> {
+    fn settings_of(version: Version, etcd: &str) -> BTreeMap<String, String> {
         let template = kubexm_config::schema::TEMPLATE;
         let text = template.replace("etcd:\n    type: kubeadm", &format!("etcd: {{{etcd}}}"));
         assert_ne!(text, template);
         let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
-        let place = Place::of(&cluster).unwrap();
-        environment(of_member(&cluster, &cluster.hosts[0], &place, &version))
+        let user = UserSettings::from_cluster(&cluster).unwrap();
+        environment(member_settings(
+            &cluster,
+            &cluster.hosts[0],
+            &user,
+            &version,
+        ))
     }
 
-    /// A flag that a minor does not know ends its etcd.
+    /// etcd fails on a flag that its minor version does not have.
     #[test]
-    fn each_minor_gets_the_names_that_it_knows() {
+    fn each_minor_gets_its_flag_names() {
         let (older, newer) = (Version::new(3, 5, 12), Version::new(3, 6, 8));
         let (older, newer) = (
-            of_version(older, "type: systemd"),
-            of_version(newer, "type: systemd"),
+            settings_of(older, "type: systemd"),
+            settings_of(newer, "type: systemd"),
         );
         assert_eq!(older["ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK"], "true");
         assert_eq!(newer["ETCD_FEATURE_GATES"], "InitialCorruptCheck=true");
@@ -144,11 +150,11 @@ mod tests {
         }
     }
 
-    /// etcd ends where its environment and its flags say the same thing.
+    /// etcd fails if a setting is in its environment and in its flags.
     #[test]
-    fn what_the_user_sets_is_not_said_twice() {
+    fn flags_of_the_user_are_not_in_the_environment() {
         let etcd = "type: systemd, dataDir: /srv/etcd, extraArgs: {quota-backend-bytes: \"1\"}";
-        let settings = of_version(Version::new(3, 6, 8), etcd);
+        let settings = settings_of(Version::new(3, 6, 8), etcd);
         assert!(!settings.contains_key("ETCD_QUOTA_BACKEND_BYTES"));
         assert_eq!(settings["ETCD_DATA_DIR"], "/srv/etcd");
     }

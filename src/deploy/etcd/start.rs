@@ -1,9 +1,9 @@
-//! A member's start: with the others for the first time, again with its data, or as a new member in
-//! place of one whose data is gone.
+//! The start of a member: together with all members for the first time, with its data, or as a new member
+//! that replaces one without data.
 
 use std::time::Duration;
 
-use super::member::{INITIAL, Place, UNIT, read_at_start};
+use super::member::{INITIAL, UNIT, UserSettings, read_at_start};
 use super::{CLIENT_PORT, PEER_PORT, settings};
 use crate::{DeployError, journal};
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -11,26 +11,26 @@ use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{ManageUnit, RunScript, WaitFor};
 use kubexm_scripts::etcd as scripts;
 
-/// Starts a member, or restarts it with its current files. `formed` says that the cluster was whole once.
+/// Starts a member, or restarts it if its files changed. `formed` states that all members were healthy once.
 pub(super) fn start(
     cluster: &Cluster,
     host: &HostSpec,
-    place: &Place<'_>,
+    user: &UserSettings<'_>,
     formed: bool,
 ) -> Result<Task, DeployError> {
-    let arguments = arguments(cluster, host, place);
+    let arguments = arguments(cluster, host, user);
     let member = scripts::MEMBER;
     let (title, begin) = match formed {
         true => (
-            "Make a new member of etcd where one has lost its data",
+            "Replace a member of etcd that has lost its data",
             member.verb("join"),
         ),
-        false => ("Begin a new etcd", member.verb("found")),
+        false => ("Create a new etcd cluster", member.verb("found")),
     };
     let begin = RunScript::new("etcd member", title, member.verb("has-data"), begin);
     let promote = RunScript::new(
         "etcd voter",
-        "Let the member of etcd vote",
+        "Promote the etcd learner to a voting member",
         member.verb("answers"),
         member.verb("promote"),
     );
@@ -52,19 +52,19 @@ pub(super) fn start(
         }))
 }
 
-/// Remembers on a member's host that the cluster was whole.
+/// Records on a member's host that all members were healthy.
 pub(super) fn mark(host: &HostSpec) -> Task {
     let mark = RunScript::new(
         "etcd formed",
-        "Remember that etcd was whole",
+        "Record that all members of etcd were healthy",
         scripts::FORMED.verb("check"),
         scripts::FORMED.verb("mark"),
     );
     super::MARK.task(&host.name).step(mark.arguments([INITIAL]))
 }
 
-/// Arguments of `etcd/member.sh`.
-fn arguments(cluster: &Cluster, host: &HostSpec, place: &Place<'_>) -> Vec<String> {
+/// Returns the arguments of `etcd/member.sh`.
+fn arguments(cluster: &Cluster, host: &HostSpec, user: &UserSettings<'_>) -> Vec<String> {
     let hosts = cluster.etcd_hosts().into_iter();
     let others: Vec<String> = hosts
         .filter(|other| other.name != host.name)
@@ -73,7 +73,7 @@ fn arguments(cluster: &Cluster, host: &HostSpec, place: &Place<'_>) -> Vec<Strin
     vec![
         host.name.to_string(),
         settings::url(host, PEER_PORT),
-        place.data_dir.to_string(),
+        user.data_dir.to_string(),
         others.join(","),
         settings::initial_cluster(cluster),
     ]
@@ -84,9 +84,9 @@ mod tests {
     use super::super::member::{CTL, file};
     use super::*;
 
-    /// The script and the templates name the same files.
+    /// The scripts and the templates use the same paths.
     #[test]
-    fn the_script_uses_the_members_files() {
+    fn scripts_use_the_files_of_the_member() {
         let folder = file("ca.crt");
         let folder = folder.strip_suffix("/ca.crt").unwrap();
         let local = settings::local_endpoint();
@@ -100,5 +100,8 @@ mod tests {
         for line in lines {
             assert!(scripts::MEMBER.text.contains(&line), "{line}");
         }
+        let client = scripts::ETCDCTL.text;
+        assert!(client.contains(&format!("done <{}\n", file("etcdctl.env"))));
+        assert!(client.contains(&format!("exec {CTL} ")));
     }
 }

@@ -1,4 +1,4 @@
-//! What a cluster file says of Kubernetes' programs, for any way to run them.
+//! Configurations of Kubernetes' programs, independent of how they run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::{OwnKubeProxy, OwnKubelet};
 use kubexm_render::{RenderError, merge};
 
-/// A program's flags, feature gates among them.
+/// Returns the flags of a program, including feature gates.
 pub(super) fn flags(component: &Component) -> BTreeMap<String, String> {
     let mut flags = component.extra_args.clone();
     if !component.feature_gates.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn flags(component: &Component) -> BTreeMap<String, String> {
     flags
 }
 
-/// KubeletConfiguration, with what is one node's where kubeadm does not fill that in.
+/// Returns the KubeletConfiguration. `own` has the fields of a node that kubeadm would add.
 pub(super) fn kubelet_config(
     cluster: &Cluster,
     own: Option<OwnKubelet>,
@@ -38,7 +38,7 @@ pub(super) fn kubelet_config(
     merge::yaml(what, text, &kubelet.extra_config)
 }
 
-/// KubeProxyConfiguration, with what is one node's where kubeadm does not give that.
+/// Returns the KubeProxyConfiguration. `own` has the fields of a node that kubeadm would add.
 pub(super) fn kube_proxy_config(
     cluster: &Cluster,
     own: Option<OwnKubeProxy>,

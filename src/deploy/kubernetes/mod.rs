@@ -1,4 +1,4 @@
-//! Kubernetes itself: its programs, its control planes, its nodes.
+//! Kubernetes: its programs, control planes and nodes.
 
 mod config;
 pub(super) mod kubeadm;
@@ -13,18 +13,18 @@ use kubexm_types::ImageRef;
 
 /// Installs a node's Kubernetes programs.
 pub(crate) const PROGRAMS: TaskName = TaskName::new("kubernetes", "programs");
-/// Makes the first control plane.
+/// Creates the first control plane.
 pub(crate) const INIT: TaskName = TaskName::new("control-plane", "init");
-/// Mints what joins need.
+/// Creates the secrets for joins.
 pub(crate) const SECRETS: TaskName = TaskName::new("control-plane", "secrets");
-/// Makes another control plane.
+/// Joins another control plane.
 pub(crate) const JOIN_CONTROL_PLANE: TaskName = TaskName::new("control-plane", "join");
-/// Makes a worker.
+/// Joins a worker.
 pub(crate) const JOIN_WORKER: TaskName = TaskName::new("worker", "join");
-/// Labels nodes and approves their servers' certificates.
+/// Labels nodes and approves the serving certificates of their kubelets.
 pub(crate) const ADMIT: TaskName = TaskName::new("nodes", "admit");
 
-/// The API server's port on control planes: kubeadm's default.
+/// The API server's port on control planes, the default of kubeadm.
 pub(super) const BIND_PORT: u16 = 6443;
 
 /// Kubernetes on every node.
@@ -47,7 +47,7 @@ impl Module for Nodes {
         names.map(|name| Component::OfKubernetes(name)).collect()
     }
 
-    /// By the list of this version's kubeadm.
+    /// Returns images from the list of this version of kubeadm.
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
         let cluster = inputs.cluster;
         let facts = inputs.lock.kubeadm(&cluster.kubernetes.version);
@@ -63,7 +63,7 @@ impl Module for Nodes {
         needed.cloned().collect()
     }
 
-    fn images_of(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
+    fn images_on(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
         let mut images = self.images(inputs);
         if !inputs.cluster.is_control_plane(&host.name) {
             images.retain(|image| {
@@ -99,12 +99,12 @@ pub(super) fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
     images.find(|image| image.repository().ends_with("pause"))
 }
 
-/// The task after which the first control plane's API server answers.
+/// Returns the task that creates the first control plane.
 pub(super) fn first_control_plane(first: &HostSpec) -> TaskId {
     INIT.id(&first.name)
 }
 
-/// The task after which a host is a node.
+/// Returns the task that makes a host a node.
 pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     match () {
@@ -114,8 +114,8 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
     }
 }
 
-/// Tasks after which every host is a node, and all is known of it that the cluster should know.
-pub(super) fn complete(inputs: &Inputs<'_>) -> Vec<TaskId> {
+/// Returns the tasks after which every host is a node with its labels and certificates.
+pub(super) fn all_joined(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let nodes = inputs.cluster.nodes();
     let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
     if inputs.cluster.kubernetes.kind == KubernetesKind::Systemd {

@@ -1,21 +1,21 @@
-//! The endpoint's address where a program of kubexm's brings it up.
+//! The address of the endpoint on hosts where keepalived or kube-vip configures it.
 
 use std::net::IpAddr;
 
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Slot;
-use kubexm_engine::steps::{Produce, RunScript, Undo};
-use kubexm_scripts::{load_balancer as scripts, marks};
+use kubexm_engine::plan::TaskValue;
+use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
+use kubexm_scripts::{load_balancer as scripts, markers};
 
-/// Writes down that the address may come up on a host, so that a reset takes it away for certain.
-pub(super) fn note(address: IpAddr) -> RunScript {
+/// Records that a host may have the address, so that a reset removes it.
+pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
     let step = RunScript::new(
         "endpoint address",
-        format!("Take note of the address {address}"),
-        marks::CHECK,
-        marks::SET,
+        format!("Record the address {address} for a reset"),
+        markers::CHECK,
+        markers::SET,
     );
-    let title = format!("Take {address} away from this host");
+    let title = format!("Remove the address {address}");
     step.arguments([format!("address-{address}")])
         .undo(Undo::script(
             title,
@@ -24,36 +24,37 @@ pub(super) fn note(address: IpAddr) -> RunScript {
         ))
 }
 
-/// Asks a host on which interface it has its own address: the endpoint's comes up there, too.
-pub(super) fn interface(host: &HostSpec) -> (Produce<String>, Slot<String>) {
-    let slot = Slot::new("load_balancer.interface");
+/// Returns a step that finds the network interface with the host's own address, and the value that it
+/// provides. This interface also gets the address of the endpoint.
+pub(super) fn interface(host: &HostSpec) -> (ProvideValue<String>, TaskValue<String>) {
+    let interface = TaskValue::new("load_balancer.interface");
     let address = host.internal_address;
-    let produce = Produce {
-        title: format!("Find the interface that has {address}"),
+    let step = ProvideValue {
+        title: format!("Find the network interface with {address}"),
         script: scripts::INTERFACE,
         arguments: vec![address.to_string()],
         input: None,
         parse: Box::new(move |printed| {
             let name = printed.trim();
-            let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
             match name.len() {
-                1..=15 if name.chars().all(sound) => Ok(name.to_owned()),
-                _ => Err(format!("no interface has {address}")),
+                1..=15 if name.chars().all(allowed) => Ok(name.to_owned()),
+                _ => Err(format!("no network interface has {address}")),
             }
         }),
-        slot: slot.clone(),
+        value: interface.clone(),
         files: Vec::new(),
     };
-    (produce, slot)
+    (step, interface)
 }
 
-/// What stands for the interface's name before it is known.
-pub(super) fn interface_in_words(host: &HostSpec) -> String {
+/// Returns the placeholder for the interface's name.
+pub(super) fn interface_placeholder(host: &HostSpec) -> String {
     format!("<interface of {}>", host.internal_address)
 }
 
-/// As many bits as the address has: it is one, not a network.
-pub(super) fn bits(address: IpAddr) -> u8 {
+/// Returns the prefix length of a network that has only this address.
+pub(super) fn prefix_length(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,

@@ -1,13 +1,11 @@
-//! HAProxy: asks each API server how it is, by the cluster's CA.
+//! HAProxy. It checks the health of each API server and verifies its certificate with the cluster's CA.
 
-use askama::Template;
-
-use super::proxy::{Proxy, Setting};
+use super::proxy::{Proxy, Settings};
 use super::{Image, proxy};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::Cluster;
 use kubexm_render::RenderError;
-use kubexm_render::load_balancer::Server;
+use kubexm_render::load_balancer as template;
 
 pub(super) struct Haproxy;
 
@@ -28,19 +26,19 @@ impl Proxy for Haproxy {
     }
 
     fn config_file(&self) -> String {
-        format!("{}/haproxy.cfg", self.folder())
+        format!("{}/haproxy.cfg", self.dir())
     }
 
     fn arguments(&self) -> Vec<String> {
         vec!["-W".to_owned(), "-f".to_owned(), self.config_file()]
     }
 
-    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError> {
-        let config = Config {
-            bind: setting.bind.clone(),
-            ca: setting.ca.clone(),
+    fn config(&self, cluster: &Cluster, settings: &Settings) -> Result<String, RenderError> {
+        let config = template::Haproxy {
+            bind: settings.bind.clone(),
+            ca: settings.ca.clone(),
             servers: proxy::servers(cluster),
-            health: setting.health(),
+            health: settings.health(),
         };
         kubexm_render::text("haproxy configuration", &config)
     }
@@ -49,21 +47,7 @@ impl Proxy for Haproxy {
         "USR2"
     }
 
-    fn asks_servers(&self) -> bool {
+    fn checks_servers(&self) -> bool {
         true
     }
-}
-
-/// haproxy's configuration.
-#[derive(Template)]
-#[template(path = "load-balancer/haproxy.cfg")]
-struct Config {
-    /// `address:port` that it listens on.
-    bind: String,
-    /// File of the CA that signed the API servers' certificates.
-    ca: String,
-    /// The API servers.
-    servers: Vec<Server>,
-    /// `address:port` of its health check, where somebody asks.
-    health: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! keepalived before a proxy, on the hosts of the role `loadbalancer`.
+//! keepalived with a proxy, on the hosts of the role `loadbalancer`.
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -12,15 +12,15 @@ use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
 use kubexm_render::load_balancer as template;
+use kubexm_scripts::load_balancer::CHECK_PROXY;
 use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-keepalived.service";
 const BINARY: &str = "/usr/sbin/keepalived";
 const RUN: &str = "kubexm-keepalived";
 
-/// keepalived holds the endpoint's address on one host at a time; the proxies run on all.
+/// keepalived configures the endpoint's address on one host at a time. The proxies run on all hosts.
 pub(super) struct Keepalived {
-    /// The program behind it.
     pub(super) proxy: &'static dyn Proxy,
 }
 
@@ -46,7 +46,7 @@ impl Balancer for Keepalived {
         };
         let names = cluster.roles.load_balancer.iter();
         let hosts: Vec<&HostSpec> = names.filter_map(|name| cluster.host(name)).collect();
-        // On all addresses: the endpoint's is on one host at a time.
+        // The proxy listens on all addresses, because only one host at a time has that of the endpoint.
         let bind = match address {
             IpAddr::V4(_) => format!("0.0.0.0:{}", cluster.control_plane_endpoint.port),
             IpAddr::V6(_) => format!("[::]:{}", cluster.control_plane_endpoint.port),
@@ -58,21 +58,21 @@ impl Balancer for Keepalived {
                 .task(&host.name)
                 .after([os::PREPARE.id(&host.name)]);
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
-            tasks.push(self.hold(task, host, &hosts, (address, router_id))?);
+            tasks.push(self.add_keepalived(task, host, &hosts, (address, router_id))?);
         }
         tasks.extend(proxy::verify(inputs, self.proxy, &hosts)?);
         Ok(tasks)
     }
 
-    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+    fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
         let balancers = &inputs.cluster.roles.load_balancer;
-        proxy::ready(inputs, self.proxy, balancers, host)
+        proxy::tasks_before_join(inputs, self.proxy, balancers, host)
     }
 }
 
 impl Keepalived {
     /// Adds keepalived to a host's task.
-    fn hold(
+    fn add_keepalived(
         &self,
         task: Task,
         host: &HostSpec,
@@ -82,13 +82,7 @@ impl Keepalived {
         let path = |name: &str| HostPath::parse(&format!("{ETC}/keepalived/{name}"));
         let (config, check) = (path("keepalived.conf")?, path("check")?);
         let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-        let check_text = template::Check {
-            port: proxy::HEALTH_PORT,
-        };
-        let mut check_file = WriteFile::new(
-            check.clone(),
-            kubexm_render::text("keepalived's check", &check_text)?,
-        );
+        let mut check_file = WriteFile::new(check.clone(), CHECK_PROXY.text);
         check_file.mode = 0o755;
         let service = template::KeepalivedService {
             binary: BINARY.to_owned(),
@@ -96,9 +90,10 @@ impl Keepalived {
             run: RUN.to_owned(),
             proxy: self.proxy.unit(),
         };
-        let (ask, slot) = address::interface(host);
+        let (find_interface, interface) = address::interface(host);
         let render_with = {
-            let (host, check) = (host.clone(), check.to_string());
+            let check = format!("{check} {}", proxy::HEALTH_PORT);
+            let host = host.clone();
             let others = hosts.iter().filter(|other| other.name != host.name);
             let peers: Vec<String> = others.map(|o| o.internal_address.to_string()).collect();
 
@@ -109,23 +104,23 @@ impl Keepalived {
                     virtual_router_id,
                     source: host.internal_address.to_string(),
                     peers: peers.clone(),
-                    address: format!("{address}/{}", address::bits(address)),
+                    address: format!("{address}/{}", address::prefix_length(address)),
                     check: check.clone(),
                 };
                 kubexm_render::text("keepalived configuration", &config)
             }
         };
         let mut config_file = WriteFile::new(config.clone(), String::new());
-        config_file.content = Content::Later {
-            preview: render_with(address::interface_in_words(host))?,
-            produce: Arc::new(move || {
-                let interface = slot.get().ok_or(StepError::Missing(slot.name()))?;
-                render_with(interface.clone()).map_err(|error| StepError::Other(error.to_string()))
+        config_file.content = Content::Deferred {
+            preview: render_with(address::interface_placeholder(host))?,
+            render: Arc::new(move || {
+                render_with(interface.require()?.clone())
+                    .map_err(|error| StepError::Other(error.to_string()))
             }),
         };
         Ok(task
-            .step(address::note(address))
-            .step(ask)
+            .step(address::register_cleanup(address))
+            .step(find_interface)
             .step(check_file)
             .step(config_file)
             .step(WriteFile::new(
@@ -140,18 +135,20 @@ impl Keepalived {
     }
 }
 
-/// The user's number, or the last byte of the address: it must be the same on all hosts of this
-/// group, and between groups that speak from host to host it may be the same.
+/// Returns the VRRP router id: the user's number, or the last byte of the address.
+///
+/// It must be the same on all hosts of this group. Other groups may use the same number, because the hosts
+/// use unicast.
 pub(super) fn router_id(load_balancer: &LoadBalancer, address: IpAddr) -> u8 {
     let last = match address {
         IpAddr::V4(address) => address.octets()[3],
         IpAddr::V6(address) => address.octets()[15],
     };
-    let given = match load_balancer {
+    let configured = match load_balancer {
         LoadBalancer::Holder {
             virtual_router_id, ..
         } => *virtual_router_id,
         _ => None,
     };
-    given.map_or(last.max(1), NonZeroU8::get)
+    configured.map_or(last.max(1), NonZeroU8::get)
 }

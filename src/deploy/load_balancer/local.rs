@@ -10,9 +10,8 @@ use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_types::HostName;
 
-/// A proxy that only its own node uses.
+/// A proxy on every node, for the programs of that node.
 pub(super) struct Local {
-    /// The program.
     pub(super) proxy: &'static dyn Proxy,
 }
 
@@ -36,20 +35,20 @@ impl Balancer for Local {
             let task = load_balancer::SERVE
                 .task(&host.name)
                 .after([os::PREPARE.id(&host.name)]);
-            let bind = listen(inputs.cluster).to_string();
+            let bind = listen_address(inputs.cluster).to_string();
             tasks.push(proxy::serve(inputs, task, self.proxy, bind, false)?);
         }
         tasks.extend(proxy::verify(inputs, self.proxy, &nodes)?);
         Ok(tasks)
     }
 
-    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-        proxy::ready(inputs, self.proxy, [&host.name], host)
+    fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+        proxy::tasks_before_join(inputs, self.proxy, [&host.name], host)
     }
 }
 
-/// Where a local proxy listens: the endpoint, which is on loopback.
-pub(super) fn listen(cluster: &Cluster) -> SocketAddr {
+/// Returns the address that a local proxy listens on: the endpoint, which is on loopback.
+pub(super) fn listen_address(cluster: &Cluster) -> SocketAddr {
     let endpoint = &cluster.control_plane_endpoint;
     let address = endpoint.ip().unwrap_or(Ipv4Addr::LOCALHOST.into());
     SocketAddr::new(address, endpoint.port)

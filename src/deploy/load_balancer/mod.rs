@@ -1,6 +1,5 @@
-//! Load balancers for the API servers: proxies on every node ([`local`]), programs that hold the
-//! endpoint's address on hosts of the role `loadbalancer` ([`address_holder`]), and static pods of the
-//! control planes that do so ([`control_plane_pod`]).
+//! Load balancers for the API servers: proxies on every node ([`local`]), an address on hosts of the role
+//! `loadbalancer` ([`address_holder`]), and an address on control planes ([`control_plane_pod`]).
 
 mod address;
 mod haproxy;
@@ -25,61 +24,61 @@ use kubexm_config::cluster::{
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_types::{HostName, ImageRef};
 
-pub(super) use packages::{is_balancers, without_services};
+pub(super) use packages::{is_load_balancer, mask_services};
 
 /// Starts a load balancer on a host.
 pub(crate) const SERVE: TaskName = TaskName::new("load-balancer", "serve");
-/// Fetches the cluster's CA for the proxies.
+/// Reads the cluster's CA for the proxies.
 pub(crate) const AUTHORITY: TaskName = TaskName::new("load-balancer", "authority");
 /// Makes a proxy verify API servers with the cluster's CA.
 pub(crate) const VERIFY: TaskName = TaskName::new("load-balancer", "verify");
 
-/// What the rest of a deployment asks of a load balancer.
+/// A load balancer.
 trait Balancer {
-    /// Whether it has programs on a host.
+    /// Returns whether the load balancer has programs on a host.
     fn runs_on(&self, cluster: &Cluster, host: &HostName) -> bool;
 
-    /// OS packages that a host which it runs on must have.
+    /// Returns the OS packages that its hosts must have.
     fn packages(&self, _: PackageFormat) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Services that come with those packages, and that never start.
+    /// Returns the services of those packages. kubexm masks them.
     fn services(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// The image of its pods.
+    /// Returns the image of its pods.
     fn image(&self) -> Option<Image> {
         None
     }
 
-    /// Its tasks: those before the first control plane, and what can be done only after it.
+    /// Returns the tasks before and after the first control plane.
     fn tasks(&self, inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError>;
 
-    /// Tasks after which a host may become a node: from there on its programs use the endpoint.
-    fn ready(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId>;
+    /// Returns the tasks that must succeed before a host becomes a node. Its programs then use the endpoint.
+    fn tasks_before_join(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId>;
 
-    /// Whether the kubelet must see static pods before `kubeadm init`. No step can show them: kubeadm
-    /// cleans up after a failed try and removes them.
+    /// Returns whether the kubelet must run a static pod before `kubeadm init`. The script of `kubeadm init`
+    /// writes its manifest, because the cleanup of a failed run removes it.
     fn has_pod_before_init(&self) -> bool {
         false
     }
 
-    /// Adds what can be done only once a host is a node, and must be before anything else is.
-    fn settle(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
+    /// Adds the steps that must run immediately after a host has become a node.
+    fn after_join(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
     }
 }
 
-/// An image, by its names in the catalog and in its registry.
+/// The names of an image in the catalog and in its registry.
 struct Image {
     component: &'static str,
     repository: &'static str,
 }
 
-/// The cluster's load balancer; `None` where kubexm has nothing to do for it.
-fn of(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
+/// Returns the cluster's load balancer; `None` if kubexm does not install one.
+fn configured(cluster: &Cluster) -> Option<Box<dyn Balancer>> {
     match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => None,
         LoadBalancer::Local { kind, run } => Some(local(kind, run)),
@@ -113,7 +112,7 @@ fn control_plane_pod(kind: ControlPlanePod) -> Box<dyn Balancer> {
     }
 }
 
-/// All that kubexm knows.
+/// Returns all load balancers.
 fn all() -> Vec<Box<dyn Balancer>> {
     let local = LocalProxy::ALL
         .iter()
@@ -123,79 +122,84 @@ fn all() -> Vec<Box<dyn Balancer>> {
     local.chain(holders).chain(pods).collect()
 }
 
-/// The load balancer of the cluster, if it has one that kubexm runs.
+/// The load balancer of the cluster, if kubexm installs one.
 pub(super) struct LoadBalancers;
 
 impl Module for LoadBalancers {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
-        let image = of(inputs.cluster).and_then(|balancer| balancer.image());
+        let image = configured(inputs.cluster).and_then(|balancer| balancer.image());
         image
-            .and_then(|image| found(inputs, &image))
+            .and_then(|image| bundled_image(inputs, &image))
             .into_iter()
             .collect()
     }
 
-    fn images_of(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
-        match of(inputs.cluster) {
+    fn images_on(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Vec<ImageRef> {
+        match configured(inputs.cluster) {
             Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => self.images(inputs),
             _ => Vec::new(),
         }
     }
 
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        packages::lacking(inputs)
+        packages::missing(inputs)
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
-        of(inputs.cluster).map_or(Ok(Vec::new()), |balancer| balancer.tasks(inputs))
+        configured(inputs.cluster).map_or(Ok(Vec::new()), |balancer| balancer.tasks(inputs))
     }
 }
 
-/// OS packages that only this host needs, and those like it.
-pub(super) fn packages_of(
+/// Returns the OS packages of the load balancer on a host.
+pub(super) fn packages_on(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     format: PackageFormat,
 ) -> Vec<&'static str> {
-    match of(inputs.cluster) {
+    match configured(inputs.cluster) {
         Some(balancer) if balancer.runs_on(inputs.cluster, &host.name) => balancer.packages(format),
         _ => Vec::new(),
     }
 }
 
-/// Tasks after which a host may become a node.
-pub(super) fn ready(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
-    of(inputs.cluster).map_or(Vec::new(), |balancer| balancer.ready(inputs, host))
+/// Returns the tasks that must succeed before a host becomes a node.
+pub(super) fn tasks_before_join(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+    configured(inputs.cluster).map_or(Vec::new(), |balancer| {
+        balancer.tasks_before_join(inputs, host)
+    })
 }
 
-/// Whether the kubelet must see static pods before `kubeadm init`.
+/// Returns whether the kubelet must run a static pod before `kubeadm init`.
 pub(super) fn has_pod_before_init(cluster: &Cluster) -> bool {
-    of(cluster).is_some_and(|balancer| balancer.has_pod_before_init())
+    configured(cluster).is_some_and(|balancer| balancer.has_pod_before_init())
 }
 
-/// Adds to the task that makes a host a node what must be done right after it.
-pub(super) fn settle(
+/// Adds the steps that must run immediately after a host has become a node.
+pub(super) fn after_join(
     inputs: &Inputs<'_>,
     host: &HostSpec,
     task: Task,
 ) -> Result<Task, DeployError> {
-    match of(inputs.cluster) {
-        Some(balancer) => balancer.settle(inputs, host, task),
+    match configured(inputs.cluster) {
+        Some(balancer) => balancer.after_join(inputs, host, task),
         None => Ok(task),
     }
 }
 
-/// An image in the bundle, whichever version that has.
-fn found(inputs: &Inputs<'_>, image: &Image) -> Option<ImageRef> {
+/// Returns an image of the bundle in any version.
+fn bundled_image(inputs: &Inputs<'_>, image: &Image) -> Option<ImageRef> {
     inputs.image_of(image.repository)
 }
 
-/// An image that must be in the bundle.
-fn required(inputs: &Inputs<'_>, image: &Image) -> Result<ImageRef, DeployError> {
-    found(inputs, image).ok_or_else(|| DeployError::Incomplete(vec![lacking_image(image)]))
+/// Returns an image of the bundle.
+///
+/// # Errors
+/// The bundle does not contain it.
+fn required_image(inputs: &Inputs<'_>, image: &Image) -> Result<ImageRef, DeployError> {
+    bundled_image(inputs, image).ok_or_else(|| DeployError::Incomplete(vec![missing_image(image)]))
 }
 
-fn lacking_image(image: &Image) -> String {
+fn missing_image(image: &Image) -> String {
     let component = image.component;
     format!("the image of {component} (spec.loadBalancer.{component} of the manifest)")
 }

@@ -1,13 +1,11 @@
-//! nginx with its stream module: passes over API servers that refuse a connection.
+//! nginx with its stream module. It skips API servers that refuse a connection.
 
-use askama::Template;
-
-use super::proxy::{Proxy, Setting};
+use super::proxy::{Proxy, Settings};
 use super::{Image, proxy};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::Cluster;
 use kubexm_render::RenderError;
-use kubexm_render::load_balancer::Server;
+use kubexm_render::load_balancer as template;
 
 pub(super) struct Nginx;
 
@@ -31,19 +29,19 @@ impl Proxy for Nginx {
     }
 
     fn config_file(&self) -> String {
-        format!("{}/nginx.conf", self.folder())
+        format!("{}/nginx.conf", self.dir())
     }
 
     fn arguments(&self) -> Vec<String> {
         vec!["-c".to_owned(), self.config_file()]
     }
 
-    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError> {
-        let config = Config {
-            run: setting.run.clone(),
-            bind: setting.bind.clone(),
+    fn config(&self, cluster: &Cluster, settings: &Settings) -> Result<String, RenderError> {
+        let config = template::Nginx {
+            run: settings.run.clone(),
+            bind: settings.bind.clone(),
             servers: proxy::servers(cluster),
-            health: setting.health(),
+            health: settings.health(),
         };
         kubexm_render::text("nginx configuration", &config)
     }
@@ -52,21 +50,7 @@ impl Proxy for Nginx {
         "HUP"
     }
 
-    fn asks_servers(&self) -> bool {
+    fn checks_servers(&self) -> bool {
         false
     }
-}
-
-/// nginx's configuration.
-#[derive(Template)]
-#[template(path = "load-balancer/nginx.conf")]
-struct Config {
-    /// Folder that it may write to.
-    run: String,
-    /// `address:port` that it listens on.
-    bind: String,
-    /// The API servers.
-    servers: Vec<Server>,
-    /// `address:port` of its health check, where somebody asks.
-    health: Option<String>,
 }

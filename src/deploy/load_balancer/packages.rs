@@ -1,7 +1,7 @@
-//! OS packages of load balancers: only hosts that need them get them, and none of the services that
-//! come with them ever starts.
+//! OS packages of load balancers. Only the hosts of the load balancer get them, and kubexm masks their
+//! services.
 
-use super::{Balancer, all, lacking_image, of};
+use super::{Balancer, all, configured, missing_image};
 use crate::{Inputs, os};
 use kubexm_bundle::lock::{LockedPackages, PackageFormat};
 use kubexm_config::cluster::HostSpec;
@@ -9,18 +9,18 @@ use kubexm_engine::steps::RunScript;
 use kubexm_scripts::load_balancer as scripts;
 use kubexm_types::HostName;
 
-/// Whether a package belongs to load balancers.
-pub(crate) fn is_balancers(package: &str) -> bool {
+/// Returns whether a package belongs to a load balancer.
+pub(crate) fn is_load_balancer(package: &str) -> bool {
     let formats = [PackageFormat::Deb, PackageFormat::Rpm];
     all().iter().any(|balancer| {
-        let mut asked = formats.iter().flat_map(|format| balancer.packages(*format));
-        asked.any(|name| name == package)
+        let mut packages = formats.iter().flat_map(|format| balancer.packages(*format));
+        packages.any(|name| name == package)
     })
 }
 
-/// Keeps the services that come with a host's packages from starting, now and at the next boot.
-pub(crate) fn without_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<RunScript> {
-    let balancer = of(inputs.cluster)?;
+/// Returns a step that masks the services of a host's packages, because kubexm has its own units.
+pub(crate) fn mask_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<RunScript> {
+    let balancer = configured(inputs.cluster)?;
     if !balancer.runs_on(inputs.cluster, &host.name) {
         return None;
     }
@@ -29,7 +29,10 @@ pub(crate) fn without_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<R
     if units.is_empty() {
         return None;
     }
-    let title = format!("Mask {}, for units of kubexm's own", units.join(", "));
+    let title = format!(
+        "Mask {}, which kubexm replaces by its own units",
+        units.join(", ")
+    );
     let step = RunScript::new(
         "quiet services",
         title,
@@ -40,44 +43,44 @@ pub(crate) fn without_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<R
     Some(step.undo_script("Unmask services", scripts::UNMASK_SERVICES))
 }
 
-/// What the load balancer needs and the bundle has not.
-pub(crate) fn lacking(inputs: &Inputs<'_>) -> Vec<String> {
-    let Some(balancer) = of(inputs.cluster) else {
+/// Returns what the load balancer needs and the bundle does not have.
+pub(crate) fn missing(inputs: &Inputs<'_>) -> Vec<String> {
+    let Some(balancer) = configured(inputs.cluster) else {
         return Vec::new();
     };
     let image = balancer.image();
-    let image = image.filter(|image| super::found(inputs, image).is_none());
-    let mut lacking: Vec<String> = image.iter().map(lacking_image).collect();
+    let image = image.filter(|image| super::bundled_image(inputs, image).is_none());
+    let mut missing: Vec<String> = image.iter().map(missing_image).collect();
     if inputs.cluster.system.install_packages {
         let hosts = inputs.cluster.hosts.iter().map(|host| &host.name);
         let hosts = hosts.filter(|host| balancer.runs_on(inputs.cluster, host));
-        lacking.extend(hosts.filter_map(|host| lacking_packages(inputs, balancer.as_ref(), host)));
+        missing.extend(hosts.filter_map(|host| missing_packages(inputs, balancer.as_ref(), host)));
     }
-    lacking
+    missing
 }
 
-fn lacking_packages(
+fn missing_packages(
     inputs: &Inputs<'_>,
     balancer: &dyn Balancer,
     host: &HostName,
 ) -> Option<String> {
-    let machine = inputs.machine(host);
+    let facts = inputs.host_facts(host);
     let missing = |set: &LockedPackages| -> Vec<&'static str> {
-        let mut wanted = balancer.packages(set.format);
-        wanted.retain(|name| !set.requested.iter().any(|requested| requested == name));
-        wanted
+        let mut packages = balancer.packages(set.format);
+        packages.retain(|name| !set.requested.iter().any(|requested| requested == name));
+        packages
     };
     let sets = &inputs.lock.packages;
-    let (missing, system) = match (os::packages(inputs, host), machine.releases.first()) {
+    let (missing, system) = match (os::packages(inputs, host), facts.releases.first()) {
         (Some(set), _) => {
             let system = format!(" for {} {}", set.distribution, set.release);
             (missing(set), system)
         }
         (None, Some((distribution, release))) => {
-            let wanted = balancer.packages(PackageFormat::Deb);
-            (wanted, format!(" for {distribution} {release}"))
+            let packages = balancer.packages(PackageFormat::Deb);
+            (packages, format!(" for {distribution} {release}"))
         }
-        // Nobody has looked at the hosts yet: some set must do.
+        // Without facts of the hosts, one set with all packages is sufficient.
         (None, None) if sets.iter().any(|set| missing(set).is_empty()) => return None,
         (None, None) => (balancer.packages(PackageFormat::Deb), String::new()),
     };

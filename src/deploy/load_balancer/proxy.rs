@@ -1,4 +1,4 @@
-//! The TCP proxies: what they are configured with, and how systemd runs them.
+//! TCP proxies: their configuration, and how systemd runs them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +7,10 @@ use super::Image;
 use crate::{DeployError, ETC, Inputs, journal, kubernetes, load_balancer};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Slot, StepError, Task, TaskId};
-use kubexm_engine::steps::{Content, ManageUnit, Produce, RunScript, Undo, WaitFor, WriteFile};
+use kubexm_engine::plan::{Task, TaskId, TaskValue};
+use kubexm_engine::steps::{
+    Content, ManageUnit, ProvideValue, RunScript, Undo, WaitFor, WriteFile,
+};
 use kubexm_render::RenderError;
 use kubexm_render::load_balancer as template;
 use kubexm_render::load_balancer::Server;
@@ -16,23 +18,23 @@ use kubexm_scripts::load_balancer as scripts;
 use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
 
-/// Port on loopback at which a proxy tells keepalived how it is.
+/// The port on loopback of a proxy's health check, which keepalived queries.
 pub(super) const HEALTH_PORT: u16 = 7444;
 
-/// What a proxy's configuration depends on besides the cluster.
-pub(super) struct Setting {
-    /// Where it listens.
+/// Parameters of a proxy's configuration that do not depend on the cluster.
+pub(super) struct Settings {
+    /// `address:port` that it listens on.
     pub(super) bind: String,
-    /// Folder that it may write to.
+    /// A directory that it may write to.
     pub(super) run: String,
-    /// File of the CA that it asks API servers by.
+    /// File of the CA that signed the API servers' certificates.
     pub(super) ca: String,
-    /// Whether somebody asks how it is.
+    /// Whether it has a health check, for keepalived.
     pub(super) health: bool,
 }
 
-impl Setting {
-    /// `address:port` of the proxy's own health check, where somebody asks.
+impl Settings {
+    /// Returns `address:port` of the health check; `None` without one.
     pub(super) fn health(&self) -> Option<String> {
         self.health.then(|| format!("127.0.0.1:{HEALTH_PORT}"))
     }
@@ -40,52 +42,52 @@ impl Setting {
 
 /// A TCP proxy.
 pub(super) trait Proxy: Sync {
-    /// Its program and its container go by this name.
+    /// Returns the name of its program and its container.
     fn name(&self) -> &'static str;
 
-    /// OS packages with it; that which is called like it brings a service, which never starts.
+    /// Returns its OS packages. The package of the same name contains a service, which kubexm masks.
     fn packages(&self, format: PackageFormat) -> Vec<&'static str>;
 
-    /// Its image.
+    /// Returns its image.
     fn image(&self) -> Image;
 
-    /// File of its configuration on hosts.
+    /// Returns the path of its configuration on hosts.
     fn config_file(&self) -> String;
 
-    /// Its arguments.
+    /// Returns its arguments.
     fn arguments(&self) -> Vec<String>;
 
-    /// Its configuration.
-    fn config(&self, cluster: &Cluster, setting: &Setting) -> Result<String, RenderError>;
+    /// Returns its configuration.
+    fn config(&self, cluster: &Cluster, settings: &Settings) -> Result<String, RenderError>;
 
-    /// Signal that makes it read its configuration again without cutting connections.
+    /// Returns the signal that makes it reload its configuration without closing connections.
     fn reload_signal(&self) -> &'static str;
 
-    /// Whether it asks API servers how they are, and so wants the cluster's CA.
-    fn asks_servers(&self) -> bool;
+    /// Returns whether it checks the health of API servers, and therefore needs the cluster's CA.
+    fn checks_servers(&self) -> bool;
 
-    /// The unit that kubexm runs it in.
+    /// Returns the name of its unit.
     fn unit(&self) -> String {
         format!("kubexm-{}.service", self.name())
     }
 
-    /// Folder of its configuration on hosts.
-    fn folder(&self) -> String {
+    /// Returns the directory of its configuration on hosts.
+    fn dir(&self) -> String {
         format!("{ETC}/{}", self.name())
     }
 
-    /// Folder under `/run` of its unit.
+    /// Returns the name of its directory in `/run`.
     fn run(&self) -> String {
         format!("kubexm-{}", self.name())
     }
 
-    /// Its CA file where systemd runs it.
+    /// Returns the path of its CA file if systemd runs it.
     fn ca_file(&self) -> String {
-        format!("{}/ca.crt", self.folder())
+        format!("{}/ca.crt", self.dir())
     }
 }
 
-/// The API servers, as its configuration has them.
+/// Returns the API servers for a proxy's configuration.
 pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
     let names = cluster.roles.control_plane.iter();
     let hosts = names.filter_map(|name| cluster.host(name));
@@ -97,15 +99,16 @@ pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
         .collect()
 }
 
-/// The task that brings a load balancer up on a host.
+/// Returns the task that starts a load balancer on a host.
 pub(super) fn serving(host: &HostName) -> TaskId {
     load_balancer::SERVE.id(host)
 }
 
-/// Tasks after which a host may become a node where proxies on `balancers` stand before the API
-/// servers. Joins wait until the proxies check by the cluster's CA: their connections outlive no
-/// reload.
-pub(super) fn ready<'a>(
+/// Returns the tasks that must succeed before a host becomes a node, with proxies on `balancers`.
+///
+/// Joins wait until the proxies verify API servers with the cluster's CA, because the reload closes
+/// connections.
+pub(super) fn tasks_before_join<'a>(
     inputs: &Inputs<'_>,
     proxy: &dyn Proxy,
     balancers: impl IntoIterator<Item = &'a HostName>,
@@ -113,7 +116,7 @@ pub(super) fn ready<'a>(
 ) -> Vec<TaskId> {
     let is_first = inputs.first().is_some_and(|first| first.name == host.name);
     let balancers = balancers.into_iter();
-    match proxy.asks_servers() && !is_first {
+    match proxy.checks_servers() && !is_first {
         true => balancers
             .map(|name| load_balancer::VERIFY.id(name))
             .collect(),
@@ -121,7 +124,7 @@ pub(super) fn ready<'a>(
     }
 }
 
-/// Adds to a task what has systemd run a proxy that listens at `bind`.
+/// Adds the steps that run a proxy on `bind` with systemd.
 pub(super) fn serve(
     inputs: &Inputs<'_>,
     task: Task,
@@ -132,7 +135,7 @@ pub(super) fn serve(
     let port = inputs.cluster.control_plane_endpoint.port;
     let config = HostPath::parse(&proxy.config_file())?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{}", proxy.unit()))?;
-    let setting = Setting {
+    let settings = Settings {
         bind,
         run: format!("/run/{}", proxy.run()),
         ca: proxy.ca_file(),
@@ -148,14 +151,14 @@ pub(super) fn serve(
     let mut task = task
         .step(WriteFile::new(
             config.clone(),
-            proxy.config(inputs.cluster, &setting)?,
+            proxy.config(inputs.cluster, &settings)?,
         ))
         .step(WriteFile::new(
             unit.clone(),
             kubexm_render::text("proxy unit", &service)?,
         ));
-    if proxy.asks_servers() {
-        task = task.step(first_ca(inputs, proxy)?);
+    if proxy.checks_servers() {
+        task = task.step(initial_ca(inputs, proxy)?);
     }
     let wait = WaitFor {
         title: format!("Wait until {} listens", proxy.name()),
@@ -179,11 +182,13 @@ pub(super) fn serve(
         .step(wait))
 }
 
-/// A CA that signed no API server: a proxy that asks them needs one to start, and there is no other yet. Its
-/// checks fail with it, so it uses every server unchecked.
-fn first_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployError> {
+/// Returns a step that writes kubexm's CA as the initial CA of a proxy.
+///
+/// A proxy that checks API servers does not start without a CA, and the cluster's CA does not exist yet. The
+/// checks fail with this CA, so the proxy uses every server without a check.
+fn initial_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployError> {
     let path = HostPath::parse(&proxy.ca_file())?;
-    let title = format!("Give {} a CA until the cluster has its own", proxy.name());
+    let title = format!("Give {} an initial CA", proxy.name());
     let ca = inputs.certificates.ca.clone();
     let folders = Vec::new();
     Ok(RunScript::new(
@@ -197,45 +202,48 @@ fn first_ca(inputs: &Inputs<'_>, proxy: &dyn Proxy) -> Result<RunScript, DeployE
     .undo(Undo::RemoveFile { path, folders }))
 }
 
-/// Tasks that give proxies on `hosts` the cluster's CA, once there is one: from then on those that ask
-/// know which API server is ready.
+/// Returns tasks that give the cluster's CA to proxies on `hosts`, after the first control plane has created
+/// it. Proxies that check API servers then know which one is ready.
 pub(super) fn verify(
     inputs: &Inputs<'_>,
     proxy: &dyn Proxy,
     hosts: &[&HostSpec],
 ) -> Result<Vec<Task>, DeployError> {
-    let Some(first) = inputs.first().filter(|_| proxy.asks_servers()) else {
+    let Some(first) = inputs.first().filter(|_| proxy.checks_servers()) else {
         return Ok(Vec::new());
     };
-    let slot: Slot<String> = Slot::new("load_balancer.cluster_ca");
-    let ask = Produce {
-        title: "Ask for the cluster's CA".to_owned(),
+    let cluster_ca: TaskValue<String> = TaskValue::new("load_balancer.cluster_ca");
+    let read_ca = ProvideValue {
+        title: "Read the cluster's CA".to_owned(),
         script: scripts::CLUSTER_CA,
         arguments: Vec::new(),
         input: None,
         parse: Box::new(
             |text| match text.starts_with("-----BEGIN CERTIFICATE-----") {
                 true => Ok(text.to_owned()),
-                false => Err("admin.conf holds no CA".to_owned()),
+                false => Err("admin.conf does not contain a CA certificate".to_owned()),
             },
         ),
-        slot: slot.clone(),
+        value: cluster_ca.clone(),
         files: Vec::new(),
     };
-    let asking = load_balancer::AUTHORITY
+    let authority = load_balancer::AUTHORITY
         .task(&first.name)
         .after([kubernetes::first_control_plane(first)])
-        .step(ask);
-    let mut tasks = vec![asking];
+        .step(read_ca);
+    let mut tasks = vec![authority];
     for host in hosts {
         let path = HostPath::parse(&proxy.ca_file())?;
-        let ca = slot.clone();
+        let ca = cluster_ca.clone();
         let mut file = WriteFile::new(path.clone(), String::new());
-        file.content = Content::Later {
+        file.content = Content::Deferred {
             preview: "<the cluster's CA>\n".to_owned(),
-            produce: Arc::new(move || ca.get().cloned().ok_or(StepError::Missing(ca.name()))),
+            render: Arc::new(move || ca.require().cloned()),
         };
-        let title = format!("Let {} check by the cluster's CA", proxy.name());
+        let title = format!(
+            "Make {} verify API servers with the cluster's CA",
+            proxy.name()
+        );
         let reload = RunScript::new(
             "proxy reload",
             title,
@@ -247,7 +255,7 @@ pub(super) fn verify(
             .after([serving(&host.name)])
             .step(file)
             .step(reload.arguments([proxy.unit().as_str(), path.as_str()]));
-        task.needs.push(slot.name());
+        task.requires.push(cluster_ca.name());
         tasks.push(task);
     }
     Ok(tasks)

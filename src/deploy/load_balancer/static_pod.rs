@@ -1,16 +1,16 @@
 //! A proxy on every node, as a static pod of the kubelet.
 //!
-//! A kubelet that joins speaks to the endpoint before it runs any pod. Until then systemd's own
-//! socket proxy stands at the endpoint and leads to the first control plane. That one needs no such
-//! help: its kubelet gets its certificate from kubeadm's own files, and runs the proxy beside the API
-//! server.
+//! A kubelet that joins connects to the endpoint before it runs any pod. Until the proxy runs,
+//! `systemd-socket-proxyd` listens on the endpoint and forwards to the first control plane. The first control
+//! plane does not need this: kubeadm gives its kubelet a certificate, and the kubelet starts the proxy
+//! together with the API server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::local::listen;
+use super::local::listen_address;
 use super::proxy::{self, Proxy};
-use super::{Balancer, Image, required};
+use super::{Balancer, Image, required_image};
 use crate::{DeployError, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
@@ -20,16 +20,15 @@ use kubexm_scripts::load_balancer as scripts;
 use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{Digest, HostName, HostPath};
 
-/// Where kubexm keeps static pods until the kubelet may see them.
+/// Directory of static pods that the script of `kubeadm init` gives to the kubelet.
 pub(super) const SOURCES: &str = "/etc/kubexm/static-pods";
-/// Where the kubelet looks for them.
+/// The kubelet's directory of static pods.
 pub(super) const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// The cluster's CA as kubeadm leaves it on every node.
+/// The cluster's CA, which kubeadm writes on every node.
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 
-/// A static pod that only its own node uses.
+/// A static pod on every node, for the programs of that node.
 pub(super) struct StaticPod {
-    /// The program.
     pub(super) proxy: &'static dyn Proxy,
 }
 
@@ -50,7 +49,7 @@ impl Balancer for StaticPod {
             .collect()
     }
 
-    fn ready(&self, _: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
+    fn tasks_before_join(&self, _: &Inputs<'_>, host: &HostSpec) -> Vec<TaskId> {
         vec![proxy::serving(&host.name)]
     }
 
@@ -58,12 +57,17 @@ impl Balancer for StaticPod {
         true
     }
 
-    fn settle(&self, inputs: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
-        let listen = listen(inputs.cluster);
+    fn after_join(
+        &self,
+        inputs: &Inputs<'_>,
+        _: &HostSpec,
+        task: Task,
+    ) -> Result<Task, DeployError> {
+        let listen = listen_address(inputs.cluster);
         let (name, manifest) = (self.name(), self.manifest()?);
-        let clear = RunScript::new(
+        let stop = RunScript::new(
             "join proxy away",
-            format!("Make way for {name}"),
+            format!("Stop the proxy for joins, which {name} replaces"),
             scripts::JOIN_PROXY.verb("gone"),
             scripts::JOIN_PROXY.verb("stop"),
         );
@@ -75,7 +79,7 @@ impl Balancer for StaticPod {
             diagnosis: scripts::POD_DIAGNOSIS.with([name]),
         };
         Ok(task
-            .step(clear)
+            .step(stop)
             .step(WriteFile::new(manifest, self.pod(inputs)?))
             .step(wait))
     }
@@ -110,7 +114,7 @@ impl StaticPod {
         let forward = RunScript::new(
             "join proxy",
             format!(
-                "Lead the endpoint to {} until there is {}",
+                "Forward the endpoint to {} until {} runs",
                 first.name,
                 self.name()
             ),
@@ -118,7 +122,7 @@ impl StaticPod {
             scripts::JOIN_PROXY.verb("start"),
         );
         let forward = forward.arguments([
-            listen(inputs.cluster).to_string(),
+            listen_address(inputs.cluster).to_string(),
             api_server.to_string(),
             self.manifest()?.to_string(),
         ]);
@@ -128,27 +132,27 @@ impl StaticPod {
     }
 
     fn config(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {
-        let setting = proxy::Setting {
-            bind: listen(inputs.cluster).to_string(),
+        let settings = proxy::Settings {
+            bind: listen_address(inputs.cluster).to_string(),
             run: "/tmp".to_owned(),
             ca: CA.to_owned(),
             health: false,
         };
-        Ok(self.proxy.config(inputs.cluster, &setting)?)
+        Ok(self.proxy.config(inputs.cluster, &settings)?)
     }
 
     fn pod(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {
-        let listen = listen(inputs.cluster);
+        let listen = listen_address(inputs.cluster);
         let mut command = vec![self.proxy.name().to_owned()];
         command.extend(self.proxy.arguments());
         let pod = template::ProxyPod {
             name: self.name(),
             proxy: self.proxy.name(),
-            image: required(inputs, &self.proxy.image())?.to_string(),
+            image: required_image(inputs, &self.proxy.image())?.to_string(),
             command,
             configuration: Digest::of(self.config(inputs)?.as_bytes()).to_string(),
-            folder: self.proxy.folder(),
-            ca: self.proxy.asks_servers().then(|| CA.to_owned()),
+            folder: self.proxy.dir(),
+            ca: self.proxy.checks_servers().then(|| CA.to_owned()),
             listen: listen.ip().to_string(),
             port: listen.port(),
         };

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use super::haproxy::Haproxy;
 use super::nginx::Nginx;
-use super::proxy::{Proxy, Setting};
-use super::{address, keepalived, local, of, packages};
+use super::proxy::{Proxy, Settings};
+use super::{address, configured, keepalived, local, packages};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{AddressHolder, Cluster, LoadBalancer};
 use kubexm_render::load_balancer as template;
@@ -69,10 +69,11 @@ fn complaints(mut command: Command) -> String {
     }
 }
 
-fn setting(folder: &Path, bind: String, health: bool) -> Setting {
-    let ca = kubexm_pki::Ca::load_or_create(folder, "a CA").unwrap();
+fn settings(folder: &Path, bind: String, health: bool) -> Settings {
+    let store = kubexm_pki::CertificateStore::new(folder);
+    let ca = kubexm_pki::Ca::load_or_create(&store, "a CA").unwrap();
     std::fs::write(folder.join("ca.crt"), ca.certificate()).unwrap();
-    Setting {
+    Settings {
         bind,
         run: folder.display().to_string(),
         ca: folder.join("ca.crt").display().to_string(),
@@ -84,8 +85,8 @@ fn setting(folder: &Path, bind: String, health: bool) -> Setting {
 fn check_config(proxy: &dyn Proxy, kind: &str, health: bool, change: (&str, &str)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(kind);
-    let setting = setting(folder.path(), "127.0.0.1:27443".to_owned(), health);
-    let text = proxy.config(&cluster, &setting).unwrap();
+    let settings = settings(folder.path(), "127.0.0.1:27443".to_owned(), health);
+    let text = proxy.config(&cluster, &settings).unwrap();
     assert!(text.contains(change.0), "{text}");
     let mut text = text.replace(change.0, change.1);
     let mut command = program(proxy.name());
@@ -173,7 +174,7 @@ fn complaints_of_keepalived(command: &mut Command) -> String {
 }
 
 #[test]
-fn a_group_of_keepaliveds_has_one_number() {
+fn router_id_is_configured_or_from_the_address() {
     let router_id = |given: Option<u8>, address: &str| {
         let balancer = LoadBalancer::Holder {
             kind: AddressHolder::KeepalivedNginx,
@@ -185,27 +186,27 @@ fn a_group_of_keepaliveds_has_one_number() {
     assert_eq!(router_id(None, "192.0.3.0"), 1);
     assert_eq!(router_id(None, "2001:db8::1:ff"), 255);
     assert_eq!(router_id(Some(51), "192.0.2.10"), 51);
-    assert_eq!(address::bits("2001:db8::1".parse().unwrap()), 128);
+    assert_eq!(address::prefix_length("2001:db8::1".parse().unwrap()), 128);
 }
 
 #[test]
-fn only_hosts_that_need_them_get_packages() {
+fn only_load_balancer_hosts_get_packages() {
     let cluster = cluster("keepalived-nginx");
-    let balancer = of(&cluster).unwrap();
+    let balancer = configured(&cluster).unwrap();
     let host = |name: &str| name.parse().unwrap();
     assert!(balancer.runs_on(&cluster, &host("node3")));
     assert!(!balancer.runs_on(&cluster, &host("node1")));
     for format in [PackageFormat::Deb, PackageFormat::Rpm] {
         let wanted = balancer.packages(format);
         assert!(wanted.contains(&"keepalived"), "{wanted:?}");
-        assert!(wanted.iter().all(|name| packages::is_balancers(name)));
+        assert!(wanted.iter().all(|name| packages::is_load_balancer(name)));
     }
-    assert!(!packages::is_balancers("socat"));
+    assert!(!packages::is_load_balancer("socat"));
 }
 
 #[test]
-fn local_proxies_listen_where_nodes_look() {
+fn local_proxies_listen_on_the_endpoint() {
     let cluster = cluster("haproxy");
     assert!(matches!(cluster.load_balancer, LoadBalancer::Local { .. }));
-    assert_eq!(local::listen(&cluster).to_string(), "127.0.0.1:7443");
+    assert_eq!(local::listen_address(&cluster).to_string(), "127.0.0.1:7443");
 }

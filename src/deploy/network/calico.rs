@@ -1,10 +1,10 @@
-//! Calico: the project's own manifest, which the bundle carries, fitted to the cluster.
+//! Calico: the project's manifest from the bundle, adapted to the cluster.
 
 use super::Plugin;
-use crate::{DeployError, Inputs, traces};
+use crate::{DeployError, Inputs, pod_leftovers};
 use kubexm_config::cluster::{Calico, Encapsulation, HostSpec, ProxyMode};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::OwnFolders;
+use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::RenderError;
 use kubexm_render::objects::{Objects, set_variable};
 use kubexm_types::ImageRef;
@@ -12,7 +12,7 @@ use kubexm_types::ImageRef;
 /// The manifest's name in the catalog.
 const COMPONENT: &str = "calico";
 
-const FOLDERS: [&str; 4] = [
+const DIRS: [&str; 4] = [
     "/var/lib/calico",
     "/var/log/calico",
     "/run/calico",
@@ -28,7 +28,7 @@ impl Plugin for Calico {
             .collect()
     }
 
-    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
         match inputs
             .lock
             .files
@@ -44,12 +44,12 @@ impl Plugin for Calico {
 
     fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task
-            .step(OwnFolders::new(
+            .step(TrackNewDirs::new(
                 "calico-folders",
-                "Calico's folders",
-                &FOLDERS,
+                "Calico's directories",
+                &DIRS,
             )?)
-            .step(traces::note(
+            .step(pod_leftovers::register_cleanup(
                 "calico",
                 "Calico's devices, routes and rules",
                 "calico",
@@ -58,15 +58,15 @@ impl Plugin for Calico {
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let file = inputs.file(COMPONENT, &first.name)?;
-        let upstream = super::of_bundle(inputs, "calico", &file.digest)?;
-        let text = fitted(self, &upstream, inputs)?;
+        let upstream = super::bundled_manifest(inputs, "calico", &file.digest)?;
+        let text = adapted(self, &upstream, inputs)?;
         Ok(vec![super::manifest("calico", first, text)?])
     }
 }
 
-/// The manifest with the cluster's pod network
+/// Returns the manifest with the cluster's pod network
 /// (<https://docs.tigera.io/calico/latest/reference/configure-calico-node>).
-fn fitted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String, RenderError> {
+fn adapted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String, RenderError> {
     let mut objects = Objects::parse("calico", manifest)?;
     objects.drop_descriptions();
     let data = &mut objects.object("ConfigMap", "calico-config")?["data"];
@@ -85,7 +85,7 @@ fn fitted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String
         ("CALICO_IPV4POOL_CIDR", pods.as_str()),
         ("CALICO_IPV4POOL_IPIP", ipip),
         ("CALICO_IPV4POOL_VXLAN", vxlan),
-        // Hosts have other networks, too: the cluster's is the one that nodes were told.
+        // Hosts may have several networks. The cluster uses that of the node's internal address.
         ("IP_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
     ];
     if inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables {
@@ -97,16 +97,17 @@ fn fitted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<String
     if backend(calico) != "bird" {
         for probe in ["livenessProbe", "readinessProbe"] {
             let command = node[probe]["exec"]["command"].as_array_mut();
-            let without = |words: &mut Vec<serde_json::Value>| {
-                words.retain(|word| !word.as_str().is_some_and(|word| word.starts_with("-bird-")));
+            let remove_bird = |arguments: &mut Vec<serde_json::Value>| {
+                let is_bird = |argument: &str| argument.starts_with("-bird-");
+                arguments.retain(|argument| !argument.as_str().is_some_and(is_bird));
             };
-            command.map(without);
+            command.map(remove_bird);
         }
     }
     objects.text()
 }
 
-/// Who tells nodes of each other's pods: BGP where packets or their routes want it.
+/// Returns Calico's backend: BGP (`bird`) announces routes if VXLAN does not carry the packets.
 fn backend(calico: &Calico) -> &'static str {
     match calico.encapsulation {
         Encapsulation::Vxlan => "vxlan",
@@ -118,7 +119,7 @@ fn backend(calico: &Calico) -> &'static str {
 mod tests {
     use crate::example::{cluster, file_of, with_inputs};
 
-    /// As Calico's own, in what kubexm changes and relies on.
+    /// The parts of Calico's manifest that kubexm changes.
     const UPSTREAM: &str = r#"
 # Calico
 kind: ConfigMap
@@ -153,7 +154,7 @@ spec:
     }
 
     #[test]
-    fn the_projects_manifest_is_fitted_to_the_cluster() {
+    fn project_manifest_is_adapted_to_the_cluster() {
         let objects =
             rendered("network: {plugin: calico, podCIDR: 10.1.0.0/16, calico: {mtu: 1400}}");
         let data = &objects[0]["data"];
@@ -185,7 +186,7 @@ spec:
     }
 
     #[test]
-    fn bgp_runs_where_packets_go_by_routes() {
+    fn bgp_runs_without_encapsulation() {
         let objects = rendered("network: {plugin: calico, calico: {encapsulation: none}}");
         assert_eq!(objects[0]["data"]["calico_backend"], "bird");
         let node = &objects[1]["spec"]["template"]["spec"]["containers"][0];

@@ -1,24 +1,25 @@
-//! Cilium: a manifest that `helm template` made of the project's chart on the connected side and that
-//! the bundle carries as one of the user's own, fitted to the cluster. There is no Helm behind the gap,
-//! and a chart says nothing without it.
+//! Cilium: a manifest of the user, adapted to the cluster.
+//!
+//! The user creates it with `helm template` from the project's chart on the connected machine, because Helm
+//! is not available behind the air gap. The bundle contains it as an artifact.
 
 use ipnet::IpNet;
 use serde_json::Value;
 
 use super::Plugin;
-use crate::{DeployError, Inputs, traces};
+use crate::{DeployError, Inputs, pod_leftovers};
 use kubexm_config::cluster::{Cilium, CiliumRouting, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::OwnFolders;
+use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::RenderError;
 use kubexm_render::objects::Objects;
 use kubexm_types::ImageRef;
 use kubexm_types::own::OwnKind;
 
-/// The manifest's name in `spec.manifests` of the bundle's.
+/// The manifest's name in `spec.manifests` of the bundle manifest.
 const FILE: &str = "cilium.yaml";
 
-const FOLDERS: [&str; 3] = [
+const DIRS: [&str; 3] = [
     "/run/cilium",
     "/var/lib/cilium",
     "/etc/sysctl.d/99-zzz-override_cilium.conf",
@@ -29,24 +30,24 @@ impl Plugin for Cilium {
         manifest(inputs).map_or_else(Vec::new, |own| own.images.clone())
     }
 
-    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
         match manifest(inputs) {
             Some(_) => Vec::new(),
             None => vec![format!(
-                "the network plugin cilium: make {FILE} with `helm template cilium cilium/cilium \
-                 --namespace kube-system --set hubble.enabled=false`, and name it in spec.manifests"
+                "the network plugin cilium: create {FILE} with `helm template cilium cilium/cilium \
+                 --namespace kube-system --set hubble.enabled=false`, and add it to spec.manifests"
             )],
         }
     }
 
     fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task
-            .step(OwnFolders::new(
+            .step(TrackNewDirs::new(
                 "cilium-folders",
-                "Cilium's folders",
-                &FOLDERS,
+                "Cilium's directories",
+                &DIRS,
             )?)
-            .step(traces::note(
+            .step(pod_leftovers::register_cleanup(
                 "cilium",
                 "Cilium's devices, programs and rules",
                 "cilium",
@@ -54,14 +55,14 @@ impl Plugin for Cilium {
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
-        let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.lacking(inputs)))?;
-        let upstream = super::of_bundle(inputs, "cilium", &own.digest)?;
-        let text = fitted(self, &upstream, inputs.cluster.network.pod_cidr)?;
+        let own = manifest(inputs).ok_or_else(|| DeployError::Incomplete(self.missing(inputs)))?;
+        let upstream = super::bundled_manifest(inputs, "cilium", &own.digest)?;
+        let text = adapted(self, &upstream, inputs.cluster.network.pod_cidr)?;
         Ok(vec![super::manifest("cilium", first, text)?])
     }
 }
 
-/// The user's manifest of this name.
+/// Returns the user's manifest of this name.
 fn manifest<'a>(
     inputs: &'a Inputs<'_>,
 ) -> Option<&'a kubexm_bundle::lock::user_content::LockedArtifact> {
@@ -69,10 +70,11 @@ fn manifest<'a>(
     own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
 }
 
-/// The manifest with the cluster's pod network
-/// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>). Nodes' pods have the
-/// addresses that the controller manager gives them, and services are kube-proxy's.
-fn fitted(cilium: &Cilium, manifest: &str, pod_cidr: IpNet) -> Result<String, RenderError> {
+/// Returns the manifest with the cluster's pod network
+/// (<https://docs.cilium.io/en/stable/network/kubernetes/configuration/>).
+///
+/// The controller manager assigns the pod subnets, and kube-proxy implements services.
+fn adapted(cilium: &Cilium, manifest: &str, pod_cidr: IpNet) -> Result<String, RenderError> {
     let mut objects = Objects::parse("cilium", manifest)?;
     objects.drop_descriptions();
     let data = &mut objects.object("ConfigMap", "cilium-config")?["data"];
@@ -110,34 +112,34 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 
     fn data(routing: CiliumRouting, mtu: Option<u16>) -> Value {
         let cilium = Cilium { routing, mtu };
-        let text = fitted(&cilium, UPSTREAM, "10.1.0.0/16".parse().unwrap()).unwrap();
+        let text = adapted(&cilium, UPSTREAM, "10.1.0.0/16".parse().unwrap()).unwrap();
         let object: Value = serde_saphyr::from_str(&text).unwrap();
         object["data"].clone()
     }
 
     #[test]
-    fn the_charts_manifest_is_fitted_to_the_cluster() {
-        let wanted = serde_json::json!({
+    fn chart_manifest_is_adapted_to_the_cluster() {
+        let expected = serde_json::json!({
             "ipam": "kubernetes", "routing-mode": "tunnel", "kube-proxy-replacement": "false",
             "debug": "false", "k8s-require-ipv4-pod-cidr": "true", "tunnel-protocol": "geneve",
             "mtu": "1400",
         });
-        assert_eq!(data(CiliumRouting::Geneve, Some(1400)), wanted);
+        assert_eq!(data(CiliumRouting::Geneve, Some(1400)), expected);
         let native = data(CiliumRouting::Native, None);
         assert_eq!(native["routing-mode"], "native");
         assert_eq!(native["ipv4-native-routing-cidr"], "10.1.0.0/16");
     }
 
     #[test]
-    fn a_bundle_without_the_manifest_is_told_how_to_make_it() {
+    fn error_for_a_missing_manifest_explains_how_to_create_it() {
         use crate::example::{cluster, with_inputs};
         let cluster = cluster("", "network: {plugin: cilium}");
         let error = with_inputs(&cluster, &[], "", |inputs| {
             crate::plan(inputs).err().unwrap().to_string()
         });
         insta::assert_snapshot!(error, @"
-        the bundle lacks what this cluster needs:
-          the network plugin cilium: make cilium.yaml with `helm template cilium cilium/cilium --namespace kube-system --set hubble.enabled=false`, and name it in spec.manifests
+        the bundle does not contain everything that this cluster needs; it is missing:
+          the network plugin cilium: create cilium.yaml with `helm template cilium cilium/cilium --namespace kube-system --set hubble.enabled=false`, and add it to spec.manifests
         ");
     }
 }

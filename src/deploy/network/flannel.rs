@@ -1,4 +1,4 @@
-//! flannel.
+//! flannel, with the backend of the cluster file.
 
 use ipnet::IpNet;
 
@@ -9,9 +9,8 @@ use kubexm_engine::plan::Task;
 use kubexm_render::network;
 use kubexm_types::ImageRef;
 
-/// flannel, by one of its backends.
+/// flannel.
 pub(super) struct Flannel {
-    /// How it carries packets.
     pub(super) backend: FlannelBackend,
 }
 
@@ -20,7 +19,7 @@ impl Plugin for Flannel {
         flannel_images(inputs).into_iter().flatten().collect()
     }
 
-    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String> {
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
         match flannel_images(inputs).iter().all(Option::is_some) {
             true => Vec::new(),
             false => {
@@ -31,7 +30,7 @@ impl Plugin for Flannel {
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let [Some(image), Some(plugin_image)] = flannel_images(inputs) else {
-            return Err(DeployError::Incomplete(self.lacking(inputs)));
+            return Err(DeployError::Incomplete(self.missing(inputs)));
         };
         let address_family = match inputs.cluster.network.pod_cidr {
             IpNet::V6(cidr) => {
@@ -51,7 +50,7 @@ impl Plugin for Flannel {
     }
 }
 
-/// flanneld and its CNI plugin.
+/// Returns the images of flanneld and its CNI plugin.
 fn flannel_images(inputs: &Inputs<'_>) -> [Option<ImageRef>; 2] {
     ["flannel-io/flannel", "flannel-io/flannel-cni-plugin"]
         .map(|repository| inputs.image_of(repository))

@@ -1,4 +1,4 @@
-//! The pod network. A plugin is one file here, with its templates, and a line in [`of`].
+//! The pod network. Each plugin has one file here and one line in [`configured`].
 
 mod bridge;
 mod calico;
@@ -15,34 +15,34 @@ use kubexm_engine::steps::WriteFile;
 use kubexm_render::RenderError;
 use kubexm_types::{Digest, HostPath, ImageRef};
 
-/// Asks which node has which pod subnet.
+/// Reads the pod subnet of each node.
 pub(crate) const SUBNETS: TaskName = TaskName::new("network", "subnets");
 /// Configures a node's bridge and routes.
 pub(crate) const BRIDGE: TaskName = TaskName::new("network", "bridge");
 
-/// Calico's manifest has some 350 kB.
+/// Maximum size of a plugin's manifest, in bytes. Calico's has about 350 kB.
 const LARGEST_MANIFEST: u64 = 16 * 1024 * 1024;
 
-/// What the rest of a deployment asks of a network plugin.
+/// A network plugin.
 pub(super) trait Plugin {
-    /// Its images, out of what the bundle has.
+    /// Returns its images in the bundle.
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef>;
 
-    /// What it needs and the bundle has not.
-    fn lacking(&self, inputs: &Inputs<'_>) -> Vec<String>;
+    /// Returns what it needs and the bundle does not contain.
+    fn missing(&self, inputs: &Inputs<'_>) -> Vec<String>;
 
-    /// Adds what a host needs before it is a node, such as how to take back what the plugin's pods
-    /// will leave on it.
+    /// Adds steps for a host before it becomes a node, such as undo records for leftovers of the plugin's
+    /// pods.
     fn prepare(&self, _: &Inputs<'_>, _: &HostSpec, task: Task) -> Result<Task, DeployError> {
         Ok(task)
     }
 
-    /// Tasks that bring it up; the last one is what nodes wait for.
+    /// Returns the tasks that install it.
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError>;
 }
 
-/// The cluster's plugin; `None` where it shall have none.
-fn of(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
+/// Returns the cluster's plugin; `None` if kubexm installs none.
+fn configured(plugin: NetworkPlugin) -> Option<Box<dyn Plugin>> {
     match plugin {
         NetworkPlugin::None => None,
         NetworkPlugin::Flannel(backend) => Some(Box::new(flannel::Flannel { backend })),
@@ -57,11 +57,12 @@ pub(super) struct PodNetwork;
 
 impl Module for PodNetwork {
     fn images(&self, inputs: &Inputs<'_>) -> Vec<ImageRef> {
-        of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.images(inputs))
+        configured(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.images(inputs))
     }
 
     fn missing(&self, inputs: &Inputs<'_>) -> Vec<String> {
-        of(inputs.cluster.network.plugin).map_or(Vec::new(), |plugin| plugin.lacking(inputs))
+        configured(inputs.cluster.network.plugin)
+            .map_or(Vec::new(), |plugin| plugin.missing(inputs))
     }
 
     fn prepare(
@@ -70,7 +71,7 @@ impl Module for PodNetwork {
         host: &HostSpec,
         task: Task,
     ) -> Result<Task, DeployError> {
-        match of(inputs.cluster.network.plugin) {
+        match configured(inputs.cluster.network.plugin) {
             Some(plugin) if inputs.cluster.is_node(&host.name) => {
                 plugin.prepare(inputs, host, task)
             }
@@ -79,14 +80,14 @@ impl Module for PodNetwork {
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
-        match (of(inputs.cluster.network.plugin), inputs.first()) {
+        match (configured(inputs.cluster.network.plugin), inputs.first()) {
             (Some(plugin), Some(first)) => plugin.tasks(inputs, first),
             _ => Ok(Vec::new()),
         }
     }
 }
 
-/// A task that applies a manifest from the first control plane, once names can be resolved.
+/// Returns a task that applies a manifest from the first control plane after DNS is configured.
 fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{}/{name}.yaml", super::ETC))?;
     let title = format!("Apply the pod network {name}");
@@ -97,8 +98,11 @@ fn manifest(name: &'static str, first: &HostSpec, text: String) -> Result<Task, 
         .step(super::manifest::apply(name, title, path.as_str())))
 }
 
-/// A manifest that the bundle carries, as it came.
-fn of_bundle(
+/// Reads a manifest from the bundle.
+///
+/// # Errors
+/// The bundle cannot be read, or the manifest is not UTF-8.
+fn bundled_manifest(
     inputs: &Inputs<'_>,
     what: &'static str,
     digest: &Digest,
@@ -111,8 +115,8 @@ fn of_bundle(
     Ok(text)
 }
 
-/// Returns the tasks after which pods have a network, out of all tasks.
-pub(super) fn ready(tasks: &[Task]) -> Vec<TaskId> {
-    let of_network = tasks.iter().filter(|task| task.module == "network");
-    of_network.map(Task::id).collect()
+/// Returns the tasks of the pod network among all tasks.
+pub(super) fn tasks_in(tasks: &[Task]) -> Vec<TaskId> {
+    let tasks = tasks.iter().filter(|task| task.module == "network");
+    tasks.map(Task::id).collect()
 }

@@ -1,4 +1,4 @@
-//! Where nodes get images from: a registry that kubexm runs, or one that is there.
+//! The registry of the nodes: one that kubexm runs, or an external one.
 
 mod serve;
 
@@ -19,7 +19,7 @@ use kubexm_types::HostPath;
 /// Starts a registry with the images of the bundle.
 pub(crate) const SERVE: TaskName = TaskName::new("registry", "serve");
 
-/// File of the CA that signed the registry's certificate, on every node.
+/// Returns the path of the registry's CA on every node.
 pub(super) fn ca_file() -> String {
     format!("{ETC}/registry-ca.crt")
 }
@@ -41,13 +41,16 @@ impl Module for Registries {
     }
 }
 
-/// The CA that registries are known by, for every node; `None` where hosts know it anyway.
+/// Returns the file of the registry's CA for every node; `None` if the system's CAs are sufficient.
+///
+/// # Errors
+/// The CA file of an external registry cannot be read.
 pub(super) fn ca(inputs: &Inputs<'_>) -> Result<Option<WriteFile>, DeployError> {
     let path = HostPath::parse(&ca_file())?;
     Ok(ca_text(inputs)?.map(|text| WriteFile::new(path, text)))
 }
 
-/// The text of that CA.
+/// Returns the text of that CA.
 pub(super) fn ca_text(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     match &inputs.cluster.registry.external {
         None => Ok(Some(inputs.certificates.ca.clone())),
@@ -62,8 +65,10 @@ pub(super) fn ca_text(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError
     }
 }
 
-/// What registries want to be told by whoever pulls, as the value of an `Authorization` header. Secret;
-/// `None` where they ask for nothing.
+/// Returns the value of the `Authorization` header for pulls; `None` without a login. Secret.
+///
+/// # Errors
+/// The password file cannot be read.
 pub(super) fn authorization(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     let external = inputs.cluster.registry.external.as_ref();
     let Some(login) = external.and_then(|external| external.login.as_ref()) else {
@@ -84,25 +89,25 @@ fn unreadable(file: &Path, source: std::io::Error) -> DeployError {
     }
 }
 
-/// Tasks after which images can be pulled: all registries are filled.
-pub(super) fn ready(inputs: &Inputs<'_>) -> Vec<TaskId> {
+/// Returns the tasks after which all registries serve images.
+pub(super) fn serving(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let hosts = inputs.cluster.roles.registry.iter();
     hosts.map(|name| SERVE.id(name)).collect()
 }
 
-/// Where a runtime finds the images of one registry of the world outside.
+/// The registries that serve the images of a public registry to a runtime.
 pub(super) struct Mirror {
-    /// The registry, as in `registry.k8s.io`; `None` for all that the bundle has no image of: they
-    /// lead to an empty corner of the local one, so that nothing reaches outside.
+    /// The public registry, as in `registry.k8s.io`. `None` stands for all registries without images in the
+    /// bundle. Their mirror is a prefix without images, so that no pull leaves the site.
     pub(super) source: Option<String>,
-    /// `host:port` of the registries that have them, to be asked in this order. Never empty.
+    /// `host:port` of the registries, in the order in which the runtime tries them. Not empty.
     pub(super) endpoints: Vec<String>,
-    /// What stands before repositories of that registry in these; may be empty.
+    /// The prefix of the repositories in these registries. It may be empty.
     pub(super) prefix: String,
 }
 
 impl Mirror {
-    /// The same as [`Self::urls`] without scheme and API version, as in `node1:5000/registry.k8s.io`.
+    /// Returns [`Self::urls`] without scheme and API version, as in `node1:5000/registry.k8s.io`.
     pub(super) fn locations(&self) -> Vec<String> {
         let endpoints = self.endpoints.iter();
         let location = |endpoint: &String| match self.prefix.as_str() {
@@ -112,7 +117,7 @@ impl Mirror {
         endpoints.map(location).collect()
     }
 
-    /// Addresses of the registry's repositories at all endpoints, as in
+    /// Returns the URLs of the repositories in all registries, as in
     /// `https://node1:5000/v2/registry.k8s.io`.
     pub(super) fn urls(&self) -> Vec<String> {
         let path = match self.prefix.as_str() {
@@ -126,7 +131,8 @@ impl Mirror {
     }
 }
 
-/// Where registries are. Several are called by their addresses, since one name leads to one of them.
+/// Returns `host:port` of the cluster's registries. Several registries are identified by their addresses,
+/// because the host name resolves to only one.
 pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
     let registry = &inputs.cluster.registry;
     if let Some(external) = &registry.external {
@@ -143,28 +149,28 @@ pub(super) fn endpoints(inputs: &Inputs<'_>) -> Vec<String> {
     }
 }
 
-/// Mirrors of all registries that the bundle has images of, and the one for all others.
+/// Returns the mirrors of all registries with images in the bundle, and the mirror of all others.
 pub(super) fn mirrors(inputs: &Inputs<'_>) -> Vec<Mirror> {
     let endpoints = endpoints(inputs);
     let external = inputs.cluster.registry.external.as_ref();
-    let place = |prefix: &str| match external {
+    let local_prefix = |prefix: &str| match external {
         Some(external) => external.repository(prefix),
         None => prefix.to_owned(),
     };
     let images = inputs.lock.images.iter();
     let sources: BTreeSet<&str> = images.map(|image| image.name.registry()).collect();
-    let of_source = |source: &str| Mirror {
+    let mirror = |source: &str| Mirror {
         source: Some(source.to_owned()),
         endpoints: endpoints.clone(),
-        prefix: place(&seed::prefix(source)),
+        prefix: local_prefix(&seed::prefix(source)),
     };
-    let mut mirrors: Vec<Mirror> = sources.into_iter().map(of_source).collect();
+    let mut mirrors: Vec<Mirror> = sources.into_iter().map(mirror).collect();
     mirrors.push(Mirror {
         source: None,
         endpoints: endpoints.clone(),
-        prefix: place("not-in-the-bundle"),
+        prefix: local_prefix("not-in-the-bundle"),
     });
-    // What else the user has in a registry of his own, pods may run by its own name.
+    // Pods may also use other images of an external registry under their own names.
     mirrors.extend(external.map(|external| Mirror {
         source: Some(external.address.clone()),
         endpoints,

@@ -1,4 +1,4 @@
-//! The local registry: CNCF distribution, read-only, with a certificate of kubexm's CA.
+//! The local registry: a read-only CNCF distribution with a certificate from kubexm's CA.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use kubexm_bundle::Blobs;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
 use kubexm_engine::seed;
-use kubexm_engine::seed::Content;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WaitFor, WriteFile};
+use kubexm_engine::seed::RegistryContent;
+use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WaitFor, WriteFile};
 use kubexm_render::registry;
 use kubexm_scripts::os::PORT_OPEN;
 use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-registry.service";
 
-/// Starts the registry and fills it.
+/// Returns the task that fills and starts the registry on a host.
 pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
     let data_dir = cluster.registry.data_dir.clone();
@@ -48,14 +48,14 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     };
     let unit_text = kubexm_render::text("registry unit", &service)?;
     let pair = &inputs.certificates.registry;
-    let folders = OwnFolders::new(
+    let dirs = TrackNewDirs::new(
         "registry-folder",
-        "the registry's data folder",
+        "the registry's data directory",
         &[data_dir.as_str()],
     )?;
     let data = RunScript::new(
         "registry data",
-        format!("Make {data_dir}"),
+        format!("Create {data_dir}"),
         "test -d \"$1/docker/registry/v2/repositories\"",
         "umask 022; mkdir -p \"$1/docker/registry/v2/repositories\"",
     );
@@ -75,12 +75,12 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(UNIT, 20),
     };
-    // A host of another architecture that joins later brings its images with the next install.
-    let wanted = inputs.lock.only(&inputs.arches());
+    // The install of a host with another architecture adds its images later.
+    let lock = inputs.lock.only(&inputs.arches());
     Ok(super::SERVE
         .task(name)
         .after([os::PREPARE.id(name)])
-        .step(folders)
+        .step(dirs)
         .step(data)
         .step(InstallFiles {
             title: format!("registry {}", file.version),
@@ -92,8 +92,8 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         .step(WriteFile::secret(key, pair.key.clone()))
         .step(WriteFile::new(unit, unit_text))
         .step(SeedImages {
-            content: Content::of(&wanted),
-            count: wanted.images.len(),
+            content: RegistryContent::new(&lock),
+            count: lock.images.len(),
             data_dir,
             blobs: Arc::clone(&inputs.blobs),
         })
@@ -105,9 +105,9 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         .step(wait))
 }
 
-/// Puts every image of the bundle that hosts can run into the registry's storage.
+/// Uploads the bundle's images for the architectures of the hosts into the registry's storage.
 struct SeedImages {
-    content: Content,
+    content: RegistryContent,
     count: usize,
     data_dir: HostPath,
     blobs: Arc<dyn Blobs>,
@@ -119,7 +119,7 @@ impl Describe for SeedImages {
     }
 
     fn describe(&self) -> String {
-        format!("Put {} images into the registry", self.count)
+        format!("Upload {} images into the registry", self.count)
     }
 }
 

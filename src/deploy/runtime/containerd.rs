@@ -1,16 +1,14 @@
-//! The container runtime: containerd with runc, and where it finds images.
+//! containerd with runc.
 
 use std::sync::Arc;
-
-use askama::Template;
 
 use super::{ImageScripts, Runtime, cri, setting};
 use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
-use kubexm_render::{filters, merge};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
+use kubexm_render::{containerd, merge};
 use kubexm_scripts::runtime::CONTAINERD_IMAGES;
 use kubexm_types::HostPath;
 
@@ -61,21 +59,21 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     payloads.extend(cri::payloads(inputs, host)?);
     let config = HostPath::parse(CONFIG)?;
     let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
-    let service = Service {
+    let service = containerd::Service {
         binary: format!("{BIN}/containerd"),
         config: CONFIG.to_owned(),
     };
     let mut restart_for = vec![config.clone(), unit.clone()];
     restart_for.extend(cri::restart_for(&payloads));
     let data_dir = Containerd.data_dir(&inputs.cluster.runtime);
-    let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+    let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
     let task = runtime::INSTALL
         .task(name)
         .after([os::PREPARE.id(name)])
-        .step(OwnFolders::new(
+        .step(TrackNewDirs::new(
             "containerd-folders",
-            "containerd's folders",
-            &folders,
+            "containerd's directories",
+            &dirs,
         )?)
         .step(InstallFiles {
             title: format!("containerd {}", runtime.version),
@@ -94,24 +92,24 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             files: restart_for,
             start: true,
         })
-        .step(cri::answers("containerd", UNIT)))
+        .step(cri::wait_until_ready("containerd", UNIT)))
 }
 
-/// Where containerd keeps what is not in its data folder.
-const FOLDERS: [&str; 3] = ["/opt/containerd", "/etc/containerd", "/run/containerd"];
+/// Directories of containerd besides its data directory.
+const DIRS: [&str; 3] = ["/opt/containerd", "/etc/containerd", "/run/containerd"];
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
     let pause = cri::sandbox_image(inputs);
     let (runc, registry_config_dir) = (RUNC.to_owned(), CERTS_D.to_owned());
     let text = if inputs.file("containerd", &host.name)?.version.major() >= 2 {
-        let config = ConfigV3 {
+        let config = containerd::ConfigV3 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
         };
         kubexm_render::text("containerd configuration", &config)?
     } else {
-        let config = ConfigV2 {
+        let config = containerd::ConfigV2 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
@@ -123,38 +121,4 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
         text,
         &inputs.cluster.runtime.extra_config,
     )?)
-}
-
-/// `/etc/containerd/config.toml` for containerd 2.
-#[derive(Template)]
-#[template(path = "containerd/config-v3.toml")]
-struct ConfigV3 {
-    /// kubeadm's pause image.
-    sandbox_image: String,
-    /// `/etc/containerd/certs.d`.
-    registry_config_dir: String,
-    /// runc.
-    runc: String,
-}
-
-/// `/etc/containerd/config.toml` for containerd 1.7.
-#[derive(Template)]
-#[template(path = "containerd/config-v2.toml")]
-struct ConfigV2 {
-    /// kubeadm's pause image.
-    sandbox_image: String,
-    /// `/etc/containerd/certs.d`.
-    registry_config_dir: String,
-    /// runc.
-    runc: String,
-}
-
-/// `/etc/systemd/system/containerd.service`.
-#[derive(Template)]
-#[template(path = "containerd/containerd.service")]
-struct Service {
-    /// The program.
-    binary: String,
-    /// Its configuration file.
-    config: String,
 }

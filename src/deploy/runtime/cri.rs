@@ -1,4 +1,4 @@
-//! What every runtime has in common: crictl, CNI plugins, and scripts that ask it by its CRI socket.
+//! Parts that all runtimes share: crictl, CNI plugins, mirrors, and the check of the CRI socket.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use kubexm_engine::steps::{Payload, WaitFor, WriteFile};
 use kubexm_render::cri;
 use kubexm_types::{HostPath, ImageRef};
 
-/// What stands for the name of a registry in `hosts.toml` of all others.
-const OTHERS: &str = "registries that the bundle has no image of";
+/// The name in the comment of the default `hosts.toml`.
+const OTHERS: &str = "registries without images in the bundle";
 
-/// Folders and files that CNI plugins and shims make.
-pub(super) const FOLDERS: [&str; 6] = [
+/// Directories and files that CNI plugins and shims create.
+pub(super) const DIRS: [&str; 6] = [
     "/opt/cni",
     "/etc/cni",
     "/var/lib/cni",
@@ -24,7 +24,7 @@ pub(super) const FOLDERS: [&str; 6] = [
     "/run/xtables.lock",
 ];
 
-/// crictl and the CNI plugins.
+/// Returns the files of crictl and the CNI plugins.
 pub(super) fn payloads(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = members(inputs.file("crictl", &host.name)?, BIN, |_| true)?;
     let plugins = inputs.file("cni-plugins", &host.name)?;
@@ -32,14 +32,14 @@ pub(super) fn payloads(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Paylo
     Ok(payloads)
 }
 
-/// Files that a runtime must be started anew for: CNI plugins run by themselves.
+/// Returns the files whose change requires a restart of the runtime. CNI plugins are separate programs.
 pub(super) fn restart_for(payloads: &[Payload]) -> Vec<HostPath> {
     let own = payloads.iter().map(|payload| payload.path.clone());
     own.filter(|path| !path.as_str().starts_with(CNI_BIN))
         .collect()
 }
 
-/// `/etc/crictl.yaml`, so that crictl finds the runtime by itself.
+/// Returns `/etc/crictl.yaml`, which configures the runtime's socket.
 pub(super) fn crictl_config(socket: &str) -> Result<WriteFile, DeployError> {
     let config = cri::Crictl {
         socket: socket.to_owned(),
@@ -50,8 +50,8 @@ pub(super) fn crictl_config(socket: &str) -> Result<WriteFile, DeployError> {
     ))
 }
 
-/// Has images of all registries come from the local one, for runtimes that look for `hosts.toml` in the
-/// folder `certs_d`.
+/// Adds a mirror for each registry to the task, for runtimes that read `hosts.toml` files in the directory
+/// `certs_d`. The runtime then pulls all images from the local registry.
 pub(super) fn mirrors(
     mut task: Task,
     inputs: &Inputs<'_>,
@@ -65,7 +65,7 @@ pub(super) fn mirrors(
     }
     for mirror in registry::mirrors(inputs) {
         let urls = mirror.urls();
-        let folder = mirror.source.clone().unwrap_or("_default".to_owned());
+        let dir = mirror.source.clone().unwrap_or("_default".to_owned());
         let hosts = cri::Hosts {
             source: mirror.source.unwrap_or(OTHERS.to_owned()),
             server: urls.first().cloned().unwrap_or_default(),
@@ -73,7 +73,7 @@ pub(super) fn mirrors(
             ca: ca_path.clone(),
             authorization: authorization.clone(),
         };
-        let path = HostPath::parse(&format!("{certs_d}/{folder}/hosts.toml"))?;
+        let path = HostPath::parse(&format!("{certs_d}/{dir}/hosts.toml"))?;
         let text = kubexm_render::text("hosts.toml", &hosts)?;
         task = task.step(match authorization {
             Some(_) => WriteFile::secret(path, text),
@@ -83,8 +83,7 @@ pub(super) fn mirrors(
     Ok(task)
 }
 
-/// The CA of the registries where a runtime looks for it by their names, as in
-/// `certs.d/<host:port>/ca.crt`.
+/// Adds the CA of the registries to the task, for runtimes that read `<certs_d>/<host:port>/ca.crt`.
 pub(super) fn registry_ca(
     mut task: Task,
     inputs: &Inputs<'_>,
@@ -100,13 +99,15 @@ pub(super) fn registry_ca(
     Ok(task)
 }
 
-/// A unit's file.
+/// Returns the path of a unit's file.
 pub(super) fn unit_file(name: &str) -> Result<HostPath, DeployError> {
     Ok(HostPath::parse(&format!("/etc/systemd/system/{name}"))?)
 }
 
-/// What a runtime that knows no catch-all for registries may reach without the proxy that it is given,
-/// which is none: the cluster itself, for plugins that it starts ask the API server.
+/// Returns the value of `NO_PROXY` for runtimes that have no default mirror for unknown registries.
+///
+/// Their unit sets a proxy that does not exist, so that they cannot connect to other registries. Plugins
+/// that they start connect to the API server, so the list contains the hosts and networks of the cluster.
 pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
     let cluster = inputs.cluster;
     let mut names = vec![
@@ -129,8 +130,8 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
     names.join(",")
 }
 
-/// Waits until the runtime answers by its socket.
-pub(super) fn answers(name: &str, unit: &str) -> WaitFor {
+/// Waits until the runtime answers on its CRI socket.
+pub(super) fn wait_until_ready(name: &str, unit: &str) -> WaitFor {
     WaitFor {
         title: format!("Wait until {name} answers"),
         script: "/usr/local/bin/crictl info >/dev/null 2>&1".into(),
@@ -140,7 +141,7 @@ pub(super) fn answers(name: &str, unit: &str) -> WaitFor {
     }
 }
 
-/// The sandbox image that this version's kubeadm expects.
+/// Returns the sandbox image that this version of kubeadm expects.
 pub(super) fn sandbox_image(inputs: &Inputs<'_>) -> String {
     let facts = inputs.lock.kubeadm(&inputs.cluster.kubernetes.version);
     let image = facts.and_then(kubernetes::pause_image);

@@ -1,8 +1,6 @@
-//! CRI-O with crun and conmon, from the bundle that its project builds.
+//! CRI-O with crun and conmon, from the static archive of the CRI-O project.
 
 use std::sync::Arc;
-
-use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::{BIN, DeployError, Inputs, images, members, os, registry, runtime};
@@ -10,8 +8,8 @@ use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, Payload, WriteFile};
-use kubexm_render::{filters, merge};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, Payload, TrackNewDirs, WriteFile};
+use kubexm_render::{crio, merge};
 use kubexm_scripts::Script;
 use kubexm_scripts::runtime as scripts;
 use kubexm_types::HostPath;
@@ -19,16 +17,16 @@ use kubexm_types::HostPath;
 const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
 const POLICY: &str = "/etc/crio/policy.json";
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/10-kubexm.conf";
-/// CRI-O's library has no setting for this folder.
+/// CRI-O's library has no setting for this directory.
 const CERTS_D: &str = "/etc/containers/certs.d";
 const LOGINS: &str = "/etc/crio/logins.json";
-/// conmon, crun and runc are for CRI-O alone: a host may have its own for podman.
+/// The directory of conmon, crun and runc. A host may have its own versions for podman.
 const LIBEXEC: &str = "/usr/local/libexec/crio";
 const UNIT: &str = "crio.service";
 const SOCKET: &str = "unix:///run/crio/crio.sock";
 
-/// What CRI-O, its library and its programs make outside of the data folder.
-const FOLDERS: [&str; 15] = [
+/// Directories that CRI-O, its library and its programs create outside of the data directory.
+const DIRS: [&str; 15] = [
     "/etc/containers",
     "/etc/crio",
     "/run/containers",
@@ -40,7 +38,7 @@ const FOLDERS: [&str; 15] = [
     "/run/pidns",
     "/run/userns",
     "/run/utsns",
-    // It makes the folder of hooks that it looks into by default.
+    // CRI-O creates its default directory of hooks.
     "/usr/share/containers",
     "/var/lib/containers",
     "/var/lib/crio",
@@ -73,14 +71,14 @@ impl Runtime for CriO {
         let mut payloads = programs(file)?;
         payloads.extend(cri::payloads(inputs, host)?);
         let mut restart_for = cri::restart_for(&payloads);
-        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+        let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
         let mut task = runtime::INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
-            .step(OwnFolders::new(
+            .step(TrackNewDirs::new(
                 "crio-folders",
-                "CRI-O's folders",
-                &folders,
+                "CRI-O's directories",
+                &dirs,
             )?)
             .step(InstallFiles {
                 title: format!("CRI-O {}", file.version),
@@ -99,7 +97,7 @@ impl Runtime for CriO {
             restart_for.push(path.clone());
             task = task.step(WriteFile::new(path, text));
         }
-        let service = Service {
+        let service = crio::Service {
             binary: format!("{BIN}/crio"),
             reachable: cri::reachable(inputs),
         };
@@ -115,7 +113,7 @@ impl Runtime for CriO {
                 files: restart_for,
                 start: true,
             })
-            .step(cri::answers("CRI-O", UNIT)))
+            .step(cri::wait_until_ready("CRI-O", UNIT)))
     }
 
     fn images(&self) -> ImageScripts {
@@ -130,8 +128,7 @@ impl Runtime for CriO {
     }
 }
 
-/// How CRI-O logs in to registries that want it
-/// (<https://github.com/containers/image/blob/main/docs/containers-auth.json.5.md>). Secret.
+/// Returns the credentials for registries that require them. Secret.
 fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     let authorization = registry::authorization(inputs)?;
     let Some(login) = authorization
@@ -143,7 +140,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     let endpoints = registry::endpoints(inputs).into_iter();
     let text = kubexm_render::text(
         "CRI-O logins",
-        &Logins {
+        &crio::Logins {
             registries: endpoints.collect(),
             login: login.to_owned(),
         },
@@ -151,7 +148,7 @@ fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     Ok(Some(text))
 }
 
-/// crio and pinns where programs are, the others out of everybody's way.
+/// Returns the programs: crio and pinns in `/usr/local/bin`, the others in CRI-O's own directory.
 fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
     let mut payloads = members(file, BIN, |name| matches!(name, "crio" | "pinns"))?;
     payloads.extend(members(file, LIBEXEC, |name| {
@@ -160,7 +157,7 @@ fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
     Ok(payloads)
 }
 
-/// The files that CRI-O reads when it starts.
+/// Returns the files that CRI-O reads when it starts.
 fn files(
     inputs: &Inputs<'_>,
     host: &HostSpec,
@@ -168,7 +165,7 @@ fn files(
     has_logins: bool,
 ) -> Result<[(&'static str, String); 3], DeployError> {
     let what = "CRI-O configuration";
-    let config = Config {
+    let config = crio::Config {
         root: data_dir.to_owned(),
         socket: SOCKET.trim_start_matches("unix://").to_owned(),
         pinns: format!("{BIN}/pinns"),
@@ -176,7 +173,7 @@ fn files(
         runc: format!("{LIBEXEC}/runc"),
         conmon: format!("{LIBEXEC}/conmon"),
         sandbox_image: cri::sandbox_image(inputs),
-        pinned_images: images::of_node(inputs, host),
+        pinned_images: images::on_node(inputs, host),
         policy: POLICY.to_owned(),
         cni_bin: CNI_BIN.to_owned(),
         logins: has_logins.then(|| LOGINS.to_owned()),
@@ -184,20 +181,23 @@ fn files(
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::toml(what, kubexm_render::text(what, &config)?, settings)?;
     let mirrors = registry::mirrors(inputs).into_iter();
-    let moved: Vec<Moved> = mirrors
+    let locations: Vec<crio::RegistryLocation> = mirrors
         .filter_map(|mirror| {
             let mut locations = mirror.locations();
-            Some(Moved {
+            Some(crio::RegistryLocation {
                 prefix: mirror.source?,
                 location: locations.pop()?,
                 before: locations,
             })
         })
         .collect();
-    let policy = Policy {
-        registries: moved.iter().map(|moved| moved.prefix.clone()).collect(),
+    let prefixes = locations.iter().map(|registry| registry.prefix.clone());
+    let policy = crio::Policy {
+        registries: prefixes.collect(),
     };
-    let registries = Registries { registries: moved };
+    let registries = crio::Registries {
+        registries: locations,
+    };
     Ok([
         (CONFIG, config),
         (POLICY, kubexm_render::text("CRI-O policy", &policy)?),
@@ -206,80 +206,4 @@ fn files(
             kubexm_render::text("CRI-O registries", &registries)?,
         ),
     ])
-}
-
-/// `/etc/crio/crio.conf.d/10-kubexm.conf`.
-#[derive(Template)]
-#[template(path = "crio/10-kubexm.conf", escape = "none")]
-struct Config {
-    /// Where images and containers are.
-    root: String,
-    /// Path of the CRI socket.
-    socket: String,
-    /// The program that makes namespaces.
-    pinns: String,
-    /// The OCI runtime.
-    crun: String,
-    /// Another one, for those who ask for it.
-    runc: String,
-    /// What watches over a container.
-    conmon: String,
-    /// kubeadm's pause image.
-    sandbox_image: String,
-    /// Images that the kubelet's garbage collection spares.
-    pinned_images: Vec<String>,
-    /// Which images may run.
-    policy: String,
-    /// Folder of CNI plugins.
-    cni_bin: String,
-    /// File of logins.
-    logins: Option<String>,
-}
-
-/// `/etc/systemd/system/crio.service`.
-#[derive(Template)]
-#[template(path = "crio/crio.service")]
-struct Service {
-    /// The program.
-    binary: String,
-    /// What it reaches without a proxy, by commas.
-    reachable: String,
-}
-
-/// `/etc/containers/registries.conf.d/10-kubexm.conf`.
-#[derive(Template)]
-#[template(path = "crio/registries.conf", escape = "none")]
-struct Registries {
-    /// Registries that the bundle has images of.
-    registries: Vec<Moved>,
-}
-
-/// `/etc/crio/logins.json`.
-#[derive(Template)]
-#[template(path = "crio/logins.json", escape = "none")]
-struct Logins {
-    /// The registries.
-    registries: Vec<String>,
-    /// User and password, in base64. Secret.
-    login: String,
-}
-
-/// A registry whose images are somewhere else.
-struct Moved {
-    /// How images' names begin.
-    prefix: String,
-    /// What stands there instead.
-    location: String,
-    /// What is asked before that.
-    before: Vec<String>,
-}
-
-/// `/etc/crio/policy.json`: images of these registries alone may be pulled. What they must be is
-/// known from the bundle's digests, over the local registry's TLS
-/// (<https://github.com/containers/image/blob/main/docs/containers-policy.json.5.md>).
-#[derive(Template)]
-#[template(path = "crio/policy.json", escape = "none")]
-struct Policy {
-    /// The registries.
-    registries: Vec<String>,
 }

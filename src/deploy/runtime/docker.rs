@@ -1,24 +1,22 @@
-//! Docker Engine with cri-dockerd, which makes of it what the kubelet can talk to.
+//! Docker Engine with cri-dockerd, which implements the CRI for it.
 //!
-//! Docker looks for mirrors of registries where containerd does, in `certs.d/<registry>/hosts.toml`, as
-//! long as containerd keeps its images (`features.containerd-snapshotter`).
+//! Docker reads mirrors from `certs.d/<registry>/hosts.toml` like containerd, provided that containerd stores
+//! its images (`features.containerd-snapshotter`).
 
 use std::sync::Arc;
-
-use askama::Template;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
 use crate::{BIN, DeployError, Inputs, members, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
-use kubexm_render::{filters, merge};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
+use kubexm_render::{docker, merge};
 use kubexm_scripts::runtime as scripts;
 use kubexm_types::{HostPath, Version};
 
 const CONFIG: &str = "/etc/docker/daemon.json";
-/// Docker has no setting for this folder.
+/// Docker has no setting for this directory.
 const CERTS_D: &str = "/etc/docker/certs.d";
 const UNIT: &str = "docker.service";
 const DOCKER_SOCKET: &str = "unix:///run/docker.sock";
@@ -26,8 +24,8 @@ const CRI_UNIT: &str = "cri-dockerd.service";
 const CRI_SOCKET: &str = "unix:///run/cri-dockerd.sock";
 const CRI_ROOT: &str = "/var/lib/cri-dockerd";
 
-/// What Docker, its containerd and cri-dockerd make outside of the data folder.
-const FOLDERS: [&str; 8] = [
+/// Directories and files that Docker, its containerd and cri-dockerd create outside of the data directory.
+const DIRS: [&str; 8] = [
     "/etc/docker",
     "/opt/containerd",
     "/run/containerd",
@@ -58,8 +56,8 @@ impl Runtime for Docker {
         setting(settings, &["data-root"], "/var/lib/docker")
     }
 
-    /// From 1.36 on kubelets turn streams of exec, attach and port-forward around by themselves, and take
-    /// an address without a scheme, which is what cri-dockerd gives, for one of TLS.
+    /// Since 1.36 the kubelet translates the streams of exec, attach and port-forward itself. It assumes TLS
+    /// for an address without a scheme, and cri-dockerd returns such an address.
     fn kubelet_gates(&self, kubernetes: &Version) -> &'static [(&'static str, bool)] {
         match *kubernetes < Version::new(1, 36, 0) {
             true => &[],
@@ -76,14 +74,14 @@ impl Runtime for Docker {
         let files = cri::restart_for(&payloads);
         let shim_files = cri::restart_for(&shim);
         payloads.extend(shim);
-        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
+        let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
         let task = runtime::INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
-            .step(OwnFolders::new(
+            .step(TrackNewDirs::new(
                 "docker-folders",
-                "Docker's folders",
-                &folders,
+                "Docker's directories",
+                &dirs,
             )?)
             .step(InstallFiles {
                 title: format!("Docker {}", engine.version),
@@ -111,12 +109,12 @@ fn start_engine(
     mut files: Vec<HostPath>,
 ) -> Result<Task, DeployError> {
     let what = "Docker configuration";
-    let daemon = Daemon {
+    let daemon = docker::Daemon {
         data_root: data_dir.to_owned(),
     };
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::json(what, kubexm_render::text(what, &daemon)?, settings)?;
-    let service = Service {
+    let service = docker::Service {
         binary: format!("{BIN}/dockerd"),
         config: CONFIG.to_owned(),
     };
@@ -140,7 +138,7 @@ fn start_cri(
     inputs: &Inputs<'_>,
     mut files: Vec<HostPath>,
 ) -> Result<Task, DeployError> {
-    let service = CriDockerd {
+    let service = docker::CriDockerd {
         binary: format!("{BIN}/cri-dockerd"),
         socket: CRI_SOCKET.to_owned(),
         docker_socket: DOCKER_SOCKET.to_owned(),
@@ -160,43 +158,5 @@ fn start_cri(
             files,
             start: true,
         })
-        .step(cri::answers("cri-dockerd", CRI_UNIT)))
-}
-
-/// `/etc/docker/daemon.json`: pods get their network from CNI, so Docker makes no bridge and no rules;
-/// logs are kept as the kubelet keeps those of other runtimes; no group gets the rights of root by
-/// Docker's socket (<https://docs.docker.com/reference/cli/dockerd/#daemon-configuration-file>).
-#[derive(Template)]
-#[template(path = "docker/daemon.json", escape = "none")]
-struct Daemon {
-    /// Where images and containers are.
-    data_root: String,
-}
-
-/// `/etc/systemd/system/docker.service`.
-#[derive(Template)]
-#[template(path = "docker/docker.service")]
-struct Service {
-    /// dockerd.
-    binary: String,
-    /// Its configuration file.
-    config: String,
-}
-
-/// `/etc/systemd/system/cri-dockerd.service`.
-#[derive(Template)]
-#[template(path = "docker/cri-dockerd.service")]
-struct CriDockerd {
-    /// cri-dockerd.
-    binary: String,
-    /// Address of the CRI socket that it makes.
-    socket: String,
-    /// Address of Docker's socket.
-    docker_socket: String,
-    /// Where it keeps what it knows of pods.
-    root: String,
-    /// kubeadm's pause image.
-    sandbox_image: String,
-    /// Folder of CNI plugins.
-    cni_bin: String,
+        .step(cri::wait_until_ready("cri-dockerd", CRI_UNIT)))
 }

@@ -1,30 +1,28 @@
-//! iSulad, which comes as a package of the distribution (openEuler's `iSulad`).
+//! iSulad, which is a package of the distribution (openEuler's `iSulad`).
 //!
-//! It asks each registry by its own name and knows mirrors for names without a registry only, so a node
-//! gets every image of the bundle from the local registry and gives it its true name.
+//! iSulad supports mirrors only for image names without a registry. A node therefore pulls every image of
+//! the bundle from the local registry in advance, and tags it with its original name.
 
 use std::sync::Arc;
 
-use askama::Template;
-
-use super::{CNI_BIN, Holds, ImageScripts, Runtime, cri, setting};
+use super::{CNI_BIN, ImageScripts, Preload, Runtime, cri, setting};
 use crate::{DeployError, Inputs, os, runtime};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, RunScript, WriteFile};
-use kubexm_render::{filters, merge};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
+use kubexm_render::{isulad, merge};
 use kubexm_scripts::runtime as scripts;
 use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/isulad/daemon.json";
-/// iSulad has no setting for this folder.
+/// iSulad has no setting for this directory.
 const CERTS_D: &str = "/etc/isulad/certs.d";
 const UNIT: &str = "isulad.service";
 const SOCKET: &str = "unix:///run/isulad.sock";
 
-/// What iSulad makes outside of the data folder.
-const FOLDERS: [&str; 5] = [
+/// Directories and files that iSulad creates outside of the data directory.
+const DIRS: [&str; 5] = [
     "/etc/isulad",
     "/run/isulad",
     "/run/isulad.pid",
@@ -52,10 +50,10 @@ impl Runtime for Isulad {
         setting(settings, &["graph"], "/var/lib/isulad")
     }
 
-    fn refuses(&self, cluster: &Cluster) -> Option<&'static str> {
-        let refusal = "containerRuntime.type is isulad, which knows images by the names of kubexm's own \
-                       registry, and registry.type is external: leave registry.type out, or take another \
-                       runtime";
+    fn incompatibility(&self, cluster: &Cluster) -> Option<&'static str> {
+        let refusal = "containerRuntime.type isulad does not work with registry.type external: iSulad pulls images \
+                       only from a registry that kubexm runs\n\
+                       hint: remove registry.type, or choose another containerRuntime.type";
         cluster.registry.external.as_ref().map(|_| refusal)
     }
 
@@ -63,8 +61,8 @@ impl Runtime for Isulad {
         let what = "iSulad configuration";
         let data_dir = self.data_dir(&inputs.cluster.runtime);
         let payloads = cri::payloads(inputs, host)?;
-        let folders = [&FOLDERS, &cri::FOLDERS[..], &[data_dir]].concat();
-        let daemon = Daemon {
+        let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
+        let daemon = isulad::Daemon {
             graph: data_dir.to_owned(),
             socket: SOCKET.to_owned(),
             sandbox_image: cri::sandbox_image(inputs),
@@ -72,21 +70,21 @@ impl Runtime for Isulad {
         };
         let settings = &inputs.cluster.runtime.extra_config;
         let config = merge::json(what, kubexm_render::text(what, &daemon)?, settings)?;
-        let service = Service {
+        let service = isulad::Service {
             reachable: cri::reachable(inputs),
         };
         let (path, unit) = (HostPath::parse(CONFIG)?, cri::unit_file(UNIT)?);
         let task = runtime::INSTALL
             .task(&host.name)
             .after([os::PREPARE.id(&host.name)])
-            .step(OwnFolders::new(
+            .step(TrackNewDirs::new(
                 "isulad-folders",
-                "iSulad's folders",
-                &folders,
+                "iSulad's directories",
+                &dirs,
             )?)
             .step(RunScript::new(
                 "isulad package",
-                "See that iSulad is installed",
+                "Check that iSulad is installed",
                 scripts::ISULAD_INSTALLED.verb("check"),
                 scripts::ISULAD_INSTALLED.verb("explain"),
             ))
@@ -107,7 +105,7 @@ impl Runtime for Isulad {
                 files: vec![path, unit],
                 start: true,
             })
-            .step(cri::answers("iSulad", UNIT)))
+            .step(cri::wait_until_ready("iSulad", UNIT)))
     }
 
     fn images(&self) -> ImageScripts {
@@ -117,30 +115,7 @@ impl Runtime for Isulad {
         }
     }
 
-    fn holds(&self) -> Holds {
-        Holds::Everything
+    fn preload(&self) -> Preload {
+        Preload::AllImages
     }
-}
-
-/// `/etc/isulad/daemon.json`, by the fields of
-/// <https://gitee.com/openeuler/lcr/blob/master/src/json/schema/isulad-daemon-configs.json>.
-#[derive(Template)]
-#[template(path = "isulad/daemon.json", escape = "none")]
-struct Daemon {
-    /// Where images and containers are.
-    graph: String,
-    /// The CRI socket's address.
-    socket: String,
-    /// kubeadm's pause image.
-    sandbox_image: String,
-    /// Folder of CNI plugins.
-    cni_bin: String,
-}
-
-/// `/etc/systemd/system/isulad.service`.
-#[derive(Template)]
-#[template(path = "isulad/isulad.service")]
-struct Service {
-    /// What it reaches without a proxy, by commas.
-    reachable: String,
 }

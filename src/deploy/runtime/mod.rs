@@ -1,4 +1,4 @@
-//! Container runtimes: one file each, with its templates, and one arm of [`of`].
+//! Container runtimes. Each has one file here and one arm in [`by_kind`].
 
 mod containerd;
 mod cri;
@@ -24,82 +24,82 @@ pub(super) struct Runtimes;
 
 impl Module for Runtimes {
     fn components(&self, inputs: &Inputs<'_>) -> Vec<Component> {
-        let names = of_cluster(inputs).components().iter();
+        let names = configured(inputs).components().iter();
         names.map(|name| Component::Newest(name)).collect()
     }
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         let nodes = inputs.cluster.nodes().into_iter();
         nodes
-            .map(|host| of_cluster(inputs).install(inputs, host))
+            .map(|host| configured(inputs).install(inputs, host))
             .collect()
     }
 }
 
-/// Folder of CNI plugins on hosts.
+/// The directory of CNI plugins on hosts.
 pub(super) const CNI_BIN: &str = "/opt/cni/bin";
 
-/// What the rest of a deployment asks of a container runtime.
+/// A container runtime.
 pub(super) trait Runtime: Sync {
-    /// Components that the bundle must have, by catalog name.
+    /// Returns the catalog names of the components that the bundle must contain.
     fn components(&self) -> &'static [&'static str];
 
-    /// Address of its CRI socket, as in `unix:///run/…`.
+    /// Returns the address of the CRI socket, as in `unix:///run/…`.
     fn socket(&self) -> &'static str;
 
-    /// Its unit, which the kubelet starts after.
+    /// Returns the name of the unit. The kubelet starts after it.
     fn unit(&self) -> &'static str;
 
-    /// The folder that images and containers grow in, wherever the user's settings put it.
+    /// Returns the directory of images and containers, according to the user's settings.
     fn data_dir<'a>(&self, settings: &'a cluster::Runtime) -> &'a str;
 
-    /// Feature gates that a kubelet of this version must have set to work with it.
+    /// Returns feature gates that a kubelet of this version requires to work with the runtime.
     fn kubelet_gates(&self, _kubernetes: &Version) -> &'static [(&'static str, bool)] {
         &[]
     }
 
-    /// What in a cluster it cannot work with, and what to do then; `None` where it can.
-    fn refuses(&self, _cluster: &Cluster) -> Option<&'static str> {
+    /// Returns why the runtime cannot work in a cluster, with a hint; `None` if it can.
+    fn incompatibility(&self, _cluster: &Cluster) -> Option<&'static str> {
         None
     }
 
-    /// Installs, configures and starts it on a node; the task's name is that of [`installed`].
+    /// Returns the task [`INSTALL`], which installs, configures and starts the runtime on a node.
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError>;
 
-    /// How images are held on a node.
+    /// Returns the scripts that check and pull images.
     fn images(&self) -> ImageScripts;
 
-    /// Removes what pods leave behind when they have ended.
+    /// Returns a script that stops what pods leave running after they have ended.
     fn after_pods(&self) -> Option<Script> {
         None
     }
 
-    /// Which images a node holds from the first day on.
-    fn holds(&self) -> Holds {
-        Holds::WhatItRuns
+    /// Returns which images a node pulls before a pod needs them.
+    fn preload(&self) -> Preload {
+        Preload::OwnImages
     }
 }
 
-/// Scripts for images. Their arguments are the address of the local registry and the names of images.
+/// Scripts for images. Their arguments are the address of the local registry and image names.
 pub(super) struct ImageScripts {
-    /// Ends with 0 if every image is there and, if the runtime can pin images, safe from the kubelet's
-    /// garbage collection; else prints one that is not.
+    /// Exits with 0 if every image is present. If the runtime can pin images, it also checks that the kubelet's
+    /// garbage collection keeps them. Otherwise the script prints the name of an image.
     pub(super) check: Script,
-    /// Pulls them from the local registry and pins them.
+    /// Pulls the images from the local registry and pins them.
     pub(super) pull: Script,
 }
 
-/// Which images are brought to a node before a pod asks for them.
+/// The images that a node pulls before a pod needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
-    /// Those that it runs whatever is scheduled to it; others come from the local registry.
-    WhatItRuns,
-    /// All: its runtime does not look for another registry's images in the local one.
-    Everything,
+pub(super) enum Preload {
+    /// The images of the modules on this node. The runtime pulls others on demand from the local registry.
+    OwnImages,
+    /// All images of the bundle. The runtime cannot pull other registries' images from the local registry.
+    AllImages,
 }
 
-/// The runtime of a kind.
-pub(super) fn of(kind: RuntimeKind) -> &'static dyn Runtime {
+/// Returns the runtime of a kind.
+pub(super) fn by_kind(kind: RuntimeKind) -> &'static dyn Runtime {
     match kind {
         RuntimeKind::Containerd => &containerd::Containerd,
         RuntimeKind::CriO => &cri_o::CriO,
@@ -108,36 +108,36 @@ pub(super) fn of(kind: RuntimeKind) -> &'static dyn Runtime {
     }
 }
 
-/// What a cluster asks of its runtime that this cannot do, and what to do then.
-pub(super) fn refusal(cluster: &Cluster) -> Option<&'static str> {
-    of(cluster.runtime.kind).refuses(cluster)
+/// Returns why the cluster's runtime cannot work in it, with a hint; `None` if it can.
+pub(super) fn incompatibility(cluster: &Cluster) -> Option<&'static str> {
+    by_kind(cluster.runtime.kind).incompatibility(cluster)
 }
 
-/// The cluster's runtime.
-pub(super) fn of_cluster(inputs: &Inputs<'_>) -> &'static dyn Runtime {
-    of(inputs.cluster.runtime.kind)
+/// Returns the runtime of the cluster.
+pub(super) fn configured(inputs: &Inputs<'_>) -> &'static dyn Runtime {
+    by_kind(inputs.cluster.runtime.kind)
 }
 
-/// The folder that images and containers grow in on the cluster's nodes.
+/// Returns the directory of images and containers on the nodes of a cluster.
 pub fn data_dir(cluster: &Cluster) -> &str {
-    of(cluster.runtime.kind).data_dir(&cluster.runtime)
+    by_kind(cluster.runtime.kind).data_dir(&cluster.runtime)
 }
 
-/// The kubelet's feature gates: those that the runtime needs, and the user's over them.
+/// Returns the kubelet's feature gates: those that the runtime requires, overridden by those of the user.
 pub(super) fn kubelet_gates(cluster: &Cluster) -> BTreeMap<String, bool> {
-    let needed = of(cluster.runtime.kind).kubelet_gates(&cluster.kubernetes.version);
+    let needed = by_kind(cluster.runtime.kind).kubelet_gates(&cluster.kubernetes.version);
     let needed = needed.iter().map(|(name, on)| ((*name).to_owned(), *on));
     needed
         .chain(cluster.kubernetes.kubelet.feature_gates.clone())
         .collect()
 }
 
-/// The task after which a node's runtime answers.
+/// Returns the task that starts the runtime of a node.
 pub(super) fn installed(host: &HostName) -> TaskId {
     INSTALL.id(host)
 }
 
-/// A path in the user's settings, by the names that lead to it; else the runtime's own.
+/// Returns the string at a path of field names in the user's settings, or the default.
 fn setting<'a>(settings: &'a cluster::Runtime, names: &[&str], default: &'static str) -> &'a str {
     let mut value = &settings.extra_config;
     for name in names {

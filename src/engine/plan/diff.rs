@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 
 use super::executor::AT_ONCE;
-use super::graph::{BrokenPlan, Graph};
+use super::graph::{Graph, InvalidPlan};
 use super::step::{Check, Step, StepError};
 use super::task::{Plan, Task, TaskId};
 use kubexm_host::Host;
@@ -18,12 +18,12 @@ use kubexm_types::HostName;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDiff {
-    /// Each host, in the order of the plan.
+    /// The hosts, in the order of the plan.
     pub hosts: Vec<HostDiff>,
 }
 
 impl PlanDiff {
-    /// Returns why hosts were not checked to the end.
+    /// Returns the errors of the hosts whose checks did not all run.
     pub fn unreachable(&self) -> impl Iterator<Item = &str> {
         let hosts = self.hosts.iter();
         hosts.filter_map(|host| host.unreachable.as_deref())
@@ -40,15 +40,14 @@ impl fmt::Display for PlanDiff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostDiff {
-    /// The host.
     pub host: HostName,
     /// The number of steps that found the desired state.
     pub unchanged: usize,
-    /// The steps that would run, or whose check says nothing, in the order of the plan.
+    /// The steps that would run, or whose check has no result, in the order of the plan.
     pub differences: Vec<Difference>,
-    /// The number of actions that every run of the plan contains. They have no check.
+    /// The number of actions. They have no check, and every run of the plan contains them.
     pub actions: usize,
-    /// Why the host was not checked, or not to the end.
+    /// The error that ended the checks of this host; `None` if all checks ran.
     pub unreachable: Option<String>,
 }
 
@@ -56,21 +55,19 @@ pub struct HostDiff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// The step's task.
     pub task: TaskId,
-    /// One line for the operator.
+    /// One line for the user.
     pub step: String,
-    /// Why it differs.
     pub reason: Reason,
 }
 
-/// Why a step is listed.
+/// Why a step is in the list of differences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    /// The check says that the host must be changed, and why.
+    /// The host must change; the text is the check's reason.
     Needed(String),
-    /// The check needs a value that these tasks give while the plan runs.
+    /// The check requires a value that these tasks provide while the plan runs.
     DependsOn(Vec<TaskId>),
     /// The check failed.
     Failed(String),
@@ -119,8 +116,8 @@ impl fmt::Display for HostDiff {
 pub async fn diff(
     plan: &Plan,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
-) -> Result<PlanDiff, BrokenPlan> {
-    let order = Graph::of(plan)?.order;
+) -> Result<PlanDiff, InvalidPlan> {
+    let order = Graph::new(plan)?.order;
     let mut tasks: Vec<(&HostName, Vec<&Task>)> = Vec::new();
     for place in order {
         let task = &plan.tasks[place];
@@ -129,14 +126,14 @@ pub async fn diff(
             None => tasks.push((&task.host, vec![task])),
         }
     }
-    let of_hosts = tasks
+    let diffs = tasks
         .into_iter()
-        .map(|(name, tasks)| of_host(plan, name, tasks, hosts.get(name)));
-    let hosts = stream::iter(of_hosts).buffered(AT_ONCE).collect().await;
+        .map(|(name, tasks)| diff_host(plan, name, tasks, hosts.get(name)));
+    let hosts = stream::iter(diffs).buffered(AT_ONCE).collect().await;
     Ok(PlanDiff { hosts })
 }
 
-async fn of_host(
+async fn diff_host(
     plan: &Plan,
     name: &HostName,
     tasks: Vec<&Task>,
@@ -169,7 +166,7 @@ async fn of_host(
                     continue;
                 }
                 Ok(Check::Needed(reason)) => Reason::Needed(reason),
-                Err(StepError::Missing(slot)) => Reason::DependsOn(givers(plan, task, slot)),
+                Err(StepError::Missing(value)) => Reason::DependsOn(providers(plan, task, value)),
                 Err(error) if error.is_loss_of_host() => {
                     diff.unreachable = Some(error.to_string());
                     return diff;
@@ -186,11 +183,11 @@ async fn of_host(
     diff
 }
 
-/// Returns the tasks that give a value to a task: the task itself, or else all that give it.
-fn givers(plan: &Plan, task: &Task, slot: &str) -> Vec<TaskId> {
-    let gives = |task: &&Task| task.gives.contains(&slot);
-    if gives(&task) {
+/// Returns the task itself if it provides the value, and otherwise every task that provides it.
+fn providers(plan: &Plan, task: &Task, value: &str) -> Vec<TaskId> {
+    let provides = |task: &&Task| task.provides.contains(&value);
+    if provides(&task) {
         return vec![task.id()];
     }
-    plan.tasks.iter().filter(gives).map(Task::id).collect()
+    plan.tasks.iter().filter(provides).map(Task::id).collect()
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::graph::{BrokenPlan, Graph};
+use super::graph::{Graph, InvalidPlan};
 use super::step::{Kind, Step};
 use super::task::Plan;
 use kubexm_types::{Digest, HostName, HostPath};
 
-/// The version of the format that this program writes.
+/// The version of the document's format.
 pub const VERSION: u32 = 1;
 
 /// A plan.
@@ -33,20 +33,17 @@ pub struct PlanDocument {
 pub struct PlannedTask {
     /// `module/name@host`.
     pub id: String,
-    /// The module.
     pub module: String,
-    /// The name within the module.
     pub name: String,
-    /// The host.
     pub host: HostName,
-    /// The tasks that must succeed before, by id, sorted: those that the task names, and those that
-    /// give the values it needs.
+    /// The sorted ids of the tasks that must succeed first: those that the task names, and those that
+    /// provide the values that it requires.
     pub after: Vec<String>,
-    /// The values that the task needs.
-    pub needs: Vec<String>,
-    /// The values that the task gives.
-    pub gives: Vec<String>,
-    /// The steps, in their order.
+    /// The names of the values that the task requires.
+    pub requires: Vec<String>,
+    /// The names of the values that the task provides.
+    pub provides: Vec<String>,
+    /// The steps, in the order in which they run.
     pub steps: Vec<PlannedStep>,
 }
 
@@ -54,13 +51,12 @@ pub struct PlannedTask {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlannedStep {
-    /// The kind.
     pub kind: Kind,
-    /// A stable name within the host.
+    /// A name that is stable and unique within the host.
     pub id: String,
-    /// One line for the operator.
+    /// One line for the user.
     pub title: String,
-    /// The files that the step puts on the host.
+    /// The files that the step writes on the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReference>,
 }
@@ -73,8 +69,8 @@ pub struct FileReference {
     pub path: HostPath,
     /// Permission bits as four octal digits, as in `0644`.
     pub mode: String,
-    /// The digest of the content. A secret has none, nor has a content that is known only while the
-    /// plan runs.
+    /// The digest of the content. A secret has none. Content that is known only while the plan runs has
+    /// none either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
@@ -84,9 +80,10 @@ impl PlanDocument {
     ///
     /// # Errors
     /// The plan is not consistent.
-    pub fn of(plan: &Plan) -> Result<Self, BrokenPlan> {
-        let graph = Graph::of(plan)?;
-        let names = |slots: &[&'static str]| slots.iter().map(|slot| (*slot).to_owned()).collect();
+    pub fn new(plan: &Plan) -> Result<Self, InvalidPlan> {
+        let graph = Graph::new(plan)?;
+        let names =
+            |values: &[&'static str]| values.iter().map(|value| (*value).to_owned()).collect();
         let task = |place: &usize| {
             let task = &plan.tasks[*place];
             let before = graph.before[*place].iter();
@@ -99,9 +96,9 @@ impl PlanDocument {
                 name: task.name.clone(),
                 host: task.host.clone(),
                 after: before.into_iter().collect(),
-                needs: names(&task.needs),
-                gives: names(&task.gives),
-                steps: task.steps.iter().map(step).collect(),
+                requires: names(&task.requires),
+                provides: names(&task.provides),
+                steps: task.steps.iter().map(planned_step).collect(),
             }
         };
         let hosts: BTreeSet<HostName> = plan.tasks.iter().map(|task| task.host.clone()).collect();
@@ -115,13 +112,13 @@ impl PlanDocument {
     /// Returns the document as JSON with a line feed at its end.
     ///
     /// # Errors
-    /// The document cannot be written as JSON.
+    /// `serde_json` cannot serialize the document.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 }
 
-fn step(step: &Step) -> PlannedStep {
+fn planned_step(step: &Step) -> PlannedStep {
     let files = step.files().into_iter().map(|file| FileReference {
         mode: format!("{:04o}", file.mode),
         digest: file.digest(),

@@ -1,4 +1,4 @@
-//! Runs a plan: each task as soon as its predecessors are done, one task a host at a time.
+//! Runs a plan: each task starts as soon as its predecessors are done. A host runs one task at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
-use super::graph::{BrokenPlan, Graph};
+use super::graph::{Graph, InvalidPlan};
 use super::perform::{Done, perform};
-use super::progress::{End, Outcome, Progress, TaskResult};
+use super::progress::{Outcome, Progress, TaskEnd, TaskResult};
 use super::receipt::Receipt;
 use super::step::{Step, StepContext, StepError};
 use super::task::{Plan, Task};
@@ -20,42 +20,45 @@ use kubexm_host::Host;
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, StepState};
 
-/// So many hosts are worked on at once: each may be unpacking the bundle on a thread of its own.
+/// Maximum number of hosts that kubexm works on at the same time. Each may decompress the bundle on its
+/// own thread.
 pub const AT_ONCE: usize = 32;
 
-/// A flag by which a run is asked to stop after the steps that are running.
+/// Stops a run after the steps that are running.
 pub type Stop = CancellationToken;
 
-/// What steps get to end once the run was asked to stop. Those that do not end are left: their
-/// commands go on, and the next run copes with that as with a killed one.
+/// Time that running steps have to end after a stop. The executor leaves the others: their commands
+/// continue on the hosts, and the next run handles them as after a killed run.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// How long nothing may end on the other hosts once a host was lost: some wait for it in vain.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time after the loss of a host, or after the last task that ended since, until the executor abandons
+/// the running tasks. Some of them wait for the lost host.
+const LOST_HOST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One host with what the executor keeps for it.
-struct Site {
+/// A host with the executor's state for it.
+struct HostState {
     host: Arc<dyn Host>,
     receipt: Receipt,
-    turn: Mutex<()>,
-    /// The connection broke: what is left to do there waits for the next run.
+    /// Held by the task that runs.
+    running: Mutex<()>,
+    /// Whether the connection broke. The remaining tasks of the host wait for the next run.
     lost: AtomicBool,
 }
 
-impl Site {
-    fn of(host: &Arc<dyn Host>) -> Arc<Self> {
+impl HostState {
+    fn new(host: &Arc<dyn Host>) -> Arc<Self> {
         Arc::new(Self {
             host: Arc::clone(host),
-            receipt: Receipt::of(Arc::clone(host)),
-            turn: Mutex::new(()),
+            receipt: Receipt::new(Arc::clone(host)),
+            running: Mutex::new(()),
             lost: AtomicBool::new(false),
         })
     }
 }
 
-/// What all tasks of a run share.
+/// State that all tasks of a run share.
 struct Run {
-    sites: BTreeMap<HostName, Arc<Site>>,
-    room: Semaphore,
+    hosts: BTreeMap<HostName, Arc<HostState>>,
+    active_hosts: Semaphore,
     events: Events,
     stop: Stop,
 }
@@ -63,28 +66,28 @@ struct Run {
 /// Runs all tasks of a plan.
 ///
 /// # Errors
-/// The plan does not hold together; what fails on hosts is in the outcome.
+/// The plan is invalid. Failures on hosts are in the [`Outcome`].
 pub async fn execute(
     plan: Plan,
     hosts: &BTreeMap<HostName, Arc<dyn Host>>,
     events: &Events,
     stop: &Stop,
-) -> Result<Outcome, BrokenPlan> {
-    let graph = Graph::of(&plan)?;
-    let sites = hosts.iter();
+) -> Result<Outcome, InvalidPlan> {
+    let graph = Graph::new(&plan)?;
+    let states = hosts.iter();
     let run = Arc::new(Run {
-        sites: sites
-            .map(|(name, host)| (name.clone(), Site::of(host)))
+        hosts: states
+            .map(|(name, host)| (name.clone(), HostState::new(host)))
             .collect(),
-        room: Semaphore::new(AT_ONCE),
+        active_hosts: Semaphore::new(AT_ONCE),
         events: events.clone(),
         stop: stop.clone(),
     });
     let mut progress = Progress::new(plan, graph);
     let mut running = JoinSet::new();
     let mut places = BTreeMap::new();
-    // Set when a host was lost, and again whenever a task ended after that.
-    let mut patience: Option<Moment> = None;
+    // Set when a host is lost, and renewed whenever a task ends after that.
+    let mut deadline: Option<Moment> = None;
     let stopped = async {
         stop.cancelled().await;
         tokio::time::sleep(GRACE).await;
@@ -92,7 +95,7 @@ pub async fn execute(
     tokio::pin!(stopped);
     loop {
         if !stop.is_cancelled() {
-            for (place, task) in progress.ready() {
+            for (place, task) in progress.take_ready() {
                 let handle = running.spawn(Arc::clone(&run).task(task));
                 places.insert(handle.id(), place);
             }
@@ -100,18 +103,18 @@ pub async fn execute(
         let finished = tokio::select! {
             finished = running.join_next_with_id() => finished,
             () = &mut stopped, if !running.is_empty() => None,
-            () = until(patience), if !running.is_empty() => None,
+            () = until(deadline), if !running.is_empty() => None,
         };
         let Some(finished) = finished else { break };
         let (id, result) = match finished {
             Ok((id, result)) => (id, result),
-            Err(error) => (error.id(), broken_off(&error)),
+            Err(error) => (error.id(), panicked(&error)),
         };
-        if patience.is_some() || result.lost_its_host() {
-            patience = Some(Moment::now() + PATIENCE);
+        if deadline.is_some() || result.lost_its_host() {
+            deadline = Some(Moment::now() + LOST_HOST_TIMEOUT);
         }
         if let Some(place) = places.remove(&id) {
-            progress.ended(place, result);
+            progress.record(place, result);
         }
     }
     let abandoned = places.into_values().collect();
@@ -129,39 +132,39 @@ async fn until(when: Option<Moment>) {
     }
 }
 
-/// What a task leaves that panicked.
-fn broken_off(error: &tokio::task::JoinError) -> TaskResult {
-    let words = format!("it broke off, which is a defect of kubexm: {error}");
+/// Returns the result of a task that panicked.
+fn panicked(error: &tokio::task::JoinError) -> TaskResult {
+    let message = format!("the task panicked, which is a defect of kubexm: {error}");
     TaskResult {
-        end: End::Failed("unknown step".to_owned(), StepError::Other(words)),
+        end: TaskEnd::Failed("unknown step".to_owned(), StepError::Other(message)),
         ..TaskResult::default()
     }
 }
 
 impl Run {
-    /// Runs a task's steps one after another, up to the first that fails.
+    /// Runs a task's steps one after another, until one fails.
     async fn task(self: Arc<Self>, task: Task) -> TaskResult {
         let mut result = TaskResult::default();
-        let Some(site) = self.sites.get(&task.host) else {
+        let Some(state) = self.hosts.get(&task.host) else {
             let error = StepError::Other(format!("there is no connection to {}", task.host));
-            result.end = End::Failed(task.name, error);
+            result.end = TaskEnd::Failed(task.name, error);
             return result;
         };
-        let _turn = site.turn.lock().await;
-        // Never closed, so never an error.
-        let _room = self.room.acquire().await;
-        if site.lost.load(Ordering::Relaxed) {
-            result.end = End::WithoutHost;
+        let _running = state.running.lock().await;
+        // An error means a closed semaphore; this one is never closed.
+        let _active = self.active_hosts.acquire().await;
+        if state.lost.load(Ordering::Relaxed) {
+            result.end = TaskEnd::WithoutHost;
             return result;
         }
         let context = StepContext {
-            host: site.host.as_ref(),
-            undo: &site.receipt,
+            host: state.host.as_ref(),
+            undo: &state.receipt,
             events: &self.events,
         };
         for step in &task.steps {
             if self.stop.is_cancelled() {
-                result.end = End::StoppedBefore(step.describe());
+                result.end = TaskEnd::StoppedBefore(step.describe());
                 break;
             }
             match report(&task, step, &context, &self.stop).await {
@@ -170,13 +173,14 @@ impl Run {
                 Ok(Done::Ran) => result.ran += 1,
                 Ok(Done::Met) => {}
                 Ok(Done::Stopped) => {
-                    result.end = End::StoppedBefore(step.describe());
+                    result.end = TaskEnd::StoppedBefore(step.describe());
                     break;
                 }
                 Err(error) => {
-                    site.lost
+                    state
+                        .lost
                         .fetch_or(error.is_loss_of_host(), Ordering::Relaxed);
-                    result.end = End::Failed(step.describe(), error);
+                    result.end = TaskEnd::Failed(step.describe(), error);
                     break;
                 }
             }
@@ -185,7 +189,7 @@ impl Run {
     }
 }
 
-/// Runs one step, and reports its start and its end.
+/// Runs a step and emits events for its start and its end.
 async fn report(
     task: &Task,
     step: &Step,
@@ -193,7 +197,7 @@ async fn report(
     stop: &Stop,
 ) -> Result<Done, StepError> {
     let began = Instant::now();
-    let tell = |state: StepState| {
+    let emit = |state: StepState| {
         context.events.emit(Event::Step {
             host: task.host.clone(),
             module: task.module.clone(),
@@ -203,15 +207,15 @@ async fn report(
             elapsed: began.elapsed(),
         });
     };
-    tell(StepState::Started);
+    emit(StepState::Started);
     let done = perform(step, context, stop).await;
     match &done {
-        Ok(Done::Changed) => tell(StepState::Changed),
-        Ok(Done::Unchanged) => tell(StepState::Unchanged),
-        Ok(Done::Ran) => tell(StepState::Ran),
-        Ok(Done::Met) => tell(StepState::Met),
+        Ok(Done::Changed) => emit(StepState::Changed),
+        Ok(Done::Unchanged) => emit(StepState::Unchanged),
+        Ok(Done::Ran) => emit(StepState::Ran),
+        Ok(Done::Met) => emit(StepState::Met),
         Ok(Done::Stopped) => {}
-        Err(error) => tell(StepState::Failed(error.to_string())),
+        Err(error) => emit(StepState::Failed(error.to_string())),
     }
     done
 }

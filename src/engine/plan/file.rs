@@ -2,26 +2,24 @@
 
 use kubexm_types::{Digest, HostPath};
 
-/// A file that a step puts on its host.
+/// A file that a step writes on its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// Its path on the host.
     pub path: HostPath,
     /// Permission bits, as in 0o644.
     pub mode: u32,
-    /// What is known of its content before the run.
     pub content: FileContent,
 }
 
-/// What is known of a file's content before the run.
+/// What a plan knows of a file's content before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileContent {
-    /// The text.
+    /// The content.
     Text(String),
-    /// The text depends on values that are known only while the plan runs. The preview has `<words in
-    /// angle brackets>` in their place.
-    Late(String),
-    /// The text is secret.
+    /// A preview of a text that depends on values that are known only while the plan runs. The preview has
+    /// placeholders such as `<join token>` in their place.
+    Deferred(String),
+    /// The content is secret.
     Secret,
     /// The file comes from the bundle and has this digest.
     Bundled(Digest),
@@ -36,14 +34,14 @@ impl PlannedFile {
             FileContent::Text(text) if is_placeholder(text) => None,
             FileContent::Text(text) => Some(Digest::of(text.as_bytes())),
             FileContent::Bundled(digest) => Some(*digest),
-            FileContent::Late(_) | FileContent::Secret => None,
+            FileContent::Deferred(_) | FileContent::Secret => None,
         }
     }
 
     /// Returns the file as `kubexm render` writes it; `None` for a file of the bundle.
     pub fn rendered(self) -> Option<RenderedFile> {
         let content = match self.content {
-            FileContent::Text(text) | FileContent::Late(text) => text,
+            FileContent::Text(text) | FileContent::Deferred(text) => text,
             FileContent::Secret => "<secret>\n".to_owned(),
             FileContent::Bundled(_) => return None,
         };
@@ -60,14 +58,13 @@ fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.ends_with('>') && !text.contains('\n')
 }
 
-/// A file's text, for `kubexm render` and for the proofs at build time.
+/// The text of a file, for `kubexm render` and for the completeness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// Its path on the host.
     pub path: HostPath,
     /// Permission bits, as in 0o644.
     pub mode: u32,
-    /// Its text. Secrets and values that are known only while the plan runs appear as `<words in angle
-    /// brackets>`.
+    /// The text. Placeholders such as `<secret>` replace secrets and values that are known only while the
+    /// plan runs.
     pub content: String,
 }

@@ -1,47 +1,60 @@
-//! From a list of tasks to an order in which they can run.
+//! Sorts the tasks of a plan into an order in which they can run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::task::{Plan, TaskId};
 
-/// A plan that cannot be run; always a defect of kubexm.
+/// A plan that cannot run. This is always a defect of kubexm.
 #[derive(Debug, thiserror::Error)]
-#[error("the plan does not hold together: {0}")]
-pub struct BrokenPlan(String);
+#[error("invalid plan: {0}")]
+pub struct InvalidPlan(String);
 
-/// The predecessors of every task, by its place in the plan, and an order that respects them.
+/// The dependencies between the tasks of a plan. A task is identified by its index in the plan.
 pub struct Graph {
-    /// Tasks that must be done before the one at the same place.
+    /// For each task, the tasks that must succeed before it.
     pub before: Vec<Vec<usize>>,
-    /// Places in an order in which every task comes after its predecessors.
+    /// All tasks in an order in which each comes after its predecessors.
     pub order: Vec<usize>,
 }
 
 impl Graph {
-    /// Checks a plan: unknown predecessors, values that nobody gives, cycles.
-    pub fn of(plan: &Plan) -> Result<Self, BrokenPlan> {
+    /// Builds the graph of a plan.
+    ///
+    /// # Errors
+    /// A task exists twice, waits for an unknown task or for itself, or requires a value that no task
+    /// provides.
+    pub fn new(plan: &Plan) -> Result<Self, InvalidPlan> {
         let mut places: BTreeMap<TaskId, usize> = BTreeMap::new();
-        let mut givers: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut providers: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (place, task) in plan.tasks.iter().enumerate() {
             if places.insert(task.id(), place).is_some() {
-                return Err(BrokenPlan(format!("the task {} is there twice", task.id())));
+                return Err(InvalidPlan(format!(
+                    "the plan contains the task {} twice",
+                    task.id()
+                )));
             }
-            for slot in &task.gives {
-                givers.entry(slot).or_default().push(place);
+            for value in &task.provides {
+                providers.entry(value).or_default().push(place);
             }
         }
         let mut before = vec![Vec::new(); plan.tasks.len()];
         for (place, task) in plan.tasks.iter().enumerate() {
             for id in &task.after {
                 let other = places.get(id).ok_or_else(|| {
-                    BrokenPlan(format!("{} waits for {id}, which is not there", task.id()))
+                    InvalidPlan(format!(
+                        "{} waits for {id}, which is not in the plan",
+                        task.id()
+                    ))
                 })?;
                 before[place].push(*other);
             }
-            for slot in &task.needs {
-                let others = givers.get(slot).ok_or_else(|| {
-                    BrokenPlan(format!("{} needs '{slot}', which nobody gives", task.id()))
+            for value in &task.requires {
+                let others = providers.get(value).ok_or_else(|| {
+                    InvalidPlan(format!(
+                        "{} requires '{value}', which no task provides",
+                        task.id()
+                    ))
                 })?;
                 before[place].extend(others);
             }
@@ -51,9 +64,9 @@ impl Graph {
     }
 }
 
-/// Sorts places topologically. Of all tasks that can run, the first of the plan comes first, so that hosts
+/// Sorts the tasks topologically. Among the tasks that can run, the first in the plan comes first, so that hosts
 /// appear in the order of the cluster file.
-fn sorted(plan: &Plan, before: &[Vec<usize>]) -> Result<Vec<usize>, BrokenPlan> {
+fn sorted(plan: &Plan, before: &[Vec<usize>]) -> Result<Vec<usize>, InvalidPlan> {
     let mut after = vec![Vec::new(); before.len()];
     let mut waiting: Vec<usize> = before.iter().map(Vec::len).collect();
     for (place, others) in before.iter().enumerate() {
@@ -75,7 +88,7 @@ fn sorted(plan: &Plan, before: &[Vec<usize>]) -> Result<Vec<usize>, BrokenPlan> 
     }
     match waiting.iter().position(|count| *count > 0) {
         None => Ok(order),
-        Some(place) => Err(BrokenPlan(format!(
+        Some(place) => Err(InvalidPlan(format!(
             "{} waits for itself",
             plan.tasks[place].id()
         ))),
@@ -92,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn values_and_order_make_edges() {
-        let mut giver = task("giver");
-        giver.gives.push("secret");
-        let mut needer = task("needer");
-        needer.needs.push("secret");
-        let last = task("last").after([needer.id()]);
-        let graph = Graph::of(&Plan {
-            tasks: vec![last, needer, giver],
+    fn values_and_predecessors_make_edges() {
+        let mut provider = task("provider");
+        provider.provides.push("secret");
+        let mut consumer = task("consumer");
+        consumer.requires.push("secret");
+        let last = task("last").after([consumer.id()]);
+        let graph = Graph::new(&Plan {
+            tasks: vec![last, consumer, provider],
         })
         .unwrap();
         assert_eq!(graph.order, [2, 1, 0]);
@@ -111,7 +124,7 @@ mod tests {
         let (first, second) = (on("a", "node2"), on("a", "node1"));
         let waiting = on("b", "node2").after([first.id(), second.id()]);
         let last = on("b", "node1");
-        let graph = Graph::of(&Plan {
+        let graph = Graph::new(&Plan {
             tasks: vec![first, second, waiting, last],
         })
         .unwrap();
@@ -119,18 +132,18 @@ mod tests {
     }
 
     #[test]
-    fn broken_plans_are_refused() {
-        let mut needer = task("needer");
-        needer.needs.push("secret");
-        let circle = task("a").after([TaskId("m/a@node1".into())]);
-        let stray = task("b").after([TaskId("m/none@node1".into())]);
+    fn invalid_plans_are_refused() {
+        let mut consumer = task("consumer");
+        consumer.requires.push("secret");
+        let cycle = task("a").after([TaskId("m/a@node1".into())]);
+        let unknown = task("b").after([TaskId("m/none@node1".into())]);
         for tasks in [
-            vec![needer],
-            vec![circle],
-            vec![stray],
+            vec![consumer],
+            vec![cycle],
+            vec![unknown],
             vec![task("x"), task("x")],
         ] {
-            assert!(Graph::of(&Plan { tasks }).is_err());
+            assert!(Graph::new(&Plan { tasks }).is_err());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The controller's memory of a cluster: what was done when, and a lock against doing it twice at
-//! once.
+//! The controller's state directory of a cluster: the journal of all commands, and a lock that admits one
+//! command at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,19 +15,19 @@ use time::format_description::well_known::Rfc3339;
 use kubexm_types::event::{Event, Listener};
 use kubexm_types::write_atomic;
 
-/// The folder of a cluster on this machine, held by one run at a time.
+/// The state directory of a cluster, locked by one command at a time.
 pub struct Journal {
     folder: PathBuf,
     file: Mutex<File>,
-    // Held until the run ends.
+    // Keeps the lock until the command ends.
     _lock: File,
 }
 
 impl Journal {
-    /// Opens the folder of a cluster and holds it.
+    /// Creates and locks the state directory of a cluster.
     ///
     /// # Errors
-    /// The folder cannot be written, or another run holds it.
+    /// The directory cannot be written, or another command has the lock.
     pub fn open(folder: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -42,11 +42,11 @@ impl Journal {
         };
         let lock = open("lock")?;
         if !FileExt::try_lock_exclusive(&lock)? {
-            let words = format!(
-                "another kubexm works on this cluster (it holds {})",
+            let message = format!(
+                "another kubexm process works on this cluster (it has locked {})",
                 folder.join("lock").display()
             );
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, words));
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -55,12 +55,12 @@ impl Journal {
         })
     }
 
-    /// The folder.
+    /// Returns the state directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Replaces a secret file beside the journal, and returns its path.
+    /// Writes a secret file to the state directory, with mode 0600, and returns its path.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -70,7 +70,7 @@ impl Journal {
         Ok(path)
     }
 
-    /// Adds a line that says that a run began.
+    /// Appends a line that states that a command started.
     pub fn begin(&self, command: &str, bundle: &str) {
         self.append(
             &json!({"event": "run", "command": command, "bundle": bundle,
@@ -87,7 +87,7 @@ impl Journal {
             fields.insert("time".to_owned(), time.into());
         }
         if let Ok(mut file) = self.file.lock() {
-            // The journal is for people; an install must not fail for want of it.
+            // The journal is for people. A command must not fail because kubexm cannot write it.
             let _ = writeln!(file, "{line}");
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_is_held_by_one_run_and_keeps_what_was_told() {
+    fn journal_is_locked_by_one_command_and_records_events() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("state/mine");
         let journal = Journal::open(&folder).unwrap();
@@ -119,7 +119,7 @@ mod tests {
             panic!("two runs at once")
         };
         let place = folder.display().to_string();
-        insta::assert_snapshot!(held.to_string().replace(&place, "[folder]"), @"another kubexm works on this cluster (it holds [folder]/lock)");
+        insta::assert_snapshot!(held.to_string().replace(&place, "[folder]"), @"another kubexm process works on this cluster (it has locked [folder]/lock)");
         journal.begin("install", "b.tar.zst");
         journal.on(&Event::TransferAdvanced { id: 1, bytes: 5 });
         journal.on(&Event::Note {
@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
         }
         drop(journal);
-        // A second run goes on in the same file.
+        // A second command appends to the same file.
         Journal::open(&folder).unwrap().begin("reset", "");
         let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
         let lines: Vec<serde_json::Value> = text

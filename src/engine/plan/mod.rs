@@ -1,12 +1,12 @@
-//! Pipeline ► Module ► Task ► Step: the plan is made first and whole, then it runs.
+//! Plans and their execution. kubexm makes the whole plan before it runs the first step.
 //!
 //! A [`Step`] is the smallest unit of work on one host. There are three kinds:
 //! - [`Ensure`] checks a state, applies it where it is needed, and records how to revert it;
-//! - [`Action`] runs once in a plan, and its result goes into a [`Slot`] or into the cluster;
+//! - [`Action`] runs once in a plan, and its result goes into a [`TaskValue`] or into the cluster;
 //! - [`Wait`] polls until a condition holds or a limit is reached.
 //!
 //! A [`Task`] is a list of steps on one host. Tasks form a graph by `after` and by the typed values
-//! ([`Slot`]) that some give and others need. A module is a group of tasks with a name.
+//! ([`TaskValue`]) that some provide and others require. A module is a named group of tasks.
 
 pub mod diff;
 pub mod document;
@@ -18,19 +18,19 @@ mod perform;
 mod progress;
 pub mod receipt;
 pub mod show;
-pub mod slot;
 pub mod step;
 pub mod task;
+pub mod value;
 
 pub use executor::{AT_ONCE, GRACE, Stop, execute};
 pub use file::{FileContent, PlannedFile, RenderedFile};
-pub use graph::BrokenPlan;
+pub use graph::InvalidPlan;
 pub use journal::Journal;
 pub use perform::{Done, perform};
-pub use progress::{Outcome, Skip};
+pub use progress::{Outcome, SkipReason};
 pub use receipt::Receipt;
-pub use slot::Slot;
 pub use step::{
     Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
 };
 pub use task::{Plan, Task, TaskId, TaskName};
+pub use value::TaskValue;

@@ -1,4 +1,4 @@
-//! Runs one step, each kind in its way.
+//! Runs one step.
 
 use std::time::{Duration, Instant};
 

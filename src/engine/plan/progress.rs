@@ -1,4 +1,4 @@
-//! Which tasks of a run are done, and what became of the others.
+//! Tracks which tasks of a run are done, and why the others are not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,84 +7,86 @@ use super::graph::Graph;
 use super::step::StepError;
 use super::task::{Plan, Task, TaskId};
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Steps that changed a host.
+    /// Number of steps that changed a host.
     pub changed: usize,
-    /// Steps that found the desired state.
+    /// Number of steps that found the desired state.
     pub unchanged: usize,
-    /// Actions that ran.
+    /// Number of actions that ran.
     pub ran: usize,
-    /// Tasks that failed: task, step, why.
+    /// Tasks that failed, with the step and its error.
     pub failed: Vec<(TaskId, String, StepError)>,
-    /// Tasks that were not begun, or not brought to their end, and why; in the plan's order.
-    pub skipped: Vec<(TaskId, Skip)>,
+    /// Tasks that did not start or did not end, with the reason, in the order of the plan.
+    pub skipped: Vec<(TaskId, SkipReason)>,
     /// Whether the user stopped the run.
     pub interrupted: bool,
 }
 
-/// Why a task was left out.
+/// Why a task was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Skip {
-    /// It needs what this task should have done, which failed or lost its host.
-    Needs(TaskId),
-    /// The user stopped the run before it began.
+pub enum SkipReason {
+    /// It requires this task, which failed or lost its host.
+    Requires(TaskId),
+    /// The user stopped the run before the task started.
     Stopped,
     /// The user stopped the run before this step, or while its condition did not hold.
     StoppedBefore(String),
-    /// Its host no longer answers.
+    /// The connection to its host was lost.
     WithoutHost,
-    /// It did not end in time after a stop or the loss of a host; what it started may go on.
+    /// It did not end in time after a stop or the loss of a host. Its command may still run there.
     LeftRunning,
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Needs(task) => write!(f, "it needs {task}, which was not done"),
+            Self::Requires(task) => write!(f, "it requires {task}, which was not done"),
             Self::Stopped => f.write_str("the run was stopped"),
             Self::StoppedBefore(step) => write!(f, "the run was stopped before: {step}"),
-            Self::WithoutHost => f.write_str("its host no longer answers"),
-            Self::LeftRunning => f.write_str("it did not end in time; it may still run there"),
+            Self::WithoutHost => f.write_str("its host does not answer any more"),
+            Self::LeftRunning => {
+                f.write_str("it did not end in time and may still run on its host")
+            }
         }
     }
 }
 
-/// How one task went.
+/// The result of one task.
 #[derive(Default)]
 pub(super) struct TaskResult {
     pub(super) changed: usize,
     pub(super) unchanged: usize,
     pub(super) ran: usize,
-    pub(super) end: End,
+    pub(super) end: TaskEnd,
 }
 
 #[derive(Default)]
-pub(super) enum End {
+pub(super) enum TaskEnd {
     #[default]
     Done,
     Failed(String, StepError),
     StoppedBefore(String),
-    /// It was not begun, since its host was lost.
+    /// The task did not start, because its host was lost.
     WithoutHost,
 }
 
 impl TaskResult {
-    /// Whether the connection broke under it.
+    /// Returns whether the connection to the host broke while the task ran.
     pub(super) fn lost_its_host(&self) -> bool {
-        matches!(&self.end, End::Failed(_, error) if error.is_loss_of_host())
+        matches!(&self.end, TaskEnd::Failed(_, error) if error.is_loss_of_host())
     }
 }
 
-/// Which tasks of a plan are done, and what became of the others.
+/// The state of all tasks of a run.
 pub(super) struct Progress {
     graph: Graph,
     ids: Vec<TaskId>,
     waiting: Vec<Option<Task>>,
     done: Vec<bool>,
-    /// Those that were begun, or ready, and not brought to their end.
-    left: BTreeMap<usize, Skip>,
+    /// Tasks that were ready or started and did not end.
+    unfinished: BTreeMap<usize, SkipReason>,
     outcome: Outcome,
 }
 
@@ -95,13 +97,13 @@ impl Progress {
             ids: plan.tasks.iter().map(Task::id).collect(),
             done: vec![false; plan.tasks.len()],
             waiting: plan.tasks.into_iter().map(Some).collect(),
-            left: BTreeMap::new(),
+            unfinished: BTreeMap::new(),
             outcome: Outcome::default(),
         }
     }
 
-    /// Takes the tasks whose predecessors are all done.
-    pub(super) fn ready(&mut self) -> Vec<(usize, Task)> {
+    /// Removes and returns the tasks whose predecessors are all done.
+    pub(super) fn take_ready(&mut self) -> Vec<(usize, Task)> {
         let (graph, done, waiting) = (&self.graph, &self.done, &mut self.waiting);
         let places = graph.order.iter();
         places
@@ -110,35 +112,37 @@ impl Progress {
             .collect()
     }
 
-    pub(super) fn ended(&mut self, place: usize, result: TaskResult) {
+    /// Records the result of a task.
+    pub(super) fn record(&mut self, place: usize, result: TaskResult) {
         self.outcome.changed += result.changed;
         self.outcome.unchanged += result.unchanged;
         self.outcome.ran += result.ran;
         match result.end {
-            End::Done => self.done[place] = true,
-            End::Failed(step, error) => {
+            TaskEnd::Done => self.done[place] = true,
+            TaskEnd::Failed(step, error) => {
                 let id = self.ids[place].clone();
                 self.outcome.failed.push((id, step, error));
             }
-            End::StoppedBefore(step) => {
-                self.left.insert(place, Skip::StoppedBefore(step));
+            TaskEnd::StoppedBefore(step) => {
+                self.unfinished
+                    .insert(place, SkipReason::StoppedBefore(step));
             }
-            End::WithoutHost => {
-                self.left.insert(place, Skip::WithoutHost);
+            TaskEnd::WithoutHost => {
+                self.unfinished.insert(place, SkipReason::WithoutHost);
             }
         }
     }
 
-    /// The outcome, with a reason for each task that was not done.
+    /// Returns the outcome, with a reason for each task that was not done.
     pub(super) fn outcome(mut self, stopped: bool, abandoned: Vec<usize>) -> Outcome {
         let abandoned = abandoned
             .into_iter()
-            .map(|place| (place, Skip::LeftRunning));
-        self.left.extend(abandoned);
+            .map(|place| (place, SkipReason::LeftRunning));
+        self.unfinished.extend(abandoned);
         let failed: Vec<&TaskId> = self.outcome.failed.iter().map(|(id, _, _)| id).collect();
-        let is_root = |place: usize| match self.left.get(&place) {
-            Some(Skip::WithoutHost) => true,
-            Some(Skip::LeftRunning) => !stopped,
+        let is_root = |place: usize| match self.unfinished.get(&place) {
+            Some(SkipReason::WithoutHost) => true,
+            Some(SkipReason::LeftRunning) => !stopped,
             _ => failed.contains(&&self.ids[place]),
         };
         let mut roots: Vec<Option<TaskId>> = vec![None; self.ids.len()];
@@ -151,13 +155,13 @@ impl Progress {
         }
         for (place, id) in self.ids.iter().enumerate() {
             let why = match (
-                self.left.remove(&place),
+                self.unfinished.remove(&place),
                 &self.waiting[place],
                 &roots[place],
             ) {
                 (Some(left), _, _) => left,
-                (None, Some(_), Some(root)) => Skip::Needs(root.clone()),
-                (None, Some(_), None) => Skip::Stopped,
+                (None, Some(_), Some(root)) => SkipReason::Requires(root.clone()),
+                (None, Some(_), None) => SkipReason::Stopped,
                 (None, None, _) => continue,
             };
             self.outcome.skipped.push((id.clone(), why));

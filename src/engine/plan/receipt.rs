@@ -1,4 +1,4 @@
-//! The receipt on a host: how to take back what was done there, in the order in which it was done.
+//! The receipt on a host: how to revert each change, in the order of the changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,34 +14,36 @@ use kubexm_scripts::steps as scripts;
 /// A line of the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The step that made it.
+    /// The id of the step that made the change.
     pub step: String,
-    /// How to take it back; only `steps` understands it.
+    /// How to revert the change: an [`Undo`](crate::steps::Undo) as JSON.
     pub undo: serde_json::Value,
 }
 
-/// A receipt that cannot be read must never pass for an empty one.
+/// Prints the receipt. It fails if the receipt exists and cannot be read: an empty receipt would lose the
+/// undo records.
 const READ: &str = "[ ! -e /var/lib/kubexm/receipt.jsonl ] || cat /var/lib/kubexm/receipt.jsonl";
 
 /// The receipt of one host.
 pub struct Receipt {
     host: Arc<dyn Host>,
+    /// The lines of the receipt; `None` before the first record.
     known: Mutex<Option<BTreeSet<String>>>,
 }
 
 impl Receipt {
-    /// The receipt of a host; it is read when the first record is made.
-    pub fn of(host: Arc<dyn Host>) -> Self {
+    /// Creates the receipt of a host. The first record reads it.
+    pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
             known: Mutex::new(None),
         }
     }
 
-    /// All records, the first made first.
+    /// Returns all records, the oldest first.
     ///
     /// # Errors
-    /// The receipt cannot be read, or it holds what kubexm never wrote.
+    /// The receipt cannot be read, or a line is not a record.
     pub async fn read(host: &dyn Host) -> Result<Vec<Record>, StepError> {
         let action = "read the receipt";
         let command = Command::script(READ, [""; 0]).describe(action);
@@ -57,7 +59,7 @@ impl Receipt {
             .collect()
     }
 
-    /// Removes the receipt and all that kubexm keeps on the host about itself.
+    /// Removes `/var/lib/kubexm` with the receipt.
     pub async fn remove(host: &dyn Host) -> Result<(), StepError> {
         let action = "remove the receipt";
         let command = Command::script("rm -rf /var/lib/kubexm", [""; 0]);
@@ -66,8 +68,8 @@ impl Receipt {
     }
 }
 
-/// A line's record; `None` for a line that a power cut or a broken connection cut off (file
-/// systems fill with zeros what did not reach the disk): it belongs to a change that was not begun.
+/// Parses a line. Returns `None` for an incomplete line: a power failure or a broken connection cut it
+/// off, before its change began. File systems fill data that did not reach the disk with zeros.
 fn parse(line: &str) -> Result<Option<Record>, serde_json::Error> {
     match serde_json::from_str(line.trim_matches('\0')) {
         Ok(record) => Ok(Some(record)),
@@ -78,8 +80,8 @@ fn parse(line: &str) -> Result<Option<Record>, serde_json::Error> {
 
 fn damaged(line: usize, error: &serde_json::Error) -> StepError {
     StepError::Other(format!(
-        "line {line} of /var/lib/kubexm/receipt.jsonl is damaged ({error}); what it says cannot be \
-         taken back by kubexm: look at it, take back by hand what you can read, and remove the line"
+        "line {line} of /var/lib/kubexm/receipt.jsonl is damaged: {error}\n\
+         hint: revert by hand what the line describes, then remove the line"
     ))
 }
 

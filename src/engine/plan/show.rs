@@ -1,14 +1,17 @@
-//! A plan for people, and for programs.
+//! Shows a plan as text and as events.
 
 use std::fmt::Write;
 
-use super::graph::{BrokenPlan, Graph};
+use super::graph::{Graph, InvalidPlan};
 use super::task::Plan;
 use kubexm_types::event::{Event, Events};
 
-/// Tells each task, in an order in which they can run.
-pub fn emit(plan: &Plan, events: &Events) -> Result<(), BrokenPlan> {
-    for &place in &Graph::of(plan)?.order {
+/// Emits an event for each task, in an order in which they can run.
+///
+/// # Errors
+/// The plan is invalid.
+pub fn emit(plan: &Plan, events: &Events) -> Result<(), InvalidPlan> {
+    for &place in &Graph::new(plan)?.order {
         let task = &plan.tasks[place];
         events.emit(Event::Planned {
             host: task.host.clone(),
@@ -20,9 +23,12 @@ pub fn emit(plan: &Plan, events: &Events) -> Result<(), BrokenPlan> {
     Ok(())
 }
 
-/// The whole plan in an order in which it can run; each task with its steps.
-pub fn show(plan: &Plan) -> Result<String, BrokenPlan> {
-    let graph = Graph::of(plan)?;
+/// Returns the plan as text: each task with its steps, in an order in which they can run.
+///
+/// # Errors
+/// The plan is invalid.
+pub fn as_text(plan: &Plan) -> Result<String, InvalidPlan> {
+    let graph = Graph::new(plan)?;
     let mut text = String::new();
     for &place in &graph.order {
         let task = &plan.tasks[place];

@@ -13,26 +13,26 @@ use kubexm_types::event::Events;
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// The host, or the way to it, failed.
+    /// The connection to the host failed.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A command of the step ended with a non-zero status.
     #[error("{action} failed (exit status {status}):\n{complaint}")]
     Command {
-        /// What was being done.
+        /// What the command does, such as "write the receipt".
         action: String,
-        /// Exit status.
+        /// The exit status.
         status: i32,
-        /// The last lines the command printed.
+        /// The last lines that the command printed.
         complaint: String,
     },
-    /// The bundle could not give what the step needs.
+    /// The bundle cannot be read.
     #[error(transparent)]
     Bundle(#[from] kubexm_bundle::BundleError),
-    /// A value that another task should have given is not there.
-    #[error("the value '{0}' was not given by an earlier task")]
+    /// No task has provided the value of this name.
+    #[error("no earlier task has provided the value '{0}'")]
     Missing(&'static str),
-    /// Anything else, in words that say what, where and what to do.
+    /// Another error, as a complete message.
     #[error("{0}")]
     Other(String),
 }
@@ -48,13 +48,15 @@ impl From<SeedError> for StepError {
 }
 
 impl StepError {
-    /// Whether the connection to the host broke.
+    /// Returns whether the connection to the host broke.
     pub fn is_loss_of_host(&self) -> bool {
         matches!(self, Self::Host(HostError::Unreachable { .. }))
     }
 
-    /// The output of a command that must have succeeded; else what it complained of while doing
-    /// `action`.
+    /// Returns the output of a command if it succeeded.
+    ///
+    /// # Errors
+    /// The command failed while it did `action`.
     pub fn unless_done(action: &str, output: Output) -> Result<Output, Self> {
         if output.success() {
             return Ok(output);
@@ -72,7 +74,7 @@ impl StepError {
 pub enum Check {
     /// The host is in the desired state.
     Satisfied,
-    /// The host must be changed; the text says why, for `plan --diff` and for logs.
+    /// The host must change. The text is the reason, for `plan --diff` and for logs.
     Needed(String),
 }
 
@@ -81,7 +83,7 @@ pub enum Check {
 pub enum Condition {
     /// The condition holds.
     Met,
-    /// The condition does not hold yet; the text says what is missing.
+    /// The condition does not hold yet. The text states what is missing.
     Unmet(String),
 }
 
@@ -94,25 +96,23 @@ pub trait UndoLog: Send + Sync {
     async fn record(&self, step: &str, undo: serde_json::Value) -> Result<(), StepError>;
 }
 
-/// What [`Ensure::apply`] works with.
+/// The context of [`Ensure::apply`].
 pub struct StepContext<'a> {
-    /// The step's host.
     pub host: &'a dyn Host,
-    /// The host's receipt.
     pub undo: &'a dyn UndoLog,
     /// Receives the progress of transfers.
     pub events: &'a Events,
 }
 
-/// What steps of every kind say about themselves.
+/// The description of a step of any kind.
 pub trait Describe: Send + Sync {
     /// Returns a stable name within the host, such as `file /etc/containerd/config.toml`.
     fn id(&self) -> String;
 
-    /// Returns one line for the operator, such as "Write /etc/containerd/config.toml".
+    /// Returns one line for the user, such as "Write /etc/containerd/config.toml".
     fn describe(&self) -> String;
 
-    /// Returns the files that the step puts on the host.
+    /// Returns the files that the step writes on the host.
     fn files(&self) -> Vec<PlannedFile> {
         Vec::new()
     }
@@ -133,14 +133,14 @@ pub trait Ensure: Describe {
 
 /// Work that runs once in every plan that contains it: it mints a token or fetches a file.
 ///
-/// What an action makes is short-lived or belongs to the cluster, so there is no undo record.
+/// The result of an action is short-lived or belongs to the cluster, so it has no undo record.
 #[async_trait]
 pub trait Action: Describe {
     /// Runs the action.
     async fn run(&self, host: &dyn Host) -> Result<(), StepError>;
 
-    /// Returns the names of the [slots](super::Slot) that the action fills.
-    fn gives(&self) -> Vec<&'static str> {
+    /// Returns the names of the [values](super::TaskValue) that the action sets.
+    fn provides(&self) -> Vec<&'static str> {
         Vec::new()
     }
 }
@@ -180,11 +180,11 @@ pub enum Kind {
 /// check_and_apply(&kubexm_engine::steps::WriteFile::new(host_path, "welcome"));
 /// ```
 ///
-/// A script that makes a value is an action. It has no `check` that could run it by mistake:
+/// A script that provides a value is an action. It has no `check` that could run it by mistake:
 ///
 /// ```compile_fail
 /// fn check_and_apply(_: &impl kubexm_engine::plan::Ensure) {}
-/// fn mint(token: &kubexm_engine::steps::Produce<String>) {
+/// fn mint(token: &kubexm_engine::steps::ProvideValue<String>) {
 ///     check_and_apply(token);
 /// }
 /// ```
@@ -198,7 +198,7 @@ pub enum Step {
 }
 
 impl Step {
-    fn about(&self) -> &dyn Describe {
+    fn description(&self) -> &dyn Describe {
         match self {
             Self::Ensure(step) => step.as_ref(),
             Self::Action(step) => step.as_ref(),
@@ -217,23 +217,23 @@ impl Step {
 
     /// Returns a stable name within the host.
     pub fn id(&self) -> String {
-        self.about().id()
+        self.description().id()
     }
 
-    /// Returns one line for the operator.
+    /// Returns one line for the user.
     pub fn describe(&self) -> String {
-        self.about().describe()
+        self.description().describe()
     }
 
-    /// Returns the files that the step puts on the host.
+    /// Returns the files that the step writes on the host.
     pub fn files(&self) -> Vec<PlannedFile> {
-        self.about().files()
+        self.description().files()
     }
 
-    /// Returns the names of the slots that the step fills.
-    pub fn gives(&self) -> Vec<&'static str> {
+    /// Returns the names of the values that the step sets.
+    pub fn provides(&self) -> Vec<&'static str> {
         match self {
-            Self::Action(action) => action.gives(),
+            Self::Action(action) => action.provides(),
             Self::Ensure(_) | Self::Wait(_) => Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! Tasks and the plan they make.
+//! Tasks, and the plan that they form.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use kubexm_types::HostName;
 
 use super::step::Step;
 
-/// Tells tasks of a plan apart: `module/task@host`.
+/// Identifies a task of a plan: `module/task@host`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TaskId(pub String);
 
@@ -44,32 +44,30 @@ impl TaskName {
 
 /// Steps that run one after another on one host.
 pub struct Task {
-    /// The module it belongs to.
     pub module: String,
-    /// Its name within the module.
+    /// The name within the module.
     pub name: String,
-    /// Where it runs.
     pub host: HostName,
-    /// Tasks that must have succeeded before.
+    /// Tasks that must succeed first.
     pub after: Vec<TaskId>,
-    /// Names of the slots it reads.
-    pub needs: Vec<&'static str>,
-    /// Names of the slots that its actions fill.
-    pub gives: Vec<&'static str>,
-    /// What it does.
+    /// Names of the [values](super::TaskValue) that it reads.
+    pub requires: Vec<&'static str>,
+    /// Names of the [values](super::TaskValue) that its actions set.
+    pub provides: Vec<&'static str>,
+    /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
 }
 
 impl Task {
-    /// A task with no steps yet.
+    /// Creates a task without steps.
     pub fn new(module: &str, name: &str, host: &HostName) -> Self {
         Self {
             module: module.to_owned(),
             name: name.to_owned(),
             host: host.clone(),
             after: Vec::new(),
-            needs: Vec::new(),
-            gives: Vec::new(),
+            requires: Vec::new(),
+            provides: Vec::new(),
             steps: Vec::new(),
         }
     }
@@ -79,16 +77,16 @@ impl Task {
         TaskId(format!("{}/{}@{}", self.module, self.name, self.host))
     }
 
-    /// Adds a step. The task fills the slots that the step fills.
+    /// Adds a step. The task provides what the step provides.
     #[must_use]
     pub fn step(mut self, step: impl Into<Step>) -> Self {
         let step = step.into();
-        self.gives.extend(step.gives());
+        self.provides.extend(step.provides());
         self.steps.push(step);
         self
     }
 
-    /// Waits for other tasks.
+    /// Adds tasks that must succeed first.
     #[must_use]
     pub fn after(mut self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
         self.after.extend(tasks);
@@ -99,6 +97,5 @@ impl Task {
 /// All tasks of a run, in the order in which they were planned.
 #[derive(Default)]
 pub struct Plan {
-    /// The tasks.
     pub tasks: Vec<Task>,
 }

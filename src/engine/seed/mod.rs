@@ -1,10 +1,10 @@
-//! Images into the local registry.
+//! Uploads images into the local registry.
 //!
-//! The registry serves read-only; images are laid into its storage over SSH, in the layout that
-//! CNCF distribution has had since its version 2
-//! (<https://github.com/distribution/distribution/blob/main/registry/storage/paths.go>). That
-//! needs no second listener, no credentials and no forwarding, and it keeps an index whole that
-//! names platforms which the bundle does not carry, which the API would refuse.
+//! The registry is read-only. kubexm writes the images into its storage over SSH, in the layout of CNCF
+//! distribution since version 2
+//! (<https://github.com/distribution/distribution/blob/main/registry/storage/paths.go>). This needs no
+//! second listener, no credentials and no forwarding. It also accepts an index that lists platforms which
+//! are not in the bundle. The registry's API would refuse such an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -18,42 +18,41 @@ use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, HostPath, ImageRef};
 
-/// Bytes of a blob that are sent at a time.
+/// Number of bytes of a blob in one block of the stream.
 const BLOCK: usize = 1 << 20;
 
-/// Why seeding failed.
+/// Why images cannot be uploaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
-    /// The host.
+    /// The connection to the host failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The bundle.
+    /// The bundle cannot be read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The host could not take what was sent.
-    #[error("cannot put images onto {host} (status {status}):\n{complaint}")]
+    /// A command on the host failed.
+    #[error("cannot upload images to {host} (exit status {status}):\n{complaint}")]
     Refused {
-        /// Host.
         host: String,
-        /// Exit status.
         status: i32,
-        /// Its words.
+        /// The last lines that the command printed.
         complaint: String,
     },
-    /// The stream could not be made.
+    /// The stream to the host failed.
     #[error("cannot send images: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What the storage must contain.
+/// The content that the storage of a registry must have.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct RegistryContent {
+    /// Sizes of the blobs, in bytes.
     blobs: BTreeMap<Digest, u64>,
-    /// Path below the registry's root → the digest that the file there names.
+    /// The digest in each link file, by its path below the registry's root.
     links: BTreeMap<String, Digest>,
 }
 
-/// What of it a host lacks.
+/// The part of a [`RegistryContent`] that a host does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Missing {
     blobs: Vec<(Digest, u64)>,
@@ -61,36 +60,36 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Whether all is there.
+    /// Returns whether the host has everything.
     pub fn is_empty(&self) -> bool {
         self.blobs.is_empty() && self.links.is_empty()
     }
 
-    /// Bytes to send.
+    /// Returns the number of bytes to send.
     pub fn bytes(&self) -> u64 {
         self.blobs.iter().map(|(_, size)| size).sum()
     }
 
-    /// Blobs to send.
+    /// Returns the number of blobs to send.
     pub fn blobs(&self) -> usize {
         self.blobs.len()
     }
 }
 
-/// The repository prefix that stands for a registry in the local one.
+/// Returns the prefix of a registry's repositories in the local registry.
 pub fn prefix(registry: &str) -> String {
     registry.replace(':', "_")
 }
 
-/// The repository that an image has in the local registry: its registry's host stands first, so
-/// that two registries' repositories never meet.
+/// Returns the repository of an image in the local registry. It starts with the host of the original
+/// registry, so that repositories of two registries do not collide.
 pub fn repository(image: &ImageRef) -> String {
     format!("{}/{}", prefix(image.registry()), image.repository())
 }
 
-impl Content {
-    /// Every image of a lock.
-    pub fn of(lock: &Lock) -> Self {
+impl RegistryContent {
+    /// Returns the content for all images of a lock.
+    pub fn new(lock: &Lock) -> Self {
         let mut content = Self {
             blobs: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -128,8 +127,8 @@ impl Content {
         }
     }
 
-    /// A publisher's signature, where `cosign verify` and policy controllers look for it. The registry
-    /// lists no referrers of its own; a list of them under a tag does instead.
+    /// Adds the publisher's signature in the place where `cosign verify` and policy controllers search for
+    /// it. The registry does not implement the referrers API, so a tag names the list of referrers.
     fn add_signature(&mut self, root: &str, image: &LockedImage, signature: &LockedSignature) {
         for blob in &signature.blobs {
             self.blobs.insert(blob.digest, blob.size);
@@ -156,18 +155,18 @@ impl Content {
     }
 }
 
-/// What a host lacks, by name and size; contents were compared when they were put in place.
+/// Compares the storage of a host with `content` by names and sizes. The upload has verified the digests.
 ///
 /// # Errors
-/// The host cannot be asked, or cannot read its registry's folder.
+/// The connection to the host fails, or the host cannot read the directory of its registry.
 pub async fn missing(
     host: &dyn Host,
     data_dir: &HostPath,
-    content: &Content,
+    content: &RegistryContent,
 ) -> Result<Missing, SeedError> {
-    let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
-        .describe("list the registry's images");
-    let output = must(host, command).await?;
+    let command =
+        Command::from_script(scripts::LIST, [data_dir.to_string()]).describe("list the registry's images");
+    let output = run_command(host, command).await?;
     let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();
     let blobs = content.blobs.iter();
@@ -184,7 +183,10 @@ pub async fn missing(
     })
 }
 
-/// Sends what is missing. Tags appear when all below them is in place.
+/// Sends the missing blobs and links. A tag is written after everything that it refers to.
+///
+/// # Errors
+/// The bundle cannot be read, or the host fails.
 pub async fn seed(
     host: &dyn Host,
     data_dir: &HostPath,
@@ -196,14 +198,14 @@ pub async fn seed(
     let transfer = Arc::new(events.transfer("seed", label, Some(missing.bytes())));
     if !missing.blobs.is_empty() {
         let wanted: BTreeSet<Digest> = missing.blobs.iter().map(|(digest, _)| *digest).collect();
-        let moved = Arc::clone(&transfer);
-        let stream = piped(move |out| send(out, &wanted, source.as_ref(), &moved))?;
+        let sent = Arc::clone(&transfer);
+        let stream = piped(move |out| send(out, &wanted, source.as_ref(), &sent))?;
         let command = Command::from_script(scripts::RECEIVE, [data_dir.to_string()]);
-        must(
+        run_command(
             host,
             command
                 .input(Input::Stream(stream))
-                .describe("put images onto the registry"),
+                .describe("write images into the registry"),
         )
         .await?;
     }
@@ -217,7 +219,7 @@ pub async fn seed(
         .map(|(path, digest)| format!("{path} {digest}\n"))
         .collect();
     let command = Command::from_script(scripts::LINK, [data_dir.to_string()]);
-    must(
+    run_command(
         host,
         command
             .input(Input::Bytes(lines.into_bytes()))
@@ -230,7 +232,7 @@ pub async fn seed(
     Ok(())
 }
 
-async fn must(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
+async fn run_command(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
     let output = host.run(command).await?;
     if output.success() {
         return Ok(output);
@@ -243,33 +245,33 @@ async fn must(host: &dyn Host, command: Command) -> Result<Output, SeedError> {
     })
 }
 
-/// Writes what [`RECEIVE`](scripts::RECEIVE) reads.
+/// Writes blobs in the format that [`RECEIVE`](scripts::RECEIVE) reads.
 fn send(
     mut out: impl Write,
     wanted: &BTreeSet<Digest>,
     source: &dyn Blobs,
     transfer: &Transfer,
 ) -> io::Result<()> {
-    let mut waiting: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
+    let mut pending: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
     source.stream(wanted, &mut |BlobPart {
                                      digest,
                                      bytes,
                                      last,
                                  }| {
-        let gathered = waiting.entry(digest).or_default();
-        gathered.extend_from_slice(bytes);
-        if gathered.len() < BLOCK && !last {
+        let buffer = pending.entry(digest).or_default();
+        buffer.extend_from_slice(bytes);
+        if buffer.len() < BLOCK && !last {
             return Ok(());
         }
         let hex = digest.hex();
-        for block in gathered.chunks(BLOCK) {
+        for block in buffer.chunks(BLOCK) {
             writeln!(out, "{} {hex}", block.len())?;
             out.write_all(block)?;
         }
-        transfer.advance(gathered.len() as u64);
-        gathered.clear();
+        transfer.advance(buffer.len() as u64);
+        buffer.clear();
         if last {
-            waiting.remove(&digest);
+            pending.remove(&digest);
             writeln!(out, "end {hex}")?;
         }
         Ok(())

@@ -2,17 +2,16 @@
 
 use async_trait::async_trait;
 
-use super::{Undo, must};
+use super::{Undo, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 use kubexm_scripts::steps as scripts;
 use kubexm_types::HostPath;
 
-/// Keeps lines between two marks. The other lines of the file do not change.
+/// Keeps lines between the comments `# kubexm begin` and `# kubexm end`. Other lines do not change.
 pub struct ManagedBlock {
-    /// The file.
     pub path: HostPath,
-    /// The lines. No secrets: they are arguments of a command.
+    /// The lines. They must not be secret, because they are arguments of a command.
     pub lines: Vec<String>,
 }
 
@@ -46,19 +45,19 @@ impl From<ManagedBlock> for Step {
 impl Ensure for ManagedBlock {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let look = Command::script(LOOK, [self.path.to_string()]);
-        let found = must(host, &format!("look at {}", self.path), look)
+        let found = run_command(host, &format!("read {}", self.path), look)
             .await?
             .text();
         Ok(match found {
             found if found == self.block() => Check::Satisfied,
-            found if found.is_empty() => Check::Needed("has no such lines".to_owned()),
+            found if found.is_empty() => Check::Needed("does not have the lines".to_owned()),
             _ => Check::Needed("has other lines".to_owned()),
         })
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let look = Command::from_script(scripts::BLOCK_STATE, [self.path.to_string()]);
-        let state = must(context.host, &format!("look at {}", self.path), look)
+        let state = run_command(context.host, &format!("read {}", self.path), look)
             .await?
             .text();
         let undo = Undo::script(
@@ -67,12 +66,12 @@ impl Ensure for ManagedBlock {
             [self.path.as_str(), "remove", state.trim()],
         );
         context.undo.record(&self.id(), undo.to_value()?).await?;
-        // An argument arrives as a whole or not at all when the connection breaks.
+        // When the connection breaks, an argument arrives completely or not at all.
         let command = Command::from_script(
             scripts::BLOCK_EDIT,
             [self.path.as_str(), "put", &self.block()],
         );
-        must(context.host, &self.describe(), command)
+        run_command(context.host, &self.describe(), command)
             .await
             .map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! Input that a script gets as a whole or not at all.
+//! Standard input that a script receives completely or not at all.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use kubexm_host::{Command, Input};
 use kubexm_scripts::Script;
 use kubexm_scripts::steps::RECEIVE_INPUT;
 
-/// Makes bytes for a script's standard input when it runs; they may be secret.
-pub type LateInput = Arc<dyn Fn() -> Result<Vec<u8>, StepError> + Send + Sync>;
+/// Produces the bytes of a script's standard input when the script runs. They may be secret.
+pub type DeferredInput = Arc<dyn Fn() -> Result<Vec<u8>, StepError> + Send + Sync>;
 
-/// A script that runs only after all of `input` has arrived.
+/// Returns the command of a script that starts after all of its input has arrived.
 pub(super) fn script_with_input(
     script: Script,
     arguments: &[String],
-    input: Option<&LateInput>,
+    input: Option<&DeferredInput>,
 ) -> Result<Command, StepError> {
     match input {
         None => Ok(Command::from_script(script, arguments)),
@@ -22,7 +22,7 @@ pub(super) fn script_with_input(
     }
 }
 
-/// A script that runs only after all of `bytes` have arrived.
+/// Returns the command of a script that starts after all of `bytes` have arrived.
 pub(super) fn after_input<I, S>(script: Script, arguments: I, bytes: Vec<u8>) -> Command
 where
     I: IntoIterator<Item = S>,

@@ -1,4 +1,4 @@
-//! Put binaries of the bundle onto a host.
+//! Installs files of the bundle on a host.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::must;
+use super::run_command;
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
@@ -16,53 +16,51 @@ use kubexm_scripts::steps as scripts;
 use kubexm_types::event::Transfer;
 use kubexm_types::{Digest, HostPath};
 
-/// Where a file's bytes are in the bundle.
+/// The location of a file in the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A blob as it is.
+    /// The file is a blob.
     Blob,
-    /// A file in a `.tar.gz` blob.
+    /// The file is a member of a `.tar.gz` blob.
     Member {
-        /// The archive.
+        /// The digest of the archive.
         archive: Digest,
-        /// Path in it.
+        /// The path in the archive.
         path: String,
     },
 }
 
-/// One file to put onto a host.
+/// A file to install on a host.
 #[derive(Debug, Clone)]
 pub struct Payload {
-    /// Where its bytes are.
     pub source: Source,
-    /// What they must be.
     pub digest: Digest,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Where it goes.
+    /// The path on the host.
     pub path: HostPath,
-    /// Permission bits.
+    /// Permission bits, as in 0o755.
     pub mode: u32,
 }
 
-/// Puts several files onto a host in one stream, each whole or not at all.
+/// Installs several files on a host in one stream, each atomically.
 pub struct InstallFiles {
-    /// What they are together, as in "containerd 2.3.7".
+    /// What the files are, as in "containerd 2.3.7".
     pub title: String,
-    /// The files.
     pub payloads: Vec<Payload>,
     /// The bundle.
     pub blobs: Arc<dyn Blobs>,
 }
 
 impl InstallFiles {
+    /// Returns the indices of the payloads that the host does not have.
     async fn differing(&self, host: &dyn Host) -> Result<Vec<usize>, StepError> {
         let arguments = self
             .payloads
             .iter()
             .flat_map(|p| [p.path.to_string(), p.digest.hex(), format!("{:o}", p.mode)]);
         let look = Command::from_script(scripts::INSTALL_LOOK, arguments);
-        let output = must(host, &format!("look for {}", self.title), look).await?;
+        let output = run_command(host, &format!("check {}", self.title), look).await?;
         Ok(output
             .text()
             .lines()
@@ -70,7 +68,7 @@ impl InstallFiles {
             .collect())
     }
 
-    /// Sends the files with their numbers in one stream.
+    /// Sends the payloads in one stream; each is named by its index.
     async fn send(
         &self,
         context: &StepContext<'_>,
@@ -78,7 +76,7 @@ impl InstallFiles {
     ) -> Result<(), StepError> {
         let total = chosen.iter().map(|(_, payload)| payload.size).sum();
         let label = format!("{} → {}", self.title, context.host.name());
-        let moved = Arc::new(context.events.transfer("push", label, Some(total)));
+        let transfer = Arc::new(context.events.transfer("push", label, Some(total)));
         let arguments = chosen.iter().flat_map(|(number, payload)| {
             [
                 number.to_string(),
@@ -88,13 +86,12 @@ impl InstallFiles {
             ]
         });
         let arguments: Vec<String> = arguments.collect();
-        let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&moved));
+        let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&transfer));
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command =
-            Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
-        must(context.host, &self.describe(), command).await?;
-        if let Some(transfer) = Arc::into_inner(moved) {
+        let command = Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
+        run_command(context.host, &self.describe(), command).await?;
+        if let Some(transfer) = Arc::into_inner(transfer) {
             transfer.done();
         }
         Ok(())
@@ -146,7 +143,7 @@ impl Ensure for InstallFiles {
             .collect();
         for (_, payload) in &chosen {
             let look = Command::from_script(scripts::FILE_PREPARE, [payload.path.to_string()]);
-            let printed = must(context.host, &format!("look at {}", payload.path), look)
+            let printed = run_command(context.host, &format!("read {}", payload.path), look)
                 .await?
                 .text();
             let undo = super::write::undo_of(&payload.path, &printed)?;
@@ -156,7 +153,7 @@ impl Ensure for InstallFiles {
     }
 }
 
-/// Writes the chosen files under their numbers, each archive read once.
+/// Writes the chosen payloads to the stream. It reads each archive once.
 fn pack(
     tar: &mut tar_stream::Builder,
     chosen: &[(usize, Payload)],
@@ -167,9 +164,8 @@ fn pack(
     for (number, payload) in chosen {
         match &payload.source {
             Source::Blob => {
-                let content = blobs.open(&payload.digest).map_err(io::Error::other)?;
-                let content = Moving {
-                    inner: content,
+                let content = CountedReader {
+                    inner: blobs.open(&payload.digest).map_err(io::Error::other)?,
                     transfer,
                 };
                 tar_stream::add(tar, &number.to_string(), payload.size, 0o600, content)?;
@@ -188,7 +184,7 @@ fn pack(
             let Some((number, payload)) = members.remove(path) else {
                 return Ok(());
             };
-            let content = Moving {
+            let content = CountedReader {
                 inner: content,
                 transfer,
             };
@@ -197,20 +193,20 @@ fn pack(
         if let Some(path) = members.keys().next() {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("the archive lacks {path}"),
+                format!("the archive does not contain {path}"),
             ));
         }
     }
     Ok(())
 }
 
-/// Tells a transfer what passes.
-struct Moving<'a, R> {
+/// A reader that advances a transfer.
+struct CountedReader<'a, R> {
     inner: R,
     transfer: &'a Transfer,
 }
 
-impl<R: Read> Read for Moving<'_, R> {
+impl<R: Read> Read for CountedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.transfer.advance(count as u64);

@@ -1,31 +1,31 @@
-//! The steps of a deployment, one file for each. They know nothing of Kubernetes.
+//! The step types, one file for each. They are independent of Kubernetes.
 //!
-//! Each type has one kind, which its `From` for [`Step`](crate::plan::Step) states: [`Produce`] is
+//! The `From` implementation for [`Step`](crate::plan::Step) states the kind of a type: [`ProvideValue`] is
 //! an action, [`WaitFor`] is a wait, and all others ensure a state.
 
 mod block;
-mod folders;
+mod config_read_at_init;
 mod input;
 mod install;
-mod once;
 mod packages;
-mod produce;
-mod read_once;
+mod provide_value;
+mod run_to_completion;
 mod script;
+mod track_new_dirs;
 pub mod undo;
 mod unit;
 mod wait;
 mod write;
 
 pub use block::ManagedBlock;
-pub use folders::OwnFolders;
-pub use input::LateInput;
+pub use config_read_at_init::ConfigReadAtInit;
+pub use input::DeferredInput;
 pub use install::{InstallFiles, Payload, Source};
-pub use once::{InputFile, RunOnce};
 pub use packages::InstallPackages;
-pub use produce::{Parse, Produce};
-pub use read_once::ReadOnce;
+pub use provide_value::{Parse, ProvideValue};
+pub use run_to_completion::{InputFile, RunToCompletion};
 pub use script::RunScript;
+pub use track_new_dirs::TrackNewDirs;
 pub use undo::Undo;
 pub use unit::ManageUnit;
 pub use wait::WaitFor;
@@ -33,16 +33,20 @@ pub use write::{Content, WriteFile};
 
 use crate::plan::{Check, StepError};
 use kubexm_host::{Command, Host, Output};
-use kubexm_scripts::marks;
+use kubexm_scripts::markers;
 
-/// Runs a command that must succeed.
-async fn must(host: &dyn Host, action: &str, command: Command) -> Result<Output, StepError> {
+/// Runs a command.
+///
+/// # Errors
+/// The command fails, or the connection to the host breaks.
+async fn run_command(host: &dyn Host, action: &str, command: Command) -> Result<Output, StepError> {
     let output = host.run(command.describe(action)).await?;
     StepError::unless_done(action, output)
 }
 
-/// Runs a command that exits with 0 if the host has the desired state, and else prints why not.
-async fn ask(host: &dyn Host, action: String, command: Command) -> Result<Check, StepError> {
+/// Runs a check: a command that exits with 0 if the host has the desired state, and otherwise prints the
+/// reason.
+async fn run_check(host: &dyn Host, action: String, command: Command) -> Result<Check, StepError> {
     let output = host.run(command.describe(action)).await?;
     Ok(match output.success() {
         true => Check::Satisfied,
@@ -50,7 +54,7 @@ async fn ask(host: &dyn Host, action: String, command: Command) -> Result<Check,
     })
 }
 
-/// Ends with 0 if the mark of what is done once is set.
-fn look_for_mark(id: &str) -> Command {
-    Command::from_script(marks::CHECK, [id])
+/// Returns the check whether a marker file exists.
+fn check_marker(id: &str) -> Command {
+    Command::from_script(markers::CHECK, [id])
 }

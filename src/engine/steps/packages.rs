@@ -1,7 +1,7 @@
 //! Installs OS packages of the bundle with the host's package manager.
 //!
-//! The bundle's packages become a repository on the host, the only one that the package manager sees. The
-//! package manager decides which of them are missing, and installs all of those or none.
+//! The packages of the bundle become a repository on the host. The package manager uses no other
+//! repository. It determines which packages are missing, and installs all of them or none.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Undo, ask, must};
+use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
@@ -24,12 +24,11 @@ pub struct InstallPackages {
     pub blobs: Arc<dyn Blobs>,
 }
 
-/// A package manager and the scripts that use it. `main` has the verbs `simulate` and `install`; it gets the
-/// SHA-256 of the index, its size in bytes and the names of the requested packages.
+/// A package manager and its scripts. `main` has the verbs `simulate` and `install`. Its arguments are the
+/// SHA-256 of the index, the size of the index in bytes, and the names of the requested packages.
 struct Manager {
-    /// Its name.
     name: &'static str,
-    /// Ends with 0 if all packages are installed; prints those that are not.
+    /// Exits with 0 if all packages are installed, and prints those that are missing.
     check: Script,
     /// Simulates an installation, or installs.
     main: Script,
@@ -37,7 +36,7 @@ struct Manager {
     remove: Script,
 }
 
-/// Debian and distributions built like it: dpkg and apt.
+/// dpkg and apt, of Debian and its derivatives.
 const APT: Manager = Manager {
     name: "apt",
     check: packages::APT_CHECK,
@@ -45,7 +44,7 @@ const APT: Manager = Manager {
     remove: packages::APT_REMOVE,
 };
 
-/// Red Hat and distributions built like it: rpm and dnf.
+/// rpm and dnf, of Red Hat and its derivatives.
 const DNF: Manager = Manager {
     name: "dnf",
     check: packages::DNF_CHECK,
@@ -53,7 +52,7 @@ const DNF: Manager = Manager {
     remove: packages::DNF_REMOVE,
 };
 
-/// File in the stream that lists the packages for `sha256sum -c`.
+/// The file in the stream that lists the packages for `sha256sum -c`.
 const SUMS: &str = "SHA256SUMS";
 
 impl InstallPackages {
@@ -70,17 +69,18 @@ impl InstallPackages {
         Command::from_script(self.manager().main.verb(verb), arguments)
     }
 
-    /// What would be installed, out of the set, and whether the host has it in no version yet.
+    /// Returns the packages that the package manager would install, and whether each is new on the host.
     async fn simulate(&self, host: &dyn Host) -> Result<Vec<(LockedPackage, bool)>, StepError> {
         let index = self.blobs.open(&self.set.index.digest)?;
         let command = self.command("simulate").input(Input::Stream(index));
-        let action = format!("ask {} what it would install", self.manager().name);
-        let printed = must(host, &action, command).await?.text();
+        let action = format!("simulate the installation with {}", self.manager().name);
+        let printed = run_command(host, &action, command).await?.text();
         let chosen: BTreeMap<(&str, &str), bool> = printed
             .lines()
             .filter_map(|line| {
-                let mut words = line.split(' ');
-                Some(((words.next()?, words.next()?), words.next()? == "new"))
+                let mut fields = line.split(' ');
+                let package = (fields.next()?, fields.next()?);
+                Some((package, fields.next()? == "new"))
             })
             .collect();
         let packages = self.set.packages.iter();
@@ -110,12 +110,12 @@ impl From<InstallPackages> for Step {
 impl Ensure for InstallPackages {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let command = Command::from_script(self.manager().check, self.set.requested.clone());
-        ask(host, "look for packages".to_owned(), command).await
+        run_check(host, "check packages".to_owned(), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let packages = self.simulate(context.host).await?;
-        // What is only renewed was the host's before, and stays.
+        // A reset keeps a package that the host had before in another version.
         let names: Vec<String> = packages
             .iter()
             .filter(|(_, is_new)| *is_new)
@@ -143,7 +143,7 @@ impl Ensure for InstallPackages {
         })
         .map_err(|error| StepError::Other(format!("packages: {error}")))?;
         let command = self.command("install").input(Input::Stream(stream));
-        must(context.host, &self.describe(), command).await?;
+        run_command(context.host, &self.describe(), command).await?;
         transfer.advance(total);
         transfer.done();
         Ok(())

@@ -1,35 +1,35 @@
-//! Runs a script if a check says that it is needed.
+//! Runs a script if its check says that it is needed.
 
 use async_trait::async_trait;
 
-use super::input::{LateInput, script_with_input};
-use super::{Undo, ask, must};
+use super::input::{DeferredInput, script_with_input};
+use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 use kubexm_scripts::Script;
 
 /// A change that a script makes.
 pub struct RunScript {
-    /// Stable name.
+    /// A name that is stable and unique within the host.
     pub id: String,
-    /// What it does, for people.
+    /// What the script does, for the user.
     pub title: String,
-    /// Ends with 0 if the host is in the desired state; else prints why it is not.
+    /// Exits with 0 if the host is in the desired state, and otherwise prints the reason.
     pub check: Script,
     /// Produces that state.
     pub apply: Script,
-    /// `$1`, `$2`… of both.
+    /// The arguments of `check` and `apply`.
     pub arguments: Vec<String>,
-    /// What `apply` reads.
-    pub input: Option<LateInput>,
-    /// How a reset undoes it.
+    /// The standard input of `apply`.
+    pub input: Option<DeferredInput>,
+    /// How a reset reverts the change.
     pub undo: Vec<Undo>,
-    /// Files that it puts on the host, for `render`.
+    /// Files that the script writes on the host, for `kubexm render`.
     pub files: Vec<PlannedFile>,
 }
 
 impl RunScript {
-    /// A script without arguments, input and undo.
+    /// Creates a step without arguments, input and undo records.
     pub fn new(
         id: &str,
         title: impl Into<String>,
@@ -62,16 +62,16 @@ impl RunScript {
         self
     }
 
-    /// Adds an undo script with the same arguments.
+    /// Adds an undo script with the arguments that are set at this point.
     #[must_use]
     pub fn undo_script(self, title: &str, script: impl Into<Script>) -> Self {
         let undo = Undo::script(title, script, self.arguments.clone());
         self.undo(undo)
     }
 
-    /// Feeds standard input.
+    /// Sets the standard input of `apply`.
     #[must_use]
-    pub fn input(mut self, input: LateInput) -> Self {
+    pub fn input(mut self, input: DeferredInput) -> Self {
         self.input = Some(input);
         self
     }
@@ -101,7 +101,7 @@ impl From<RunScript> for Step {
 impl Ensure for RunScript {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let command = Command::from_script(self.check, &self.arguments);
-        ask(host, format!("check: {}", self.title), command).await
+        run_check(host, format!("check: {}", self.title), command).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -109,6 +109,8 @@ impl Ensure for RunScript {
             context.undo.record(&self.id, undo.to_value()?).await?;
         }
         let command = script_with_input(self.apply, &self.arguments, self.input.as_ref())?;
-        must(context.host, &self.title, command).await.map(|_| ())
+        run_command(context.host, &self.title, command)
+            .await
+            .map(|_| ())
     }
 }

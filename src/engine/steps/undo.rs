@@ -1,4 +1,4 @@
-//! Taking back: what receipts say and how it is done.
+//! Undo records: how a reset reverts a change.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,29 @@ use kubexm_scripts::Script;
 use kubexm_scripts::steps as scripts;
 use kubexm_types::HostPath;
 
-/// How one change is taken back. Each is harmless where the change never happened.
+/// How to revert one change. A record is harmless if the change never happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind", deny_unknown_fields)]
 pub enum Undo {
-    /// Removes a file that was not there before, and folders that were made for it and are empty.
+    /// Removes a file that did not exist before, and the empty directories that were created for it.
     RemoveFile {
-        /// The file.
         path: HostPath,
-        /// Folders that were made for it, the innermost first.
+        /// Directories that were created for the file, the innermost first.
         folders: Vec<HostPath>,
     },
-    /// Puts back a file's former content from a copy on the host.
+    /// Restores the former content of a file from a copy on the host.
     RestoreFile {
-        /// The file.
         path: HostPath,
-        /// The copy.
+        /// The path of the copy.
         backup: HostPath,
     },
-    /// Removes a folder with all that is in it.
-    RemoveTree {
-        /// The folder.
-        path: HostPath,
-    },
+    /// Removes a directory with its content.
+    RemoveTree { path: HostPath },
     /// Runs a script with arguments.
     Script {
-        /// What it does, in words.
+        /// What the script does, for the user.
         title: String,
-        /// POSIX shell.
+        /// The text of the script, in POSIX shell.
         script: String,
         /// `$1`, `$2`…
         arguments: Vec<String>,
@@ -43,8 +38,8 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// A script with its verb and `arguments`. The record keeps the text: a later version of kubexm may not
-    /// have this script any more.
+    /// Creates a record from a script, its verb and `arguments`. The record contains the text of the script,
+    /// because a later version of kubexm may not have this script.
     pub fn script<I, S>(title: impl Into<String>, script: impl Into<Script>, arguments: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -58,17 +53,20 @@ impl Undo {
         }
     }
 
-    /// What it does, in words.
+    /// Returns what the record does, for the user.
     pub fn title(&self) -> String {
         match self {
             Self::RemoveFile { path, .. } => format!("Remove {path}"),
             Self::RestoreFile { path, .. } => format!("Restore {path}"),
-            Self::RemoveTree { path } => format!("Remove {path} with all in it"),
+            Self::RemoveTree { path } => format!("Remove {path} with its content"),
             Self::Script { title, .. } => title.clone(),
         }
     }
 
-    /// Takes the change back.
+    /// Reverts the change.
+    ///
+    /// # Errors
+    /// The command fails, or the connection to the host breaks.
     pub async fn revert(&self, host: &dyn Host) -> Result<(), StepError> {
         let command = match self {
             Self::RemoveFile { path, folders } => {
@@ -93,7 +91,10 @@ impl Undo {
         StepError::unless_done(&self.title(), output).map(|_| ())
     }
 
-    /// For the receipt.
+    /// Returns the record as JSON, for the receipt.
+    ///
+    /// # Errors
+    /// `serde_json` cannot serialize the record.
     pub fn to_value(&self) -> Result<serde_json::Value, StepError> {
         serde_json::to_value(self).map_err(|error| StepError::Other(error.to_string()))
     }
@@ -104,9 +105,9 @@ mod tests {
     use super::*;
     use kubexm_host::local::LocalHost;
 
-    /// A receipt keeps the text of a script, so that a script that this version does not have still runs.
+    /// The script of this record is not part of this version.
     #[tokio::test]
-    async fn a_record_of_an_earlier_version_runs() {
+    async fn record_of_an_earlier_version_runs() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a file");
         std::fs::write(&file, "").unwrap();
@@ -125,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn a_record_holds_the_text_and_the_verb_of_its_script() {
-        let script = kubexm_scripts::network::REMOVE_TRACES;
+    fn record_contains_text_and_verb_of_its_script() {
+        let script = kubexm_scripts::network::REMOVE_LEFTOVERS;
         let undo = Undo::script("Remove", script.verb("calico"), ["more"]);
         let expected = Undo::Script {
             title: "Remove".to_owned(),

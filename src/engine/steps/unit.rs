@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Undo, ask, must};
+use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 use kubexm_scripts::systemd;
@@ -10,12 +10,12 @@ use kubexm_types::HostPath;
 
 /// A unit that must be enabled and, unless `start` is false, run with the current content of its files.
 pub struct ManageUnit {
-    /// The unit, as in `containerd.service`.
+    /// The name of the unit, as in `containerd.service`.
     pub name: String,
-    /// Files that the unit reads when it starts. The step restarts it if their content differs from that of
-    /// the last start, also if an earlier run was killed in between.
+    /// Files that the unit reads when it starts. The step restarts the unit if their content differs from
+    /// the content at its last start, even if an earlier run was killed in between.
     pub files: Vec<HostPath>,
-    /// Whether it must run now.
+    /// Whether the unit must run now.
     pub start: bool,
 }
 
@@ -50,14 +50,14 @@ impl From<ManageUnit> for Step {
 #[async_trait]
 impl Ensure for ManageUnit {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        ask(host, format!("check {}", self.name), self.command("check")).await
+        run_check(host, format!("check {}", self.name), self.command("check")).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let title = format!("Stop {}", self.name);
         let undo = Undo::script(title, systemd::UNIT_STOP, [self.name.clone()]);
         context.undo.record(&self.id(), undo.to_value()?).await?;
-        must(context.host, &self.describe(), self.command("apply"))
+        run_command(context.host, &self.describe(), self.command("apply"))
             .await
             .map(|_| ())
     }

@@ -14,7 +14,6 @@ pub struct WaitFor {
     pub title: String,
     /// Exits with 0 if the condition holds, and prints what is still missing.
     pub script: Script,
-    /// `$1`, `$2`…
     pub arguments: Vec<String>,
     /// How long the executor polls.
     pub at_most: Duration,

@@ -1,10 +1,10 @@
-//! Write a file.
+//! Writes a file.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Undo, must};
+use super::{Undo, run_command};
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
@@ -12,37 +12,35 @@ use kubexm_host::{Command, Host, Input};
 use kubexm_scripts::steps as scripts;
 use kubexm_types::{Digest, HostPath};
 
-/// A file's text.
+/// The content of a file.
 #[derive(Clone)]
 pub enum Content {
-    /// Known when planning.
+    /// Text that is known when kubexm plans.
     Text(String),
-    /// Known only when other tasks have run; `preview` stands for it in plans.
-    Later {
-        /// What `render` shows.
+    /// Text that is known only after other tasks have run.
+    Deferred {
+        /// The text with placeholders, for `kubexm render`.
         preview: String,
-        /// Makes the text.
-        produce: Arc<dyn Fn() -> Result<String, StepError> + Send + Sync>,
+        /// Renders the text when the step runs.
+        render: Arc<dyn Fn() -> Result<String, StepError> + Send + Sync>,
     },
 }
 
-/// Puts a file on the host with just this content and mode.
+/// A file on the host with this content and mode, owned by root.
 pub struct WriteFile {
-    /// Where.
     pub path: HostPath,
-    /// Permission bits.
+    /// Permission bits, as in 0o644.
     pub mode: u32,
-    /// What.
     pub content: Content,
-    /// Whether `render` may show the text.
+    /// Whether the content is secret. `kubexm render` then does not show it.
     pub secret: bool,
-    /// Whether a reset leaves the file to an earlier step, which knows when nothing needs it any
-    /// more; else the reset begins with what was done last.
+    /// Whether the undo record of an earlier step removes the file. The step then adds no undo record. It is
+    /// for files that must exist longer than the reverse order of the steps allows.
     pub removed_elsewhere: bool,
 }
 
 impl WriteFile {
-    /// A file that everybody may read.
+    /// Creates a step for a file with mode 0644.
     pub fn new(path: HostPath, text: impl Into<String>) -> Self {
         Self {
             path,
@@ -53,7 +51,7 @@ impl WriteFile {
         }
     }
 
-    /// A file that only root may read, and that is never shown.
+    /// Creates a step for a secret file with mode 0600.
     pub fn secret(path: HostPath, text: impl Into<String>) -> Self {
         Self {
             path,
@@ -67,23 +65,23 @@ impl WriteFile {
     fn text(&self) -> Result<String, StepError> {
         match &self.content {
             Content::Text(text) => Ok(text.clone()),
-            Content::Later { produce, .. } => produce(),
+            Content::Deferred { render, .. } => render(),
         }
     }
 
-    /// Writes down how the file is taken back.
+    /// Adds the undo record.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let prepare = Command::from_script(scripts::FILE_PREPARE, [self.path.to_string()]);
-        let printed = must(context.host, &format!("look at {}", self.path), prepare)
+        let printed = run_command(context.host, &format!("read {}", self.path), prepare)
             .await?
             .text();
-        // The first record of a path tells its original state; a later one would tell ours.
+        // The script keeps the state before the first record of a path.
         let undo = undo_of(&self.path, &printed)?;
         context.undo.record(&self.id(), undo.to_value()?).await
     }
 }
 
-/// The undo record for a path that is about to be written, from what [`FILE_PREPARE`](scripts::FILE_PREPARE) printed.
+/// Returns the undo record of a file, from the output of [`FILE_PREPARE`](scripts::FILE_PREPARE).
 pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Undo, StepError> {
     let other = |error: kubexm_types::InvalidValue| StepError::Other(error.to_string());
     let mut folders = Vec::new();
@@ -118,7 +116,7 @@ impl Describe for WriteFile {
         let content = match &self.content {
             _ if self.secret => FileContent::Secret,
             Content::Text(text) => FileContent::Text(text.clone()),
-            Content::Later { preview, .. } => FileContent::Late(preview.clone()),
+            Content::Deferred { preview, .. } => FileContent::Deferred(preview.clone()),
         };
         vec![PlannedFile {
             path: self.path.clone(),
@@ -137,17 +135,17 @@ impl From<WriteFile> for Step {
 #[async_trait]
 impl Ensure for WriteFile {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let wanted = format!(
+        let expected = format!(
             "{} {:o} 0",
             Digest::of(self.text()?.as_bytes()).hex(),
             self.mode
         );
         let look = Command::from_script(scripts::FILE_LOOK, [self.path.to_string()]);
-        let output = must(host, &format!("look at {}", self.path), look).await?;
+        let output = run_command(host, &format!("read {}", self.path), look).await?;
         let found = output.text();
         Ok(match found.trim() {
-            found if found == wanted => Check::Satisfied,
-            "absent" => Check::Needed("is not there".to_owned()),
+            found if found == expected => Check::Satisfied,
+            "absent" => Check::Needed("does not exist".to_owned()),
             _ => Check::Needed("differs".to_owned()),
         })
     }

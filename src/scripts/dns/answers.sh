@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Ends with 0 if CoreDNS resolves the name of the API server. Asks over TCP with a query of fixed bytes,
-# since the host may have no program that asks a given server.
+# Exits with 0 if CoreDNS resolves the name of the API server. Sends a query of fixed bytes over TCP,
+# because the host may not have a DNS client.
 # Arguments: address of CoreDNS, domain of the cluster.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Compares the Corefile with the cluster, unless kubexm never wrote the cluster's: then it is kubeadm's or
-# the user's, and stays as long as cluster.yaml does not mention it.
+# Compares the Corefile with the cluster. A Corefile that kubexm has not written belongs to kubeadm or to the
+# user, and does not change unless the cluster file configures DNS.
 # Arguments: path of the manifest.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Prints the end of the description of CoreDNS's pods.
+# Prints the end of the description of CoreDNS' pods.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
 }

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether the DNS cache of every node is ready, or prints what helps to find out why not.
+# Checks whether the DNS cache of every node is ready, or prints a diagnosis.
 # Arguments: `check` or `diagnose`.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Compares the number of CoreDNS's replicas, or sets it.
+# Compares the number of replicas of CoreDNS, or sets it.
 # Arguments: `check` or `apply`, the number.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,7 +1,7 @@
 #!/bin/sh -eu
-# Looks whether a member that has data runs, or starts it. It starts whatever the other members do: they
-# may wait for it. A member that runs is not touched.
-# Arguments: `check` or `apply`, the data folder, the unit.
+# Checks whether a member that has data runs, or starts it. It does not depend on the other members, which
+# may wait for it. A member that runs does not change.
+# Arguments: `check` or `apply`, the data directory, the unit.
 data=$2 unit=$3
 case $1 in
 check)

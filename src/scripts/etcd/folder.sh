@@ -1,7 +1,7 @@
 #!/bin/sh -eu
-# Looks whether only root can read etcd's data folder, or makes it so. Keeps the former mode and owner
+# Checks whether only root can read etcd's data directory, or sets this mode. Keeps the former mode and owner
 # beside the receipt.
-# Arguments: `check` or `apply`, the folder.
+# Arguments: `check` or `apply`, the directory.
 folder=$2
 case $1 in
 check)

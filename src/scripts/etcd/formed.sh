@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Looks whether the member is marked as one of a complete cluster, or marks it. From then on no install
-# founds a cluster in its place.
+# Checks whether the member is marked as one of a complete cluster, or marks it. A later install then
+# does not create a new cluster.
 # Arguments: `check` or `mark`, the file that describes a member's first start.
 mark=/var/lib/kubexm/done/etcd-formed
 case $1 in

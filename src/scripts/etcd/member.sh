@@ -1,14 +1,14 @@
 #!/bin/sh -eu
 # The start of a member of etcd.
-#   has-data  looks whether the member has data
-#   found     prepares the first start of all members together. No member has ever been part of a complete
-#             cluster, so none can have lost data. What an aborted start left is not data.
-#   join      replaces a member whose data is gone. Removes its member, if the cluster has one with this
-#             address: without its memory it must not vote again. The new member votes after it has caught
-#             up. A quorum of the others must be healthy, so that this cannot stop the cluster.
-#   answers   looks whether the member answers; a learner answers no one, so a member that answers votes
-#   promote   lets a learner vote
-# Arguments: verb, name, peer address, data folder, client addresses of the other members with commas
+#   has-data  checks whether the member has data
+#   found     prepares the first start of all members. No member has been part of a complete cluster, so none
+#             can have lost data. An aborted start leaves no data.
+#   join      replaces a member that has lost its data. It removes the old member with this address, which
+#             must not vote without its data. The new member votes after it has the data of the others. A
+#             quorum of the others must be healthy, so that this cannot stop the cluster.
+#   answers   checks whether the member answers; a learner does not answer, so a member that answers can vote
+#   promote   promotes a learner to a voting member
+# Arguments: verb, name, peer address, data directory, client addresses of the other members with commas
 # between them, all members as etcd expects them for the first start.
 verb=$1 name=$2 peer=$3 data=$4 others=$5 members=$6
 unit=etcd.service
@@ -17,13 +17,13 @@ files=/etc/kubexm/etcd-member
 lost="etcd has no data in $data of this host"
 snapshot="restore a snapshot (etcdutl snapshot restore), or begin again with kubexm reset"
 
-# Calls etcd at the addresses in $ask.
+# Runs etcdctl for the endpoints in $ask.
 etcdctl() {
   ETCDCTL_ENDPOINTS=$ask ETCDCTL_CACERT=$files/ca.crt ETCDCTL_CERT=$files/admin.crt \
     ETCDCTL_KEY=$files/admin.key /usr/local/lib/kubexm/etcdctl --command-timeout=10s "$@"
 }
-# Tries a command for some seconds: right after a member came or went, etcd calls itself unhealthy and
-# accepts no other, and a learner must catch up first.
+# Repeats a command for some seconds. After a change of the members etcd reports itself unhealthy and refuses
+# another change, and a learner must first copy the data.
 # Arguments: seconds, command.
 patiently() {
   deadline=$(($(date +%s) + $1))

@@ -28,13 +28,13 @@ echo "cpus=$(grep -c '^processor' /proc/cpuinfo)"
 echo "memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 sed 1d /proc/swaps | while read -r name _; do echo "swap=$name"; done
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo cgroup=v2; else echo cgroup=v1; fi
-# Every local address of the host, without a program that may be missing.
+# Every local address of the host. It uses no program that may be missing.
 awk '/32 host LOCAL/ { print "address=" a } { a = $2 }' /proc/net/fib_trie | sort -u
 awk '{ print $1 }' /proc/net/if_inet6 2>/dev/null |
   sed 's/\(....\)/\1:/g; s/:$//; s/^/address=/'
 echo "default_route=$(yes has_default_route)"
 awk 'FNR > 1 && $4 == "0A" { n = split($2, part, ":"); print "listen=" part[n] }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u
-# Networks that the host reaches without a gateway: destination and mask as the kernel prints them.
+# Networks without a gateway: destination and mask as the kernel prints them.
 awk 'FNR > 1 && $3 == "00000000" && $8 != "00000000" { print "onlink=" $2 " " $8 }' /proc/net/route 2>/dev/null | sort -u
 kernel=$(uname -r)
 for module in dummy ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh; do

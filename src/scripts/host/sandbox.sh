@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# Runs a command in a folder that stands for a machine. Runs in a mount namespace of its own. The
-# shell and the programs below replace one another, so that the command has the process id that was
+# Runs a command in a directory that serves as the root of a test host, in a separate mount namespace. The
+# shell and the programs below replace one another, so that the command has the process id that the caller
 # started.
-# Arguments: the folder, the command with its arguments.
+# Arguments: the directory, the command with its arguments.
 root=$1
 shift
 for folder in usr dev proc etc/alternatives; do

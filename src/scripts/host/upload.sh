@@ -6,8 +6,8 @@ path=$1 mode=$2 digest=$3
 folder=$(dirname "$path")
 (umask 022; mkdir -p "$folder")
 umask 077
-# The name starts with a dot, since the kubelet and others read every other file in some folders. It
-# contains the name of the file, so that a reset after a power cut knows whose temporary file it is.
+# The name starts with a dot, because the kubelet and other programs read every other file in some directories.
+# It contains the name of the file, so that a reset after a power failure can find the temporary file.
 partial=$(mktemp "$folder/.$(basename "$path").kubexm-XXXXXX")
 trap 'rm -f "$partial"' EXIT
 cat >"$partial"

@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# Runs `kubeadm init`, or removes what a failed try left.
-# Arguments: `init` or `clean-up`; path of the configuration; `yes` if the kubelet must see static pods of the
-# load balancer before; the runtime's socket; `yes` if etcd is kubeadm's, since other etcds may keep their
-# data in the same folder.
+# Runs `kubeadm init`, or removes the remains of a failed run.
+# Arguments: `init` or `clean-up`; path of the configuration; `yes` if the kubelet must run the static pods of
+# the load balancer first; the runtime's socket; `yes` if kubeadm runs etcd. Another etcd may have its data in
+# the same directory.
 verb=$1 config=$2 pods=$3 socket=$4 etcd=$5
 export PATH="/usr/local/bin:$PATH"
 case $verb in

@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# Makes the join token, uploads the certificates for further control planes, and prints the cluster's CA.
+# Creates the join token, uploads the certificates for further control planes, and prints the cluster's CA.
 # The standard output of kubeadm contains the certificate key.
 # Arguments: pattern of the configuration's path for mktemp, number of control planes. Standard input: the
-# configuration; it is on the host only while this runs.
+# configuration; the file exists only while the script runs.
 export PATH="/usr/local/bin:$PATH" KUBECONFIG=/etc/kubernetes/admin.conf
 umask 077
 mkdir -p /run/kubexm

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Runs `kubeadm join`, or removes what a failed try left.
+# Runs `kubeadm join`, or removes the remains of a failed run.
 # Arguments: `join` or `clean-up`; the runtime's socket; if the node joins with a member of the stacked etcd,
 # the name of the first control plane, which has another member, and the peer address of this one.
 # Environment of `join`: INPUT, path of the configuration.
@@ -11,13 +11,13 @@ members() {
     --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key member "$@"
 }
 # Removes this host from etcd's members, while its own etcd still runs and counts for the quorum.
-# `kubeadm reset` does so only for hosts that are nodes already, and a member that comes back without its
-# data never starts. A join that has no admin.conf yet has added no member.
+# `kubeadm reset` does this only for hosts that are already nodes. A member that returns without its data
+# does not start. A join without admin.conf has not added a member yet.
 leave_etcd() {
   [ -e /etc/kubernetes/admin.conf ] || return 0
   list=$(members list)
   member=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
-  # Right after a member came or went etcd calls itself unhealthy for some seconds and removes none.
+  # For some seconds after a change of the members, etcd reports itself unhealthy and removes no member.
   left=30
   until [ -z "$member" ] || said=$(members remove "$member" 2>&1); do
     left=$((left - 1))
@@ -32,7 +32,7 @@ clean_up() (
   [ -z "$first" ] || rm -rf /var/lib/etcd/member
 )
 # A node that died while it joined stays Ready in the cluster until its lease expires after some 50
-# seconds, and kubeadm accepts no name that is Ready: then the join waits for that.
+# seconds. kubeadm refuses the name of a Ready node, so the join waits.
 join() {
   left=12
   until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Looks whether a folder of kubeadm patches has other files than those of the cluster file, or removes the
-# others. kubeadm would apply a patch that the cluster file does not have any more.
+# Checks whether the directory of kubeadm patches has files that are not in the cluster file, or removes
+# them. Otherwise kubeadm would apply patches that the user has removed.
 # Arguments: `check` or `remove`, the folder, names of its files.
 verb=$1 folder=$2
 shift 2

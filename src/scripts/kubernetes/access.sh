@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# Compares the bindings of roles with the cluster, or applies them. The administrator gets its rights from
-# them and so cannot apply them. The kubeconfig that can is on the host only while this runs, in memory and
-# readable by root only.
-# Arguments: `check` or `apply`, path of the manifest. Standard input of `apply`: that kubeconfig.
+# Compares the role bindings with the cluster, or applies them. The administrator gets its rights from them,
+# so another kubeconfig applies them. It is on the host only while the script runs, in memory, and only root
+# can read it.
+# Arguments: `check` or `apply`, path of the manifest. Standard input of `apply`: the kubeconfig.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
 }

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether the API server answers at the control plane's endpoint, or prints why it may not.
+# Checks whether the API server answers at the control plane's endpoint, or prints a diagnosis.
 # Arguments: `check` or `diagnose`.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Looks whether join secrets are left, or removes them: the tokens that kubexm minted in any run, the
-# uploaded certificates, and the token by whose end kubeadm lets them expire.
+# Checks whether join secrets exist, or removes them: the tokens of all runs of kubexm, the uploaded certificates,
+# and the token whose expiry limits their lifetime.
 # Arguments: `check` or `remove`.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
@@ -19,7 +19,7 @@ names=$(names)
 case $1 in
 check) [ -z "$names" ] ;;
 remove)
-  # They may expire meanwhile.
+  # They may have expired in the meantime.
   for name in $names; do
     kubectl -n kube-system delete secret --ignore-not-found "$name" >/dev/null
   done

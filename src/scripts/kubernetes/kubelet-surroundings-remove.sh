@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Removes the kubelet's resolv.conf, and its folder of static pods if that is empty.
-# Arguments: the folder, the link.
+# Removes the kubelet's resolv.conf, and its directory of static pods if it is empty.
+# Arguments: the directory, the link.
 rm -f "$2"
 rmdir "$1" 2>/dev/null || :

@@ -1,9 +1,9 @@
 #!/bin/sh -eu
-# Looks whether the kubelet's folder of static pods and its resolv.conf exist, or makes them. Where
-# systemd-resolved runs, /etc/resolv.conf names the host's loopback address, and CoreDNS would ask itself
+# Checks whether the kubelet's directory of static pods and its resolv.conf exist, or creates them. With
+# systemd-resolved, /etc/resolv.conf names a loopback address, and CoreDNS would send queries to itself
 # (https://coredns.io/plugins/loop/#troubleshooting). An update of the host may change the target of the
 # link, so every install compares it.
-# Arguments: `check` or `apply`, the folder, the link.
+# Arguments: `check` or `apply`, the directory, the link.
 folder=$2 link=$3
 wanted=/etc/resolv.conf
 ! systemctl is-active --quiet systemd-resolved || wanted=/run/systemd/resolve/resolv.conf

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether nodes have labels, or sets them.
+# Checks whether nodes have labels, or sets them.
 # Arguments: `check` or `apply`; then repeatedly labels with commas between them and the names of the nodes
 # that must have them, with blanks between them.
 kubectl() {

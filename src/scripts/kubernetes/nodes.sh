@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether nodes are registered or Ready, or prints what helps to find out why they are not.
+# Checks whether nodes are registered or Ready, or prints a diagnosis.
 # Arguments: `registered`, `ready` or `diagnose`; names of nodes.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

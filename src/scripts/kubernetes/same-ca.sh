@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Compares the cluster's CA on the host with that of the state folder, or explains the difference. With
+# Compares the cluster's CA on the host with that of the state directory, or explains the difference. With
 # another CA an install would replace every certificate of a running cluster.
 # Arguments: `check` or `refuse`, path of the CA, its SHA-256.
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Approves requests for certificates.
+# Approves certificate signing requests.
 # Arguments: names of requests.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

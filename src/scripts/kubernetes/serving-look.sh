@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Prints for each node whether the API server reaches its kubelet: `reached NODE` or `missed NODE REASON`.
-# Then prints `requests` and the requests for certificates of kubelets' servers as JSON.
+# Prints for each node whether the API server can connect to its kubelet: `reached NODE` or `missed NODE REASON`.
+# Then prints `requests` and the certificate signing requests of kubelets as JSON.
 # Arguments: names of nodes.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

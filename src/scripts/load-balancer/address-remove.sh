@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Removes an address from every interface that has it, in case the program that held it died.
+# Removes an address from every interface that has it, in case the program that configured it died.
 # Arguments: IP address.
 ip -o addr show to "$1" 2>/dev/null | awk '{ print $2, $4 }' | while read -r interface address; do
   ip addr del "$address" dev "$interface" || :

@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# A socket proxy of systemd stands at the endpoint until the kubelet runs the load balancer's pod.
-#   check  looks whether it listens, or whether the pod's manifest is there
+# Runs systemd-socket-proxyd on the endpoint until the kubelet runs the load balancer's pod.
+#   check  checks whether it listens, or whether the pod's manifest exists
 #   start  starts it
-#   gone   looks whether it has ended
+#   gone   checks whether it has ended
 #   stop   stops it
 # Arguments: verb; for `check` and `start`: address to listen on, address of an API server, path of the
 # pod's manifest.

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Ends with 0 if no process sees the more powerful kubeconfig any more and the endpoint answers.
+# Exits with 0 if no process uses super-admin.conf any more and the endpoint answers.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
 }

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Looks whether a package that is still to come could start one of these units, or masks them. Units that
-# the host has already do not change. Debian's nginx brings a page and leaves it behind.
+# Checks whether a package that kubexm will install could start one of these units, or masks them. Units that
+# the host already has do not change. Debian's nginx installs a web page and does not remove it.
 # Arguments: `check` or `apply`, units.
 verb=$1
 shift

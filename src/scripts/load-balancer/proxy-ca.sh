@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether a proxy has a CA, or writes it from standard input.
+# Checks whether a proxy has a CA, or writes it from standard input.
 # Arguments: `check` or `put`, path of the CA.
 case $1 in
 check) [ -s "$2" ] || { echo "is missing"; exit 1; } ;;

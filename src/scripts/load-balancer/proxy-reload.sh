@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether a proxy was reloaded with its current CA, or reloads it. Connections stay open.
+# Checks whether a proxy was reloaded with its current CA, or reloads it. Connections stay open.
 # Arguments: `check` or `reload`, the unit, path of the CA.
 unit=$2 ca=$3
 mark=/var/lib/kubexm/started/$unit.ca

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Unmasks units, and removes what their packages leave behind: unused folders below /run, a page of nginx.
+# Unmasks units, and removes leftovers of their packages: unused directories below /run, and a page of nginx.
 [ -e /var/lib/kubexm/backup/masked ] || exit 0
 while read -r unit; do
   systemctl unmask --quiet "$unit" 2>/dev/null || :

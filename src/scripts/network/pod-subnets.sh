@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Prints a line for each node of the cluster: its name, its addresses, the subnet of its pods. Waits until
+# Prints a line for each node of the cluster: its name, its addresses and its pod subnet. Waits until
 # each of the given nodes has a subnet.
 # Arguments: names of nodes.
 kubectl() {

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether the kernel has modules, built in or loaded, or loads them.
+# Checks whether the kernel has modules, built in or loaded, or loads them.
 # Arguments: `check` or `apply`, names of modules.
 verb=$1
 shift

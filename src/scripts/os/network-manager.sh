@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether NetworkManager has a configuration file, or writes it.
+# Checks whether NetworkManager has a configuration file, or writes it.
 # Arguments: `check` or `apply`, path of the file, its text without the last newline.
 case $1 in
 check) [ "$(cat "$2" 2>/dev/null)" = "$3" ] || { echo "is not configured"; exit 1; } ;;

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices
+# Checks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices
 # beside the receipt and comments out their lines in /etc/fstab.
 # Arguments: `check` or `apply`.
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Ends with 0 if all packages are installed; prints those that are not.
+# Exits with 0 if all packages are installed; prints those that are not.
 # Arguments: names of packages.
 missing=
 for name in "$@"; do

@@ -1,10 +1,10 @@
 #!/bin/sh -eu
-# Installs packages of the bundle with apt. apt sees one source, the bundle's packages; the host's lists,
-# sources and caches do not change.
+# Installs packages of the bundle with apt. apt uses only these packages, and does not change the host's lists,
+# sources and caches.
 #   simulate  reads the index from standard input and prints what apt would install: name, version, and
 #             `new` for a package that the host has in no version
 #   install   reads the packages as a tar from standard input, compares them with the index, and installs
-#             them. None of their services starts meanwhile: Kubernetes brings its own rules.
+#             them. Their services do not start, because Kubernetes has its own rules.
 # Arguments: verb, SHA-256 of the index, its size in bytes, names of packages. apt computes digest and
 # size by itself.
 verb=$1

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Ends with 0 if all packages are installed; prints those that are not. A name may be one that packages
+# Exits with 0 if all packages are installed; prints those that are not. A name may be one that packages
 # provide, as `iptables-nft` provides `iptables`.
 # Arguments: names of packages.
 missing=

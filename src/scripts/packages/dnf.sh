@@ -1,8 +1,8 @@
 #!/bin/sh -eu
-# Installs packages of the bundle with dnf. dnf has settings of its own: it does not use the host's
+# Installs packages of the bundle with dnf. It passes its own settings, so that dnf does not use the host's
 # repositories, caches, exclusions and plugins, which may contact a subscription server. The repository
-# has no signature: its content comes from the bundle, and its packages are compared with their digests
-# before dnf sees them. `module_hotfixes`: this repository does not mention modules, and dnf would hide
+# has no signature, because its content comes from the bundle. The script verifies the digests of the packages
+# before dnf uses them. `module_hotfixes`: this repository does not mention modules, and dnf would hide
 # packages that belong to one.
 #   simulate  reads the index from standard input and prints what dnf would install: name, version, and
 #             `new` for a package that the host has in no version

@@ -1,13 +1,13 @@
 #!/bin/sh -eu
 # Writes blobs into the storage of a registry. Standard input: lines of a number and a digest, each
 # followed by that many bytes of the blob; blobs may be interleaved. A line `end` compares a blob with its
-# digest and moves it to its place. A line `all` says that nothing was cut off.
-# Arguments: the registry's data folder.
+# digest and moves it to its place. A line `all` marks the end of a complete stream.
+# Arguments: the registry's data directory.
 umask 022
 root=$1/docker/registry/v2
 mkdir -p "$root/blobs/sha256"
-# Each run has its own folder: a killed run's receiver may still be at work. Folders without a lock are
-# left over.
+# Each run has its own directory, because the receiver of a killed run may still work. Directories without a
+# lock are leftovers.
 for old in "$1"/.kubexm-staging-*; do
   [ ! -d "$old" ] || flock -n "$old" rm -rf "$old" || :
 done
@@ -26,13 +26,13 @@ while read -r count name; do
   end)
     : >>"$name"
     echo "$name  $name" | sha256sum -c --quiet - >&2
-    # list.sh compares sizes only: after a power cut a name must never stand for zeros.
+    # list.sh compares only sizes. After a power failure, a file with the final name must not contain zeros.
     sync "$name" 2>/dev/null || sync
     folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
     mkdir -p "$folder"
     mv -f "$name" "$folder/data"
     ;;
-  # One block; dd never reads beyond its end, since the next line follows.
+  # dd reads exactly one block, because the next line follows it.
   *) dd bs="$count" count=1 iflag=fullblock status=none >>"$name" ;;
   esac
 done

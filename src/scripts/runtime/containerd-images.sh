@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether images are there and pinned against the kubelet's garbage collection
+# Checks whether images are present and protected from the kubelet's garbage collection
 # (https://github.com/containerd/containerd/blob/main/docs/cri/architecture.md), or pulls and pins them.
 # Arguments: `check` or `pull`, address of the local registry, names of images.
 verb=$1

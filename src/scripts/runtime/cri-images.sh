@@ -1,7 +1,7 @@
 #!/bin/sh -eu
-# Looks for images, or pulls all of them at once.
-#   present  ends with 0 if every image is there; for runtimes that cannot pin images
-#   pinned   ends with 0 if every image is there and the runtime asks the kubelet to keep it (`pinned` in
+# Checks images, or pulls all of them at the same time.
+#   present  exits with 0 if every image is present; for runtimes that cannot pin images
+#   pinned   exits with 0 if every image is present and the runtime asks the kubelet to keep it (`pinned` in
 #            https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto)
 #   pull     pulls them
 # Arguments: verb, address of the local registry, names of images.

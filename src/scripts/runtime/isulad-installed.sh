@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether iSulad is installed, or explains how to get it.
+# Checks whether iSulad is installed, or explains how to install it.
 # Arguments: `check` or `explain`.
 case $1 in
 check)

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Pulls images for iSulad and gives them their own names: the local registry has each image below the name
-# of its registry, with `_` before the port.
+# Pulls images for iSulad and tags them with their original names. In the local registry the name of each image
+# starts with its original registry, with `_` before the port.
 # Arguments: address of the local registry, names of images.
 export PATH="/usr/local/bin:$PATH"
 registry=$1

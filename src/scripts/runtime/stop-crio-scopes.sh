@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Stops the scopes that conmon ran in. No program does; with cgroup v1 systemd does not learn that they are
-# empty.
+# Stops the scopes of conmon. No other program stops them, and with cgroup v1 systemd does not detect that they
+# are empty.
 systemctl stop 'crio-*.scope' 2>/dev/null || :
 systemctl reset-failed 'crio-*.scope' 2>/dev/null || :

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Ends all pods. They live on when their runtime stops, so they must end before their files are removed.
+# Stops all pods. They continue when their runtime stops, so they must end before their files are removed.
 export PATH="/usr/local/bin:$PATH"
 command -v crictl >/dev/null || exit 0
 pods=$(crictl pods -q 2>/dev/null || :)

@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Removes kubexm's block of lines from a file, or replaces it with another block at the end of the file.
-# Only a block with both its marks is removed: the lines after a mark without its counterpart may
-# belong to someone else.
+# Removes only a block with both its comments: the lines after a comment without its counterpart may
+# not belong to kubexm.
 # Arguments: path, `put`, block; or path, `remove`, what block-state.sh printed.
 path=$(readlink -f "$1") verb=$2
 newline='

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Prints what the removal of a block must know: whether the file exists, and whether its last line
+# Prints the state that the removal of a block restores: whether the file exists, and whether its last line
 # ends with a newline.
 # Arguments: path of the file.
 if [ ! -e "$1" ]; then echo absent

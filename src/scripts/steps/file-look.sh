@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Prints digest, mode and owner of a file, `absent`, or `other` for a link, a folder or a device.
+# Prints digest, mode and owner of a file, `absent`, or `other` for a link, a directory or a device.
 # Arguments: path.
 if [ -f "$1" ] && [ ! -L "$1" ]; then
   echo "$(sha256sum <"$1" | cut -d' ' -f1) $(stat -c '%a %u' "$1")"

@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Copies a file that is about to be overwritten and prints what the receipt must record: `backup` and the
-# copy, or a line `folder` for each folder that does not exist yet, the innermost first.
+# copy, or a line `folder` for each directory that does not exist yet, the innermost first.
 # Arguments: path.
 path=$1
 if [ -d "$path" ] && [ ! -L "$path" ]; then
@@ -12,7 +12,7 @@ if [ -e "$path" ] || [ -L "$path" ]; then
   mkdir -p /var/lib/kubexm/backup
   backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
   if [ ! -e "$backup" ] && [ ! -L "$backup" ]; then
-    # It gets its name when it is complete: a reset would restore half a copy.
+    # The copy gets its name when it is complete, because a reset would restore an incomplete one.
     cp -a "$path" "$backup.partial"
     sync "$backup.partial" 2>/dev/null || :
     mv -fT "$backup.partial" "$backup"

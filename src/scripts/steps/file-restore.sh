@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Restores a file from its copy. Replaces what is at its path and does not write through it: it may be a
+# Restores a file from its copy. Replaces the file at its path instead of writing to it, because it may be a
 # link.
 # Arguments: path, path of the copy.
 [ -e "$2" ] || [ -L "$2" ] || exit 0

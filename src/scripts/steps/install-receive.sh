@@ -1,10 +1,10 @@
 #!/bin/sh -eu
-# Unpacks a tar of numbered files from standard input into a staging folder, compares their digests, and
+# Unpacks a tar of numbered files from standard input into a staging directory, compares their digests, and
 # moves each to its path.
 # Arguments: number, path, SHA-256 and mode of each file.
 umask 077
 mkdir -p /var/lib/kubexm/staging
-# Each run has its own folder: a killed run's receiver may still be cleaning up.
+# Each run has its own directory, because the receiver of a killed run may still clean up.
 staging=$(mktemp -d /var/lib/kubexm/staging/XXXXXX)
 trap 'rm -rf "$staging"; rmdir /var/lib/kubexm/staging 2>/dev/null || :' EXIT
 tar -x --no-same-owner -C "$staging"
@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
     exit 1
   fi
   (umask 022; mkdir -p "$(dirname "$path")")
-  # The staging folder may be on another file system: only the last rename is atomic.
+  # The staging directory may be on another file system, so only the last rename is atomic.
   new=$(dirname "$path")/.$(basename "$path").kubexm-new
   cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
   chmod "$mode" "$new"

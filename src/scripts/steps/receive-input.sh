@@ -1,14 +1,14 @@
 #!/bin/sh -eu
 # Runs a script after all of its standard input has arrived. When the connection breaks, standard input
-# just ends: only the size shows that something is missing. The input may be secret; it is stored in memory,
-# readable by root only, and has no name any more when the script runs.
+# ends, and only the size shows that data is missing. The input may be secret. It is stored in memory, only
+# root can read it, and its file has no name any more when the script runs.
 # Arguments: size in bytes, text of the script, arguments of the script.
 size=$1 script=$2
 shift 2
 mask=$(umask)
 umask 077
 mkdir -p /run/kubexm
-# What a killed script left here may be secret.
+# A killed script may have left a secret here.
 for old in /run/kubexm/input-*; do
   [ ! -e "$old" ] || kill -0 "${old##*-}" 2>/dev/null || rm -f "$old"
 done

@@ -1,9 +1,9 @@
 #!/bin/sh -eu
-# Removes a folder with everything in it. Unmounts the file systems below it first, and removes nothing
-# from a file system that stays mounted: it may hold data that is not of this cluster.
+# Removes a directory with its content. Unmounts the file systems below it first, and removes nothing from a
+# file system that stays mounted: its data may not belong to this cluster.
 # Arguments: path.
 awk -v root="$1/" 'index($2, root) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mount; do
-  # A blank in a path is \040 there.
+  # /proc/mounts has \040 for a blank in a path.
   mount=$(printf %b "$mount")
   umount "$mount" || umount -l "$mount"
 done

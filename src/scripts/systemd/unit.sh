@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Looks whether a unit is enabled and runs with the current content of its files, or enables and
+# Checks whether a unit is enabled and runs with the current content of its files, or enables and
 # restarts it.
 # Arguments: `check` or `apply`, the unit, `yes` if it must run, the files that it reads when it starts.
 verb=$1 unit=$2 start=$3

@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use crate::{dns, etcd, kubeadm, kubernetes, runtime, systemd};
 
-/// `etcdctl` is in a folder of its own.
+/// Puts `etcdctl` into its own directory.
 const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /usr/local/lib/kubexm\n\
                        cp /root/etcdctl /usr/local/lib/kubexm/etcdctl";
 
@@ -380,5 +380,42 @@ fn an_image_that_cannot_be_pulled_is_an_error() {
         machine.done(pull, &["registry:5000", "good"]);
         let pinned = "ctr -n k8s.io images label good io.cri-containerd.pinned=pinned";
         assert_eq!(machine.calls(), ["crictl pull good", pinned]);
+    });
+}
+
+/// etcdctl fails if a setting is in its environment and in its options.
+#[test]
+fn etcdctl_gets_each_setting_once() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "etcdctl",
+            "echo \"${ETCDCTL_ENDPOINTS:-} ${ETCDCTL_CACERT:-}\"",
+        );
+        machine.write(
+            "/etc/kubexm/etcd-member/etcdctl.env",
+            "# A comment.\nETCDCTL_ENDPOINTS=https://127.0.0.1:2379\nETCDCTL_CACERT=/etc/ca.crt\n",
+        );
+        std::fs::rename(
+            machine.at("/root/fake/etcdctl"),
+            machine.at("/root/etcdctl"),
+        )
+        .unwrap();
+        let run = |environment: &str, arguments: &[&str]| {
+            let before = format!("{ETCDCTL}\n{environment}");
+            machine
+                .run_after(&before, etcd::ETCDCTL, arguments, "")
+                .printed
+        };
+        let settings = "https://127.0.0.1:2379 /etc/ca.crt\n";
+        assert_eq!(run(":", &["member", "list"]), settings);
+        assert_eq!(machine.calls(), ["etcdctl member list"]);
+        assert_eq!(
+            run(":", &["--endpoints=https://a:2379", "version"]),
+            " /etc/ca.crt\n"
+        );
+        assert_eq!(
+            run("export ETCDCTL_CACERT=/own.crt", &["version"]),
+            "https://127.0.0.1:2379 /own.crt\n"
+        );
     });
 }

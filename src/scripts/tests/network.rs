@@ -40,7 +40,7 @@ fn left(machine: &Machine, whose: &'static str) -> String {
         "#,
         verb: None,
     };
-    let text = network::REMOVE_TRACES.text;
+    let text = network::REMOVE_LEFTOVERS.text;
     let ended = machine.run_after(RULES, script, &[text, whose], "");
     assert_eq!(ended.status, 0, "{whose}: {}", ended.complained);
     assert!(
@@ -142,7 +142,7 @@ fn sets_and_nft_tables_go_last() {
             "ipset",
             "[ \"$1\" != list ] || printf 'KUBE-A\\ntheirs\\nKUBE-B\\n'",
         );
-        machine.done(network::REMOVE_TRACES.verb("kubernetes"), &[]);
+        machine.done(network::REMOVE_LEFTOVERS.verb("kubernetes"), &[]);
         let calls = machine.calls();
         let destroyed: Vec<&String> = calls
             .iter()
@@ -161,10 +161,10 @@ fn sets_and_nft_tables_go_last() {
 #[test]
 fn traces_of_nothing_are_refused() {
     Machine::with_each_shell(|machine| {
-        let ended = machine.run(network::REMOVE_TRACES.verb("everything"), &[]);
+        let ended = machine.run(network::REMOVE_LEFTOVERS.verb("everything"), &[]);
         assert_eq!(ended.status, 2);
         assert!(
-            ended.complained.starts_with("usage: remove-traces.sh"),
+            ended.complained.starts_with("usage: remove-leftovers.sh"),
             "{}",
             ended.complained
         );
@@ -216,5 +216,58 @@ fn subnets_are_waited_for() {
             "{}",
             ended.complained
         );
+    });
+}
+
+/// The script does not end by itself, so a fake `sleep` ends it after the first round.
+#[test]
+fn pod_routes_are_set_and_removed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "ip",
+            r#"case $* in *show*) echo "10.244.9.0/24 via 192.0.2.9" ;; esac"#,
+        );
+        machine.fake("iptables", r#"case $* in *-A*) ;; *) exit 1 ;; esac"#);
+        machine.fake("sleep", "exit 7");
+        let config = "/etc/kubexm/pod-routes.conf";
+        machine.write(
+            config,
+            "# Written by kubexm.\npods 10.244.0.0/16\nroute 10.244.1.0/24 192.0.2.12\nroute 10.244.2.0/24 192.0.2.13\n",
+        );
+        let ended = machine.run(network::POD_ROUTES, &["keep", config]);
+        assert_eq!(ended.status, 7, "{}", ended.complained);
+        let rule = "POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -m comment --comment kubexm pod network -j MASQUERADE";
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route show proto 187".to_owned(),
+                "ip -4 route del 10.244.9.0/24 proto 187".to_owned(),
+                "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187".to_owned(),
+                "ip -4 route replace 10.244.2.0/24 via 192.0.2.13 proto 187".to_owned(),
+                format!("iptables -w -t nat -C {rule}"),
+                format!("iptables -w -t nat -A {rule}"),
+                "sleep 15".to_owned(),
+            ]
+        );
+        machine.done(network::POD_ROUTES, &["down", config]);
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route flush proto 187".to_owned(),
+                format!("iptables -w -t nat -D {rule}"),
+            ]
+        );
+        machine.write(config, "pods fd00:1::/64\n");
+        machine.fake("ip6tables", "exit 1");
+        machine.done(network::POD_ROUTES, &["down", config]);
+        assert_eq!(machine.calls()[0], "ip -6 route flush proto 187");
+        assert_eq!(machine.run(network::POD_ROUTES, &[]).status, 2);
+    });
+}
+
+#[test]
+fn proxy_without_an_answer_is_unhealthy() {
+    Machine::with_each_shell(|machine| {
+        assert_ne!(machine.run(load_balancer::CHECK_PROXY, &["7444"]).status, 0);
     });
 }

@@ -214,7 +214,7 @@ fn assert_programs_accept(version: Version) {
     let mut configurations = BTreeSet::new();
     let mut findings = BTreeSet::new();
     for cluster in accepted(folder.path(), &versions) {
-        let configs = kubexm_deploy::proof::prove(&cluster, &lock, &blobs)
+        let configs = kubexm_deploy::completeness::check(&cluster, &lock, &blobs)
             .unwrap()
             .configs;
         configurations.extend(configs.into_iter().map(|config| config.text));
@@ -251,14 +251,14 @@ fn of_a_component(file: &RenderedFile) -> Option<String> {
 }
 
 fn rendered(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Vec<RenderedFile> {
-    let mut inputs = Inputs::unseen(cluster, lock, Arc::clone(blobs));
-    for machine in inputs.machines.values_mut() {
-        machine.releases = vec![("debian".into(), "trixie".into())];
+    let mut inputs = Inputs::assumed(cluster, lock, Arc::clone(blobs));
+    for host in inputs.hosts.values_mut() {
+        host.releases = vec![("debian".into(), "trixie".into())];
     }
     let deployment =
         kubexm_deploy::plan(&inputs).unwrap_or_else(|error| panic!("{cluster:?}: {error}"));
     // Fails on tasks that wait for each other, or for a task that does not exist.
-    kubexm_engine::plan::show::show(&deployment.plan).unwrap();
+    kubexm_engine::plan::show::as_text(&deployment.plan).unwrap();
     kubexm_deploy::rendered(&deployment.plan)
         .into_values()
         .flatten()

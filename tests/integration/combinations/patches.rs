@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubexm_bundle::Blobs;
 use kubexm_config::{Cluster, parse_cluster};
-use kubexm_deploy::proof::{KubeadmPatches, prove};
+use kubexm_deploy::completeness::{KubeadmPatches, check};
 use kubexm_fetch::kubeadm::Kubeadm;
 use kubexm_types::Version;
 
@@ -40,8 +40,8 @@ fn cluster(version: &Version, patches: &str) -> Cluster {
 fn proof(version: &Version, patches: &str) -> (Vec<KubeadmPatches>, Vec<String>) {
     let lock = everything::lock(std::slice::from_ref(version));
     let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
-    let proof = prove(&cluster(version, patches), &lock, &blobs).unwrap();
-    (proof.patches, proof.findings)
+    let report = check(&cluster(version, patches), &lock, &blobs).unwrap();
+    (report.patches, report.findings)
 }
 
 #[test]

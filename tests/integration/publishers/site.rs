@@ -10,7 +10,7 @@ use kubexm_catalog::Catalog;
 use kubexm_config::mirrors::Checksums;
 use kubexm_config::{Mirrors, load_manifest};
 use kubexm_engine::seed;
-use kubexm_engine::seed::Content;
+use kubexm_engine::seed::RegistryContent;
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::Policies;
 use kubexm_fetch::{Cache, FetchError, Http};
@@ -162,7 +162,7 @@ impl Site {
     /// Checks that the registry of a cluster, filled by an install, serves the signature of `trusted`.
     pub async fn is_served(&self, lock: &Lock) {
         let host = Sandbox::new();
-        let (data, content) = (path("/data"), Content::of(lock));
+        let (data, content) = (path("/data"), RegistryContent::new(lock));
         let missing = || seed::missing(host.host.as_ref(), &data, &content);
         let blobs: Arc<dyn Blobs> = Arc::new(self.http.cache().clone());
         let lacking = missing().await.unwrap();

@@ -38,9 +38,9 @@ fn cluster(kind: &str, settings: &str) -> Cluster {
 /// Returns the plan as text, and every file of the first worker by its path.
 fn render(cluster: &Cluster) -> (String, BTreeMap<String, String>) {
     let lock = lock();
-    let inputs = Inputs::unseen(cluster, &lock, Arc::new(InMemory::default()));
+    let inputs = Inputs::assumed(cluster, &lock, Arc::new(InMemory::default()));
     let deployment = kubexm_deploy::plan(&inputs).unwrap();
-    let shown = kubexm_engine::plan::show::show(&deployment.plan).unwrap();
+    let shown = kubexm_engine::plan::show::as_text(&deployment.plan).unwrap();
     let files = kubexm_deploy::rendered(&deployment.plan);
     let host = cluster.hosts[1].name.clone();
     let files = files[&host].iter();
@@ -74,7 +74,7 @@ fn no_file_names_a_public_registry_and_the_pause_image_is_of_kubeadm() {
     for kind in KINDS {
         let cluster = cluster(kind, "{}");
         let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
-        let findings = kubexm_deploy::proof::prove(&cluster, &lock(), &blobs)
+        let findings = kubexm_deploy::completeness::check(&cluster, &lock(), &blobs)
             .unwrap()
             .findings;
         assert!(findings.is_empty(), "{kind}: {findings:?}");
@@ -96,8 +96,9 @@ fn missing_runtime_files_of_a_bundle_are_named() {
         .retain(|file| !["docker", "cri-o"].contains(&file.component.as_str()));
     for (kind, wanted) in [("docker", "docker for amd64"), ("cri-o", "cri-o for amd64")] {
         let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
-        let proof = kubexm_deploy::proof::prove(&cluster(kind, "{}"), &without, &blobs).unwrap();
-        let findings = proof.findings;
+        let report =
+            kubexm_deploy::completeness::check(&cluster(kind, "{}"), &without, &blobs).unwrap();
+        let findings = report.findings;
         assert!(findings.iter().any(|f| f.contains(wanted)), "{findings:?}");
     }
 }
@@ -161,7 +162,7 @@ fn kubelet_with_cri_dockerd_does_not_redirect_streams() {
             file.version = cluster.kubernetes.version.clone();
         }
         let blobs: Arc<dyn kubexm_bundle::Blobs> = Arc::new(InMemory::default());
-        let configs = kubexm_deploy::proof::prove(&cluster, &lock, &blobs)
+        let configs = kubexm_deploy::completeness::check(&cluster, &lock, &blobs)
             .unwrap()
             .configs;
         let line = configs[0].text.lines().find(|line| line.contains(gate));
@@ -236,7 +237,7 @@ fn unsupported_runtime_settings_are_refused_before_planning() {
             .replace("    type: containerd", &format!("    type: {kind}"))
             .replace("    registry: [node1]\n", "")
             .replace("    port: 5000\n", registry);
-        kubexm_deploy::admit(&kubexm_config::parse_cluster("cluster.yaml", &text).unwrap())
+        kubexm_deploy::validate(&kubexm_config::parse_cluster("cluster.yaml", &text).unwrap())
     };
     let external = "    {type: external, address: harbor.example}\n";
     let refusal = refused("isulad", external).unwrap_err().to_string();

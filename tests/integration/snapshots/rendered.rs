@@ -266,10 +266,10 @@ async fn files(case: &Case, folder: &Path, secrets: &mut BTreeSet<String>) -> Ve
     let cluster = parse_cluster("cluster.yaml", &yaml)
         .unwrap_or_else(|problems| panic!("{}: {problems}\n{yaml}", case.name));
     let (lock, blobs) = bundle(&case.version);
-    let mut inputs = Inputs::unseen(&cluster, &lock, Arc::new(blobs));
-    for machine in inputs.machines.values_mut() {
-        machine.releases = vec![("debian".into(), "trixie".into())];
-        machine.has_network_manager = true;
+    let mut inputs = Inputs::assumed(&cluster, &lock, Arc::new(blobs));
+    for host in inputs.hosts.values_mut() {
+        host.releases = vec![("debian".into(), "trixie".into())];
+        host.has_network_manager = true;
     }
     let plan = kubexm_deploy::plan(&inputs)
         .unwrap_or_else(|error| panic!("{}: {error}", case.name))

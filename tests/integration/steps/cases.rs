@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubexm_engine::plan::Ensure;
 use kubexm_engine::steps::{
-    Content, InstallFiles, ManagedBlock, OwnFolders, Payload, RunScript, Source, WriteFile,
+    Content, InstallFiles, ManagedBlock, Payload, RunScript, Source, TrackNewDirs, WriteFile,
 };
 use kubexm_types::Digest;
 
@@ -19,8 +19,8 @@ pub fn names() -> ManagedBlock {
     }
 }
 
-pub fn folders() -> OwnFolders {
-    OwnFolders::new(
+pub fn folders() -> TrackNewDirs {
+    TrackNewDirs::new(
         "data",
         "data folders",
         &["/srv/own", "/srv/theirs", "/srv/unmounted"],
@@ -142,9 +142,9 @@ pub fn cases() -> Vec<Case> {
             Box::new(WriteFile {
                 path: path("/etc/key"),
                 mode: 0o600,
-                content: Content::Later {
+                content: Content::Deferred {
                     preview: "<key>".to_owned(),
-                    produce: Arc::new(|| Ok("k".to_owned())),
+                    render: Arc::new(|| Ok("k".to_owned())),
                 },
                 secret: true,
                 removed_elsewhere: false,

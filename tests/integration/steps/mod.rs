@@ -11,8 +11,10 @@ use std::time::Duration;
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
 use cases::{Case, binaries, cases, folders, names};
-use kubexm_engine::plan::{Check, Done, Receipt, Slot, Step, StepError, Stop, UndoLog, perform};
-use kubexm_engine::steps::{Produce, ReadOnce, WaitFor, WriteFile};
+use kubexm_engine::plan::{
+    Check, Done, Receipt, Step, StepError, Stop, TaskValue, UndoLog, perform,
+};
+use kubexm_engine::steps::{ConfigReadAtInit, ProvideValue, WaitFor, WriteFile};
 use kubexm_host::{Command, Host, HostError, Output};
 use kubexm_types::event::{Event, Events, Listener};
 use kubexm_types::{Digest, HostName};
@@ -241,28 +243,28 @@ async fn wrong_content_never_replaces_the_file() {
 }
 
 #[tokio::test]
-async fn value_is_produced_again_in_every_run() {
+async fn value_is_provided_again_in_every_run() {
     let host = Sandbox::new();
-    let slot = Slot::new("token");
-    let step = |slot: &Slot<u32>| Produce {
+    let value = TaskValue::new("token");
+    let step = |value: &TaskValue<u32>| ProvideValue {
         title: "Mint".to_owned(),
         script: "cat; echo 2".into(),
         arguments: Vec::new(),
         input: Some(Arc::new(|| Ok(b"4".to_vec()))),
         parse: Box::new(|text| text.trim().parse().map_err(|_| "no number".to_owned())),
-        slot: slot.clone(),
+        value: value.clone(),
         files: Vec::new(),
     };
-    let receipt = Receipt::of(Arc::clone(&host.host));
+    let receipt = Receipt::new(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);
-    let action = Step::from(step(&slot));
-    assert_eq!(action.gives(), ["token"]);
+    let action = Step::from(step(&value));
+    assert_eq!(action.provides(), ["token"]);
     let done = perform(&action, &context, &Stop::new()).await;
     assert_eq!(done.unwrap(), Done::Ran);
-    assert_eq!(slot.get(), Some(&42));
-    let broken = Produce {
+    assert_eq!(value.get(), Some(&42));
+    let broken = ProvideValue {
         script: "echo SECRET-TOKEN".into(),
-        ..step(&Slot::new("token"))
+        ..step(&TaskValue::new("token"))
     };
     let error = perform(&broken.into(), &context, &Stop::new())
         .await
@@ -281,7 +283,7 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
         at_most: Duration::from_secs(seconds),
         diagnosis: "echo look at the log".into(),
     };
-    let receipt = Receipt::of(Arc::clone(&host.host));
+    let receipt = Receipt::new(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);
     let stop = Stop::new();
     let error = perform(&wait(1).into(), &context, &stop)
@@ -322,9 +324,9 @@ async fn file_that_no_program_reads_again_is_reported() {
     let warnings = Arc::new(Warnings::default());
     let mut host = Sandbox::new();
     host.events = Events::new(Arc::clone(&warnings) as Arc<dyn Listener>);
-    let file = |text: &str| ReadOnce {
+    let file = |text: &str| ConfigReadAtInit {
         file: WriteFile::new(path("/etc/app/init.yaml"), text),
-        by: "init".to_owned(),
+        marker: "init".to_owned(),
         advice: "Ask Anna.".to_owned(),
     };
     let reported = || warnings.0.lock().unwrap().clone();
@@ -339,6 +341,6 @@ async fn file_that_no_program_reads_again_is_reported() {
     host.apply(&file("three")).await.unwrap();
     assert_eq!(host.read("/etc/app/init.yaml"), "three");
     assert_eq!(host.check(&file("three")).await, Check::Satisfied);
-    let printed = "node1: /etc/app/init.yaml has changed, and nothing reads it any more: this host stays as it is. Ask Anna.";
+    let printed = "node1: /etc/app/init.yaml has changed, but it is read only when the node is created, so the host keeps its settings. Ask Anna.";
     assert_eq!(reported(), [printed]);
 }

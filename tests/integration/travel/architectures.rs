@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
 use kubexm_bundle::{Bundle, Placement};
-use kubexm_engine::seed::Content;
+use kubexm_engine::seed::RegistryContent;
 
 use super::*;
 
@@ -169,7 +169,7 @@ fn cluster_registry_gets_no_images_of_other_architectures() {
     let [of_amd64, of_arm64] = &lock.images[0].platforms[..] else {
         panic!("two")
     };
-    let content = format!("{:?}", Content::of(&amd64));
+    let content = format!("{:?}", RegistryContent::new(&amd64));
     let has = |digest: &Digest| content.contains(&digest.hex());
     assert!(has(&lock.images[0].manifest.digest), "what the tag names");
     assert!(of_amd64.blobs.iter().all(|blob| has(&blob.digest)));

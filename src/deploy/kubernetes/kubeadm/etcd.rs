@@ -1,10 +1,10 @@
-//! Where etcd is, for kubeadm's configuration.
+//! The `etcd` section of kubeadm's configuration.
 
 use crate::etcd;
 use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_render::kubeadm::{EtcdSection, ExternalEtcd};
 
-/// An etcd that is not kubeadm's, with its files on hosts; `None` where it is.
+/// Returns the connection to an etcd that kubeadm does not run; `None` if kubeadm runs etcd.
 pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
     let client = etcd::client(cluster, &cluster.roles.control_plane)?;
     Some(ExternalEtcd {
@@ -15,7 +15,7 @@ pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
     })
 }
 
-/// The `etcd` section of kubeadm's configuration.
+/// Returns the `etcd` section of kubeadm's configuration.
 pub(super) fn section(cluster: &Cluster) -> EtcdSection {
     match (external(cluster), &cluster.etcd) {
         (Some(external), _) => EtcdSection::External(external),

@@ -1,35 +1,35 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{etcd, node, patches, read_once, ready_to_join, undo};
+use super::{config_read_at_init, etcd, node, patches, tasks_before_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{RunOnce, WriteFile};
+use kubexm_engine::steps::{RunToCompletion, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::ComponentSection;
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
-/// The mark of what makes the first control plane.
+/// The marker file of `kubeadm init`.
 const INIT: &str = "kubeadm-init";
 
-/// Writes the configuration and runs `kubeadm init` with it.
+/// Returns the task that writes the configuration and runs `kubeadm init`.
 pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("{ETC}/kubeadm-init.yaml"))?;
     let task = kubernetes::INIT
         .task(&first.name)
-        .after(ready_to_join(first))
-        .after(crate::etcd::ready(inputs))
-        .after(load_balancer::ready(inputs, first))
-        .step(read_once(
+        .after(tasks_before_join(first))
+        .after(crate::etcd::healthy(inputs))
+        .after(load_balancer::tasks_before_join(inputs, first))
+        .step(config_read_at_init(
             INIT,
             WriteFile::new(path.clone(), init_config(inputs.cluster, first)?),
         ));
-    let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunOnce {
+    let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunToCompletion {
         id: INIT.to_owned(),
         title: "Run kubeadm init".to_owned(),
         command: kubeadm::INIT.verb("init"),
@@ -43,15 +43,15 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         ],
         undo: undo::undo(inputs),
     });
-    load_balancer::settle(inputs, first, task)
+    load_balancer::after_join(inputs, first, task)
 }
 
-/// How the script spells a flag.
+/// Returns a flag as an argument of the script.
 fn yes_or_no(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
 }
 
-/// The four documents of `kubeadm init`.
+/// Returns the configuration of `kubeadm init`, with four documents.
 pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String, RenderError> {
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
@@ -59,7 +59,7 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     api_server.cert_sans = kubernetes.cert_sans.clone();
     let endpoint = &cluster.control_plane_endpoint;
     if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
-        // kubeadm adds the endpoint's name; people use its address, too.
+        // kubeadm adds the host name of the endpoint. Users may connect to its address as well.
         let address = address.to_string();
         if !api_server.cert_sans.contains(&address) {
             api_server.cert_sans.push(address);
@@ -92,7 +92,7 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     )
 }
 
-/// One of the three control plane programs.
+/// Returns the section of a control plane program.
 fn section(section: &'static str, component: &Component) -> ComponentSection {
     ComponentSection {
         section,

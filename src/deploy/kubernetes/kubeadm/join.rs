@@ -4,25 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
-use super::{node, patches, ready_to_join, undo};
+use super::{node, patches, tasks_before_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
-use kubexm_engine::plan::{Slot, StepError, Task};
-use kubexm_engine::steps::{InputFile, RunOnce};
+use kubexm_engine::plan::{StepError, Task, TaskValue};
+use kubexm_engine::steps::{InputFile, RunToCompletion};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::JoinControlPlane;
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
-/// The mark of what makes the other nodes.
-const JOIN_MARK: &str = "kubeadm-join";
-/// Runs `kubeadm join` on a node that is not the first control plane.
+/// The marker file of `kubeadm join`.
+const JOIN: &str = "kubeadm-join";
+
+/// Returns the task that runs `kubeadm join` on a node other than the first control plane.
 pub(super) fn join(
     inputs: &Inputs<'_>,
     host: &HostSpec,
-    slot: &Slot<JoinSecrets>,
+    secrets: &TaskValue<JoinSecrets>,
     pending: bool,
 ) -> Result<Task, DeployError> {
     let name = match inputs.cluster.is_control_plane(&host.name) {
@@ -31,25 +32,25 @@ pub(super) fn join(
     };
     let task = name
         .task(&host.name)
-        .after(ready_to_join(host))
-        .after(load_balancer::ready(inputs, host));
-    let mut task = patches::write(inputs.cluster, host, JOIN_MARK, task)?.step(RunOnce {
-        id: JOIN_MARK.to_owned(),
+        .after(tasks_before_join(host))
+        .after(load_balancer::tasks_before_join(inputs, host));
+    let mut task = patches::write(inputs.cluster, host, JOIN, task)?.step(RunToCompletion {
+        id: JOIN.to_owned(),
         title: "Run kubeadm join".to_owned(),
         command: kubeadm::JOIN.verb("join"),
-        input: Some(config_file(inputs.cluster, host, slot)?),
+        input: Some(config_file(inputs.cluster, host, secrets)?),
         cleanup: kubeadm::JOIN.verb("clean-up"),
         arguments: arguments(inputs, host),
         undo: undo::undo(inputs),
     });
     if pending {
-        task.needs.push(slot.name());
+        task.requires.push(secrets.name());
     }
-    load_balancer::settle(inputs, host, task)
+    load_balancer::after_join(inputs, host, task)
 }
 
-/// The runtime's socket. For a node that joins with a member of the stacked etcd also the first control
-/// plane, which has another member, and the peer address of its own; else two empty words.
+/// Returns the arguments of the script: the runtime's socket, the first control plane, and the peer URL of
+/// the node's member of the stacked etcd. The last two are empty for a node without such a member.
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     let stacked = matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. });
     let (first, peer) = match inputs.first() {
@@ -65,13 +66,12 @@ fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
 fn config_file(
     cluster: &Cluster,
     host: &HostSpec,
-    slot: &Slot<JoinSecrets>,
+    secrets: &TaskValue<JoinSecrets>,
 ) -> Result<InputFile, DeployError> {
-    let preview = join_config(cluster, host, &JoinSecrets::words())?;
-    let (cluster, host, slot) = (cluster.clone(), host.clone(), slot.clone());
+    let preview = join_config(cluster, host, &JoinSecrets::placeholder())?;
+    let (cluster, host, secrets) = (cluster.clone(), host.clone(), secrets.clone());
     let content = Arc::new(move || {
-        let secrets = slot.get().ok_or(StepError::Missing(slot.name()))?;
-        let text = join_config(&cluster, &host, secrets);
+        let text = join_config(&cluster, &host, secrets.require()?);
         text.map(String::into_bytes)
             .map_err(|error| StepError::Other(error.to_string()))
     });
@@ -108,9 +108,12 @@ fn join_config(
     kubexm_render::text("kubeadm join configuration", &join)
 }
 
-/// A join configuration with secrets of the right form but of no cluster: the bundled kubeadm judges
-/// it at build time.
-pub(crate) fn join_preview(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
+/// Returns a join configuration with well-formed secrets of no cluster. The bundled kubeadm validates it at
+/// build time.
+pub(crate) fn join_config_for_validation(
+    cluster: &Cluster,
+    host: &HostSpec,
+) -> Result<String, RenderError> {
     let secrets = JoinSecrets {
         token: "abcdef.0123456789abcdef".to_owned(),
         certificate_key: "0".repeat(64),

@@ -1,4 +1,4 @@
-//! Kubernetes by kubeadm: programs, init, joins.
+//! Kubernetes with kubeadm: programs, init and joins.
 
 mod etcd;
 mod init;
@@ -10,13 +10,13 @@ mod undo;
 
 use crate::{DeployError, Inputs, images, kubernetes, runtime};
 pub(crate) use init::init_config;
-pub(crate) use join::join_preview;
+pub(crate) use join::join_config_for_validation;
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Slot, Task, TaskId};
-use kubexm_engine::steps::{ReadOnce, WriteFile};
+use kubexm_engine::plan::{Task, TaskId, TaskValue};
+use kubexm_engine::steps::{ConfigReadAtInit, WriteFile};
 use kubexm_render::kubeadm::Node;
 
-/// Programs on all nodes, init on the first control plane, joins on all others.
+/// Returns the tasks: programs on all nodes, init on the first control plane, joins on all others.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
@@ -26,7 +26,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         tasks.push(programs::programs(inputs, host)?);
     }
     tasks.push(init::init(inputs, first)?);
-    let secrets: Slot<secrets::JoinSecrets> = Slot::new("control_plane.join_secrets");
+    let secrets: TaskValue<secrets::JoinSecrets> = TaskValue::new("control_plane.join_secrets");
     let others: Vec<&HostSpec> = inputs
         .cluster
         .nodes()
@@ -35,11 +35,11 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         .collect();
     let pending = others
         .iter()
-        .any(|host| !inputs.machine(&host.name).is_node);
+        .any(|host| !inputs.host_facts(&host.name).is_node);
     if pending {
         tasks.push(secrets::mint(inputs, first, &secrets)?);
     }
-    // etcd takes new members one at a time, so control planes join one after another.
+    // etcd accepts one new member at a time, so control planes join one after another.
     let mut before = kubernetes::INIT.id(&first.name);
     for host in others {
         let task = join::join(inputs, host, &secrets, pending)?;
@@ -54,18 +54,19 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     Ok(tasks)
 }
 
-/// A file that kubeadm reads when it makes a node, with the command of that mark.
-fn read_once(by: &str, file: WriteFile) -> ReadOnce {
-    ReadOnce {
+/// Returns the step for a file that the kubeadm command with the marker file `marker` reads.
+fn config_read_at_init(marker: &str, file: WriteFile) -> ConfigReadAtInit {
+    ConfigReadAtInit {
         file,
-        by: by.to_owned(),
-        advice: "To bring the change to it, follow \
+        marker: marker.to_owned(),
+        advice: "To apply the change, follow \
                  https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-reconfigure/"
             .to_owned(),
     }
 }
 
-fn ready_to_join(host: &HostSpec) -> [TaskId; 2] {
+/// Returns the tasks that prepare a host for `kubeadm init` or `kubeadm join`.
+fn tasks_before_join(host: &HostSpec) -> [TaskId; 2] {
     [
         images::PULL.id(&host.name),
         kubernetes::PROGRAMS.id(&host.name),
@@ -87,7 +88,7 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     }
     Node {
         name: host.name.to_string(),
-        cri_socket: runtime::of(cluster.runtime.kind).socket().to_owned(),
+        cri_socket: runtime::by_kind(cluster.runtime.kind).socket().to_owned(),
         ignore_preflight_errors: cluster.kubernetes.ignore_preflight_errors.clone(),
         taints: host.taints.clone(),
         kubelet_args,

@@ -1,6 +1,6 @@
-//! What the user changes in what kubeadm writes: files in a folder that `kubeadm init` and `join` read.
+//! Patches of the user for kubeadm's output: files in a directory that `kubeadm init` and `join` read.
 
-use super::read_once;
+use super::config_read_at_init;
 use crate::DeployError;
 use kubexm_config::cluster::{Cluster, HostSpec, Patch, PatchFile, PatchTarget};
 use kubexm_engine::plan::Task;
@@ -8,16 +8,16 @@ use kubexm_engine::steps::{RunScript, WriteFile};
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
-/// Where kubeadm finds them on a host.
+/// The directory of the patches on a host.
 pub(crate) const FOLDER: &str = "/etc/kubexm/patches";
 
-/// The folder of patches for a host; `None` where it needs none.
+/// Returns the directory of patches for a host; `None` if the host has no patches.
 pub(super) fn folder(cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
     let any = !files(cluster, host).is_empty();
     any.then_some(FOLDER)
 }
 
-/// The patches for a host, in their order.
+/// Returns the patches for a host, in the order in which kubeadm applies them.
 pub(crate) fn files(cluster: &Cluster, host: &HostSpec) -> Vec<PatchFile> {
     let control_plane = cluster.is_control_plane(&host.name);
     let is_used = |patch: &Patch| {
@@ -30,11 +30,11 @@ pub(crate) fn files(cluster: &Cluster, host: &HostSpec) -> Vec<PatchFile> {
         .collect()
 }
 
-/// Adds the steps that put them onto a host, where the command of that mark reads them.
+/// Adds the steps that write the patches of a host for the command with the marker file `marker`.
 pub(super) fn write(
     cluster: &Cluster,
     host: &HostSpec,
-    by: &str,
+    marker: &str,
     mut task: Task,
 ) -> Result<Task, DeployError> {
     let files = files(cluster, host);
@@ -43,13 +43,16 @@ pub(super) fn write(
     }
     for file in &files {
         let path = HostPath::parse(&format!("{FOLDER}/{}", file.name))?;
-        task = task.step(read_once(by, WriteFile::new(path, &*file.content)));
+        task = task.step(config_read_at_init(
+            marker,
+            WriteFile::new(path, &*file.content),
+        ));
     }
     let names = files.into_iter().map(|file| file.name);
     Ok(task.step(
         RunScript::new(
             "kubeadm patches",
-            "Remove patches that the cluster file does not have",
+            "Remove patches that are not in the cluster file",
             kubeadm::PATCHES.verb("check"),
             kubeadm::PATCHES.verb("remove"),
         )

@@ -6,41 +6,41 @@ use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime};
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, OwnFolders, WriteFile};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
 use kubexm_render::kubelet;
 use kubexm_types::HostPath;
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
-/// Where the kubelet and pods keep data.
-const FOLDERS: [&str; 7] = [
+/// Directories of the kubelet and of pods.
+const DIRS: [&str; 7] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/var/log/pods",
     "/var/log/containers",
     "/usr/libexec/kubernetes",
     "/run/flannel",
-    // kube-proxy mounts it and has it made where it is not there.
+    // The pod of kube-proxy mounts this directory, and the kubelet creates it if it does not exist.
     "/lib/modules",
 ];
 
-/// Puts kubeadm, kubelet and kubectl onto a node.
+/// Returns the task that installs kubeadm, kubelet and kubectl on a node.
 pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut payloads = Vec::new();
     for name in ["kubeadm", "kubelet", "kubectl"] {
         let file = inputs.kubernetes_file(name, &host.name)?;
         payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
-    let mut folders = FOLDERS.to_vec();
+    let mut dirs = DIRS.to_vec();
     if matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
-        folders.push("/var/lib/etcd");
+        dirs.push("/var/lib/etcd");
     }
-    let folders = OwnFolders::new("kubernetes-folders", "Kubernetes' folders", &folders)?;
-    let [unit, drop_in] = unit_files(runtime::of_cluster(inputs))?;
+    let dirs = TrackNewDirs::new("kubernetes-folders", "Kubernetes' directories", &dirs)?;
+    let [unit, drop_in] = unit_files(runtime::configured(inputs))?;
     let task = kubernetes::PROGRAMS
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
-        .step(folders)
+        .step(dirs)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),
             payloads,
@@ -48,7 +48,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         })
         .step(unit)
         .step(drop_in)
-        // kubeadm starts it, when there is something to run.
+        // kubeadm starts the kubelet.
         .step(ManageUnit {
             name: "kubelet.service".to_owned(),
             files: Vec::new(),
@@ -61,7 +61,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     Ok(client_files.into_iter().fold(task, Task::step))
 }
 
-/// The kubelet's unit and kubeadm's drop-in for it.
+/// Returns the kubelet's unit and kubeadm's drop-in for it.
 fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
     let service = kubelet::Service {

@@ -1,4 +1,4 @@
-//! What joins need: a token, the key of the uploaded certificates, the pin of the cluster's CA.
+//! The secrets for joins: a token, the key of the uploaded certificates, and the pin of the cluster's CA.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,14 +7,14 @@ use crate::kubernetes::BIND_PORT;
 use crate::{DeployError, Inputs, kubernetes};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{FileContent, PlannedFile, Slot, StepError, Task};
-use kubexm_engine::steps::{LateInput, Parse, Produce};
+use kubexm_engine::plan::{FileContent, PlannedFile, StepError, Task, TaskValue};
+use kubexm_engine::steps::{DeferredInput, Parse, ProvideValue};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
-/// What a node needs to join. Secret.
+/// The values that a node needs to join. Secret.
 #[derive(Clone)]
 pub(super) struct JoinSecrets {
     pub(super) token: String,
@@ -23,8 +23,8 @@ pub(super) struct JoinSecrets {
 }
 
 impl JoinSecrets {
-    /// What stands for secrets where they are shown.
-    pub(super) fn words() -> Self {
+    /// Returns placeholders.
+    pub(super) fn placeholder() -> Self {
         Self {
             token: "<join token>".to_owned(),
             certificate_key: "<certificate key>".to_owned(),
@@ -32,51 +32,51 @@ impl JoinSecrets {
         }
     }
 
-    /// Returns random secrets. The pin of the CA is still empty: a control plane prints the CA.
+    /// Returns random secrets. The pin of the CA is empty until the script prints the CA.
     fn random() -> Result<Self, RenderError> {
         Ok(Self {
-            token: format!("{}.{}", random_word(6)?, random_word(16)?),
+            token: format!("{}.{}", random_text(6)?, random_text(16)?),
             certificate_key: hex::encode(random_bytes::<32>()?),
             ca_hash: String::new(),
         })
     }
 }
 
-/// kubeadm's configuration, on the control plane only while the script runs.
+/// Template of the configuration's path. The file exists on the control plane only while the script runs.
 const CONFIG: &str = "/run/kubexm/secrets-XXXXXX";
 
-/// Mints what joins of this run need, on the first control plane. The random values are made when the
-/// task runs, so that planning is a pure function of its inputs.
+/// Returns the task that creates the secrets on the first control plane. The task chooses the random values
+/// when it runs, so that a plan depends only on its inputs.
 pub(super) fn mint(
     inputs: &Inputs<'_>,
     first: &HostSpec,
-    slot: &Slot<JoinSecrets>,
+    secrets: &TaskValue<JoinSecrets>,
 ) -> Result<Task, DeployError> {
     let preview = PlannedFile {
         path: HostPath::parse(CONFIG)?,
         mode: 0o600,
-        content: FileContent::Late(config(inputs.cluster, first, &JoinSecrets::words())?),
+        content: FileContent::Deferred(config(inputs.cluster, first, &JoinSecrets::placeholder())?),
     };
     let minted = Arc::new(OnceLock::new());
     let parse = parse(Arc::clone(&minted));
     let control_planes = inputs.cluster.roles.control_plane.len();
-    let produce = Produce {
-        title: "Mint a join token for this run".to_owned(),
+    let create = ProvideValue {
+        title: "Create a join token for this run".to_owned(),
         script: kubeadm::JOIN_SECRETS,
         arguments: vec![CONFIG.to_owned(), control_planes.to_string()],
         input: Some(input(inputs.cluster, first, minted)),
         parse,
-        slot: slot.clone(),
+        value: secrets.clone(),
         files: vec![preview],
     };
     Ok(kubernetes::SECRETS
         .task(&first.name)
         .after([kubernetes::INIT.id(&first.name)])
-        .step(produce))
+        .step(create))
 }
 
 /// Returns the script's input: a configuration with new random values, which it keeps in `minted`.
-fn input(cluster: &Cluster, first: &HostSpec, minted: Arc<OnceLock<JoinSecrets>>) -> LateInput {
+fn input(cluster: &Cluster, first: &HostSpec, minted: Arc<OnceLock<JoinSecrets>>) -> DeferredInput {
     let (cluster, first) = (cluster.clone(), first.clone());
     let text = move || {
         let random = JoinSecrets::random()?;
@@ -126,8 +126,8 @@ fn random_bytes<const N: usize>() -> Result<[u8; N], RenderError> {
     Ok(bytes)
 }
 
-/// Random letters and digits; 256 is no multiple of 36, so the few values beyond are not used.
-fn random_word(length: usize) -> Result<String, RenderError> {
+/// Returns random lower-case letters and digits. 256 is not a multiple of 36, so it skips bytes from 252 on.
+fn random_text(length: usize) -> Result<String, RenderError> {
     let alphabet = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut word = String::new();
     while word.len() < length {

@@ -1,23 +1,24 @@
-//! How a reset undoes what kubeadm did.
+//! Undo records of kubeadm's changes.
 
-use crate::{Inputs, runtime, traces};
+use crate::{Inputs, pod_leftovers, runtime};
 use kubexm_engine::steps::Undo;
 use kubexm_scripts::kubeadm;
 
-/// The records of a node. A reset reverts the last one first: kubeadm's reset, then what it leaves.
+/// Returns the records of a node. A reset reverts the last record first: `kubeadm reset`, then its
+/// leftovers.
 pub(super) fn undo(inputs: &Inputs<'_>) -> Vec<Undo> {
     vec![
         Undo::script(
-            "Remove the marks of kubeadm",
+            "Remove the marker files of kubeadm",
             "rm -f /var/lib/kubexm/done/kubeadm-*",
             [""; 0],
         ),
-        traces::remove("Remove links and rules of pods", "kubernetes"),
+        pod_leftovers::remove("Remove links and rules of pods", "kubernetes"),
         Undo::script("Reset kubeadm", kubeadm::RESET, [socket(inputs)]),
     ]
 }
 
-/// The socket of the cluster's runtime.
+/// Returns the socket of the cluster's runtime.
 pub(super) fn socket(inputs: &Inputs<'_>) -> &'static str {
-    runtime::of_cluster(inputs).socket()
+    runtime::configured(inputs).socket()
 }

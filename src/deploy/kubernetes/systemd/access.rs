@@ -1,4 +1,4 @@
-//! Who may do what, beyond what the API server grants by itself.
+//! Role bindings that the API server does not create.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use kubexm_render::kubernetes::Access;
 use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostPath;
 
-/// Applies the bindings on the first control plane, and waits until its API server is reached the
-/// way that all nodes will take.
+/// Adds the steps that apply the bindings on the first control plane, and that wait until its API server answers
+/// at the endpoint.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -30,7 +30,7 @@ pub(super) fn steps(
     let config = files::kubeconfig(inputs.cluster, pki, &files::own_server(first), user)?;
     let apply = RunScript::new(
         "access",
-        "Apply bindings of roles",
+        "Apply role bindings",
         scripts::ACCESS.verb("check"),
         scripts::ACCESS.verb("apply"),
     )
@@ -40,7 +40,7 @@ pub(super) fn steps(
     Ok(task
         .step(WriteFile::new(
             path,
-            kubexm_render::text("bindings of roles", &access)?,
+            kubexm_render::text("role bindings", &access)?,
         ))
         .step(apply)
         .step(WaitFor {

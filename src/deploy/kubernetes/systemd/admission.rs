@@ -1,4 +1,4 @@
-//! What a node may not say of itself: its labels, and which names its server answers to.
+//! Properties that a node may not set for itself: its labels, and the names in its serving certificate.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use kubexm_pki::kubernetes::node_user;
 use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
 
-/// Labels nodes and approves their servers' certificates, on the first control plane.
+/// Returns the task that labels nodes and approves their serving certificates, on the first control plane.
 pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
     let nodes = inputs.cluster.nodes();
     let names = nodes.iter().map(|host| host.name.to_string());
@@ -37,15 +37,16 @@ pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deplo
         .after(nodes.iter().map(|host| joined(inputs, host)))
         .after([kubernetes::INIT.id(&first.name)])
         .step(registered)
-        .step(labels.arguments(labels_of(inputs, &nodes)))
+        .step(labels.arguments(label_arguments(inputs, &nodes)))
         .step(ApproveServing {
             nodes: entitled.collect(),
         }))
 }
 
-/// Labels with the nodes that have just these; the role's are those that kubeadm sets
+/// Returns the arguments of the script: labels, and the nodes that have exactly these labels. Control planes have
+/// the labels that kubeadm sets
 /// (<https://kubernetes.io/docs/reference/labels-annotations-taints/>).
-fn labels_of(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> Vec<String> {
+fn label_arguments(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> Vec<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for host in nodes {
         let own = host
@@ -78,17 +79,18 @@ fn labels_of(inputs: &Inputs<'_>, nodes: &[&HostSpec]) -> Vec<String> {
         .collect()
 }
 
-/// What a node's server may be called: its name and the addresses that its kubelet is told.
+/// Returns the names that the serving certificate of a node may contain: its name, and the addresses in the
+/// configuration of its kubelet.
 fn entitled(inputs: &Inputs<'_>, host: &HostSpec) -> Entitled {
-    let given = inputs.cluster.kubernetes.kubelet.extra_args.get("node-ip");
-    let given = given.into_iter().flat_map(|list| list.split(','));
-    let given = given.filter_map(|address| address.trim().parse::<IpAddr>().ok());
+    let node_ip = inputs.cluster.kubernetes.kubelet.extra_args.get("node-ip");
+    let addresses = node_ip.into_iter().flat_map(|list| list.split(','));
+    let addresses = addresses.filter_map(|address| address.trim().parse::<IpAddr>().ok());
     Entitled {
         common_name: node_user(&host.name),
         organization: "system:nodes".to_owned(),
         names: vec![host.name.to_string()],
         addresses: std::iter::once(host.internal_address)
-            .chain(given)
+            .chain(addresses)
             .collect(),
     }
 }

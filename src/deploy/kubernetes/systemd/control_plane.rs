@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::files::{
-    self, CA, CA_KEY, FOLDER, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
+    self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
 use crate::kubernetes::{BIND_PORT, config};
 use crate::{BIN, DeployError, Inputs, etcd, journal};
@@ -31,13 +31,13 @@ struct Program {
     flags: BTreeMap<String, String>,
     notifies: bool,
     logs: Option<&'static str>,
-    /// Its own files.
+    /// Files that only this program reads.
     files: Files,
-    /// Files of others that it reads when it starts.
-    shares: Vec<HostPath>,
+    /// Files of other programs that it reads when it starts.
+    shared_files: Vec<HostPath>,
 }
 
-/// The three programs, and the administrator's kubeconfig.
+/// Adds the steps that run the three programs, and that write the administrator's kubeconfig.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -48,7 +48,7 @@ pub(super) fn steps(
     let cluster = inputs.cluster;
     let admin = ("kubernetes-admin", &own.admin);
     let admin = files::kubeconfig(cluster, pki, &files::endpoint(cluster), admin)?;
-    let path = HostPath::parse(&format!("{FOLDER}/admin.conf"))?;
+    let path = HostPath::parse(&format!("{DIR}/admin.conf"))?;
     let task = task.step(WriteFile::secret(path, admin));
     let task = run(task, api_server(inputs, pki, own, host)?)?;
     let task = run(task, controller_manager(cluster, pki, own, host)?)?;
@@ -62,7 +62,7 @@ pub(super) fn steps(
     }))
 }
 
-/// A program's files and unit, and the unit enabled and running.
+/// Adds the steps that write a program's files and unit, and that start the unit.
 fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     let binary = format!("{BIN}/{}", program.name);
     let service = ControlPlaneService {
@@ -75,8 +75,8 @@ fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     let path = HostPath::parse(&format!("/etc/systemd/system/{unit}"))?;
     let mut reads = vec![path.clone(), HostPath::parse(&binary)?];
     reads.extend(program.files.paths());
-    reads.extend(program.shares);
-    let text = kubexm_render::text("unit of a control plane's program", &service)?;
+    reads.extend(program.shared_files);
+    let text = kubexm_render::text("control plane unit", &service)?;
     let files = program.files.into_steps().into_iter();
     let task = files.fold(task, Task::step);
     Ok(task.step(WriteFile::new(path, text)).step(ManageUnit {
@@ -93,15 +93,15 @@ fn api_server(
     host: &HostSpec,
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
-    files.open(CA, &pki.ca.certificate)?;
+    files.readable(CA, &pki.ca.certificate)?;
     files.pair("apiserver", &own.api_server)?;
     files.pair("apiserver-kubelet-client", &own.kubelet_client)?;
-    files.open(FRONT_PROXY_CA, &pki.front_proxy_ca)?;
+    files.readable(FRONT_PROXY_CA, &pki.front_proxy_ca)?;
     files.pair("front-proxy-client", &own.front_proxy_client)?;
-    files.open(SERVICE_ACCOUNT, &pki.service_account.public)?;
+    files.readable(SERVICE_ACCOUNT, &pki.service_account.public)?;
     files.secret(SERVICE_ACCOUNT_KEY, &pki.service_account.private)?;
     let policy = kubexm_render::text("audit policy", &template::AuditPolicy)?;
-    files.open(AUDIT_POLICY, &policy)?;
+    files.readable(AUDIT_POLICY, &policy)?;
     let etcd = etcd::client_files(inputs)?.into_iter();
     Ok(Program {
         name: "kube-apiserver",
@@ -109,7 +109,7 @@ fn api_server(
         notifies: true,
         logs: Some("kubernetes"),
         files,
-        shares: etcd.map(|file| file.path).collect(),
+        shared_files: etcd.map(|file| file.path).collect(),
     })
 }
 
@@ -120,19 +120,19 @@ fn controller_manager(
     host: &HostSpec,
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
-    // It signs nodes' certificates: the one reason for the CA's key to be on a host.
+    // The controller manager signs nodes' certificates. No other program on a host needs the CA's key.
     files.secret(CA_KEY, &pki.ca.key)?;
     let user = ("system:kube-controller-manager", &own.controller_manager);
     let server = files::own_server(host);
     files.kubeconfig(CONTROLLER_MANAGER, cluster, pki, &server, user)?;
-    let shares = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
+    let shared_files = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
     Ok(Program {
         name: "kube-controller-manager",
         flags: controller_manager_flags(cluster),
         notifies: false,
         logs: None,
         files,
-        shares: shares.into_iter().collect::<Result<_, _>>()?,
+        shared_files: shared_files.into_iter().collect::<Result<_, _>>()?,
     })
 }
 
@@ -149,34 +149,35 @@ fn scheduler(
         kubeconfig: SCHEDULER.to_owned(),
     };
     let config = kubexm_render::text("scheduler configuration", &config)?;
-    files.open(SCHEDULER_CONFIG, &config)?;
+    files.readable(SCHEDULER_CONFIG, &config)?;
     Ok(Program {
         name: "kube-scheduler",
         flags: scheduler_flags(&cluster.kubernetes.scheduler),
         notifies: false,
         logs: None,
         files,
-        shares: Vec::new(),
+        shared_files: Vec::new(),
     })
 }
 
-/// Ours with the user's over them.
+/// Returns kubexm's flags, overridden by those of the user.
 fn flags(
-    ours: impl IntoIterator<Item = (&'static str, String)>,
+    defaults: impl IntoIterator<Item = (&'static str, String)>,
     component: &Component,
 ) -> BTreeMap<String, String> {
-    let ours = ours.into_iter();
-    let mut flags: BTreeMap<String, String> =
-        ours.map(|(name, value)| (name.to_owned(), value)).collect();
+    let defaults = defaults.into_iter();
+    let mut flags: BTreeMap<String, String> = defaults
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
     flags.extend(config::flags(component));
     flags
 }
 
-/// Only such as every version from 1.28 to 1.36 takes.
+/// Returns the flags of the API server. All versions from 1.28 to 1.36 support them.
 fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, String> {
     let kubernetes = &cluster.kubernetes;
-    let pki = |name: &str| format!("{FOLDER}/pki/{name}");
-    let ours = [
+    let pki = |name: &str| format!("{DIR}/pki/{name}");
+    let defaults = [
         ("advertise-address", host.internal_address.to_string()),
         ("allow-privileged", "true".to_owned()),
         ("audit-log-maxage", "30".to_owned()),
@@ -187,7 +188,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("client-ca-file", CA.to_owned()),
         ("enable-admission-plugins", "NodeRestriction".to_owned()),
-        // Unlike kubeadm's: a kubelet must prove who it is before commands and logs pass.
+        // With this flag the API server verifies the certificates of kubelets. kubeadm does not set it.
         ("kubelet-certificate-authority", CA.to_owned()),
         (
             "kubelet-client-certificate",
@@ -234,13 +235,13 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
             ("etcd-servers", etcd.endpoints.join(",")),
         ]
     });
-    let ours = ours.into_iter().chain(etcd.into_iter().flatten());
-    flags(ours, &kubernetes.api_server)
+    let defaults = defaults.into_iter().chain(etcd.into_iter().flatten());
+    flags(defaults, &kubernetes.api_server)
 }
 
 fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
     let kubernetes = &cluster.kubernetes;
-    let ours = [
+    let defaults = [
         ("allocate-node-cidrs", "true".to_owned()),
         ("authentication-kubeconfig", CONTROLLER_MANAGER.to_owned()),
         ("authorization-kubeconfig", CONTROLLER_MANAGER.to_owned()),
@@ -265,15 +266,15 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ),
         ("use-service-account-credentials", "true".to_owned()),
     ];
-    flags(ours, &kubernetes.controller_manager)
+    flags(defaults, &kubernetes.controller_manager)
 }
 
 fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
-    let ours = [
+    let defaults = [
         ("authentication-kubeconfig", SCHEDULER.to_owned()),
         ("authorization-kubeconfig", SCHEDULER.to_owned()),
         ("bind-address", "127.0.0.1".to_owned()),
         ("config", SCHEDULER_CONFIG.to_owned()),
     ];
-    flags(ours, component)
+    flags(defaults, component)
 }

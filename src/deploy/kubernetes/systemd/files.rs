@@ -1,4 +1,4 @@
-//! Where certificates and kubeconfigs lie on hosts: at kubeadm's places.
+//! Paths of certificates and kubeconfigs on hosts, the same as with kubeadm.
 
 use std::net::SocketAddr;
 
@@ -11,35 +11,37 @@ use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_render::kubernetes::Kubeconfig;
 use kubexm_types::HostPath;
 
-pub(super) const FOLDER: &str = "/etc/kubernetes";
+pub(super) const DIR: &str = "/etc/kubernetes";
 pub(super) const CA: &str = "/etc/kubernetes/pki/ca.crt";
 pub(super) const CA_KEY: &str = "/etc/kubernetes/pki/ca.key";
 pub(super) const FRONT_PROXY_CA: &str = "/etc/kubernetes/pki/front-proxy-ca.crt";
 pub(super) const SERVICE_ACCOUNT: &str = "/etc/kubernetes/pki/sa.pub";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "/etc/kubernetes/pki/sa.key";
 
-/// Files in the order in which they are written, and read by one program.
+/// The files of one program, in the order in which kubexm writes them.
 #[derive(Default)]
 pub(super) struct Files(Vec<WriteFile>);
 
 impl Files {
-    pub(super) fn open(&mut self, path: &str, text: &str) -> Result<(), DeployError> {
+    /// Adds a file that all users can read.
+    pub(super) fn readable(&mut self, path: &str, text: &str) -> Result<(), DeployError> {
         self.0.push(WriteFile::new(HostPath::parse(path)?, text));
         Ok(())
     }
 
+    /// Adds a file that only root can read.
     pub(super) fn secret(&mut self, path: &str, text: &str) -> Result<(), DeployError> {
         self.0.push(WriteFile::secret(HostPath::parse(path)?, text));
         Ok(())
     }
 
-    /// A certificate and its key, as `<name>.crt` and `<name>.key` of the cluster's PKI.
+    /// Adds a certificate and its key, as `<name>.crt` and `<name>.key` in the cluster's PKI directory.
     pub(super) fn pair(&mut self, name: &str, pair: &Pair) -> Result<(), DeployError> {
-        self.open(&format!("{FOLDER}/pki/{name}.crt"), &pair.certificate)?;
-        self.secret(&format!("{FOLDER}/pki/{name}.key"), &pair.key)
+        self.readable(&format!("{DIR}/pki/{name}.crt"), &pair.certificate)?;
+        self.secret(&format!("{DIR}/pki/{name}.key"), &pair.key)
     }
 
-    /// A user's kubeconfig.
+    /// Adds the kubeconfig of a user.
     pub(super) fn kubeconfig(
         &mut self,
         path: &str,
@@ -60,7 +62,7 @@ impl Files {
     }
 }
 
-/// A kubeconfig of one user.
+/// Returns the kubeconfig of a user.
 pub(super) fn kubeconfig(
     cluster: &Cluster,
     pki: &ClusterPki,
@@ -78,13 +80,13 @@ pub(super) fn kubeconfig(
     Ok(kubexm_render::text("kubeconfig", &context)?)
 }
 
-/// Where all nodes find the API server.
+/// Returns the URL of the control plane's endpoint.
 pub(super) fn endpoint(cluster: &Cluster) -> String {
     format!("https://{}", cluster.control_plane_endpoint)
 }
 
-/// A control plane's own API server: its programs must not talk to one of another version when the
-/// cluster is upgraded (<https://kubernetes.io/releases/version-skew-policy/>).
+/// Returns the URL of a control plane's own API server. During an upgrade its programs must not connect to an
+/// API server of another version (<https://kubernetes.io/releases/version-skew-policy/>).
 pub(super) fn own_server(host: &HostSpec) -> String {
     format!(
         "https://{}",

@@ -1,5 +1,5 @@
-//! Kubernetes as systemd units, with certificates of kubexm's own: all comes from this machine, and
-//! so control planes and workers join without any secret of the cluster's.
+//! Kubernetes as systemd units. kubexm issues all certificates on the controller, so hosts join without secrets
+//! of the cluster.
 
 mod access;
 mod admission;
@@ -15,15 +15,15 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskId};
 use kubexm_pki::kubernetes::ClusterPki;
 
-/// Programs on all nodes, control planes one after another, then workers.
+/// Returns the tasks: programs on all nodes, control planes one after another, then workers.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let (Some(first), Some(pki)) = (inputs.first(), &inputs.certificates.kubernetes) else {
         let what = "kubernetes.type systemd without certificates";
         return Err(DeployError::Unsupported(what));
     };
     let mut tasks = Vec::new();
-    // One after another: a change that restarts API servers leaves the others to answer.
-    let mut before = crate::etcd::ready(inputs);
+    // Control planes change one after another, so that only one API server restarts at a time.
+    let mut before = crate::etcd::healthy(inputs);
     for host in inputs.cluster.nodes() {
         tasks.push(programs::programs(inputs, pki, host)?);
         let task = join(inputs, pki, first, host)?;
@@ -38,7 +38,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     Ok(tasks)
 }
 
-/// From programs to a node of the cluster; the task is that of [`joined`].
+/// Returns the task that makes a host a node. Its id is that of [`joined`].
 fn join(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -56,7 +56,7 @@ fn join(
         kubernetes::PROGRAMS.id(&host.name),
     ]);
     debug_assert_eq!(task.id(), joined(inputs, host));
-    task = task.step(programs::pod_traces());
+    task = task.step(programs::register_cleanup());
     if let Some(own) = pki.control_planes.get(&host.name) {
         task = control_plane::steps(inputs, pki, own, host, task)?;
         if is_first {
@@ -69,7 +69,7 @@ fn join(
     }
 }
 
-/// The task after which nodes have their labels and their servers' certificates.
+/// Returns the task that labels nodes and approves their serving certificates.
 pub(super) fn admitted(first: &HostSpec) -> TaskId {
     kubernetes::ADMIT.id(&first.name)
 }

@@ -1,4 +1,4 @@
-//! kubelet and kube-proxy on every node, control planes included.
+//! kubelet and kube-proxy on every node, including control planes.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,12 @@ const KUBE_PROXY_CONFIG: &str = "/etc/kubernetes/kube-proxy.yaml";
 const STATIC_PODS: &str = "/etc/kubernetes/manifests";
 const RESOLV_CONF: &str = "/etc/kubernetes/resolv.conf";
 
-/// Label and taint of a control plane; the taint keeps pods off it, unless the user says otherwise
+/// The key of a control plane's label and of its taint. The taint prevents pods, unless the user configures other
+/// taints
 /// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
 pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// Certificates, configurations and units of both.
+/// Adds the steps that configure and start kubelet and kube-proxy.
 pub(super) fn steps(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -36,26 +37,26 @@ pub(super) fn steps(
     task: Task,
 ) -> Result<Task, DeployError> {
     let check = scripts::KUBELET_SURROUNDINGS.verb("check");
-    let make = scripts::KUBELET_SURROUNDINGS.verb("apply");
-    let title = "Prepare the kubelet's surroundings";
-    let surroundings = RunScript::new("kubelet surroundings", title, check, make)
+    let apply = scripts::KUBELET_SURROUNDINGS.verb("apply");
+    let title = "Create the kubelet's directory of static pods and its resolv.conf";
+    let environment = RunScript::new("kubelet surroundings", title, check, apply)
         .arguments([STATIC_PODS, RESOLV_CONF])
         .undo_script(
-            "Remove the kubelet's surroundings",
+            "Remove the kubelet's directory of static pods and its resolv.conf",
             scripts::KUBELET_SURROUNDINGS_REMOVE,
         );
     let mut kubelet_files = kubelet_files(inputs, pki, own, host)?;
     let proxy_files = proxy_files(inputs, pki, own, host)?;
-    let mut task = task.step(surroundings);
+    let mut task = task.step(environment);
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
-    let runtime = runtime::of_cluster(inputs).unit().to_owned();
+    let runtime = runtime::configured(inputs).unit().to_owned();
     let unit = kubexm_render::text("kubelet unit", &kubelet::Service { command, runtime })?;
-    kubelet_files.open("/etc/systemd/system/kubelet.service", &unit)?;
+    kubelet_files.readable("/etc/systemd/system/kubelet.service", &unit)?;
     task = run(task, "kubelet", kubelet_files)?;
     run(task, "kube-proxy", proxy_files)
 }
 
-/// Files with a unit among them, and the unit running.
+/// Adds the steps that write a program's files, and that start its unit.
 fn run(task: Task, name: &str, files: Files) -> Result<Task, DeployError> {
     let mut reads = files.paths();
     reads.push(HostPath::parse(&format!("{BIN}/{name}"))?);
@@ -67,11 +68,13 @@ fn run(task: Task, name: &str, files: Files) -> Result<Task, DeployError> {
     }))
 }
 
-/// The kubelet's first client certificate is signed here, and lies in its kubeconfig: a bootstrap
-/// token would let whoever holds it become any node, this lets its node be itself. With it the
-/// kubelet asks at its first start for another one, whose key never leaves the host, keeps that in
-/// `/var/lib/kubelet/pki` and renews it by itself. Should that have expired while the host was off,
-/// it comes back to this one, which every install renews in its last 30 days.
+/// Returns the files of the kubelet.
+///
+/// Its kubeconfig contains a first client certificate from kubexm. A bootstrap token would permit its owner to
+/// impersonate any node; this certificate is valid only for its node. With it the kubelet requests another
+/// certificate at its first start. The key of that certificate stays on the host in `/var/lib/kubelet/pki`, and
+/// the kubelet renews it. If it expires while the host is off, the kubelet uses the first certificate again,
+/// which an install renews in its last 30 days.
 fn kubelet_files(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -80,38 +83,36 @@ fn kubelet_files(
 ) -> Result<Files, DeployError> {
     let cluster = inputs.cluster;
     let mut files = Files::default();
-    files.open(CA, &pki.ca.certificate)?;
+    files.readable(CA, &pki.ca.certificate)?;
     let user = node_user(&host.name);
     let user = (user.as_str(), &own.kubelet);
     files.kubeconfig(KUBELET, cluster, pki, &files::endpoint(cluster), user)?;
-    let of_node = OwnKubelet {
+    let own = OwnKubelet {
         ca: CA.to_owned(),
-        runtime: runtime::of_cluster(inputs).socket().to_owned(),
+        runtime: runtime::configured(inputs).socket().to_owned(),
         resolv_conf: RESOLV_CONF.to_owned(),
         static_pods: STATIC_PODS.to_owned(),
         taints: taints(inputs, host),
     };
-    files.open(
-        KUBELET_CONFIG,
-        &config::kubelet_config(cluster, Some(of_node))?,
-    )?;
+    files.readable(KUBELET_CONFIG, &config::kubelet_config(cluster, Some(own))?)?;
     Ok(files)
 }
 
 fn kubelet_flags(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeMap<String, String> {
-    let ours = [
+    let defaults = [
         ("config", KUBELET_CONFIG.to_owned()),
         ("hostname-override", host.name.to_string()),
         ("kubeconfig", KUBELET.to_owned()),
         ("node-ip", host.internal_address.to_string()),
     ];
-    let mut flags: BTreeMap<String, String> =
-        ours.map(|(name, value)| (name.to_owned(), value)).into();
+    let mut flags: BTreeMap<String, String> = defaults
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
     flags.extend(inputs.cluster.kubernetes.kubelet.extra_args.clone());
     flags
 }
 
-/// Taints that the node registers with: the user's, or what keeps pods off a control plane.
+/// Returns the taints of a node: those of the user, or the default taint of a control plane.
 fn taints(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Taint> {
     let control_plane = || Taint {
         key: CONTROL_PLANE.to_owned(),
@@ -135,18 +136,18 @@ fn proxy_files(
     let mut files = Files::default();
     let user = ("system:kube-proxy", &own.proxy);
     files.kubeconfig(KUBE_PROXY, cluster, pki, &files::endpoint(cluster), user)?;
-    let of_node = OwnKubeProxy {
+    let own = OwnKubeProxy {
         kubeconfig: KUBE_PROXY.to_owned(),
         node: host.name.to_string(),
     };
-    files.open(
+    files.readable(
         KUBE_PROXY_CONFIG,
-        &config::kube_proxy_config(cluster, Some(of_node))?,
+        &config::kube_proxy_config(cluster, Some(own))?,
     )?;
     let mut flags = cluster.kubernetes.kube_proxy.extra_args.clone();
     flags.insert("config".to_owned(), KUBE_PROXY_CONFIG.to_owned());
     let command = template::command(&format!("{BIN}/kube-proxy"), &flags);
     let unit = kubexm_render::text("kube-proxy unit", &KubeProxyService { command })?;
-    files.open("/etc/systemd/system/kube-proxy.service", &unit)?;
+    files.readable("/etc/systemd/system/kube-proxy.service", &unit)?;
     Ok(files)
 }

@@ -1,20 +1,20 @@
-//! Kubernetes' programs on a node, and what is settled before they start.
+//! Kubernetes' programs on a node, and the steps before they start.
 
 use std::sync::Arc;
 
 use super::files::CA;
-use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, traces};
+use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, pod_leftovers};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, OwnFolders, RunScript, Undo};
+use kubexm_engine::steps::{InstallFiles, RunScript, TrackNewDirs, Undo};
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_scripts::kubernetes::SAME_CA;
-use kubexm_scripts::marks;
+use kubexm_scripts::markers;
 use kubexm_scripts::runtime::STOP_PODS;
 use kubexm_types::Digest;
 
-/// Where Kubernetes' programs and pods keep data.
-const FOLDERS: [&str; 8] = [
+/// Directories of Kubernetes' programs and of pods.
+const DIRS: [&str; 8] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/var/log/kubernetes",
@@ -22,11 +22,11 @@ const FOLDERS: [&str; 8] = [
     "/var/log/containers",
     "/usr/libexec/kubernetes",
     "/run/flannel",
-    // Network plugins' pods mount it and have it made where it is not there.
+    // Pods of network plugins mount this directory, and the kubelet creates it if it does not exist.
     "/lib/modules",
 ];
 
-/// Puts a node's programs there.
+/// Returns the task that installs the programs of a node.
 pub(super) fn programs(
     inputs: &Inputs<'_>,
     pki: &ClusterPki,
@@ -57,10 +57,10 @@ pub(super) fn programs(
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
         .step(same_ca.arguments([CA.to_owned(), digest]))
-        .step(OwnFolders::new(
+        .step(TrackNewDirs::new(
             "kubernetes-folders",
-            "the folders of Kubernetes' programs",
-            &FOLDERS,
+            "Kubernetes' directories",
+            &DIRS,
         )?)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),
@@ -74,17 +74,20 @@ pub(super) fn programs(
     Ok(client_files.into_iter().fold(task, Task::step))
 }
 
-/// Records what a reset must undo of what the programs will do; facts see its mark. The step comes after the
-/// runtime, so that a reset reverts it while there still is a runtime that ends pods.
-pub(super) fn pod_traces() -> RunScript {
-    let title = "Take note of pods, links and rules to come";
-    RunScript::new("node traces", title, marks::CHECK, marks::SET)
+/// Returns a step that records the undo of the programs' changes. Its marker file is also a fact of the host. The
+/// step runs after the runtime is installed, so that a reset reverts it while the runtime can still stop pods.
+pub(super) fn register_cleanup() -> RunScript {
+    let title = "Record pods, links and rules for a reset";
+    RunScript::new("node traces", title, markers::CHECK, markers::SET)
         .arguments(["kubernetes-node"])
         .undo(Undo::script(
-            "Remove the mark of a node",
+            "Remove the marker file of a node",
             "rm -f /var/lib/kubexm/done/kubernetes-node",
             [""; 0],
         ))
-        .undo(traces::remove("Remove links and rules", "kubernetes"))
+        .undo(pod_leftovers::remove(
+            "Remove links and rules",
+            "kubernetes",
+        ))
         .undo(Undo::script("Stop pods", STOP_PODS, [""; 0]))
 }

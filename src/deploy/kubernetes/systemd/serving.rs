@@ -1,11 +1,10 @@
-//! Certificates of the kubelets' servers: requests that belong are approved, others are told.
+//! Serving certificates of kubelets: valid requests are approved, others are reported.
 //!
-//! A kubelet asks for its server's certificate by itself, with a key that never leaves its host, and
-//! again in the last third of the certificate's year. Nothing in a cluster approves such requests
-//! (<https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/>), since only
-//! the one who made the nodes knows which names are theirs: so every install does, and a cluster
-//! wants one in the last 30 days of each year, as its other certificates do. Where it comes later,
-//! `kubectl logs` and `exec` fail until then and pods run on.
+//! A kubelet requests its serving certificate with a key that stays on its host, and renews it in the last third
+//! of its validity of one year. No program in a cluster approves such requests
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/>), because only kubexm
+//! knows the names of the nodes. Every install approves them, so a cluster needs an install in the last 30 days
+//! of each year. If the certificate expires, `kubectl logs` and `exec` fail until the next install; pods continue.
 
 use std::time::{Duration, Instant};
 
@@ -20,29 +19,31 @@ use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostName;
 
-/// Approves what kubelets of the cluster ask for, until the API server reaches each of them.
+/// Approves the requests of kubelets until the API server can connect to each of them.
 pub(super) struct ApproveServing {
-    /// All nodes.
     pub(super) nodes: Vec<Node>,
 }
 
-/// A node and what its server may be called.
+/// A node, and the names that its serving certificate may contain.
 pub(super) struct Node {
     pub(super) name: HostName,
     pub(super) entitled: Entitled,
 }
 
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Maximum time until the API server must connect to every kubelet.
 const AT_MOST: Duration = Duration::from_secs(120);
-/// What the cluster says.
+
+/// The state of the kubelets and their requests.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
-    /// Nodes that the API server cannot reach, with the reason.
-    missed: Vec<String>,
-    /// Requests to approve, by name.
-    belong: Vec<String>,
-    /// Requests that nobody is entitled to, with the reason.
-    strange: Vec<String>,
+struct State {
+    /// Nodes that the API server cannot connect to, with the reason.
+    unreachable: Vec<String>,
+    /// Names of valid requests.
+    valid: Vec<String>,
+    /// Invalid requests, with the reason.
+    invalid: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -78,82 +79,83 @@ struct Status {
 }
 
 impl ApproveServing {
-    async fn look(&self, host: &dyn Host) -> Result<Seen, StepError> {
+    async fn query(&self, host: &dyn Host) -> Result<State, StepError> {
         let names = self.nodes.iter().map(|node| node.name.to_string());
         let command = Command::from_script(scripts::SERVING_LOOK, names);
-        let action = "look at nodes' servers";
+        let action = "check the kubelets of the nodes";
         let output = host.run(command.describe(action)).await?;
         let text = StepError::unless_done(action, output)?.text();
-        self.read(&text)
+        self.parse(&text)
             .map_err(|reason| StepError::Other(format!("{action}: {reason}")))
     }
 
-    fn read(&self, text: &str) -> Result<Seen, String> {
+    fn parse(&self, text: &str) -> Result<State, String> {
         let (reports, requests) = text
             .split_once("requests\n")
-            .ok_or_else(|| "kubectl's answer was cut off".to_owned())?;
+            .ok_or_else(|| "the output of kubectl is incomplete".to_owned())?;
         let list: List = serde_json::from_str(requests)
-            .map_err(|error| format!("kubectl's list of requests cannot be read: {error}"))?;
-        let mut seen = Seen::default();
+            .map_err(|error| format!("the list of requests from kubectl is invalid: {error}"))?;
+        let mut state = State::default();
         for node in &self.nodes {
             let reached = format!("reached {}", node.name);
             if !reports.lines().any(|line| line == reached) {
                 let missed = format!("missed {} ", node.name);
                 let reason = reports.lines().find_map(|line| line.strip_prefix(&missed));
                 let reason = reason.unwrap_or("no answer");
-                seen.missed.push(format!("{}: {reason}", node.name));
+                state.unreachable.push(format!("{}: {reason}", node.name));
             }
         }
-        // Whatever is approved, denied or failed has been decided on.
+        // A request with a condition is already approved, denied or failed.
         let pending = list
             .items
             .iter()
             .filter(|item| item.status.conditions.is_empty());
         for item in pending {
-            match self.judge(&item.spec) {
-                Ok(()) => seen.belong.push(item.metadata.name.clone()),
+            match self.check(&item.spec) {
+                Ok(()) => state.valid.push(item.metadata.name.clone()),
                 Err(reason) => {
                     let name = &item.metadata.name;
-                    seen.strange
+                    state
+                        .invalid
                         .push(format!("{name} of {}: {reason}", item.spec.username));
                 }
             }
         }
-        Ok(seen)
+        Ok(state)
     }
 
-    /// Whether the requestor is a node of the cluster that asks for its own server's certificate.
-    fn judge(&self, request: &Request) -> Result<(), String> {
+    /// Checks that the requestor is a node of the cluster that requests its own serving certificate.
+    fn check(&self, request: &Request) -> Result<(), String> {
         let mut nodes = self.nodes.iter();
         let node = nodes
             .find(|node| node.entitled.common_name == request.username)
-            .ok_or("is no node of this cluster")?;
-        let may = ["digital signature", "key encipherment", "server auth"];
+            .ok_or("the user is not a node of this cluster")?;
+        let allowed = ["digital signature", "key encipherment", "server auth"];
         let serves = request.usages.iter().any(|usage| usage == "server auth");
         if !serves
             || !request
                 .usages
                 .iter()
-                .all(|usage| may.contains(&usage.as_str()))
+                .all(|usage| allowed.contains(&usage.as_str()))
         {
-            return Err(format!("asks for the usages {}", request.usages.join(", ")));
+            return Err(format!("requests the usages {}", request.usages.join(", ")));
         }
         let pem = base64::engine::general_purpose::STANDARD
             .decode(&request.request)
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .ok_or("is not PEM in base64")?;
-        request::judge(&pem, &node.entitled)
+        request::check(&pem, &node.entitled)
     }
 }
 
 impl Describe for ApproveServing {
     fn id(&self) -> String {
-        "kubelets' server certificates".to_owned()
+        "kubelet serving certificates".to_owned()
     }
 
     fn describe(&self) -> String {
-        "Approve the kubelets' server certificates".to_owned()
+        "Approve the serving certificates of kubelets".to_owned()
     }
 }
 
@@ -168,9 +170,9 @@ impl Action for ApproveServing {
     async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
         let began = Instant::now();
         loop {
-            let seen = match self.look(host).await {
-                Ok(seen) => seen,
-                // An API server that comes back has not answered yet.
+            let state = match self.query(host).await {
+                Ok(state) => state,
+                // An API server that restarts does not answer yet.
                 Err(error) if error.is_loss_of_host() || began.elapsed() >= AT_MOST => {
                     return Err(error);
                 }
@@ -179,33 +181,33 @@ impl Action for ApproveServing {
                     continue;
                 }
             };
-            if !seen.belong.is_empty() {
-                let command = Command::from_script(scripts::SERVING_APPROVE, seen.belong);
+            if !state.valid.is_empty() {
+                let command = Command::from_script(scripts::SERVING_APPROVE, state.valid);
                 let output = host.run(command.describe(self.describe())).await?;
                 StepError::unless_done(&self.describe(), output)?;
                 continue;
             }
-            if seen.missed.is_empty() {
+            if state.unreachable.is_empty() {
                 return Ok(());
             }
             if began.elapsed() >= AT_MOST {
-                return Err(StepError::Other(complaint(&seen)));
+                return Err(StepError::Other(failure(&state)));
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-fn complaint(seen: &Seen) -> String {
+fn failure(state: &State) -> String {
     let mut text = format!(
-        "the API server cannot call the kubelet of\n  {}",
-        seen.missed.join("\n  ")
+        "the API server cannot connect to the kubelets of these nodes:\n  {}",
+        state.unreachable.join("\n  ")
     );
-    if !seen.strange.is_empty() {
-        text.push_str("\nThese requests for certificates were not approved:\n  ");
-        text.push_str(&seen.strange.join("\n  "));
+    if !state.invalid.is_empty() {
+        text.push_str("\nthese certificate signing requests are invalid:\n  ");
+        text.push_str(&state.invalid.join("\n  "));
     }
-    text.push_str("\nSee journalctl -u kubelet there, and kubectl get csr.");
+    text.push_str("\nhint: run `journalctl -u kubelet` on these nodes, and `kubectl get csr`");
     text
 }
 
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A request as the API server tells of it.
+    /// Returns a request as the API server lists it.
     fn item(name: &str, user: &str, cn: &str, usages: &[&str], decided: bool) -> serde_json::Value {
         let mut params = rcgen::CertificateParams::new(vec!["node1".to_owned()]).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -253,39 +255,39 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_node_asks_for_itself_is_approved() {
+    fn only_requests_of_nodes_for_themselves_are_valid() {
         let (one, two) = ("system:node:node1", "system:node:node2");
         let server = ["digital signature", "server auth"];
         let list = serde_json::json!({"items": [
             item("own", one, one, &server, false),
             item("done", one, one, &server, true),
             item("for-another", two, one, &server, false),
-            item("stranger", "system:node:node9", one, &server, false),
-            item("somebody", "kubernetes-admin", one, &server, false),
+            item("unknown-node", "system:node:node9", one, &server, false),
+            item("other-user", "kubernetes-admin", one, &server, false),
             item("client-too", one, one, &["client auth", "server auth"], false),
             item("no-server", one, one, &["digital signature"], false),
         ]});
         let text = format!("reached node1\nmissed node2 remote error: tls\nrequests\n{list}");
-        let seen = step().read(&text).unwrap();
-        assert_eq!(seen.belong, ["own"]);
-        assert_eq!(seen.missed, ["node2: remote error: tls"]);
-        assert_eq!(seen.strange.len(), 5, "{:?}", seen.strange);
-        insta::assert_snapshot!(complaint(&seen), @"
-        the API server cannot call the kubelet of
+        let state = step().parse(&text).unwrap();
+        assert_eq!(state.valid, ["own"]);
+        assert_eq!(state.unreachable, ["node2: remote error: tls"]);
+        assert_eq!(state.invalid.len(), 5, "{:?}", state.invalid);
+        insta::assert_snapshot!(failure(&state), @"
+        the API server cannot connect to the kubelets of these nodes:
           node2: remote error: tls
-        These requests for certificates were not approved:
-          for-another of system:node:node2: is for the subject 'O=system:nodes, CN=system:node:node1'
-          stranger of system:node:node9: is no node of this cluster
-          somebody of kubernetes-admin: is no node of this cluster
-          client-too of system:node:node1: asks for the usages client auth, server auth
-          no-server of system:node:node1: asks for the usages digital signature
-        See journalctl -u kubelet there, and kubectl get csr.
+        these certificate signing requests are invalid:
+          for-another of system:node:node2: has the subject 'O=system:nodes, CN=system:node:node1'
+          unknown-node of system:node:node9: the user is not a node of this cluster
+          other-user of kubernetes-admin: the user is not a node of this cluster
+          client-too of system:node:node1: requests the usages client auth, server auth
+          no-server of system:node:node1: requests the usages digital signature
+        hint: run `journalctl -u kubelet` on these nodes, and `kubectl get csr`
         ");
     }
 
     #[test]
-    fn half_an_answer_is_none() {
-        assert!(step().read("reached node1\nreached node2\n").is_err());
-        assert!(step().read("requests\n{\"items\": [{}]}").is_err());
+    fn incomplete_output_is_an_error() {
+        assert!(step().parse("reached node1\nreached node2\n").is_err());
+        assert!(step().parse("requests\n{\"items\": [{}]}").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Which node has which pods' addresses: the controller manager says so once a node has joined.
+//! The pod subnets of the nodes. The controller manager assigns a subnet when a node joins.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,32 +6,32 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::Slot;
-use kubexm_engine::steps::Produce;
+use kubexm_engine::plan::TaskValue;
+use kubexm_engine::steps::ProvideValue;
 use kubexm_scripts::network::POD_SUBNETS;
 use kubexm_types::HostName;
 
-/// A node's address and its pods', in text that was checked.
+/// A node's address and its pod subnet, as validated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
     address: String,
     subnet: String,
 }
 
-/// Every node of the cluster, those that no `cluster.yaml` names included.
+/// Every node of the cluster, including nodes that are not in the cluster file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subnets(BTreeMap<String, Node>);
 
-/// Asks the cluster which node has which subnet.
-pub(super) fn ask(nodes: &[&HostSpec], slot: &Slot<Subnets>) -> Produce<Subnets> {
+/// Returns a step that reads the subnets from the cluster.
+pub(super) fn read(nodes: &[&HostSpec], subnets: &TaskValue<Subnets>) -> ProvideValue<Subnets> {
     let names = nodes.iter().map(|host| host.name.to_string());
-    Produce {
-        title: "Ask which node has which pods' addresses".to_owned(),
+    ProvideValue {
+        title: "Read the pod subnets of the nodes".to_owned(),
         script: POD_SUBNETS,
         arguments: names.collect(),
         input: None,
         parse: Box::new(Subnets::parse),
-        slot: slot.clone(),
+        value: subnets.clone(),
         files: Vec::new(),
     }
 }
@@ -42,10 +42,10 @@ impl Subnets {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (name, node) = parse_line(line).ok_or_else(|| {
                 format!(
-                    "the cluster says of a node: '{line}', which is no name, address and subnet"
+                    "the cluster lists a node as '{line}'; expected a name, an address and a subnet"
                 )
             })?;
-            // A node of somebody else's may have no pods.
+            // A node that kubexm does not manage may have no pod subnet.
             if let Some(node) = node {
                 nodes.insert(name, node);
             }
@@ -53,27 +53,27 @@ impl Subnets {
         Ok(Self(nodes))
     }
 
-    /// What stands for subnets that are not known yet.
-    pub(super) fn words(nodes: &[HostName]) -> Self {
-        let of = |name: &HostName| Node {
+    /// Returns placeholders for subnets that are not known yet.
+    pub(super) fn placeholder(nodes: &[HostName]) -> Self {
+        let node = |name: &HostName| Node {
             address: format!("<address of {name}>"),
             subnet: format!("<pod subnet of {name}>"),
         };
         Self(
             nodes
                 .iter()
-                .map(|name| (name.to_string(), of(name)))
+                .map(|name| (name.to_string(), node(name)))
                 .collect(),
         )
     }
 
-    /// The node's own.
-    pub(super) fn of(&self, node: &HostName) -> String {
+    /// Returns the pod subnet of a node.
+    pub(super) fn subnet(&self, node: &HostName) -> String {
         let node = self.0.get(node.as_str());
         node.map(|node| node.subnet.clone()).unwrap_or_default()
     }
 
-    /// Address and subnet of every other node.
+    /// Returns the address and the subnet of every other node.
     pub(super) fn others(&self, node: &HostName) -> impl Iterator<Item = (&str, &str)> {
         let others = self
             .0
@@ -83,16 +83,17 @@ impl Subnets {
     }
 }
 
-/// `None` where the line makes no sense, or the node has neither pods nor an address to reach them.
+/// Parses a line. Returns `None` if it is malformed, or if the node has a subnet but no address of its
+/// family. The node is `None` if it has no subnet.
 fn parse_line(line: &str) -> Option<(String, Option<Node>)> {
-    let mut words = line.split_whitespace();
-    let name = HostName::parse(words.next()?).ok()?.to_string();
-    let rest: Vec<&str> = words.collect();
+    let mut fields = line.split_whitespace();
+    let name = HostName::parse(fields.next()?).ok()?.to_string();
+    let rest: Vec<&str> = fields.collect();
     let Some((subnet, addresses)) = rest.split_last() else {
         return Some((name, None));
     };
     let Ok(subnet) = subnet.parse::<IpNet>() else {
-        // No pods: the last word is an address.
+        // The node has no subnet; the last field is an address.
         return subnet.parse::<IpAddr>().ok().map(|_| (name, None));
     };
     let address = addresses
@@ -111,17 +112,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_learns_the_way_to_the_others() {
+    fn each_node_gets_the_subnets_of_the_others() {
         let text = "node1 192.0.2.11 10.244.0.0/24\nnode2 2001:db8::2 192.0.2.12 10.244.1.0/24\nother 192.0.2.9\n\n";
         let subnets = Subnets::parse(text).unwrap();
         let node1 = HostName::parse("node1").unwrap();
-        assert_eq!(subnets.of(&node1), "10.244.0.0/24");
+        assert_eq!(subnets.subnet(&node1), "10.244.0.0/24");
         let others: Vec<_> = subnets.others(&node1).collect();
         assert_eq!(others, [("192.0.2.12", "10.244.1.0/24")]);
     }
 
     #[test]
-    fn what_is_no_subnet_never_reaches_a_script() {
+    fn invalid_subnets_are_refused() {
         for hostile in [
             "node1 192.0.2.11 $(reboot)/24",
             "node1 `x` 10.244.0.0/24",

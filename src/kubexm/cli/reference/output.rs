@@ -115,8 +115,8 @@ fn plan() -> PlanDocument {
             "name": "install",
             "host": "node1",
             "after": ["os/prepare@node1"],
-            "needs": [],
-            "gives": [],
+            "requires": [],
+            "provides": [],
             "steps": [{
                 "kind": "ensure",
                 "id": "write /etc/containerd/config.toml",
@@ -173,7 +173,7 @@ fn plan_diff() -> PlanDiff {
             differences: vec![
                 difference(
                     "Write /etc/systemd/system/kubexm-pod-routes.service",
-                    Reason::Needed("is not there".to_owned()),
+                    Reason::Needed("does not exist".to_owned()),
                 ),
                 difference(
                     "Write /etc/kubexm/pod-routes.sh",

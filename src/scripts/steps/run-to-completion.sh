@@ -1,15 +1,15 @@
 #!/bin/sh -eu
-# Runs a command once. It goes on when the connection breaks. The next run waits for it under the same
-# lock, finds its mark if it succeeded, and cleans up after it if it failed. Output goes to a file:
-# writing to a broken connection would kill the command.
-# Arguments: name of the mark; path of the input file, or nothing; text of the command, its verb or
+# Runs a command once. The command continues when the connection breaks. The next run waits for it under the
+# same lock, finds the marker file if it succeeded, and cleans up if it failed. Output goes to a file, because
+# a write to a broken connection would kill the command.
+# Arguments: name of the marker file; path of the input file, or nothing; text of the command, its verb or
 # nothing; text of the cleanup, its verb or nothing; arguments of both. The command sees the path of the
 # input file in $INPUT. Standard input: content of the input file. It is complete, and receive-input.sh
-# has it in memory, so that it is not lost while this waits.
+# has it in memory, so that it is not lost while the script waits.
 id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6
 shift 6
-# The process group of what runs under the lock. What was started does not hold the lock itself: a
-# daemon that it leaves behind would hold it for good.
+# The process group of the command. The command itself does not inherit the lock: a daemon that it starts
+# would keep the lock permanently.
 group=/run/kubexm/once.group
 is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
 # Arguments: text, verb or nothing, arguments.
@@ -31,7 +31,7 @@ exec 9>/run/kubexm/once.lock
 flock -w 600 9 || { echo "an earlier run of it is still going on after 10 minutes" >&2; exit 1; }
 done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
-# A killed guard has released the lock, but what it started may still run.
+# If this script was killed, its lock is free, but its command may still run.
 left=600
 while is_running; do
   left=$((left - 1))
@@ -44,7 +44,7 @@ done
 export INPUT="$place"
 if [ -e "$done.begun" ]; then
   run "$cleanup" "$cleanup_verb" "$@" ||
-    { show_log; echo "cannot clean up after the try before it" >&2; exit 1; }
+    { show_log; echo "cannot clean up after the previous run" >&2; exit 1; }
 fi
 : >"$done.begun"
 sync "$done.begun" 2>/dev/null || sync

@@ -1,5 +1,5 @@
 #!/bin/sh -eu
-# Ends what a killed install left running: what it does is about to be undone.
+# Stops a command that a killed install left running, before a reset reverts its changes.
 group=/run/kubexm/once.group
 is_running() { [ -s "$group" ] && kill -s 0 -- "-$(cat "$group")" 2>/dev/null; }
 lock=/run/kubexm/once.lock left=60 signal=TERM

@@ -1,9 +1,9 @@
-//! Runs a long command once, also when kubexm or the connection ends meanwhile.
+//! Runs a long command that continues when kubexm or the connection ends.
 
 use async_trait::async_trait;
 
-use super::input::{LateInput, after_input};
-use super::{Undo, ask, look_for_mark, must};
+use super::input::{DeferredInput, after_input};
+use super::{Undo, check_marker, run_check, run_command};
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
@@ -14,36 +14,35 @@ use kubexm_types::HostPath;
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
 ///
-/// The command goes on when the connection breaks. The next run waits for it under the same lock,
-/// finds its mark if it succeeded, and cleans up after it if it failed.
-pub struct RunOnce {
-    /// Name of its mark.
+/// The command continues when the connection breaks. The next run waits for it under the same lock. It
+/// finds a marker file if the command succeeded, and cleans up if the command failed.
+pub struct RunToCompletion {
+    /// The name of the marker file.
     pub id: String,
-    /// What it does, for people.
+    /// What the command does, for the user.
     pub title: String,
     /// The command; `$INPUT` is the path of its input file.
     pub command: Script,
-    /// What it reads; not an argument, since it may be secret.
+    /// The input file. It may be secret, so it is not an argument.
     pub input: Option<InputFile>,
-    /// Removes what a failed try left; must succeed before the next one.
+    /// Removes the remains of a failed run. It must succeed before the next run.
     pub cleanup: Script,
-    /// Arguments of both.
+    /// The arguments of `command` and `cleanup`.
     pub arguments: Vec<String>,
-    /// How a reset undoes it.
+    /// How a reset reverts the command.
     pub undo: Vec<Undo>,
 }
 
-/// A file that is on the host only while the command runs, and only for root.
+/// A file that exists only while the command runs. Only root can read it.
 pub struct InputFile {
-    /// Where.
     pub path: HostPath,
-    /// Its text with words in angle brackets in place of secrets.
+    /// The content with placeholders in place of secrets.
     pub preview: String,
-    /// Makes its bytes when the command is about to run.
-    pub content: LateInput,
+    /// Produces the content when the command is about to run.
+    pub content: DeferredInput,
 }
 
-impl Describe for RunOnce {
+impl Describe for RunToCompletion {
     fn id(&self) -> String {
         format!("once {}", self.id)
     }
@@ -61,49 +60,55 @@ impl Describe for RunOnce {
             .map(|input| PlannedFile {
                 path: input.path.clone(),
                 mode: 0o600,
-                content: FileContent::Late(input.preview.clone()),
+                content: FileContent::Deferred(input.preview.clone()),
             })
             .collect()
     }
 }
 
-impl From<RunOnce> for Step {
-    fn from(step: RunOnce) -> Self {
+impl From<RunToCompletion> for Step {
+    fn from(step: RunToCompletion) -> Self {
         Self::Ensure(Box::new(step))
     }
 }
 
 #[async_trait]
-impl Ensure for RunOnce {
+impl Ensure for RunToCompletion {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let action = format!("check: {}", self.title);
-        ask(host, action, look_for_mark(&self.id)).await
+        run_check(host, action, check_marker(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         // A reset reverts the last record first.
-        let title = format!("End what is left of: {}", self.title);
-        let end = Undo::script(title, scripts::ONCE_END, [""; 0]);
+        let title = format!("Stop what still runs of: {}", self.title);
+        let end = Undo::script(title, scripts::RUN_TO_COMPLETION_END, [""; 0]);
         for undo in self.undo.iter().chain([&end]) {
             context
                 .undo
                 .record(&Describe::id(self), undo.to_value()?)
                 .await?;
         }
-        let (input, place) = match &self.input {
+        let (input, path) = match &self.input {
             Some(file) => ((file.content)()?, file.path.to_string()),
             None => (Vec::new(), String::new()),
         };
-        let of_guard = [
+        let guard_arguments = [
             &*self.id,
-            &place,
+            &path,
             self.command.text,
             self.command.verb.unwrap_or_default(),
             self.cleanup.text,
             self.cleanup.verb.unwrap_or_default(),
         ];
         let own = self.arguments.iter().map(String::as_str);
-        let command = after_input(scripts::ONCE, of_guard.into_iter().chain(own), input);
-        must(context.host, &self.title, command).await.map(|_| ())
+        let command = after_input(
+            scripts::RUN_TO_COMPLETION,
+            guard_arguments.into_iter().chain(own),
+            input,
+        );
+        run_command(context.host, &self.title, command)
+            .await
+            .map(|_| ())
     }
 }

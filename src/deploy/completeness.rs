@@ -1,5 +1,5 @@
-//! Proofs at build time: what a cluster would render is held against the bundle, so that nothing
-//! is found missing behind the gap.
+//! The completeness check at build time: it plans a cluster and compares the plan and its files with the
+//! bundle, so that nothing is missing behind the air gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,61 +12,63 @@ use kubexm_config::{Cluster, Problems};
 use kubexm_engine::plan::RenderedFile;
 use kubexm_types::{HostPath, ImageRef, Version};
 
-/// A text that kubeadm shall judge.
+/// A configuration that kubeadm must validate.
 pub struct KubeadmConfig {
-    /// What it is, in words.
+    /// What it is, for the user.
     pub title: String,
-    /// The configuration.
     pub text: String,
 }
 
-/// Patches that kubeadm shall try on what it makes of a configuration.
+/// Patches that kubeadm must apply to the output of a configuration.
 pub struct KubeadmPatches {
-    /// Whose they are, in words.
+    /// What they are for, for the user.
     pub title: String,
     /// A configuration for `kubeadm init`.
     pub config: String,
-    /// What the configuration calls the folder of the files.
+    /// The directory of the files in the configuration.
     pub folder: &'static str,
-    /// The patches.
     pub files: Vec<PatchFile>,
 }
 
-/// What is known of installing a cluster from a bundle.
+/// The result of a completeness check.
 #[derive(Default)]
-pub struct Proof {
-    /// What is wrong with it, in sentences.
+pub struct Report {
+    /// What prevents an install, one message for each cause.
     pub findings: Vec<String>,
-    /// What the bundled kubeadm must still judge.
+    /// Configurations that the bundled kubeadm must still validate.
     pub configs: Vec<KubeadmConfig>,
-    /// What it must still try.
+    /// Patches that the bundled kubeadm must still apply.
     pub patches: Vec<KubeadmPatches>,
 }
 
-/// Holds installing `cluster` against a bundle with this lock.
+/// Checks that `cluster` can be installed from a bundle with this lock.
 ///
 /// # Errors
-/// The cluster cannot be planned at all.
-pub fn prove(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Result<Proof, DeployError> {
-    let mut proof = Proof {
+/// The cluster cannot be planned for a reason other than missing content.
+pub fn check(
+    cluster: &Cluster,
+    lock: &Lock,
+    blobs: &Arc<dyn Blobs>,
+) -> Result<Report, DeployError> {
+    let mut report = Report {
         findings: findings(cluster, lock, blobs)?,
-        ..Proof::default()
+        ..Report::default()
     };
     if cluster.kubernetes.kind == KubernetesKind::Systemd {
-        return Ok(proof);
+        return Ok(report);
     }
     for (at, host) in cluster.nodes().into_iter().enumerate() {
         let (command, text) = match at {
             0 => ("init", kubeadm::init_config(cluster, host)?),
-            _ => ("join", kubeadm::join_preview(cluster, host)?),
+            _ => ("join", kubeadm::join_config_for_validation(cluster, host)?),
         };
-        proof.configs.push(KubeadmConfig {
+        report.configs.push(KubeadmConfig {
             title: format!("kubeadm {command} on {}", host.name),
             text,
         });
         let files = kubeadm::patches::files(cluster, host);
-        if !files.is_empty() && proof.patches.iter().all(|known| known.files != files) {
-            proof.patches.push(KubeadmPatches {
+        if !files.is_empty() && report.patches.iter().all(|known| known.files != files) {
+            report.patches.push(KubeadmPatches {
                 title: format!("patches for {}", host.name),
                 config: kubeadm::init_config(cluster, host)?,
                 folder: kubeadm::patches::FOLDER,
@@ -74,10 +76,10 @@ pub fn prove(cluster: &Cluster, lock: &Lock, blobs: &Arc<dyn Blobs>) -> Result<P
             });
         }
     }
-    Ok(proof)
+    Ok(report)
 }
 
-/// What is wrong with the plan and the files that it renders, on each architecture.
+/// Returns what is wrong with the plan and its files, for each architecture.
 fn findings(
     cluster: &Cluster,
     lock: &Lock,
@@ -85,18 +87,26 @@ fn findings(
 ) -> Result<Vec<String>, DeployError> {
     let mut findings = BTreeSet::new();
     for arch in &lock.architectures {
-        let mut inputs = Inputs::unseen(cluster, lock, Arc::clone(blobs));
-        for machine in inputs.machines.values_mut() {
-            machine.arch = *arch;
+        let mut inputs = Inputs::assumed(cluster, lock, Arc::clone(blobs));
+        for facts in inputs.hosts.values_mut() {
+            facts.arch = *arch;
         }
         match plan(&inputs) {
             Ok(deployment) => {
                 for files in rendered(&deployment.plan).values() {
-                    findings.extend(files.iter().flat_map(|file| judge(file, cluster, lock)));
+                    findings.extend(
+                        files
+                            .iter()
+                            .flat_map(|file| check_file(file, cluster, lock)),
+                    );
                 }
             }
-            Err(DeployError::Incomplete(lacking)) => {
-                findings.extend(lacking.into_iter().map(|what| format!("lacks {what}")));
+            Err(DeployError::Incomplete(missing)) => {
+                findings.extend(
+                    missing
+                        .into_iter()
+                        .map(|what| format!("the bundle does not contain {what}")),
+                );
             }
             Err(other) => return Err(other),
         }
@@ -104,7 +114,11 @@ fn findings(
     Ok(findings.into_iter().collect())
 }
 
-/// The default cluster in every way to run Kubernetes that a lock has programs of this version for.
+/// Returns the default clusters of a Kubernetes version: one with kubeadm and, if the lock has the programs,
+/// one without.
+///
+/// # Errors
+/// The default cluster is invalid for this version.
 pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, Problems> {
     let by_kubeadm = kubexm_config::default_cluster(version)?;
     let mut arches = lock.architectures.iter();
@@ -114,26 +128,26 @@ pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, 
     }) {
         return Ok(vec![by_kubeadm]);
     }
-    let mut of_units = by_kubeadm.clone();
-    of_units.kubernetes.kind = KubernetesKind::Systemd;
+    let mut by_systemd = by_kubeadm.clone();
+    by_systemd.kubernetes.kind = KubernetesKind::Systemd;
     if let Ok(data_dir) = HostPath::parse("/var/lib/etcd") {
         let extra_args = BTreeMap::new();
-        of_units.etcd = Etcd::Systemd {
+        by_systemd.etcd = Etcd::Systemd {
             extra_args,
             data_dir,
         };
     }
-    Ok(vec![by_kubeadm, of_units])
+    Ok(vec![by_kubeadm, by_systemd])
 }
 
-/// What is wrong with one rendered file.
-fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
+/// Returns what is wrong with a rendered file.
+fn check_file(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
     let mut findings = Vec::new();
     for line in file.content.lines().map(str::trim) {
-        // Comments, a unit's documentation and who approved a definition may name the world outside.
+        // These lines may contain addresses on the internet, because no program connects to them.
         if ["#", "Documentation=", "api-approved.kubernetes.io"]
             .iter()
-            .any(|word| line.trim_start_matches('"').starts_with(word))
+            .any(|prefix| line.trim_start_matches('"').starts_with(prefix))
         {
             continue;
         }
@@ -151,13 +165,13 @@ fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
         }
         if value(field, "imagePullPolicy") == Some("Always") {
             findings.push(format!(
-                "{}: imagePullPolicy Always asks the registry at every start",
+                "{}: imagePullPolicy Always contacts the registry at every start",
                 file.path
             ));
         }
-        for host in addresses(line).filter(|host| !belongs(host, cluster)) {
+        for host in addresses(line).filter(|host| !is_in_cluster(host, cluster)) {
             findings.push(format!(
-                "{}: leads outside the cluster, to {host}",
+                "{}: contains the address {host}, which is outside of the cluster",
                 file.path
             ));
         }
@@ -165,14 +179,14 @@ fn judge(file: &RenderedFile, cluster: &Cluster, lock: &Lock) -> Vec<String> {
     findings
 }
 
-/// The scalar that a line of YAML or JSON gives a field.
+/// Returns the scalar of a field, if a line of YAML or JSON contains the field.
 fn value<'a>(line: &'a str, field: &str) -> Option<&'a str> {
     let (name, value) = line.split_once(':')?;
     let is = name.trim_matches('"') == field;
     is.then(|| value.trim().trim_end_matches(',').trim_matches(['"', '\'']))
 }
 
-/// Hosts of the web addresses in a line.
+/// Returns the hosts of the HTTP URLs in a line.
 fn addresses(line: &str) -> impl Iterator<Item = &str> {
     let parts = ["http://", "https://"]
         .into_iter()
@@ -183,7 +197,8 @@ fn addresses(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn belongs(host: &str, cluster: &Cluster) -> bool {
+/// Returns whether a host name or address belongs to the cluster.
+fn is_in_cluster(host: &str, cluster: &Cluster) -> bool {
     let own = [
         cluster.registry.host_name.as_str(),
         cluster.control_plane_endpoint.host.as_str(),
@@ -227,7 +242,7 @@ mod tests {
             index: Default::default(),
         };
         let path = HostPath::parse("/etc/x.yaml").unwrap();
-        judge(
+        check_file(
             &RenderedFile {
                 path,
                 mode: 0o644,
@@ -239,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fail_behind_the_gap_is_found() {
+    fn references_outside_of_bundle_and_cluster_are_found() {
         let mut all = Vec::new();
         for content in [
             "  - image: docker.io/library/nginx:1\n",
@@ -252,10 +267,10 @@ mod tests {
         }
         insta::assert_snapshot!(all.join("\n"), @"
         /etc/x.yaml: the image docker.io/library/nginx:1 is not in the bundle
-        /etc/x.yaml: imagePullPolicy Always asks the registry at every start
+        /etc/x.yaml: imagePullPolicy Always contacts the registry at every start
         /etc/x.yaml: the image nginx:1 is not in the bundle
-        /etc/x.yaml: imagePullPolicy Always asks the registry at every start
-        /etc/x.yaml: leads outside the cluster, to dl.k8s.io
+        /etc/x.yaml: imagePullPolicy Always contacts the registry at every start
+        /etc/x.yaml: contains the address dl.k8s.io, which is outside of the cluster
         ");
         let fine = "# https://kubernetes.io\nDocumentation=https://x.io\nserver: https://192.0.2.11:6443\n";
         assert_eq!(findings(fine), Vec::<String>::new());

@@ -1,4 +1,4 @@
 #!/bin/sh -eu
-# Ends with 0 if a mark of what is done once is set.
-# Arguments: name of the mark.
+# Exits with 0 if a marker file exists.
+# Arguments: name of the marker file.
 [ -e "/var/lib/kubexm/done/$1" ] || { echo "has not been done"; exit 1; }

@@ -1,7 +1,6 @@
 #!/bin/sh -eu
-# Removes what pods leave on their host when they have ended, such as interfaces, routes and rules. No step
-# made it.
-# Arguments: whose traces: `kubernetes` (kubelet, kube-proxy, flannel), `bridge`, `calico`, `cilium` or
+# Removes leftovers of pods from their host after they have ended, such as interfaces, routes and rules.
+# Arguments: the owner of the leftovers: `kubernetes` (kubelet, kube-proxy, flannel), `bridge`, `calico`, `cilium` or
 # `node-local-dns`.
 
 # Deletes rules, then chains. iptables-restore reads a rule in the quoting in which `iptables -S` prints it;
@@ -47,7 +46,7 @@ delete_nft_table() {
 case $1 in
 kubernetes)
   systemctl stop kubepods.slice 2>/dev/null || :
-  # Only if kube-proxy used ipvs: the tables may be another program's.
+  # Only if kube-proxy used ipvs. Otherwise the tables belong to another program.
   if [ -d /sys/class/net/kube-ipvs0 ] && command -v ipvsadm >/dev/null; then ipvsadm --clear || :; fi
   delete_links cni0 flannel.1 flannel-v6.1 kube-ipvs0
   delete_rules 'filter nat mangle raw' 'KUBE-|CNI-|FLANNEL|flannel' '^(KUBE-|CNI-|FLANNEL)'
@@ -59,14 +58,14 @@ kubernetes)
   ;;
 bridge)
   delete_links cni0
-  # The runtime needs it to end pods.
+  # The runtime needs this file to stop pods, so it is removed only here.
   rm -f /etc/cni/net.d/10-kubexm-bridge.conflist
   ;;
 calico)
   delete_links vxlan.calico vxlan-v6.calico wireguard.cali wg-v6.cali
   delete_links_with cali
   [ ! -e /sys/class/net/tunl0 ] || { ip addr flush dev tunl0; ip link set tunl0 down; }
-  # Protocols of its routes: that of its BGP daemon, and its own.
+  # Protocols of Calico's routes: that of its BGP daemon, and its own.
   for protocol in bird 80; do
     ip route flush proto "$protocol" 2>/dev/null || :
     ip -6 route flush proto "$protocol" 2>/dev/null || :
@@ -93,9 +92,9 @@ cilium)
   delete_rules 'filter nat mangle raw' CILIUM '^(OLD_)?CILIUM'
   ;;
 node-local-dns)
-  # The cache removes its device and its rules when it is asked to end; at a reset it is not.
+  # The cache removes its device and its rules when it receives a signal. A reset kills it.
   delete_links nodelocaldns
   delete_rules 'raw filter' 'NodeLocal DNS Cache' ''
   ;;
-*) echo "usage: remove-traces.sh kubernetes|bridge|calico|cilium|node-local-dns" >&2; exit 2 ;;
+*) echo "usage: remove-leftovers.sh kubernetes|bridge|calico|cilium|node-local-dns" >&2; exit 2 ;;
 esac

@@ -1,23 +1,23 @@
-//! Write a file for a command that runs once.
+//! Writes a file that a command reads when it initializes a node.
 
 use async_trait::async_trait;
 
-use super::{WriteFile, ask, look_for_mark};
+use super::{WriteFile, check_marker, run_check};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
 use kubexm_host::Host;
 
-/// A file that a command reads which runs only once ([`RunOnce`](super::RunOnce)): written later, it
-/// changes nothing, and that is told.
-pub struct ReadOnce {
+/// A file that a [`RunToCompletion`](super::RunToCompletion) command reads. The command runs once, so a
+/// later change of the file has no effect on the host. The step then emits a warning.
+pub struct ConfigReadAtInit {
     /// The file.
     pub file: WriteFile,
-    /// Name of the command's mark.
-    pub by: String,
-    /// What the operator can do, as a sentence of its own.
+    /// The name of the command's marker file.
+    pub marker: String,
+    /// What the user can do, as a sentence.
     pub advice: String,
 }
 
-impl Describe for ReadOnce {
+impl Describe for ConfigReadAtInit {
     fn id(&self) -> String {
         self.file.id()
     }
@@ -31,25 +31,26 @@ impl Describe for ReadOnce {
     }
 }
 
-impl From<ReadOnce> for Step {
-    fn from(step: ReadOnce) -> Self {
+impl From<ConfigReadAtInit> for Step {
+    fn from(step: ConfigReadAtInit) -> Self {
         Self::Ensure(Box::new(step))
     }
 }
 
 #[async_trait]
-impl Ensure for ReadOnce {
+impl Ensure for ConfigReadAtInit {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         self.file.check(host).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let action = format!("look whether {} was read", self.file.path);
-        let read = ask(context.host, action, look_for_mark(&self.by)).await?;
+        let action = format!("check whether {} was read", self.file.path);
+        let read = run_check(context.host, action, check_marker(&self.marker)).await?;
         self.file.apply(context).await?;
         if read == Check::Satisfied {
             context.events.warn(format!(
-                "{}: {} has changed, and nothing reads it any more: this host stays as it is. {}",
+                "{}: {} has changed, but it is read only when the node is created, so the host keeps its \
+                 settings. {}",
                 context.host.name(),
                 self.file.path,
                 self.advice

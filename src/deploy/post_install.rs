@@ -1,4 +1,4 @@
-//! The end of an install: everything answers, nothing secret is left, the kubeconfig comes home.
+//! The last task of an install: it waits for the cluster, removes join secrets and fetches the kubeconfig.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,32 +6,32 @@ use std::time::Duration;
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
 use kubexm_config::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
-use kubexm_engine::plan::{Slot, Task, TaskId, TaskName};
-use kubexm_engine::steps::{Produce, RunScript, WaitFor};
+use kubexm_engine::plan::{Task, TaskId, TaskName, TaskValue};
+use kubexm_engine::steps::{ProvideValue, RunScript, WaitFor};
 use kubexm_scripts::kubernetes as scripts;
 
 /// Waits for the cluster, and fetches the kubeconfig.
-pub(crate) const FINISH: TaskName = TaskName::new("cluster", "ready");
+pub(crate) const READY: TaskName = TaskName::new("cluster", "ready");
 
-/// A local proxy's endpoint leads nodes to themselves; from outside the first control plane is as
-/// good as any.
-fn kubeconfig_for_home(
+/// Returns the function that adapts the kubeconfig for the controller. With local proxies the endpoint is on
+/// loopback, so the controller connects to the first control plane instead.
+fn kubeconfig_for_controller(
     inputs: &Inputs<'_>,
     first: &HostSpec,
 ) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
     let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
     let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
     let address = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
-    let own = format!("https://{address}");
+    let direct = format!("https://{address}");
     move |text| {
         Ok(match local {
-            true => with_server(text, &endpoint, &own),
+            true => with_server(text, &endpoint, &direct),
             false => text.to_owned(),
         })
     }
 }
 
-/// A kubeconfig that leads elsewhere. kubeadm writes addresses as they are, kubexm in quotes.
+/// Replaces the server of a kubeconfig. kubeadm writes addresses without quotes, kubexm with quotes.
 fn with_server(kubeconfig: &str, from: &str, to: &str) -> String {
     let line = |line: &str| match line.split_once("server: ") {
         Some((indent, url))
@@ -44,35 +44,35 @@ fn with_server(kubeconfig: &str, from: &str, to: &str) -> String {
     kubeconfig.lines().map(line).collect()
 }
 
-/// The last task, on the first control plane.
-pub(super) struct Finish;
+/// The last task. It runs on the first control plane.
+pub(super) struct PostInstall;
 
-impl Module for Finish {
+impl Module for PostInstall {
     fn tasks(
         &self,
         inputs: &Inputs<'_>,
         deployment: &Deployment,
     ) -> Result<Vec<Task>, DeployError> {
-        let networked = network::ready(&deployment.plan.tasks);
-        tasks(inputs, &deployment.kubeconfig, networked)
+        let network = network::tasks_in(&deployment.plan.tasks);
+        tasks(inputs, &deployment.kubeconfig, network)
     }
 }
 
 fn tasks(
     inputs: &Inputs<'_>,
-    kubeconfig: &Slot<String>,
-    networked: Vec<TaskId>,
+    kubeconfig: &TaskValue<String>,
+    network: Vec<TaskId>,
 ) -> Result<Vec<Task>, DeployError> {
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
     let nodes = inputs.cluster.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
-    let mut task = FINISH
+    let mut task = READY
         .task(&first.name)
-        .after(kubernetes::complete(inputs))
+        .after(kubernetes::all_joined(inputs))
         .after([dns::configured(&first.name)])
-        .after(networked);
+        .after(network);
     if inputs.cluster.network.plugin != NetworkPlugin::None {
         task = task.step(WaitFor {
             title: "Wait until every node is Ready".to_owned(),
@@ -88,7 +88,7 @@ fn tasks(
                 inputs.cluster.network.dns_address.to_string(),
                 inputs.cluster.kubernetes.dns_domain.clone(),
             ],
-            // After a power cut pods come back by the kubelet's back-off, which grows to five minutes.
+            // After a power failure the kubelet restarts pods with a back-off of up to five minutes.
             at_most: Duration::from_secs(360),
             diagnosis: kubexm_scripts::dns::DIAGNOSIS.into(),
         });
@@ -96,22 +96,22 @@ fn tasks(
             task = task.step(wait);
         }
     }
-    let clean = RunScript::new(
+    let remove_secrets = RunScript::new(
         "join secrets",
         "Remove join tokens",
         scripts::JOIN_SECRETS.verb("check"),
         scripts::JOIN_SECRETS.verb("remove"),
     );
-    let fetch = Produce {
+    let fetch = ProvideValue {
         title: "Fetch the administrator's kubeconfig".to_owned(),
         script: "cat /etc/kubernetes/admin.conf".into(),
         arguments: Vec::new(),
         input: None,
-        parse: Box::new(kubeconfig_for_home(inputs, first)),
-        slot: kubeconfig.clone(),
+        parse: Box::new(kubeconfig_for_controller(inputs, first)),
+        value: kubeconfig.clone(),
         files: Vec::new(),
     };
-    Ok(vec![task.step(clean).step(fetch)])
+    Ok(vec![task.step(remove_secrets).step(fetch)])
 }
 
 #[cfg(test)]
@@ -119,16 +119,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_for_home_leads_to_a_host() {
-        let own = "https://192.0.2.11:6443";
+    fn kubeconfig_for_controller_names_a_host() {
+        let direct = "https://192.0.2.11:6443";
         for server in ["https://127.0.0.1:7443", "'https://127.0.0.1:7443'"] {
             let text = format!("clusters:\n- cluster:\n    server: {server}\n  name: a\n");
             assert_eq!(
-                with_server(&text, "https://127.0.0.1:7443", own),
-                format!("clusters:\n- cluster:\n    server: {own}\n  name: a\n")
+                with_server(&text, "https://127.0.0.1:7443", direct),
+                format!("clusters:\n- cluster:\n    server: {direct}\n  name: a\n")
             );
         }
         let other = "    server: https://api.example:7443\n";
-        assert_eq!(with_server(other, "https://127.0.0.1:7443", own), other);
+        assert_eq!(with_server(other, "https://127.0.0.1:7443", direct), other);
     }
 }

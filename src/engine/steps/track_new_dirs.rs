@@ -1,26 +1,31 @@
-//! Records which folders do not exist yet, so that a reset may remove them with their content.
+//! Records which directories do not exist yet, so that a reset removes them with their content.
 
 use async_trait::async_trait;
 
-use super::{Undo, ask, look_for_mark, must};
+use super::{Undo, check_marker, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
-use kubexm_scripts::{marks, steps as scripts};
+use kubexm_scripts::{markers, steps as scripts};
 use kubexm_types::{HostPath, InvalidValue};
 
-/// Folders that programs of the cluster make and fill. A reset keeps the folders that the host had before,
-/// and removes from them only the files that the receipt records.
-pub struct OwnFolders {
-    /// Name of its mark.
+/// Directories that programs of the cluster create and fill.
+///
+/// A reset removes the directories that did not exist before the install. In the others it removes only
+/// the files that the receipt records.
+pub struct TrackNewDirs {
+    /// The name of the marker file.
     pub id: String,
-    /// Whose folders they are, for people.
+    /// What the directories are, for the user, as in "containerd's directories".
     pub title: String,
-    /// Folders or single files.
+    /// Directories, or single files.
     pub paths: Vec<HostPath>,
 }
 
-impl OwnFolders {
-    /// Folders by their paths.
+impl TrackNewDirs {
+    /// Creates the step from paths.
+    ///
+    /// # Errors
+    /// A path is not absolute and normalized.
     pub fn new(id: &str, title: &str, paths: &[&str]) -> Result<Self, InvalidValue> {
         let paths = paths
             .iter()
@@ -34,31 +39,31 @@ impl OwnFolders {
     }
 }
 
-impl Describe for OwnFolders {
+impl Describe for TrackNewDirs {
     fn id(&self) -> String {
         format!("folders {}", self.id)
     }
 
     fn describe(&self) -> String {
-        format!("Take note of {}", self.title)
+        format!("Record {} for a reset", self.title)
     }
 }
 
-impl From<OwnFolders> for Step {
-    fn from(step: OwnFolders) -> Self {
+impl From<TrackNewDirs> for Step {
+    fn from(step: TrackNewDirs) -> Self {
         Self::Ensure(Box::new(step))
     }
 }
 
 #[async_trait]
-impl Ensure for OwnFolders {
+impl Ensure for TrackNewDirs {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        ask(host, self.describe(), look_for_mark(&self.id)).await
+        run_check(host, self.describe(), check_marker(&self.id)).await
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let paths = self.paths.iter().map(ToString::to_string);
-        let missing = must(
+        let missing = run_command(
             context.host,
             &self.describe(),
             Command::from_script(scripts::MISSING_PATHS, paths),
@@ -74,10 +79,10 @@ impl Ensure for OwnFolders {
                     .await?;
             }
         }
-        must(
+        run_command(
             context.host,
             &self.describe(),
-            Command::from_script(marks::SET, [self.id.clone()]),
+            Command::from_script(markers::SET, [self.id.clone()]),
         )
         .await
         .map(|_| ())

@@ -1,0 +1,61 @@
+//! Inputs of a plan without hosts: assumed facts, and placeholders for secrets.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use super::{Certificates, EtcdCertificates, HostFacts, Inputs};
+use kubexm_bundle::{Blobs, Lock};
+use kubexm_config::Cluster;
+use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::{Leaf, Pair};
+use kubexm_types::Arch;
+
+impl<'a> Inputs<'a> {
+    /// Returns inputs without facts of hosts. It issues no certificates.
+    pub fn assumed(cluster: &'a Cluster, lock: &'a Lock, blobs: Arc<dyn Blobs>) -> Self {
+        let first = lock.architectures.first().copied();
+        let hosts = cluster.hosts.iter().filter_map(|host| {
+            let facts = HostFacts::assumed(host.arch.or(first)?);
+            Some((host.name.clone(), facts))
+        });
+        Self {
+            cluster,
+            lock,
+            blobs,
+            hosts: hosts.collect(),
+            certificates: Certificates::placeholder(cluster),
+        }
+    }
+}
+
+impl HostFacts {
+    /// Returns the facts of a typical new host.
+    pub fn assumed(arch: Arch) -> Self {
+        Self {
+            arch,
+            releases: Vec::new(),
+            has_name_server: true,
+            is_node: false,
+            etcd_formed: false,
+            has_network_manager: false,
+        }
+    }
+}
+
+impl Certificates {
+    /// Returns placeholders for certificates and keys.
+    pub fn placeholder(cluster: &Cluster) -> Self {
+        let pair = Pair {
+            certificate: "<certificate>\n".to_owned(),
+            key: "<key>\n".to_owned(),
+        };
+        let issue = |_: &str, _: &Leaf| Ok::<_, Infallible>(pair.clone());
+        let Ok(etcd) = EtcdCertificates::issue(cluster, "<etcd's CA>\n", issue);
+        Self {
+            ca: "<kubexm's CA>\n".to_owned(),
+            registry: pair,
+            etcd,
+            kubernetes: ClusterPki::placeholder(cluster),
+        }
+    }
+}
