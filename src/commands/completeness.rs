@@ -23,7 +23,7 @@ pub(crate) async fn check(
     cluster: Option<&Cluster>,
     events: &Events,
 ) -> Result<(), CommandError> {
-    events.phase("prove");
+    events.phase("completeness");
     let clusters = match cluster {
         Some(cluster) => vec![cluster.clone()],
         None => {

@@ -208,5 +208,8 @@ fn only_load_balancer_hosts_get_packages() {
 fn local_proxies_listen_on_the_endpoint() {
     let cluster = cluster("haproxy");
     assert!(matches!(cluster.load_balancer, LoadBalancer::Local { .. }));
-    assert_eq!(local::listen_address(&cluster).to_string(), "127.0.0.1:7443");
+    assert_eq!(
+        local::listen_address(&cluster).to_string(),
+        "127.0.0.1:7443"
+    );
 }
