@@ -240,8 +240,8 @@ fn unsupported_runtime_settings_are_refused_before_planning() {
         kubexm_deploy::validate(&kubexm_config::parse_cluster("cluster.yaml", &text).unwrap())
     };
     let external = "    {type: external, address: harbor.example}\n";
-    let refusal = refused("isulad", external).unwrap_err().to_string();
-    assert!(refusal.contains("leave registry.type out"), "{refusal}");
+    let error = refused("isulad", external).unwrap_err().to_string();
+    assert!(error.contains("hint: remove registry.type"), "{error}");
     refused("isulad", "    port: 5000\n").unwrap();
     refused("cri-o", external).unwrap();
 }

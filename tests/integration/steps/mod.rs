@@ -221,7 +221,7 @@ async fn directory_at_the_path_of_a_file_is_refused() {
         .await
         .unwrap_err();
     insta::assert_snapshot!(error, @"
-    look at /etc/app/conf failed (exit status 1):
+    read /etc/app/conf failed (exit status 1):
     /etc/app/conf is a folder; a file must go there: move it away
     ");
     assert_eq!(host.listing(), original);
