@@ -233,7 +233,9 @@ fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandErr
 /// Counts the tasks that did not end.
 fn left_over(outcome: &Outcome) -> LeftOver {
     let skipped = outcome.skipped.iter();
-    let running = skipped.filter(|(_, why)| *why == SkipReason::LeftRunning).count();
+    let running = skipped
+        .filter(|(_, why)| *why == SkipReason::LeftRunning)
+        .count();
     LeftOver {
         running,
         waiting: outcome.skipped.len() - running,

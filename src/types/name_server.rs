@@ -21,8 +21,8 @@ impl FromStr for NameServer {
             .filter(|server| server.port() != 0 && !server.ip().is_unspecified())
             .map(Self)
             .ok_or_else(|| {
-                let wants = "wants an address, as in 192.0.2.53 or 192.0.2.53:5353";
-                InvalidValue::new("name server", text, wants)
+                let expected = "expected an address, as in 192.0.2.53 or 192.0.2.53:5353";
+                InvalidValue::new("name server", text, expected)
             })
     }
 }

@@ -67,7 +67,7 @@ fn wrong_name_servers_zones_and_addresses_are_reported() {
     }
     insta::assert_snapshot!(all, @"
     === upstreams: [dns.example]
-    example:11:21: spec.dns.upstreams[0]: name server 'dns.example': wants an address, as in 192.0.2.53 or 192.0.2.53:5353
+    example:11:21: spec.dns.upstreams[0]: name server 'dns.example': expected an address, as in 192.0.2.53 or 192.0.2.53:5353
       hint: `kubexm config schema cluster` describes every field
     === zones: [{name: cluster.local, servers: [192.0.2.1]}]
     example:11:17: spec.dns.zones[0].name: is the cluster's own domain

@@ -164,8 +164,8 @@ pub async fn missing(
     data_dir: &HostPath,
     content: &RegistryContent,
 ) -> Result<Missing, SeedError> {
-    let command =
-        Command::from_script(scripts::LIST, [data_dir.to_string()]).describe("list the registry's images");
+    let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
+        .describe("list the registry's images");
     let output = run_command(host, command).await?;
     let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();

@@ -89,7 +89,8 @@ impl InstallFiles {
         let (blobs, counted) = (Arc::clone(&self.blobs), Arc::clone(&transfer));
         let stream = tar_stream::stream(move |tar| pack(tar, &chosen, blobs.as_ref(), &counted))
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
-        let command = Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
+        let command =
+            Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
         run_command(context.host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(transfer) {
             transfer.done();
