@@ -271,7 +271,7 @@ async fn invalid_plan_changes_nothing() {
     insta::assert_snapshot!(all, @"
     invalid plan: m/a@h waits for m/none@h, which is not in the plan
     invalid plan: m/a@h requires 'token', which no task provides
-    invalid plan: m/c@h waits for itself
+    invalid plan: m/a@h waits for itself
     ");
 }
 
