@@ -1,26 +1,18 @@
 //! The dependencies of a list of package names, without conflicts among them.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
-use super::evr::Range;
+use resolvo::conflict::{Conflict, ConflictEdge, ConflictNode};
+use resolvo::{Interner, Problem, Solver, UnsolvableOrCancelled};
+
+use super::clauses::{self, Clause};
 use super::package::Package;
-use super::relation::{Capability, Relation};
-use super::rules::{self, Clauses, Rules};
-use super::solver::take;
+use super::provider::{Goal, Provider};
+use super::relation::Relation;
+use super::universe::Universe;
 
 /// Maximum number of reasons in the message for a name that cannot be resolved.
 const MOST_REASONS: usize = 8;
-
-/// All packages of a set's repositories, indexed by what they provide.
-pub struct Universe<'a> {
-    /// All packages; other structures refer to them by index.
-    pub packages: &'a [Package],
-    provided: HashMap<&'a str, Vec<(usize, Option<&'a Range>)>>,
-    files: HashMap<&'a str, Vec<usize>>,
-    by_name: HashMap<&'a str, Vec<usize>>,
-    missed_a_file: Cell<bool>,
-}
 
 /// Returns the named packages (or providers of the names) and their dependencies, sorted by name. The
 /// packages in `base` and their dependencies are assumed to be on every host and are left out.
@@ -48,66 +40,121 @@ fn choose(
     names: &[String],
     there: &BTreeSet<usize>,
 ) -> Result<BTreeSet<usize>, Vec<String>> {
-    let named: Vec<(&String, Vec<usize>)> = names
-        .iter()
-        .map(|name| (name, universe.named(name)))
-        .collect();
-    let all = named.iter().flat_map(|(_, found)| found).chain(there);
-    let mut rules = Rules::new(universe, all.copied().collect());
+    let mut solver = Solver::new(Provider::new(universe));
+    let mut goal = Goal::default();
     for at in there {
-        let words = format!("{} is on every host", universe.packages[*at].label());
-        rules.add(vec![take(*at)], words);
+        let text = format!("{} is on every host", universe.packages[*at].label());
+        add(&solver, &mut goal, vec![*at], &text);
     }
-    let want = |rules: &mut Rules, (name, found): &(&String, Vec<usize>)| {
-        let clause = found.iter().copied().map(take).collect();
-        rules.add(clause, format!("'{name}' is requested"));
-    };
     let mut problems = Vec::new();
-    for one in &named {
-        let (name, found) = one;
-        let mut alone = rules.clone();
-        want(&mut alone, one);
-        match alone.solver.clone().solve() {
-            Ok(_) => {}
-            Err(_) if found.is_empty() => problems.push(format!("package '{name}' does not exist")),
-            Err(core) => {
-                problems.push(format!(
-                    "'{name}' cannot be installed: {}",
-                    reasons(&alone, &core)
-                ));
-            }
+    let mut all = goal.clone();
+    for name in names {
+        let found = universe.named(name);
+        let text = format!("'{name}' is requested");
+        let mut alone = goal.clone();
+        add(&solver, &mut alone, found.clone(), &text);
+        if found.is_empty() {
+            problems.push(format!("package '{name}' does not exist"));
+        } else if let Err(reasons) = solve(&mut solver, &alone) {
+            problems.push(format!("'{name}' cannot be installed: {reasons}"));
         }
+        add(&solver, &mut all, found, &text);
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    named.iter().for_each(|one| want(&mut rules, one));
-    match rules.solver.clone().solve() {
-        Ok(chosen) => Ok(with_conditions(universe, &rules, chosen)),
-        Err(core) => {
-            let reasons = reasons(&rules, &core);
-            Err(vec![format!(
-                "the packages cannot be installed together: {reasons}"
-            )])
+    match solve(&mut solver, &all) {
+        Ok(chosen) => Ok(with_conditions(universe, &mut solver, &all, chosen)),
+        Err(reasons) => Err(vec![format!(
+            "the packages cannot be installed together: {reasons}"
+        )]),
+    }
+}
+
+fn add(solver: &Solver<Provider<'_>>, goal: &mut Goal, any: Vec<usize>, text: &str) {
+    let none = Vec::new();
+    solver.provider().add(goal, &Clause { any, none }, text);
+}
+
+/// Returns the packages that meet a goal, or the reasons why there are none.
+fn solve(solver: &mut Solver<Provider<'_>>, goal: &Goal) -> Result<BTreeSet<usize>, String> {
+    let mut goal = goal.clone();
+    solver.provider().restart();
+    loop {
+        let problem = Problem::new()
+            .requirements(goal.requirements.clone())
+            .constraints(goal.constraints.clone());
+        let chosen = match solver.solve(problem) {
+            Ok(chosen) => chosen,
+            Err(UnsolvableOrCancelled::Cancelled(_)) => {
+                return Err(
+                    "the solver gave up after too many conflicts; request fewer packages or exact \
+                     versions"
+                        .to_owned(),
+                );
+            }
+            Err(UnsolvableOrCancelled::Unsolvable(conflict)) => {
+                return Err(reasons(solver, &conflict));
+            }
+        };
+        let provider = solver.provider();
+        let packages = chosen.into_iter().filter_map(|one| provider.package(one));
+        let packages = packages.collect();
+        if !provider.add_unmet(&mut goal, &packages) {
+            return Ok(packages);
         }
     }
 }
 
-fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
-    if core.is_empty() {
-        return "the solver gave up after too many conflicts; request fewer packages or exact \
-                versions"
-            .to_owned();
+/// Returns the requirements and conflicts that cannot be met together, the most informative ones first.
+fn reasons(solver: &Solver<Provider<'_>>, conflict: &Conflict) -> String {
+    let provider = solver.provider();
+    let graph = conflict.graph(solver).graph;
+    let mut reasons = BTreeSet::new();
+    for edge in graph.edge_indices() {
+        if let Some((from, to)) = graph.edge_endpoints(edge) {
+            reasons.extend(reason(provider, graph[from], graph[edge], graph[to]));
+        }
     }
-    let mut words: Vec<&str> = core.iter().map(|number| rules.words(*number)).collect();
-    words.dedup();
-    // The most informative reason is a missing provider.
-    words.sort_by_key(|words| !words.ends_with("provides"));
-    let more = words.len().saturating_sub(MOST_REASONS);
-    words.truncate(MOST_REASONS);
-    match more {
-        0 => words.join("; "),
-        _ => format!("{}; and {more} more", words.join("; ")),
+    let more = reasons.len().saturating_sub(MOST_REASONS);
+    let shown = reasons.into_iter().take(MOST_REASONS);
+    let mut shown: Vec<String> = shown.map(|(_, text)| text).collect();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join("; ")
+}
+
+/// Returns the rank and the text of an edge of a conflict; `None` if it is about a marker.
+fn reason(
+    provider: &Provider<'_>,
+    from: ConflictNode,
+    edge: ConflictEdge,
+    to: ConflictNode,
+) -> Option<(u8, String)> {
+    let label = |node| match node {
+        ConflictNode::Solvable(solvable) => provider.label(solvable),
+        _ => None,
+    };
+    match (edge, to) {
+        (ConflictEdge::Requires(requirement), _) => {
+            let text = provider.text(requirement)?;
+            match (label(from), to) {
+                (Some(from), ConflictNode::UnresolvedDependency) => {
+                    let text = format!("{from} requires {text}, which no package provides");
+                    Some((0, text))
+                }
+                (Some(from), _) => Some((1, format!("{from} requires {text}"))),
+                (None, _) => Some((2, text)),
+            }
+        }
+        (ConflictEdge::Conflict(_), ConflictNode::Excluded(reason)) => {
+            Some((0, provider.display_string(reason).to_string()))
+        }
+        (ConflictEdge::Conflict(_), _) => {
+            let (one, other) = (label(from)?, label(to)?);
+            Some((1, format!("{one} conflicts with {other}")))
+        }
     }
 }
 
@@ -115,7 +162,8 @@ fn reasons(rules: &Rules, core: &BTreeSet<usize>) -> String {
 /// host are unknown here. The host's dnf installs them if it needs them.
 fn with_conditions(
     universe: &Universe<'_>,
-    rules: &Rules,
+    solver: &mut Solver<Provider<'_>>,
+    goal: &Goal,
     mut chosen: BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
@@ -129,168 +177,47 @@ fn with_conditions(
             } => std::iter::once(wanted).chain(otherwise).collect(),
             _ => Vec::new(),
         });
-        let mut missing: Vec<Clauses> = parts
-            .map(|part| rules::missing(universe, part, &chosen))
+        let mut missing: Vec<Vec<Clause>> = parts
+            .map(|part| clauses::missing(universe, part, &chosen))
             .collect();
         missing.retain(|clauses| !clauses.is_empty());
         if missing.is_empty() {
             return chosen;
         }
         // Usually all of them can be installed, so that one attempt is enough.
-        if let Ok(larger) = rules.with(&chosen, &missing).solver.solve() {
+        if let Some(larger) = extended(solver, goal, &chosen, &missing) {
             chosen = larger;
             continue;
         }
         for one in missing.chunks(1) {
-            if let Ok(larger) = rules.with(&chosen, one).solver.solve() {
+            if let Some(larger) = extended(solver, goal, &chosen, one) {
                 chosen = larger;
             }
         }
     }
 }
 
-impl<'a> Universe<'a> {
-    /// Indexes packages by what they provide.
-    pub fn new(packages: &'a [Package]) -> Self {
-        let mut universe = Self {
-            packages,
-            provided: HashMap::new(),
-            files: HashMap::new(),
-            by_name: HashMap::new(),
-            missed_a_file: Cell::new(false),
-        };
-        for (at, package) in packages.iter().enumerate() {
-            universe.by_name.entry(&package.name).or_default().push(at);
-            for given in &package.provides {
-                let place = universe.provided.entry(&given.name).or_default();
-                place.push((at, given.range.as_ref()));
-            }
-            for file in &package.files {
-                universe.files.entry(file).or_default().push(at);
-            }
-        }
-        universe
+/// Returns a solution that contains these packages and meets the additional clauses, if there is one.
+fn extended(
+    solver: &mut Solver<Provider<'_>>,
+    goal: &Goal,
+    chosen: &BTreeSet<usize>,
+    more: &[Vec<Clause>],
+) -> Option<BTreeSet<usize>> {
+    let mut goal = goal.clone();
+    for at in chosen {
+        add(solver, &mut goal, vec![*at], "");
     }
-
-    /// Returns the paths that packages require and no known package has.
-    pub fn unknown_files(&self) -> BTreeSet<String> {
-        let mut unknown = BTreeSet::new();
-        for package in self.packages {
-            for relation in package.requires.iter().chain(&package.conflicts) {
-                relation.each_capability(&mut |wanted| {
-                    if wanted.name.starts_with('/') && self.providers(wanted).is_empty() {
-                        unknown.insert(wanted.name.clone());
-                    }
-                });
-            }
-        }
-        unknown
+    for clause in more.iter().flatten() {
+        solver.provider().add(&mut goal, clause, "");
     }
-
-    /// Whether a lookup asked for a file that no known package has.
-    pub fn missed_a_file(&self) -> bool {
-        self.missed_a_file.get()
-    }
-
-    fn providers(&self, wanted: &Capability) -> Vec<usize> {
-        let provided = self
-            .provided
-            .get(wanted.name.as_str())
-            .into_iter()
-            .flatten();
-        let mut found: Vec<usize> = provided
-            .filter(|(_, range)| wanted.takes(*range))
-            .map(|(at, _)| *at)
-            .collect();
-        found.extend(self.files.get(wanted.name.as_str()).into_iter().flatten());
-        found.sort_unstable();
-        found.dedup();
-        if found.is_empty() && wanted.name.starts_with('/') {
-            self.missed_a_file.set(true);
-        }
-        found
-    }
-
-    /// Returns the providers in dnf's order of preference: the package of that name, the newest version
-    /// of each name, then the smallest. Packages that another one obsoletes come last.
-    pub fn preferred(&self, wanted: &Capability) -> Vec<usize> {
-        let found = self.providers(wanted);
-        let replaced = |at: &usize| {
-            let old = &self.packages[*at];
-            found
-                .iter()
-                .any(|other| self.packages[*other].obsoletes(old))
-        };
-        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let (old, current): (Vec<usize>, Vec<usize>) = found.iter().partition(|at| replaced(at));
-        for at in current {
-            by_name.entry(&self.packages[at].name).or_default().push(at);
-        }
-        let mut names: Vec<(&str, Vec<usize>)> = by_name.into_iter().collect();
-        for (_, versions) in &mut names {
-            versions.sort_by(|a, b| {
-                let (a, b) = (&self.packages[*a], &self.packages[*b]);
-                // For equal versions, the first repository is preferred.
-                let native = |package: &Package| package.arch != "noarch";
-                b.evr
-                    .compare(&a.evr)
-                    .then_with(|| native(b).cmp(&native(a)))
-            });
-        }
-        names.sort_by_key(|(name, versions)| {
-            let newest = versions.first().map(|at| self.packages[*at].installed);
-            (*name != wanted.name, newest)
-        });
-        let current = names.into_iter().flat_map(|(_, versions)| versions);
-        current.chain(old).collect()
-    }
-
-    /// Returns the packages for a name that the user wrote: the package itself, or providers of the name. A
-    /// package that only obsoletes the name does not count, because a host could not find it by that name.
-    fn named(&self, name: &str) -> Vec<usize> {
-        self.preferred(&Capability::any(name))
-    }
-
-    /// Returns all packages that any choice may lead to.
-    pub fn reach(&self, start: Vec<usize>) -> BTreeSet<usize> {
-        let (mut open, mut reached) = (start, BTreeSet::new());
-        while let Some(at) = open.pop() {
-            if reached.insert(at) {
-                for relation in &self.packages[at].requires {
-                    relation.each_capability(&mut |wanted| open.extend(self.providers(wanted)));
-                }
-            }
-        }
-        reached
-    }
-
-    /// Returns the packages that cannot be installed with a package: its other versions, those it obsoletes,
-    /// and those it conflicts with. Rich conflicts are left to the host's dnf.
-    pub fn enemies(&self, at: usize) -> BTreeSet<usize> {
-        let package = &self.packages[at];
-        let same_name = self
-            .by_name
-            .get(package.name.as_str())
-            .into_iter()
-            .flatten();
-        let mut enemies: BTreeSet<usize> = same_name.copied().filter(|other| *other < at).collect();
-        for old in &package.obsoletes {
-            let olds = self.by_name.get(old.name.as_str()).into_iter().flatten();
-            enemies.extend(olds.filter(|other| package.obsoletes(&self.packages[**other])));
-        }
-        for relation in &package.conflicts {
-            if let Relation::Plain(wanted) = relation {
-                enemies.extend(self.providers(wanted));
-            }
-        }
-        enemies.remove(&at);
-        enemies
-    }
+    solve(solver, &goal).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::package_example as package;
+    use super::super::relation::Capability;
     use super::*;
 
     fn solve(packages: &[Package], names: &[&str]) -> Result<Vec<String>, Vec<String>> {
@@ -394,5 +321,71 @@ mod tests {
             new,
         ];
         assert_eq!(solve(&packages, &["old"]).unwrap(), ["new-2-1.noarch"]);
+    }
+
+    /// Compares the solver with a search of all sets of packages, and checks its solutions.
+    #[test]
+    fn solutions_agree_with_an_exhaustive_search() {
+        const NAMES: u64 = 4;
+        let mut dice: u64 = 7;
+        let mut roll = |sides: u64| {
+            dice = dice
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (dice >> 33) % sides
+        };
+        let mut solved = 0;
+        for round in 0..400 {
+            let mut packages = Vec::new();
+            for name in 0..NAMES {
+                for version in 1..=1 + roll(2) {
+                    let relations = (0..roll(3)).map(|_| {
+                        let [a, b, c] = [0; 3].map(|_| roll(NAMES));
+                        match roll(7) {
+                            0 => format!("(p{a} or p{b})"),
+                            1 => format!("(p{a} if p{b})"),
+                            2 => format!("(p{a} unless p{b})"),
+                            3 => format!("(p{a} if (p{b} and p{c}) else v)"),
+                            4 => format!("p{a} >= 2"),
+                            _ => format!("p{a}"),
+                        }
+                    });
+                    let relations: Vec<String> = relations.collect();
+                    let relations: Vec<&str> = relations.iter().map(String::as_str).collect();
+                    let gives: &[&str] = if roll(3) == 0 { &["v"] } else { &[] };
+                    let mut one = package(&format!("p{name} {version}-1"), &relations, gives);
+                    if roll(3) == 0 {
+                        let other = Relation::parse(&format!("p{}", roll(NAMES))).unwrap();
+                        one.conflicts = vec![other];
+                    }
+                    packages.push(one);
+                }
+            }
+            let universe = Universe::new(&packages);
+            let is_valid = |set: &BTreeSet<usize>| {
+                let has = |name: &str| set.iter().any(|at| packages[*at].name == name);
+                let meets = |at: &usize| {
+                    let mut requires = packages[*at].requires.iter();
+                    requires.all(|one| clauses::missing(&universe, one, set).is_empty())
+                        && universe.enemies(*at).is_disjoint(set)
+                };
+                has("p0") && has("p1") && set.iter().all(meets)
+            };
+            let sets = (0..1u32 << packages.len()).map(|bits| {
+                let all = 0..packages.len();
+                all.filter(|at| bits >> at & 1 == 1)
+                    .collect::<BTreeSet<usize>>()
+            });
+            let is_solvable = sets.into_iter().any(|set| is_valid(&set));
+            let names = ["p0".to_owned(), "p1".to_owned()];
+            match choose(&universe, &names, &BTreeSet::new()) {
+                Ok(found) => {
+                    solved += 1;
+                    assert!(is_valid(&found), "{round}: {found:?} of {packages:#?}");
+                }
+                Err(reasons) => assert!(!is_solvable, "{round}: {reasons:?}"),
+            }
+        }
+        assert!((40..360).contains(&solved), "{solved}");
     }
 }

@@ -9,17 +9,18 @@
 //! to the C library. Point releases of the RHEL family update libraries, and a package of 9.6 may require a
 //! newer one than a host of 9.2 has. The host's dnf ignores what it has already.
 
+mod clauses;
 mod closure;
 mod evr;
 mod index;
 mod modules;
 mod package;
 mod primary;
+mod provider;
 mod relation;
 mod repomd;
 mod rpm_file;
-mod rules;
-mod solver;
+mod universe;
 mod unpack;
 mod xml;
 
@@ -122,7 +123,7 @@ struct Solved {
 }
 
 fn solve(known: &[Package], source: &PackageSource, set: &DnfSet) -> Solved {
-    let universe = closure::Universe::new(known);
+    let universe = universe::Universe::new(known);
     let result = closure::closure(&universe, &source.packages, &set.base);
     Solved {
         result: result.map(|chosen| chosen.into_iter().cloned().collect()),
@@ -217,7 +218,7 @@ async fn learn_files(
     repositories: &[Repository<'_>],
     known: &mut [Package],
 ) -> Result<(), FetchError> {
-    let unknown = Arc::new(closure::Universe::new(known).unknown_files());
+    let unknown = Arc::new(universe::Universe::new(known).unknown_files());
     let mut owners: BTreeMap<Digest, Vec<String>> = BTreeMap::new();
     for repository in repositories {
         if let Some(part) = &repository.repomd.filelists {

@@ -53,6 +53,14 @@ impl Package {
         format!("{}-{}.{}", self.name, self.evr, self.arch)
     }
 
+    /// Orders two versions of a package: newer versions first, then packages for the architecture. For
+    /// equal versions, the first repository is preferred by a stable sort.
+    pub fn preference(&self, other: &Self) -> std::cmp::Ordering {
+        let native = |package: &Self| package.arch != "noarch";
+        let order = other.evr.compare(&self.evr);
+        order.then_with(|| native(other).cmp(&native(self)))
+    }
+
     /// Whether it replaces another package. Obsoletes refer to package names, not to what packages provide.
     pub fn obsoletes(&self, other: &Self) -> bool {
         let own = super::evr::Range {
