@@ -12,7 +12,8 @@
 //!   repositories they must also be valid now; see [`Validity`].
 //!
 //! Self-signatures may use SHA-1, because the keyring is a file of the user: section 9.5 permits it for
-//! messages in the user's own custody, and GnuPG does the same. They must not use MD5.
+//! messages in the user's own custody, and GnuPG does the same. They must not use MD5. Revocations by
+//! other keys (5.2.3.23, deprecated) are not evaluated.
 
 mod certificate;
 mod error;
@@ -40,6 +41,9 @@ const ARMOUR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const ARMOUR_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 /// Maximum size of a keyring file, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
+/// Maximum number of signatures of a document. Archives sign with two or three keys; each signature costs a
+/// hash of the whole document.
+const MOST_SIGNATURES: usize = 16;
 /// Permitted difference of clocks between the signer and this machine, in seconds, as in rpm-sequoia.
 const SKEW: u64 = 5 * 60;
 
@@ -139,6 +143,11 @@ impl OpenPgpKeyring {
         if signatures.is_empty() {
             return Err(unreadable("it has no signature"));
         }
+        if signatures.len() > MOST_SIGNATURES {
+            return Err(unreadable(format!(
+                "it has more than {MOST_SIGNATURES} signatures"
+            )));
+        }
         let mut refused = Vec::new();
         for signature in signatures {
             let keys = self.keys.iter();
@@ -204,8 +213,12 @@ fn signers(signature: &Signature) -> Vec<String> {
     ids.iter().map(|id| error::shown(id)).collect()
 }
 
+/// Returns an error with a cause that may quote untrusted input: shortened, without control characters.
 fn unreadable(cause: impl std::fmt::Display) -> OpenPgpError {
-    OpenPgpError::Unreadable(cause.to_string())
+    let cause = cause.to_string();
+    let shown = cause.chars().take(200);
+    let shown = shown.map(|one| if one.is_control() { ' ' } else { one });
+    OpenPgpError::Unreadable(shown.collect())
 }
 
 /// Returns the current time, in seconds since 1970.

@@ -172,6 +172,14 @@ fn one_of_several_signatures_and_keys_is_enough() {
         matches!(&refused, Err(OpenPgpError::OtherKey { signers, .. }) if signers.len() == 2),
         "{refused:?}"
     );
+    // A signature costs a hash of the whole content, so that their number is limited.
+    let signatures = std::fs::read(made.path("content.sig")).unwrap();
+    std::fs::write(made.path("content.sig"), signatures.repeat(9)).unwrap();
+    let refused = made.verify(&["a"], Validity::Now);
+    assert!(
+        matches!(refused, Err(OpenPgpError::Unreadable(_))),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -464,4 +472,8 @@ fn errors_state_keyring_key_cause_and_action() {
         html.starts_with("cannot read the OpenPGP signature: ") && html.contains("\nhint: "),
         "{html}"
     );
+    let header = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: \u{1b}[2J\n\nx\n";
+    let refused = made.keyring(&["key"]);
+    let refused = refused.clear_signed(header, Validity::Now).unwrap_err();
+    assert!(!refused.to_string().contains('\u{1b}'), "{refused:?}");
 }
