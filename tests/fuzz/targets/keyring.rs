@@ -27,5 +27,8 @@ fn parse(data: &[u8]) -> Result<OpenPgpKeyring, OpenPgpError> {
 
 fn refused(result: Result<(), OpenPgpError>) {
     let text = result.expect_err("no key signed this").to_string();
-    assert!(text.contains("\nhint: "), "{text:?}");
+    let (cause, hint) = text.split_once("\nhint: ").expect("a hint");
+    for line in cause.lines().chain([hint]) {
+        assert!(!line.contains(char::is_control), "{text:?}");
+    }
 }
