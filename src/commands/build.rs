@@ -188,7 +188,7 @@ impl Packing {
         let mut storage = match self.gzip {
             GzipStorage::Keep => Placement::plain(lock),
             GzipStorage::Decompressed => {
-                events.phase("open");
+                events.phase("analyze");
                 let openings =
                     kubexm_bundle::openings(lock, cache, cache, threads(), events, &stop)?;
                 kubexm_bundle::arrange(lock, &openings)

@@ -103,7 +103,7 @@ fn storage(
     if *blobs.old.storage() == Placement::plain(blobs.old.lock()) {
         return Ok(Placement::plain(lock));
     }
-    events.phase("open");
+    events.phase("analyze");
     let openings = kubexm_bundle::openings(lock, blobs, blobs, threads(), events, stop)?;
     Ok(kubexm_bundle::arrange(lock, &openings))
 }

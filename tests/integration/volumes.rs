@@ -190,7 +190,7 @@ fn missing_short_and_damaged_volumes_are_named() {
         let mut changed = content.clone();
         changed[content.len() / 2] ^= 1;
         std::fs::write(&volume, &changed).unwrap();
-        let (code, printed) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
+        let (code, printed) = kubexm(&["bundle", "verify", "--volume-only", &shown(&volume)]);
         assert_eq!(code, Some(3));
         alone += &printed;
         // The first and the last volume have the structures with which a bundle is opened; these have their
@@ -199,7 +199,7 @@ fn missing_short_and_damaged_volumes_are_named() {
             refused("damaged");
         }
         std::fs::write(&volume, &content).unwrap();
-        let (code, printed) = kubexm(&["bundle", "verify", "--alone", &shown(&volume)]);
+        let (code, printed) = kubexm(&["bundle", "verify", "--volume-only", &shown(&volume)]);
         assert_eq!(code, Some(0), "{printed}");
     }
     // Without the list, the seek table of the bundle shows that a volume follows.

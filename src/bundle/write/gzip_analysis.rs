@@ -46,7 +46,7 @@ pub fn openings(
     // The largest first, so that none is left over at the end.
     unknown.sort_by_key(|(digest, size)| (std::cmp::Reverse(*size), *digest));
     let total = unknown.iter().map(|(_, size)| size).sum();
-    let transfer = events.transfer("open", "layers and archives".to_owned(), Some(total));
+    let transfer = events.transfer("analyze", "layers and archives".to_owned(), Some(total));
     let results = each(&unknown, threads.max(1), |(digest, size)| {
         (!stop()).then(|| (*digest, open(blobs, digest, *size, &transfer, stop)))
     });

@@ -31,16 +31,34 @@ fn groups(bundle: &Command) -> String {
     text
 }
 
-/// Returns whether the command line uses `bundle apply`, the old name of `bundle merge`.
-pub fn is_old_name(arguments: impl Iterator<Item = String>) -> bool {
+/// Old names of `kubexm bundle` commands and options, each with the command that has it and its new name.
+/// They are hidden aliases.
+const OLD_NAMES: [(&str, &str, &str); 4] = [
+    ("apply", "bundle apply", "bundle merge"),
+    ("build", "--layers", "--gzip"),
+    ("verify", "--alone", "--volume-only"),
+    ("verify", "--quick", "--metadata-only"),
+];
+
+/// Returns the old names on the command line, each with its new name.
+pub fn old_names(arguments: impl Iterator<Item = String>) -> Vec<(&'static str, &'static str)> {
     let words: Vec<String> = arguments.skip(1).collect();
-    let bundle = words.iter().position(|word| word == "bundle");
-    bundle.is_some_and(|at| {
-        words[at + 1..]
-            .iter()
-            .find(|word| !word.starts_with('-'))
-            .is_some_and(|word| word == "apply")
-    })
+    let mut commands = words.iter().filter(|word| !word.starts_with('-'));
+    if commands.find(|word| *word == "bundle").is_none() {
+        return Vec::new();
+    }
+    let Some(command) = commands.next() else {
+        return Vec::new();
+    };
+    let is_used = |old: &str| {
+        let option = |word: &String| word == old || word.starts_with(&format!("{old}="));
+        !old.starts_with('-') || words.iter().any(option)
+    };
+    let names = OLD_NAMES.iter();
+    names
+        .filter(|(of, old, _)| of == command && is_used(old))
+        .map(|(_, old, new)| (*old, *new))
+        .collect()
 }
 
 #[cfg(test)]
@@ -65,11 +83,21 @@ mod tests {
     }
 
     #[test]
-    fn only_the_old_name_of_merge_is_reported() {
-        let is_old = |line: &str| is_old_name(line.split(' ').map(str::to_owned));
-        assert!(is_old("kubexm bundle apply a b -o c"));
-        assert!(is_old("kubexm -v bundle apply a b -o c"));
-        assert!(!is_old("kubexm bundle merge apply b -o c"));
-        assert!(!is_old("kubexm install apply"));
+    fn only_old_names_are_reported() {
+        let old = |line: &str| old_names(line.split(' ').map(str::to_owned));
+        let merge = ("bundle apply", "bundle merge");
+        assert_eq!(old("kubexm bundle apply a b -o c"), [merge]);
+        assert_eq!(old("kubexm -v bundle apply a b -o c"), [merge]);
+        assert_eq!(old("kubexm bundle merge apply b -o c"), []);
+        assert_eq!(old("kubexm install apply"), []);
+        assert_eq!(
+            old("kubexm bundle verify a --quick"),
+            [("--quick", "--metadata-only")]
+        );
+        assert_eq!(
+            old("kubexm bundle build --layers=open -o c"),
+            [("--layers", "--gzip")]
+        );
+        assert_eq!(old("kubexm bundle verify a --metadata-only"), []);
     }
 }

@@ -121,8 +121,10 @@ pub fn main() -> ExitCode {
     };
     // rustls needs exactly one provider of cryptography; everything in kubexm uses ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if help::is_old_name(std::env::args()) {
-        let notice = "notice: `bundle apply` is now `bundle merge`; the old name remains for now";
+    // A path need not be UTF-8.
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    for (old, new) in help::old_names(words) {
+        let notice = format!("notice: `{old}` is now `{new}`; the old name remains for now");
         let _ = writeln!(std::io::stderr(), "{notice}");
     }
     let result = run(arguments);

@@ -33,7 +33,7 @@ fn json_documents_have_the_facts_of_the_text() {
 
     let (_, verified) = document(&["bundle", "verify", &path]);
     assert_eq!(verified["verified"], "content");
-    let (_, quick) = document(&["bundle", "verify", "--quick", &path]);
+    let (_, quick) = document(&["bundle", "verify", "--metadata-only", &path]);
     assert_eq!(quick["verified"], "index");
 
     let (_, same) = document(&["bundle", "diff", &path, &path]);

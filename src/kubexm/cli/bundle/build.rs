@@ -34,10 +34,10 @@ pub struct Build {
     #[arg(long, default_value_t)]
     level: Level,
     /// How to store gzip layers and archives
-    #[arg(long, value_enum, default_value_t = Layers::Open)]
-    layers: Layers,
-    /// A larger bundle in less time: `--level 3 --layers keep`
-    #[arg(long, conflicts_with_all = ["level", "layers"])]
+    #[arg(long, alias = "layers", value_enum, default_value_t = Gzip::Decompressed)]
+    gzip: Gzip,
+    /// A larger bundle in less time: `--level 3 --gzip keep`
+    #[arg(long, conflicts_with_all = ["level", "gzip"])]
     fast: bool,
     /// Leave out the blobs of this bundle, lock or inventory; repeatable
     #[arg(long, value_name = "FILE")]
@@ -57,9 +57,10 @@ pub struct Build {
 
 /// How gzip layers and archives are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Layers {
-    /// Decompressed: about half the size; an install compresses them again.
-    Open,
+enum Gzip {
+    /// Decompressed: about half the size. An install compresses them again.
+    #[value(alias = "open")]
+    Decompressed,
     /// As published: the bundle is an OCI image layout for every tool.
     Keep,
 }
@@ -92,10 +93,10 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
         .as_deref()
         .map(password::signer)
         .transpose()?;
-    let (level, gzip) = match (arguments.fast, arguments.layers) {
+    let (level, gzip) = match (arguments.fast, arguments.gzip) {
         (true, _) => (Level::FAST, GzipStorage::Keep),
-        (false, Layers::Open) => (arguments.level, GzipStorage::Decompressed),
-        (false, Layers::Keep) => (arguments.level, GzipStorage::Keep),
+        (false, Gzip::Decompressed) => (arguments.level, GzipStorage::Decompressed),
+        (false, Gzip::Keep) => (arguments.level, GzipStorage::Keep),
     };
     let options = BuildOptions {
         sources: arguments.sources.options(),

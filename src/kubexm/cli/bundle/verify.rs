@@ -14,25 +14,25 @@ use kubexm_types::event::Events;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm bundle verify bundle.tar.zst --trust site.pub
-  kubexm bundle verify bundle.tar.zst.003 --alone")]
+  kubexm bundle verify bundle.tar.zst.003 --volume-only")]
 pub struct Verify {
     #[command(flatten)]
     bundle: BundleArgs,
     /// Only the named volume, against the list beside it
-    #[arg(long, conflicts_with = "quick")]
-    alone: bool,
+    #[arg(long, alias = "alone", conflicts_with = "metadata_only")]
+    volume_only: bool,
     /// Only the index and the placement document; takes no time
-    #[arg(long)]
-    quick: bool,
+    #[arg(long, alias = "quick")]
+    metadata_only: bool,
     /// The trusted root of a private Sigstore instance (trusted_root.json), for images that are signed
     /// under it; repeatable
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["alone", "quick"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["volume_only", "metadata_only"])]
     trusted_root: Vec<PathBuf>,
 }
 
 /// Verifies a bundle.
 pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<(), Failure> {
-    let depth = match (arguments.alone, arguments.quick) {
+    let depth = match (arguments.volume_only, arguments.metadata_only) {
         (true, _) => Depth::Volume,
         (false, true) => Depth::Index,
         (false, false) => Depth::Content,
