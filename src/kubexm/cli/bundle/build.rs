@@ -58,7 +58,7 @@ pub struct Build {
 /// How gzip layers and archives are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Gzip {
-    /// Decompressed: about half the size. An install compresses them again.
+    /// About half the size. An install compresses them again.
     #[value(alias = "open")]
     Decompressed,
     /// As published: the bundle is an OCI image layout for every tool.
