@@ -320,8 +320,8 @@ fn recorded_encoder_is_reused_and_a_damaged_record_is_ignored() {
     assert_eq!(cache.recall(&other), Some(None));
     let note = |digest: &Digest| folder.path().join(format!("recipes/{}.json", digest.hex()));
     let text = std::fs::read(note(&blob)).unwrap();
-    for spoilt in [&text[..text.len() / 2], b"", b"null", b"{}"] {
-        std::fs::write(note(&blob), spoilt).unwrap();
+    for damaged in [&text[..text.len() / 2], b"", b"null", b"{}"] {
+        std::fs::write(note(&blob), damaged).unwrap();
         assert_eq!(cache.recall(&blob), None);
     }
     // The record of another blob is ignored as well.

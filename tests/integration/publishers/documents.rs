@@ -26,7 +26,7 @@ fn invalid_documents_are_named() {
     two_sizes["size"] = json!(1);
     let mut strange_type = good.clone();
     strange_type["mediaType"] = json!("a/b\u{7}");
-    let strange = json!({"mediaType": "a/b", "digest": image(), "size": 1});
+    let unknown_type = json!({"mediaType": "a/b", "digest": image(), "size": 1});
     for (wrong, reason) in [
         (json!([]), "is not a signature manifest"),
         (strange_type, "is a 'a/b\\u{7}', not a signature manifest"),
@@ -38,7 +38,7 @@ fn invalid_documents_are_named() {
         (manifest(&mut blobs, &[huge]), "with a size above the limit"),
         (manifest(&mut blobs, &[claim, two_sizes]), "two sizes"),
         (
-            manifest(&mut blobs, &[strange]),
+            manifest(&mut blobs, &[unknown_type]),
             "does not carry a cosign signature",
         ),
         (

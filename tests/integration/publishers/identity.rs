@@ -46,6 +46,7 @@ fn expected_identity_is_accepted() {
 
 #[test]
 fn one_valid_signature_among_others_is_enough() {
+    let _filters = super::filters();
     let sigstore = Sigstore::new();
     let mut blobs = InMemory::default();
     let other_signer = Wish {
@@ -58,10 +59,7 @@ fn one_valid_signature_among_others_is_enough() {
     ];
     let manifest_of_other = manifest(&mut blobs, &claims);
     let refusal = by_identity(&sigstore, &blobs, &manifest_of_other).unwrap_err();
-    assert!(
-        refusal.contains("none of its 2 signatures") && refusal.contains("other@elsewhere.example"),
-        "{refusal}"
-    );
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: none of its 2 signatures is valid: it is by other@elsewhere.example (https://accounts.example)");
     claims.push(sigstore.claim(&mut blobs, &Wish::right(image())));
     let manifest = manifest(&mut blobs, &claims);
     by_identity(&sigstore, &blobs, &manifest).unwrap();
@@ -181,6 +179,7 @@ fn signatures_of_other_identities_are_refused_with_the_reason() {
 /// The log of one instance, the certificate authority of another.
 #[test]
 fn certificate_authority_with_the_same_name_is_not_trusted() {
+    let _filters = super::filters();
     let (sigstore, twin) = (Sigstore::new(), Sigstore::new());
     let mut mixed = sigstore.trusted_root();
     mixed["certificateAuthorities"] = twin.trusted_root()["certificateAuthorities"].take();
@@ -188,15 +187,13 @@ fn certificate_authority_with_the_same_name_is_not_trusted() {
     let (blobs, manifest) = claimed(&sigstore, &Wish::right(image()));
     let (identity, text) = (wanted(), manifest.to_string());
     let refusal = verify(&blobs, text.as_bytes(), Trust::Identity(&identity, &root)).unwrap_err();
-    assert!(
-        refusal.contains("no trusted authority issued its certificate; the certificate names 'CN=test intermediate'"),
-        "{refusal}"
-    );
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: no trusted authority issued its certificate; the certificate names 'CN=test intermediate' as its issuer");
 }
 
 /// Every byte that counts is changed after the signature.
 #[test]
 fn changed_signature_documents_are_refused() {
+    let _filters = super::filters();
     let sigstore = Sigstore::new();
     let (blobs, good) = claimed(&sigstore, &Wish::right(image()));
     let (_, other) = claimed(&sigstore, &Wish::right(image()));
@@ -276,8 +273,5 @@ fn changed_signature_documents_are_refused() {
         content.push(b' ');
     }
     let refusal = by_identity(&sigstore, &damaged, &good).unwrap_err();
-    assert!(
-        refusal.contains("the signed payload was changed"),
-        "{refusal}"
-    );
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: the signed payload was changed");
 }

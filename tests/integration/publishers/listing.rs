@@ -139,6 +139,7 @@ async fn referrers_tag_is_used_without_the_referrers_api() {
 /// Signatures must not be lost because a registry is busy.
 #[tokio::test]
 async fn registry_error_is_not_a_missing_signature() {
+    let _filters = super::filters();
     let stand = Stand::new().await;
     let busy = ResponseTemplate::new(429).append_header("Retry-After", "86400");
     stand.answers(&stand.referrers(), busy).await;
@@ -146,10 +147,10 @@ async fn registry_error_is_not_a_missing_signature() {
         .answers(&stand.tag(), list(&[entry("a", BUNDLE)]))
         .await;
     let refusal = stand.found().await.unwrap_err();
-    assert!(
-        refusal.contains("the signatures of registry.example/team/app:1"),
-        "{refusal}"
-    );
+    insta::assert_snapshot!(refusal, @"
+    the signatures of registry.example/team/app:1: http://127.0.0.1:[port]/v2/team/app/referrers/sha256:[digest]?artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson answered 429
+    hint: too many requests: wait, log in, or use a mirror (--mirrors); the server asks to wait 86400 s
+    ");
 }
 
 #[test]

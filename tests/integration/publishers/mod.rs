@@ -33,6 +33,14 @@ use serde_json::Value;
 use crate::example::InMemory;
 use authority::{IDENTITY, ISSUER, Sigstore, Wish, manifest};
 
+/// Also replaces digests, which depend on random keys.
+pub fn filters() -> [insta::internals::SettingsBindDropGuard; 2] {
+    let outer = crate::snapshots::filters();
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"\b[0-9a-f]{64}\b", "[digest]");
+    [settings.bind_to_scope(), outer]
+}
+
 fn image() -> Digest {
     Digest::of(b"an image")
 }

@@ -84,16 +84,16 @@ pub struct Case {
     pub name: &'static str,
     pub step: Box<dyn Ensure>,
     pub before: fn(&Sandbox),
-    pub spoil: fn(&Sandbox),
+    pub disturb: fn(&Sandbox),
 }
 
 pub fn cases() -> Vec<Case> {
     let file = |content: &str| WriteFile::new(path("/etc/app/deep/conf"), content);
-    let case = |name, step, before: fn(&Sandbox), spoil: fn(&Sandbox)| Case {
+    let case = |name, step, before: fn(&Sandbox), disturb: fn(&Sandbox)| Case {
         name,
         step,
         before,
-        spoil,
+        disturb,
     };
     vec![
         case(

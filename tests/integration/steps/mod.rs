@@ -25,7 +25,7 @@ async fn every_step_is_applied_idempotent_and_reverted() {
         name,
         step,
         before,
-        spoil,
+        disturb,
     } in cases()
     {
         let host = Sandbox::new();
@@ -55,11 +55,11 @@ async fn every_step_is_applied_idempotent_and_reverted() {
             wanted,
             "{name}: a second apply changed something"
         );
-        spoil(&host);
+        disturb(&host);
         assert_ne!(
             host.check(step.as_ref()).await,
             Check::Satisfied,
-            "{name}: spoilt"
+            "{name}: after a change by another process"
         );
         host.apply(step.as_ref()).await.unwrap();
         assert_eq!(
