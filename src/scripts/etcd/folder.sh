@@ -11,7 +11,8 @@ check)
 apply)
   others=$(find "$folder" -mindepth 1 -maxdepth 1 ! -name member ! -name lost+found 2>/dev/null | head -n 3)
   [ -z "$others" ] || {
-    printf '%s contains files that are not of etcd; give etcd its own folder:\n%s\n' "$folder" "$others" >&2
+    printf '%s contains files that do not belong to etcd:\n%s\nhint: set etcd.dataDir to another directory\n' \
+      "$folder" "$others" >&2
     exit 1
   }
   umask 077

@@ -5,8 +5,8 @@
 mark=/var/lib/kubexm/done/etcd-formed
 case $1 in
 check)
-  [ -e "$mark" ] || { echo "was never seen complete"; exit 1; }
-  [ ! -e "$2" ] || { echo "would start for the first time again"; exit 1; }
+  [ -e "$mark" ] || { echo "not all members were healthy yet"; exit 1; }
+  [ ! -e "$2" ] || { echo "still has the settings of its first start"; exit 1; }
   ;;
 mark)
   umask 077

@@ -44,7 +44,7 @@ found() {
 }
 join() {
   if [ -z "$others" ]; then
-    echo "$lost, and this is its only member: bring the data back, $snapshot" >&2
+    printf '%s\n' "$lost, and this is its only member" "hint: restore the data, $snapshot" >&2
     exit 1
   fi
   healthy=0 answering=
@@ -55,13 +55,13 @@ join() {
   done
   ask=${answering#,}
   if [ "$healthy" = 0 ] || ! list=$(etcdctl member list 2>&1); then
-    echo "$lost, and no other member is healthy ($others): bring them up, $snapshot" >&2
+    printf '%s\n' "$lost, and no other member is healthy: $others" "hint: start them, $snapshot" >&2
     exit 1
   fi
   voters=$(printf '%s\n' "$list" | awk -F', ' '$6 == "false" { count++ } END { print count + 0 }')
   if [ "$healthy" -lt $((voters / 2 + 1)) ]; then
-    echo "$lost; it is made a new member only with a quorum of the others, and of $voters members" \
-      "$healthy are healthy ($ask): bring one more up, $snapshot" >&2
+    printf '%s\n' "$lost, and the others have no quorum: of $voters members $healthy are healthy ($ask)" \
+      "hint: start one more member, $snapshot" >&2
     exit 1
   fi
   systemctl stop "$unit" 2>/dev/null || :
@@ -77,9 +77,8 @@ promote() {
   ask=$others
   [ -n "$ask" ] || exit 0
   list=$(patiently 20 etcdctl member list 2>/dev/null) || {
-    echo "no other member answers ($ask), and without a quorum this one does nothing: bring them up; where" \
-      "the data of more than half is gone, restore a snapshot (etcdutl snapshot restore), or begin again with" \
-      "kubexm reset" >&2
+    printf '%s\n' "no other member answers ($ask), and this one has no quorum" \
+      "hint: start them; if more than half have lost their data, restore a snapshot (etcdutl snapshot restore)" >&2
     exit 1
   }
   learner=$(printf '%s\n' "$list" |

@@ -13,7 +13,7 @@ trap 'rm -f "$partial"' EXIT
 cat >"$partial"
 got=$(sha256sum "$partial" | cut -d' ' -f1)
 if [ "$got" != "$digest" ]; then
-  echo "what arrived for $path has the digest $got, not $digest" >&2
+  echo "the content of $path arrived with the digest $got instead of $digest" >&2
   exit 1
 fi
 chmod "$mode" "$partial"

@@ -10,7 +10,7 @@ wanted=/etc/resolv.conf
 case $1 in
 check)
   [ -d "$folder" ] || { echo "$folder is missing"; exit 1; }
-  [ "$(readlink "$link")" = "$wanted" ] || { echo "$link does not lead to $wanted"; exit 1; }
+  [ "$(readlink "$link")" = "$wanted" ] || { echo "$link is not a link to $wanted"; exit 1; }
   ;;
 apply)
   (umask 077; mkdir -p "$folder")

@@ -5,10 +5,11 @@
 case $1 in
 check)
   [ ! -e "$2" ] || [ "$(sha256sum <"$2" | cut -d' ' -f1)" = "$3" ] ||
-    { echo "is of another state folder"; exit 1; }
+    { echo "belongs to another state directory"; exit 1; }
   ;;
 refuse)
-  echo "$2 is not the CA of this state folder. Give the --state that the cluster was installed with, or reset its hosts." >&2
+  echo "$2 is not the CA of this state directory" >&2
+  echo "hint: pass the state directory of this cluster with --state, or reset its hosts" >&2
   exit 1
   ;;
 *) echo "usage: same-ca.sh check|refuse" >&2; exit 2 ;;

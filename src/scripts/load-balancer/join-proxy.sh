@@ -16,13 +16,14 @@ start)
     [ ! -x "$program" ] || break
   done
   [ -x "$program" ] ||
-    { echo "systemd-socket-proxyd is missing: it comes with systemd; set run: systemd" >&2; exit 1; }
+    { printf '%s\n' "systemd-socket-proxyd is missing, which is a part of systemd" \
+      "hint: set run: systemd for the load balancer" >&2; exit 1; }
   systemctl reset-failed kubexm-join.socket kubexm-join.service 2>/dev/null || :
   systemd-run --quiet --unit=kubexm-join --socket-property=ListenStream="$2" "$program" "$3"
   ;;
 gone)
   for unit in kubexm-join.socket kubexm-join.service; do
-    ! systemctl is-active --quiet "$unit" || { echo "$unit stands in its place"; exit 1; }
+    ! systemctl is-active --quiet "$unit" || { echo "$unit still runs"; exit 1; }
   done
   ;;
 stop)

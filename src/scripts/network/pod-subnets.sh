@@ -17,7 +17,7 @@ while :; do
   [ -n "$without" ] || break
   left=$((left - 1))
   if [ "$left" -le 0 ]; then
-    echo "the controller manager gave no pod addresses to:$without (does it run with --allocate-node-cidrs?)" >&2
+    echo "these nodes have no pod subnet:$without (the controller manager needs --allocate-node-cidrs)" >&2
     exit 1
   fi
   sleep 1

@@ -14,7 +14,7 @@ base=/var/lib/kubexm/packages
 mkdir -p /run/kubexm
 # A killed install leaves its apt running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
-flock -w 600 9 || { echo "an earlier run's apt is still going on after 10 minutes" >&2; exit 1; }
+flock -w 600 9 || { echo "apt of an earlier run still runs after 10 minutes" >&2; exit 1; }
 apt() {
   apt-get -q -y --no-install-recommends -o Dir::Etc::sourcelist="$base/sources.list" \
     -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$base/lists" \

@@ -11,11 +11,11 @@
 verb=$1 digest=$2 size=$3
 shift 3
 base=/var/lib/kubexm/packages
-command -v dnf >/dev/null || { echo "this host has no dnf to install packages with" >&2; exit 1; }
+command -v dnf >/dev/null || { echo "dnf is not installed" >&2; exit 1; }
 mkdir -p /run/kubexm
 # A killed install leaves its dnf running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
-flock -w 600 9 || { echo "an earlier run's dnf is still going on after 10 minutes" >&2; exit 1; }
+flock -w 600 9 || { echo "dnf of an earlier run still runs after 10 minutes" >&2; exit 1; }
 run_dnf() { LC_ALL=C dnf --config="$base/dnf.conf" "$@"; }
 simulate() {
   rm -rf "$base"

@@ -37,6 +37,6 @@ while read -r count name; do
   esac
 done
 if [ -z "$whole" ]; then
-  echo "what was sent ends too early" >&2
+  echo "the stream of blobs is incomplete" >&2
   exit 1
 fi

@@ -8,8 +8,8 @@ check)
   done
   ;;
 explain)
-  echo "iSulad comes as a package of the distribution: add iSulad and runc to the packages of this host's" >&2
-  echo "release in spec.packages of the manifest and build the bundle again, or install them" >&2
+  echo "iSulad is a package of the distribution, and it is not installed" >&2
+  echo "hint: install iSulad and runc, or add them to spec.packages of the bundle manifest" >&2
   exit 1
   ;;
 *) echo "usage: isulad-installed.sh check|explain" >&2; exit 2 ;;

@@ -4,7 +4,7 @@
 # Arguments: path.
 path=$1
 if [ -d "$path" ] && [ ! -L "$path" ]; then
-  echo "$path is a folder; a file must go there: move it away" >&2
+  printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1
 fi
 if [ -e "$path" ] || [ -L "$path" ]; then

@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
   shift 4
   got=$(sha256sum <"$staging/$number" | cut -d' ' -f1)
   if [ "$got" != "$digest" ]; then
-    echo "what arrived for $path has the digest $got, not $digest" >&2
+    echo "the content of $path arrived with the digest $got instead of $digest" >&2
     exit 1
   fi
   (umask 022; mkdir -p "$(dirname "$path")")

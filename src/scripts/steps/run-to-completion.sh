@@ -28,7 +28,7 @@ run() {
 show_log() { tail -c 8000 /run/kubexm/once.log >&2; }
 (umask 077; mkdir -p /run/kubexm /var/lib/kubexm/done)
 exec 9>/run/kubexm/once.lock
-flock -w 600 9 || { echo "an earlier run of it is still going on after 10 minutes" >&2; exit 1; }
+flock -w 600 9 || { echo "an earlier run of this command still runs after 10 minutes" >&2; exit 1; }
 done=/var/lib/kubexm/done/$id
 [ ! -e "$done" ] || exit 0
 # If this script was killed, its lock is free, but its command may still run.
@@ -36,7 +36,7 @@ left=600
 while is_running; do
   left=$((left - 1))
   [ "$left" -gt 0 ] || {
-    echo "process group $(cat "$group") of an earlier run is still there after 10 minutes" >&2
+    echo "process group $(cat "$group") of an earlier run still runs after 10 minutes" >&2
     exit 1
   }
   sleep 1

@@ -42,7 +42,7 @@ const ARGUMENTS: [&str; 5] = [
 ];
 
 #[test]
-fn a_member_without_data_is_replaced_with_a_quorum_of_the_others() {
+fn member_without_data_is_replaced_with_a_quorum_of_the_others() {
     Machine::with_each_shell(|machine| {
         with_etcd(machine, "*");
         let member = etcd::MEMBER;
@@ -71,7 +71,7 @@ fn a_member_without_data_is_replaced_with_a_quorum_of_the_others() {
 }
 
 #[test]
-fn without_a_quorum_nothing_of_etcd_changes() {
+fn etcd_members_do_not_change_without_a_quorum() {
     Machine::with_each_shell(|machine| {
         let cases = [
             (
@@ -122,7 +122,7 @@ fn all_members_start_together_for_the_first_time() {
 }
 
 #[test]
-fn a_unit_is_restarted_if_its_files_changed() {
+fn unit_restarts_if_its_files_changed() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "systemctl",
@@ -161,7 +161,7 @@ fn a_unit_is_restarted_if_its_files_changed() {
 }
 
 #[test]
-fn a_join_waits_until_the_dead_nodes_name_is_free() {
+fn join_waits_until_the_name_of_a_dead_node_is_free() {
     Machine::with_each_shell(|machine| {
         machine.fake("sleep", "");
         machine.fake(
@@ -191,7 +191,7 @@ fn a_join_waits_until_the_dead_nodes_name_is_free() {
 }
 
 #[test]
-fn a_failed_join_leaves_etcd_before_its_data_goes() {
+fn failed_join_removes_its_member_before_its_data() {
     Machine::with_each_shell(|machine| {
         machine.write("/etc/kubernetes/admin.conf", "");
         machine.write("/var/lib/etcd/member/db", "");
@@ -219,7 +219,7 @@ fn a_failed_join_leaves_etcd_before_its_data_goes() {
 }
 
 #[test]
-fn cleaning_up_after_init_keeps_the_data_of_another_etcd() {
+fn cleanup_of_init_keeps_the_data_of_another_etcd() {
     Machine::with_each_shell(|machine| {
         machine.fake("kubeadm", "");
         machine.write("/etc/kubexm/static-pods/vip.yaml", "pod");
@@ -241,7 +241,7 @@ fn cleaning_up_after_init_keeps_the_data_of_another_etcd() {
 }
 
 #[test]
-fn join_secrets_are_gone_only_if_the_api_server_says_so() {
+fn join_secrets_are_removed_only_if_the_api_server_answers() {
     Machine::with_each_shell(|machine| {
         // `kubexm install` and another description, in base64.
         machine.fake(
@@ -294,7 +294,7 @@ fn nodes_get_each_label() {
 }
 
 #[test]
-fn each_kubelet_is_reached_or_missed() {
+fn unreachable_kubelets_are_listed() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "kubectl",
@@ -312,7 +312,7 @@ fn each_kubelet_is_reached_or_missed() {
 }
 
 #[test]
-fn a_corefile_of_someone_else_stays() {
+fn corefile_that_kubexm_did_not_write_is_kept() {
     Machine::with_each_shell(|machine| {
         let check = || {
             machine
@@ -334,7 +334,7 @@ fn a_corefile_of_someone_else_stays() {
 }
 
 #[test]
-fn an_answer_with_an_error_is_not_an_answer() {
+fn dns_error_is_not_an_answer() {
     Machine::with_each_shell(|machine| {
         machine.fake("kubectl", "printf 1");
         let answers = |bytes: &str| {
@@ -353,7 +353,7 @@ fn an_answer_with_an_error_is_not_an_answer() {
 }
 
 #[test]
-fn all_pods_end() {
+fn all_pods_are_stopped() {
     Machine::with_each_shell(|machine| {
         machine.fake("crictl", "[ \"$1\" != pods ] || printf 'a1\\nb2\\n'");
         machine.done(runtime::STOP_PODS, &[]);
@@ -365,7 +365,7 @@ fn all_pods_end() {
 }
 
 #[test]
-fn an_image_that_cannot_be_pulled_is_an_error() {
+fn failed_pull_is_an_error() {
     Machine::with_each_shell(|machine| {
         machine.fake("crictl", "[ \"$2\" != broken ]");
         machine.fake("ctr", "");

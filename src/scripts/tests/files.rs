@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::{etcd, kubeadm, os, steps};
 
 #[test]
-fn a_tree_goes_and_what_is_mounted_in_it_stays() {
+fn tree_is_removed_without_mounted_file_systems() {
     Machine::with_each_shell(|machine| {
         machine.write("/disk/data", "theirs");
         machine.write("/srv/own/deep/file", "ours");
@@ -21,7 +21,7 @@ fn a_tree_goes_and_what_is_mounted_in_it_stays() {
 }
 
 #[test]
-fn a_tree_with_a_mount_that_stays_is_not_emptied() {
+fn tree_is_kept_if_a_file_system_stays_mounted() {
     Machine::with_each_shell(|machine| {
         machine.write("/disk/data", "theirs");
         machine.fake("umount", "exit 32");
@@ -33,7 +33,7 @@ fn a_tree_with_a_mount_that_stays_is_not_emptied() {
 }
 
 #[test]
-fn a_script_gets_its_input_and_no_file_stays() {
+fn script_gets_its_input_and_leaves_no_file() {
     Machine::with_each_shell(|machine| {
         machine.write("/run/kubexm/input-999999999", "of a killed script");
         let script = "cat; echo \" $1 $2\"; ls /run/kubexm";
@@ -51,7 +51,7 @@ fn a_script_gets_its_input_and_no_file_stays() {
 }
 
 #[test]
-fn swap_goes_from_fstab_and_comes_back() {
+fn swap_is_disabled_in_fstab_and_restored() {
     let fstab = "# swap\nUUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n/swap.img\tnone\tswap\tsw 0 0\n";
     Machine::with_each_shell(|machine| {
         machine.fake("swapoff", "");
@@ -71,7 +71,7 @@ fn swap_goes_from_fstab_and_comes_back() {
 }
 
 #[test]
-fn modules_are_loaded_if_the_kernel_does_not_have_them() {
+fn missing_modules_are_loaded() {
     Machine::with_each_shell(|machine| {
         machine.fake("modprobe", "");
         let names = ["proc", "kubexm_none"];
@@ -88,7 +88,7 @@ fn modules_are_loaded_if_the_kernel_does_not_have_them() {
 }
 
 #[test]
-fn etcds_folder_is_of_root_only_and_gets_its_mode_back() {
+fn etcd_directory_is_private_and_its_mode_is_restored() {
     use std::os::unix::fs::PermissionsExt;
     Machine::with_each_shell(|machine| {
         machine.write("/srv/etcd/lost+found/x", "");
@@ -126,7 +126,7 @@ fn etcds_folder_is_of_root_only_and_gets_its_mode_back() {
 }
 
 #[test]
-fn only_patches_of_the_cluster_file_stay() {
+fn other_patches_are_removed() {
     Machine::with_each_shell(|machine| {
         for name in ["one.yaml", "two.yaml", "old one.yaml"] {
             machine.write(&format!("/etc/kubexm/patches/{name}"), "");

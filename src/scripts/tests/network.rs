@@ -27,7 +27,7 @@ ip link add eth7 type bridge
 "#;
 
 /// The rules of all tables and the names of links after a removal.
-fn left(machine: &Machine, whose: &'static str) -> String {
+fn left(machine: &Machine, owner: &'static str) -> String {
     // The rules are in a network namespace, which ends with the command.
     machine.fake("systemctl", "");
     let script = crate::Script {
@@ -41,18 +41,18 @@ fn left(machine: &Machine, whose: &'static str) -> String {
         verb: None,
     };
     let text = network::REMOVE_LEFTOVERS.text;
-    let ended = machine.run_after(RULES, script, &[text, whose], "");
-    assert_eq!(ended.status, 0, "{whose}: {}", ended.complained);
+    let ended = machine.run_after(RULES, script, &[text, owner], "");
+    assert_eq!(ended.status, 0, "{owner}: {}", ended.complained);
     assert!(
         !machine.has("/root/pwned"),
-        "{whose}: a comment was executed"
+        "{owner}: a comment was executed"
     );
     let lines = ended.printed.lines().filter(|line| !line.starts_with("-P"));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
-fn only_rules_and_links_of_kubernetes_go() {
+fn only_rules_and_links_of_kubernetes_are_removed() {
     Machine::with_each_shell(|machine| {
         let expected = "\
 -N THEIRS
@@ -75,7 +75,7 @@ link eth7
 }
 
 #[test]
-fn only_rules_and_links_of_calico_go() {
+fn only_rules_and_links_of_calico_are_removed() {
     Machine::with_each_shell(|machine| {
         let left = left(machine, "calico");
         assert!(!left.contains("cali"), "{left}");
@@ -92,7 +92,7 @@ fn only_rules_and_links_of_calico_go() {
 }
 
 #[test]
-fn only_rules_of_the_dns_cache_go() {
+fn only_rules_of_the_dns_cache_are_removed() {
     Machine::with_each_shell(|machine| {
         let left = left(machine, "node-local-dns");
         assert!(!left.contains("NodeLocal"), "{left}");
@@ -108,7 +108,7 @@ fn only_rules_of_the_dns_cache_go() {
 }
 
 #[test]
-fn only_links_of_cilium_go() {
+fn only_links_of_cilium_are_removed() {
     Machine::with_each_shell(|machine| {
         let left = left(machine, "cilium");
         assert!(!left.contains("lxc1234"), "{left}");
@@ -125,7 +125,7 @@ fn only_links_of_cilium_go() {
 }
 
 #[test]
-fn sets_and_nft_tables_go_last() {
+fn sets_and_nft_tables_are_removed_last() {
     Machine::with_each_shell(|machine| {
         for name in [
             "systemctl",
@@ -159,7 +159,7 @@ fn sets_and_nft_tables_go_last() {
 }
 
 #[test]
-fn traces_of_nothing_are_refused() {
+fn unknown_owner_of_leftovers_is_refused() {
     Machine::with_each_shell(|machine| {
         let ended = machine.run(network::REMOVE_LEFTOVERS.verb("everything"), &[]);
         assert_eq!(ended.status, 2);
@@ -172,7 +172,7 @@ fn traces_of_nothing_are_refused() {
 }
 
 #[test]
-fn an_address_goes_from_each_interface_that_has_it() {
+fn address_is_removed_from_each_interface() {
     Machine::with_each_shell(|machine| {
         let listing = "3: eth0    inet 192.0.2.9/32 scope global eth0\\n4: eth1    inet 192.0.2.9/24 scope global eth1";
         machine.fake(
@@ -194,7 +194,7 @@ fn an_address_goes_from_each_interface_that_has_it() {
 }
 
 #[test]
-fn subnets_are_waited_for() {
+fn script_waits_for_pod_subnets() {
     Machine::with_each_shell(|machine| {
         machine.fake("sleep", "");
         // The second node has its subnet when it is asked for the third time.
@@ -212,7 +212,7 @@ fn subnets_are_waited_for() {
         let ended = machine.run(network::POD_SUBNETS, &["node1", "node3"]);
         assert_eq!(ended.status, 1);
         assert!(
-            ended.complained.contains("to: node3 (does it run"),
+            ended.complained.contains("no pod subnet: node3 ("),
             "{}",
             ended.complained
         );

@@ -7,7 +7,7 @@ use crate::{load_balancer, packages};
 const SBIN: &str = "mount -t tmpfs none /usr/sbin";
 
 #[test]
-fn apt_says_what_is_new_and_what_is_newer() {
+fn apt_lists_new_and_newer_packages() {
     Machine::with_each_shell(|machine| {
         let said = "Inst socat [1.7] (1.8-1 kubexm:now [amd64])\\nInst conntrack (1:1.4.7 kubexm:now [amd64])\\nConf socat (1.8-1 x)";
         machine.fake(
@@ -33,7 +33,7 @@ fn apt_says_what_is_new_and_what_is_newer() {
 }
 
 #[test]
-fn no_service_starts_while_apt_installs() {
+fn services_do_not_start_while_apt_installs() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "apt-get",
@@ -65,7 +65,7 @@ fn no_service_starts_while_apt_installs() {
 }
 
 #[test]
-fn only_packages_that_are_there_are_removed() {
+fn only_installed_packages_are_removed() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "dpkg-query",
@@ -98,7 +98,7 @@ fn only_packages_that_are_there_are_removed() {
 }
 
 #[test]
-fn dnf_sees_the_bundle_alone() {
+fn dnf_uses_only_the_bundle() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "dnf",
@@ -136,7 +136,7 @@ fn dnf_sees_the_bundle_alone() {
 }
 
 #[test]
-fn services_that_the_host_has_are_not_masked() {
+fn existing_services_are_not_masked() {
     Machine::with_each_shell(|machine| {
         machine.fake(
             "systemctl",

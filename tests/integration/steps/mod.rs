@@ -222,7 +222,8 @@ async fn directory_at_the_path_of_a_file_is_refused() {
         .unwrap_err();
     insta::assert_snapshot!(error, @"
     read /etc/app/conf failed (exit status 1):
-    /etc/app/conf is a folder; a file must go there: move it away
+    /etc/app/conf is a directory, but kubexm must write a file there
+    hint: move it away
     ");
     assert_eq!(host.listing(), original);
 }
@@ -235,7 +236,7 @@ async fn wrong_content_never_replaces_the_file() {
     let error = host.apply(&step).await.unwrap_err().to_string();
     insta::assert_snapshot!(error, @"
     Install tools 1.0 failed (exit status 1):
-    what arrived for /opt/tools/bin/noise has the digest 8cfcba83dcfc81a193bb4e52fd3161efb513906f52cbbe2328fac5f1a79c2b6e, not f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8
+    the content of /opt/tools/bin/noise arrived with the digest 8cfcba83dcfc81a193bb4e52fd3161efb513906f52cbbe2328fac5f1a79c2b6e instead of f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8
     ");
     assert!(!host.at("/opt/tools/bin/noise").exists());
     host.take_back().await;
