@@ -51,28 +51,34 @@ pub fn clauses(universe: &Universe<'_>, relation: &Relation, holds: bool) -> Opt
             }
             Some(any)
         }
-        (
-            Relation::When {
-                wanted,
-                condition,
-                holds: word,
-                otherwise,
-            },
-            _,
-        ) => {
-            // `wanted` if the condition has the stated value, otherwise the alternative.
-            let is_not = clauses(universe, condition, !word)?;
-            let mut all = either(&is_not, &clauses(universe, wanted, holds)?)?;
-            let is = clauses(universe, condition, *word)?;
-            match (otherwise, holds) {
-                (Some(otherwise), _) => {
-                    all.extend(either(&is, &clauses(universe, otherwise, holds)?)?);
-                }
-                (None, true) => {}
-                (None, false) => all.extend(is),
-            }
-            Some(all)
+        (Relation::When { .. }, _) => conditional(universe, relation, holds),
+    }
+}
+
+/// Converts an `if` or `unless`, or its negation.
+fn conditional(universe: &Universe<'_>, relation: &Relation, holds: bool) -> Option<Vec<Clause>> {
+    let Relation::When {
+        wanted,
+        condition,
+        holds: value,
+        otherwise,
+    } = relation
+    else {
+        return None;
+    };
+    let wanted = clauses(universe, wanted, holds)?;
+    let is = clauses(universe, condition, *value)?;
+    let is_not = clauses(universe, condition, !value)?;
+    match otherwise {
+        // `wanted` if the condition has the stated value, otherwise the alternative.
+        Some(otherwise) => {
+            let otherwise = clauses(universe, otherwise, holds)?;
+            Some([either(&is_not, &wanted)?, either(&is, &otherwise)?].concat())
         }
+        // "a if b" is "a or not b"; the negation of "a unless b" is "not a, or b".
+        None if *value == holds => either(&is_not, &wanted),
+        // dnf reads "a unless b" as "a and not b"; the negation of "a if b" is "not a and b".
+        None => Some([wanted, is].concat()),
     }
 }
 

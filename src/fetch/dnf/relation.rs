@@ -57,7 +57,8 @@ pub enum Relation {
     With(Vec<Relation>),
     /// The first from a package that does not provide the second.
     Without(Box<Relation>, Box<Relation>),
-    /// `wanted` if the condition has the value `holds`, otherwise the alternative.
+    /// `wanted` if the condition has the value `holds`, otherwise the alternative. Without an alternative,
+    /// `if` is "`wanted` or not `condition`", and `unless` is "`wanted` and not `condition`".
     When {
         wanted: Box<Relation>,
         condition: Box<Relation>,

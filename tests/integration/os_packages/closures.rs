@@ -106,6 +106,7 @@ fn requirement(dice: &mut Dice) -> String {
         2 => format!("(p{a} if p{b})"),
         3 => format!("(p{a} if p{b} else p{c})"),
         4 => format!("(p{a} &gt; 1 or v1)"),
+        5 => format!("(p{a} unless p{b})"),
         _ => return plain(dice),
     };
     format!("<rpm:entry name=\"{rich}\"/>")
