@@ -1,12 +1,11 @@
-//! Files inside downloaded `.tar.gz` archives. What is read here is the tar: see
-//! [`super::Blobs::open_inside`].
+//! Reads the tar inside `.tar.gz` archives. [`super::Blobs::open_content`] returns the tar.
 
 use std::io::{self, Read};
 
 use super::lock::Member;
 use kubexm_types::DigestReader;
 
-/// Regular files of a tar that `wanted` names, with sizes and digests, sorted by path.
+/// Returns the regular files of a tar that `wanted` accepts, with sizes and digests, by path.
 ///
 /// # Errors
 /// The archive cannot be read.
@@ -29,7 +28,7 @@ pub fn list_members(archive: impl Read, wanted: impl Fn(&str) -> bool) -> io::Re
     Ok(members)
 }
 
-/// Hands every regular file of a tar to `take`, in the archive's order.
+/// Calls `take` for every regular file of a tar, in the order of the archive.
 ///
 /// # Errors
 /// The archive cannot be read, or `take` fails.
@@ -46,7 +45,7 @@ pub fn each_member(
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         take(path.trim_start_matches("./"), &mut entry)?;
     }
-    // What follows the tar's end belongs to the blob too: reading it checks the blob's digest.
+    // Bytes after the end of the tar belong to the blob. Reading to the end verifies its digest.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a site has: a small text that is carried out, so that the next bundle holds only the rest.
+//! The inventory of a site: a small document that lists its blobs. A bundle that is built for the site
+//! contains only other blobs (`FORMAT.md`, section 13).
 
 use std::collections::BTreeSet;
 
@@ -9,54 +10,53 @@ use crate::format::placement::Base;
 use crate::lock::text;
 use kubexm_types::Digest;
 
-/// An inventory's text is no longer than this.
+/// Maximum size of an inventory, in bytes.
 pub const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// What a site has.
+/// The inventory of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Inventory {
-    /// Format of this document; this program writes and reads 1.
+    /// Version of this document. This program writes and reads 1.
     pub inventory_version: u32,
-    /// What the site is called.
+    /// Name of the site.
     pub site: String,
-    /// The bundles that are there.
-    pub bundles: Vec<Held>,
-    /// Every blob that is there, sorted.
+    /// Bundles at the site.
+    pub bundles: Vec<InventoryBundle>,
+    /// All blobs at the site.
     pub blobs: BTreeSet<Digest>,
 }
 
-/// The document's version, whatever else a later version has in it.
+/// The version alone, which every version of the document has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versioned {
     inventory_version: u32,
 }
 
-/// A bundle that a site has.
+/// A bundle at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Held {
-    /// Its name.
+pub struct InventoryBundle {
     pub name: String,
-    /// SHA-256 of its lock.
+    /// SHA-256 of the lock.
     pub lock: Digest,
 }
 
 impl Inventory {
-    /// The one format this program writes.
+    /// The version that this program writes.
     pub const VERSION: u32 = 1;
 
-    /// What lies in these very bundles.
-    pub fn of(site: &str, bundles: &[Bundle]) -> Self {
-        let held = |bundle: &Bundle| Held {
+    /// Returns the inventory of a site with these bundles. Blobs of a base are not included.
+    pub fn new(site: &str, bundles: &[Bundle]) -> Self {
+        let entry = |bundle: &Bundle| InventoryBundle {
             name: bundle.lock().name.clone(),
             lock: bundle.lock_digest(),
         };
         Self {
             inventory_version: Self::VERSION,
             site: site.to_owned(),
-            bundles: bundles.iter().map(held).collect(),
+            bundles: bundles.iter().map(entry).collect(),
             blobs: bundles
                 .iter()
                 .flat_map(|bundle| bundle.carried())
@@ -65,16 +65,16 @@ impl Inventory {
         }
     }
 
-    /// Whether a text claims to be an inventory, and not a lock.
+    /// Returns whether a text is an inventory and not a lock.
     pub fn is_one(text: &str) -> bool {
         text.lines()
             .any(|line| line.starts_with("inventoryVersion:"))
     }
 
-    /// Reads an inventory's text.
+    /// Parses an inventory as untrusted input.
     ///
     /// # Errors
-    /// What is wrong, as the rest of a sentence about it.
+    /// The problem, as the rest of a sentence about the inventory.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
@@ -83,15 +83,15 @@ impl Inventory {
         let unreadable = |error: serde_saphyr::Error| format!("is not an inventory: {error}");
         let version: Versioned =
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
-        let (got, own) = (version.inventory_version, Self::VERSION);
-        if got != own {
+        let (got, supported) = (version.inventory_version, Self::VERSION);
+        if got != supported {
             return Err(format!(
-                "has format {got}; this kubexm reads {own}: use a newer one"
+                "has version {got}, but this kubexm reads {supported}\nhint: use a newer kubexm"
             ));
         }
         let inventory: Self =
             serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
-        let names = inventory.bundles.iter().map(|held| &held.name);
+        let names = inventory.bundles.iter().map(|bundle| &bundle.name);
         for name in names.chain([&inventory.site]) {
             if !text::is_printable(name) {
                 return Err(
@@ -104,8 +104,8 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// What a bundle for this site need not carry, were its blobs `wanted`; `None` where that is
-    /// nothing.
+    /// Returns the base of a bundle with the blobs `wanted` for this site. Returns `None` if the site has
+    /// none of them.
     pub fn base(&self, digest: Digest, wanted: &BTreeSet<Digest>) -> Option<Base> {
         let blobs: BTreeSet<Digest> = self.blobs.intersection(wanted).copied().collect();
         (!blobs.is_empty()).then(|| Base {

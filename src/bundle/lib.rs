@@ -39,7 +39,7 @@ pub use read::{Access, Bundle};
 pub use signature::Signer;
 pub use threads::cores;
 pub use write::grouping::arrange;
-pub use write::gzip_analysis::{EncoderCache, openings};
+pub use write::gzip_analysis::{EncoderCache, analyze_gzip};
 pub use write::{PackOptions, Signed, Written, check_folder, write, write_until};
 
 use kubexm_types::Digest;
@@ -101,7 +101,7 @@ pub enum BundleError {
     },
     /// The file does not exist.
     #[error(
-        "{path}: there is no such file; give the path of a bundle that `kubexm bundle build` wrote"
+        "{path}: the bundle does not exist\nhint: give the path of a bundle that `kubexm bundle build` wrote"
     )]
     NoFile {
         /// The path.
@@ -162,10 +162,10 @@ pub struct BlobPart<'a> {
 }
 
 /// A reader of the content of a blob that is stored decompressed.
-pub type Held = Option<Box<dyn Read + Send>>;
+pub type StoredContent = Option<Box<dyn Read + Send>>;
 
-/// Takes the parts of blobs.
-pub type Take<'a> = dyn FnMut(BlobPart<'_>) -> io::Result<()> + 'a;
+/// Receives the parts of blobs.
+pub type PartHandler<'a> = dyn FnMut(BlobPart<'_>) -> io::Result<()> + 'a;
 
 /// A source of blobs by digest: a bundle, or the cache that a bundle is built from.
 pub trait Blobs: Send + Sync {
@@ -180,7 +180,7 @@ pub trait Blobs: Send + Sync {
     ///
     /// # Errors
     /// As [`Blobs::open`].
-    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+    fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         Ok(Box::new(MultiGzDecoder::new(self.open(digest)?)))
     }
 
@@ -189,7 +189,11 @@ pub trait Blobs: Send + Sync {
     ///
     /// # Errors
     /// As [`Blobs::open`].
-    fn open_held(&self, _digest: &Digest, _opened: &DecompressedGzip) -> Result<Held, BundleError> {
+    fn open_stored_content(
+        &self,
+        _digest: &Digest,
+        _opened: &DecompressedGzip,
+    ) -> Result<StoredContent, BundleError> {
         Ok(None)
     }
 
@@ -198,7 +202,7 @@ pub trait Blobs: Send + Sync {
     ///
     /// # Errors
     /// A blob cannot be read or does not match its digest, or `take` fails.
-    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut PartHandler<'_>) -> io::Result<()> {
         for digest in wanted {
             let mut blob = self.open(digest).map_err(io::Error::other)?;
             let mut buffer = vec![0; 1 << 17];

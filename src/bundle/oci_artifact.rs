@@ -1,15 +1,15 @@
-//! A whole bundle as an OCI artifact in a registry.
+//! A complete bundle as an OCI artifact in a registry (`FORMAT.md`, section 14).
 //!
-//! A tag names the *transport manifest*, which has every blob of the bundle as a layer: the documents
-//! of the head, the files and packages under their titles, and everything of the images, manifests
-//! included. It alone brings the bundle back, and a registry's garbage collector keeps everything as
-//! long as it keeps this one manifest: also collectors that do not look through indexes (distribution
-//! 2 with `--delete-untagged`). Manifests of images stand there as opaque blobs with a media type of
-//! our own: registries look into manifests, and refuse an index with platforms that they do not have,
-//! which an index in a bundle may well name.
+//! A tag names the *transport manifest*. Its layers are all blobs of the bundle: the documents of the
+//! header, files and packages with their titles, and all blobs of images, manifests included. The transport
+//! manifest alone is enough to pull the bundle. A registry's garbage collector keeps all blobs as long as it
+//! keeps this manifest. This includes collectors that do not follow indexes (distribution 2 with
+//! `--delete-untagged`). Image manifests are layers with an own media type, because registries parse
+//! manifests. They refuse an index with platforms that they do not have, and a bundle may have such an
+//! index.
 //!
-//! Manifests that a registry does take are put there as manifests, too, so that images can be pulled
-//! by their digests, and an index over them has a tag of its own.
+//! Manifests that a registry accepts are also pushed as manifests, so that images can be pulled by digest.
+//! An index of them has its own tag.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -29,53 +29,51 @@ use kubexm_types::{Digest, PublicKey};
 
 /// `artifactType` of the transport manifest.
 pub const TRANSPORT_TYPE: &str = "application/vnd.kubexm.transport.v1";
-/// Annotation: the lock's digest, which names a bundle's content.
+/// Annotation: the digest of the lock, which identifies the content of a bundle.
 const LOCK_DIGEST: &str = "io.kubexm.lock";
-/// Annotation: which document of the head a layer is.
+/// Annotation: the name of the header's document that a layer contains.
 const DOCUMENT: &str = "io.kubexm.document";
-/// Media type of a blob that only the lock explains.
+/// Media type of a blob that only the lock describes.
 const BLOB_TYPE: &str = "application/vnd.kubexm.blob.v1";
-/// Media type of the bundle's `index.json` where no registry shall look into it.
+/// Media type of the bundle's `index.json`, so that no registry parses it.
 const OPAQUE_INDEX: &str = "application/vnd.kubexm.index.v1+json";
-/// Media type of the document that says how blobs lie in the file.
+/// Media type of the placement document.
 const STORAGE_TYPE: &str = "application/vnd.kubexm.storage.v1+json";
 /// Media type of the signature of `index.json`.
 const SIGNATURE_TYPE: &str = "application/vnd.kubexm.signature.v1.minisign";
-/// The same of its artifact manifest.
+/// Media type of the bundle's artifact manifest, so that no registry parses it.
 const OPAQUE_MANIFEST: &str = "application/vnd.kubexm.manifest.v1+json";
-/// Manifests, and documents of a head, are never larger.
+/// Maximum size of a manifest and of a document of the header, in bytes.
 pub const LARGEST_DOCUMENT: u64 = 64 * 1024 * 1024;
 
-/// A document of a bundle's head.
+/// A document of a bundle's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its title.
+    /// The title.
     pub name: String,
-    /// Its media type where it lies in a registry.
+    /// The media type in the registry.
     pub media_type: String,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What a registry gets besides the blobs that the lock names.
+/// The blobs that a registry stores in addition to those of the lock.
 #[derive(Debug, Clone)]
 pub struct BundleArtifact {
-    /// The documents of the head, in their order.
+    /// The documents of the header, in order.
     pub documents: Vec<Document>,
     /// The transport manifest.
     pub manifest: Vec<u8>,
 }
 
-/// A manifest on its way to a registry.
+/// A manifest of an image to push.
 #[derive(Debug, Clone)]
 pub struct ImageManifest {
-    /// The image.
+    /// The name of the image.
     pub name: String,
-    /// The manifest.
     pub descriptor: Descriptor,
 }
 
-/// The documents of a head: everything that must come back for the same bundle to be written.
+/// Returns the documents of the header that are needed to write the same bundle again.
 fn documents(texts: &oci_layout::Documents, storage: &Placement) -> Result<Vec<Document>, String> {
     let document = |name: &str, media_type: &str, bytes: &[u8]| Document {
         name: name.to_owned(),
@@ -94,22 +92,22 @@ fn documents(texts: &oci_layout::Documents, storage: &Placement) -> Result<Vec<D
     Ok(documents)
 }
 
-/// Makes the transport manifest of a bundle. The same bundle gives the same bytes.
+/// Creates the transport manifest of a bundle. The same bundle gives the same bytes.
 ///
 /// # Errors
-/// Its documents cannot be written as text.
-pub fn of(bundle: &Bundle) -> Result<BundleArtifact, BundleError> {
+/// The placement document cannot be serialized.
+pub fn describe(bundle: &Bundle) -> Result<BundleArtifact, BundleError> {
     let damaged = |reason: String| BundleError::Damaged {
         path: bundle.path().display().to_string(),
         reason,
     };
     let lock = bundle.lock();
-    let documents = documents(bundle.texts(), bundle.storage()).map_err(damaged)?;
+    let documents = documents(bundle.documents(), bundle.storage()).map_err(damaged)?;
     let is = |document: &&Document, media_type| document.media_type == media_type;
     let find = |media_type| documents.iter().find(|d| is(d, media_type));
     let mut layers: Vec<Value> = documents.iter().map(layer_of).collect();
     let mut left: BTreeMap<&Digest, &BlobInfo> = lock.blobs().iter().collect();
-    // Files and packages as the bundle's own manifest has them: tools take them by their titles.
+    // Other tools find files and packages by the titles of the artifact manifest.
     let artifact = find(OPAQUE_MANIFEST).map(|document| &document.bytes[..]);
     let artifact: Value = serde_json::from_slice(artifact.unwrap_or_default()).unwrap_or_default();
     for layer in artifact["layers"].as_array().into_iter().flatten() {
@@ -151,8 +149,8 @@ fn layer_of(document: &Document) -> Value {
     })
 }
 
-/// Every manifest of an image that a registry can hold as a manifest, children first: those of its
-/// platforms, and the index above them where it names no other.
+/// Returns the manifests of an image that a registry can store as manifests, children first. The index is
+/// included if the bundle contains all its platforms.
 ///
 /// # Errors
 /// The index cannot be read from the bundle.
@@ -175,7 +173,7 @@ pub fn manifests_of(
     Ok(manifests)
 }
 
-/// The digests that an index names; `None` where it is none.
+/// Returns the digests that an index names, or `None` if the document is not an index.
 fn children(index: &[u8]) -> Option<Vec<Digest>> {
     let index: Value = serde_json::from_slice(index).ok()?;
     let entries = index["manifests"].as_array()?.iter();
@@ -189,10 +187,10 @@ fn carried(image: &LockedImage, children: &[Digest]) -> bool {
     children.iter().all(|digest| there(*digest))
 }
 
-/// A manifest's bytes.
+/// Returns the bytes of a manifest.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The blob cannot be read, or it is larger than a manifest can be.
 pub fn read_small(blobs: &dyn Blobs, blob: &Descriptor) -> Result<Vec<u8>, BundleError> {
     let failed = |source| BundleError::Io {
         path: blobs.place(&blob.digest),
@@ -200,7 +198,7 @@ pub fn read_small(blobs: &dyn Blobs, blob: &Descriptor) -> Result<Vec<u8>, Bundl
     };
     if blob.size > LARGEST_DOCUMENT {
         return Err(failed(std::io::Error::other(
-            "a manifest of impossible size",
+            "the manifest is larger than 64 MiB",
         )));
     }
     let mut bytes = Vec::new();
@@ -209,7 +207,7 @@ pub fn read_small(blobs: &dyn Blobs, blob: &Descriptor) -> Result<Vec<u8>, Bundl
     Ok(bytes)
 }
 
-/// Makes the index over the manifests that a registry has taken.
+/// Creates the index of the manifests that a registry accepted.
 pub fn images_index(images: &[ImageManifest]) -> Vec<u8> {
     let entry = |image: &ImageManifest| {
         let top = &image.descriptor;
@@ -224,15 +222,15 @@ pub fn images_index(images: &[ImageManifest]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The documents that a transport manifest names; `None` where it is something else. The text is a
-/// stranger's.
+/// Returns the documents that a transport manifest names, or `None` if it is not a transport manifest. The
+/// text is untrusted input.
 pub fn read(manifest: &[u8]) -> Option<Vec<(String, Descriptor)>> {
     let value: Value = serde_json::from_slice(manifest).ok()?;
     let layers = value["layers"].as_array()?;
     (value["artifactType"] == TRANSPORT_TYPE).then(|| layers.iter().filter_map(document).collect())
 }
 
-/// A layer that is a document.
+/// Returns the name and the descriptor of a layer that is a document.
 fn document(layer: &Value) -> Option<(String, Descriptor)> {
     let name = layer["annotations"][DOCUMENT].as_str()?;
     let descriptor = Descriptor {
@@ -243,10 +241,10 @@ fn document(layer: &Value) -> Option<(String, Descriptor)> {
     Some((name.to_owned(), descriptor))
 }
 
-/// What documents say that came from a registry, held against each other as those of a file are.
+/// Parses and verifies documents from a registry like those of a file.
 ///
 /// # Errors
-/// What is wrong with them.
+/// As [`header::read`].
 pub fn accept(got: &[Document], trust: &[PublicKey]) -> Result<BundleHeader, HeaderError> {
     let mut entries: BTreeMap<String, &[u8]> = BTreeMap::new();
     entries.insert("oci-layout".to_owned(), oci_layout::LAYOUT.as_bytes());

@@ -1,5 +1,5 @@
-//! Who a bundle comes from: a minisign signature over `index.json`, which names everything below it
-//! by digest (<https://jedisct1.github.io/minisign/>).
+//! Minisign signatures of bundles (<https://jedisct1.github.io/minisign/>). The signature covers
+//! `index.json`, which names all other content by digest.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -11,10 +11,10 @@ use minisign::{KeyPair, SecretKey, SecretKeyBox};
 use kubexm_types::public_key::BadSignature;
 use kubexm_types::{Digest, PublicKey};
 
-/// What a secret key without a password has in place of how its password is used.
+/// The key derivation algorithm of a secret key without a password.
 const NO_PASSWORD: [u8; 2] = [0, 0];
 
-/// A secret key that is ready to sign.
+/// A decrypted secret key.
 pub struct Signer {
     key: SecretKey,
 }
@@ -25,12 +25,12 @@ impl std::fmt::Debug for Signer {
     }
 }
 
-/// Why there is no signer.
+/// Why a secret key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file is no secret key.
+    /// The file is not a secret key.
     #[error(
-        "{path}: cannot be taken as a minisign secret key: {reason}\n`kubexm bundle keygen` or `minisign -G` makes one."
+        "{path}: cannot read the minisign secret key: {reason}\nhint: create one with `kubexm bundle keygen` or `minisign -G`"
     )]
     Unreadable {
         /// The file.
@@ -38,21 +38,21 @@ pub enum KeyError {
         /// What is wrong.
         reason: String,
     },
-    /// The key wants a password.
-    #[error("{path}: the key wants a password: {reason}")]
+    /// The password is missing or wrong.
+    #[error("{path}: cannot decrypt the secret key: {reason}")]
     Password {
         /// The file.
         path: String,
-        /// Why there is none that fits.
+        /// Why the password cannot be read, or that it is wrong.
         reason: String,
     },
 }
 
 impl Signer {
-    /// Reads a secret key's file. Where the key is encrypted, `password` is asked for.
+    /// Loads a secret key. Calls `password` only for an encrypted key.
     ///
     /// # Errors
-    /// It cannot be read, is no such key, or the password does not open it.
+    /// The file cannot be read, it is not a secret key, or the password is wrong.
     pub fn load(
         path: &Path,
         password: impl FnOnce() -> Result<String, String>,
@@ -65,9 +65,9 @@ impl Signer {
         let line = text.lines().nth(1).unwrap_or_default().trim();
         let bytes = STANDARD
             .decode(line)
-            .map_err(|_| unreadable("its second line is no base64".to_owned()))?;
+            .map_err(|_| unreadable("its second line is not valid base64".to_owned()))?;
         if bytes.get(2..4) == Some(&NO_PASSWORD) {
-            // Read as it is: `minisign -W` writes such keys without the checksum that others have.
+            // `minisign -W` writes keys without the checksum that the library verifies.
             let key = SecretKey::from_bytes(&bytes).map_err(|e| unreadable(e.to_string()))?;
             return Ok(Self { key });
         }
@@ -83,7 +83,7 @@ impl Signer {
         Ok(Self { key })
     }
 
-    /// The text of `index.json.minisig`. Its trusted comment names the bundle and its lock.
+    /// Returns the content of `index.json.minisig`. Its trusted comment names the bundle and the lock.
     pub(super) fn sign(&self, index: &[u8], name: &str, lock: &Digest) -> Result<String, String> {
         let comment = format!("kubexm bundle {name}, lock {lock}");
         minisign::sign(
@@ -97,28 +97,28 @@ impl Signer {
         .map_err(|error| format!("cannot sign: {error}"))
     }
 
-    /// The public half, by which others trust what it signs.
+    /// Returns the public key.
     ///
     /// # Errors
-    /// The key contradicts itself.
+    /// The secret key is inconsistent.
     pub fn public_key(&self) -> Result<PublicKey, String> {
         let key = minisign::PublicKey::from_secret_key(&self.key).map_err(|e| e.to_string())?;
         PublicKey::parse(&key.to_base64()).map_err(|error| error.to_string())
     }
 }
 
-/// The two files of a new pair of keys.
+/// The contents of the files of a new key pair.
 pub struct NewKeys {
-    /// To be kept by whoever signs.
+    /// The secret key. Only the signer needs it.
     pub secret: String,
-    /// To be given to whoever trusts.
+    /// The public key. Every site that verifies bundles needs it.
     pub public: String,
 }
 
-/// Makes a pair of keys, as `minisign -G` does; encrypted where there is a password.
+/// Generates a key pair in the format of `minisign -G`; the secret key is encrypted with `password`.
 ///
 /// # Errors
-/// There is no randomness to be had.
+/// The system has no source of randomness.
 pub fn new_keys(password: Option<String>) -> Result<NewKeys, String> {
     let pair = match password {
         Some(password) => KeyPair::generate_encrypted_keypair(Some(password)),
@@ -133,14 +133,15 @@ pub fn new_keys(password: Option<String>) -> Result<NewKeys, String> {
     pair.and_then(text).map_err(|error| error.to_string())
 }
 
-/// Whether one of the keys made the signature of an `index.json`.
+/// Checks that one of the trusted keys made the signature of an `index.json`.
 ///
 /// # Errors
-/// Why not, as the rest of a sentence about the bundle.
+/// The reason, as the rest of a sentence about the bundle.
 pub fn check(index: &[u8], signature: Option<&str>, trust: &[PublicKey]) -> Result<(), String> {
     let Some(signature) = signature else {
         return Err(
-            "is not signed, and only signed bundles are trusted here; do not use it".into(),
+            "is not signed, but a signature by a trusted key is required\nhint: check where the bundle comes from; its builder signs it with `kubexm bundle sign`"
+                .into(),
         );
     };
     let mut why = BadSignature::OtherKey;
@@ -153,17 +154,21 @@ pub fn check(index: &[u8], signature: Option<&str>, trust: &[PublicKey]) -> Resu
     }
     Err(match why {
         BadSignature::OtherKey => format!(
-            "is signed by another key ({}) than those that are trusted here; do not use it",
+            "is signed with a key that is not trusted ({})\nhint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys",
             key_id(signature).unwrap_or_else(|| "unknown".to_owned())
         ),
-        BadSignature::Unreadable => "has a signature that is none; do not use it".to_owned(),
+        BadSignature::Unreadable => {
+            "its signature is not a valid minisign signature\nhint: do not use this bundle"
+                .to_owned()
+        }
         BadSignature::Wrong => {
-            "its signature does not hold: index or signature were changed; do not use it".to_owned()
+            "its signature is wrong: the index or the signature was changed\nhint: do not use this bundle"
+                .to_owned()
         }
     })
 }
 
-/// The number of the key that made a signature, as minisign shows it.
+/// Returns the ID of the key that made a signature, as minisign prints it.
 pub fn key_id(signature: &str) -> Option<String> {
     let bytes = STANDARD.decode(signature.lines().nth(1)?.trim()).ok()?;
     let id: [u8; 8] = bytes.get(2..10)?.try_into().ok()?;

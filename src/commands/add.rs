@@ -11,7 +11,7 @@ use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::{BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Http;
-use kubexm_fetch::own::{Found, Gathered, Gatherer};
+use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, Found};
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::Policies;
 use kubexm_types::ImageRef;
@@ -106,7 +106,7 @@ impl AddOptions {
     /// Downloads everything that is new. Returns the new lock, and what was found.
     async fn resolve(&self, old: &Lock, http: &Http) -> Result<(Lock, Vec<Added>), CommandError> {
         http.events().phase("download");
-        let gatherer = Gatherer {
+        let fetcher = ArtifactFetcher {
             http,
             previous: None,
             kubernetes: old.kubernetes.iter().max(),
@@ -115,12 +115,12 @@ impl AddOptions {
         let mut images: BTreeSet<ImageRef> = self.images.iter().cloned().collect();
         let mut added = Vec::new();
         for source in &self.sources {
-            let gathered = gatherer.gather(source).await?;
+            let fetched = fetcher.fetch(source).await?;
             if self.add_images {
-                images.extend(gathered.own.images.iter().cloned());
+                images.extend(fetched.artifact.images.iter().cloned());
             }
-            added.push(describe(&gathered, old, &images));
-            replace(&mut lock, gathered.own);
+            added.push(describe(&fetched, old, &images));
+            replace(&mut lock, fetched.artifact);
         }
         images.retain(|name| old.image(name).is_none());
         let catalog = Catalog::embedded()?;
@@ -133,7 +133,7 @@ impl AddOptions {
     }
 }
 
-fn describe(gathered: &Gathered, old: &Lock, added: &BTreeSet<ImageRef>) -> Added {
+fn describe(fetched: &FetchedArtifact, old: &Lock, added: &BTreeSet<ImageRef>) -> Added {
     let used = |found: &Found| match &found.image {
         Ok(image) if old.image(image).is_some() => ImageUse::Present,
         Ok(image) if added.contains(image) => ImageUse::Added,
@@ -141,10 +141,10 @@ fn describe(gathered: &Gathered, old: &Lock, added: &BTreeSet<ImageRef>) -> Adde
         Ok(_) => ImageUse::Guess,
         Err(_) => ImageUse::Unreadable,
     };
-    let found = gathered.found.iter();
+    let found = fetched.found.iter();
     Added {
-        description: gathered.own.describe(),
-        doubt: gathered.doubt.as_ref().map(ToString::to_string),
+        description: fetched.artifact.describe(),
+        doubt: fetched.doubt.as_ref().map(ToString::to_string),
         images: found
             .map(|found| (found.to_string(), used(found)))
             .collect(),
@@ -155,6 +155,6 @@ fn describe(gathered: &Gathered, old: &Lock, added: &BTreeSet<ImageRef>) -> Adde
 fn replace(lock: &mut Lock, own: LockedArtifact) {
     let same =
         |other: &LockedArtifact| other.kind == own.kind && other.file_name() == own.file_name();
-    lock.own.retain(|other| !same(other));
-    lock.own.push(own);
+    lock.artifacts.retain(|other| !same(other));
+    lock.artifacts.push(own);
 }

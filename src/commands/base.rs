@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::{CommandError, FileError, lock_file};
-use kubexm_bundle::inventory::{Held, LARGEST};
+use kubexm_bundle::inventory::{InventoryBundle, LARGEST};
 use kubexm_bundle::{Bundle, Inventory};
 use kubexm_types::Digest;
 
@@ -53,14 +53,14 @@ fn inventory_of(path: &Path) -> Result<Inventory, CommandError> {
     }
     let lock = lock_file::of_bundle_or_file(path)?;
     let text = serde_saphyr::to_string(&lock).map_err(CommandError::bundle)?;
-    let held = Held {
+    let bundle = InventoryBundle {
         name: lock.name.clone(),
         lock: Digest::of(text.as_bytes()),
     };
     Ok(Inventory {
         inventory_version: Inventory::VERSION,
         site: lock.name.clone(),
-        bundles: vec![held],
+        bundles: vec![bundle],
         blobs: lock.blobs().keys().copied().collect::<BTreeSet<_>>(),
     })
 }

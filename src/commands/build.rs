@@ -189,9 +189,9 @@ impl Packing {
             GzipStorage::Keep => Placement::plain(lock),
             GzipStorage::Decompressed => {
                 events.phase("analyze");
-                let openings =
-                    kubexm_bundle::openings(lock, cache, cache, threads(), events, &stop)?;
-                kubexm_bundle::arrange(lock, &openings)
+                let gzip =
+                    kubexm_bundle::analyze_gzip(lock, cache, cache, threads(), events, &stop)?;
+                kubexm_bundle::arrange(lock, &gzip)
             }
         };
         if let Some(base) = self.base {

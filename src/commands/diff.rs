@@ -1,11 +1,13 @@
 //! `bundle diff`: the differences between two bundles or locks.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::{CommandError, lock_file};
-use kubexm_bundle::lock::difference::{self, differences};
+pub use kubexm_bundle::lock::difference::ItemKind;
+use kubexm_bundle::lock::difference::{Difference, differences};
 
 /// The differences between two bundles or locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -13,6 +15,8 @@ use kubexm_bundle::lock::difference::{self, differences};
 pub struct Comparison {
     /// The differences, by name.
     pub differences: Vec<Change>,
+    /// The number of differences, by kind.
+    pub summary: Vec<KindSummary>,
     /// The size in bytes of the blobs that only the second bundle contains.
     pub new_bytes: u64,
 }
@@ -21,6 +25,7 @@ pub struct Comparison {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
+    pub kind: ItemKind,
     /// What differs: a component, an image, a package.
     pub name: String,
     /// The version or digest in the first bundle; `None` if only the second contains it.
@@ -29,15 +34,26 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-impl From<difference::Difference> for Change {
-    fn from(difference: difference::Difference) -> Self {
-        use difference::Difference as D;
-        let (name, before, after) = match difference {
-            D::Added { name, is } => (name, None, Some(is)),
-            D::Removed { name, was } => (name, Some(was), None),
-            D::Changed { name, was, is } => (name, Some(was), Some(is)),
-        };
+/// The number of differences of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KindSummary {
+    pub kind: ItemKind,
+    pub changed: usize,
+    pub added: usize,
+    pub removed: usize,
+}
+
+impl From<Difference> for Change {
+    fn from(difference: Difference) -> Self {
+        let Difference {
+            kind,
+            name,
+            before,
+            after,
+        } = difference;
         Self {
+            kind,
             name,
             before,
             after,
@@ -57,6 +73,40 @@ impl std::fmt::Display for Change {
     }
 }
 
+impl std::fmt::Display for KindSummary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let counts = [
+            (self.changed, "changed"),
+            (self.added, "added"),
+            (self.removed, "removed"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        write!(f, "{}: {}", self.kind.plural(), counts.join(", "))
+    }
+}
+
+/// Counts differences by kind.
+fn summary(differences: &[Change]) -> Vec<KindSummary> {
+    let mut kinds: BTreeMap<ItemKind, KindSummary> = BTreeMap::new();
+    for change in differences {
+        let summary = kinds.entry(change.kind).or_insert(KindSummary {
+            kind: change.kind,
+            changed: 0,
+            added: 0,
+            removed: 0,
+        });
+        match (&change.before, &change.after) {
+            (Some(_), None) => summary.removed += 1,
+            (None, _) => summary.added += 1,
+            (Some(_), Some(_)) => summary.changed += 1,
+        }
+    }
+    kinds.into_values().collect()
+}
+
 /// Compares two bundles, or lock files if their names end in `.yaml`.
 ///
 /// # Errors
@@ -66,12 +116,14 @@ pub fn diff(before: &Path, after: &Path) -> Result<Comparison, CommandError> {
         lock_file::of_bundle_or_file(before)?,
         lock_file::of_bundle_or_file(after)?,
     );
-    let changes = differences(&before, &after);
+    let changes = differences(&before, &after).into_iter();
+    let changes: Vec<Change> = changes.map(Change::from).collect();
     let had = before.blobs();
     let new = after.blobs().iter();
     let new = new.filter(|(digest, _)| !had.contains_key(digest));
     Ok(Comparison {
-        differences: changes.into_iter().map(Change::from).collect(),
+        summary: summary(&changes),
+        differences: changes,
         new_bytes: new.map(|(_, blob)| blob.size).sum(),
     })
 }

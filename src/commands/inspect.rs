@@ -180,7 +180,7 @@ pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
     Ok(Inspection {
         path: bundle.path().to_owned(),
         size: bundle.size(),
-        volumes: bundle.volumes(),
+        volumes: bundle.volume_count(),
         base: bundle.base().map(|base| BaseInfo {
             name: base.name.clone(),
             blobs: base.blobs.len(),
@@ -195,7 +195,7 @@ pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
         publishers: publishers
             .map(|(signer, count)| SignedBy::new(signer, count))
             .collect(),
-        user_content: lock.own.len(),
+        user_content: lock.artifacts.len(),
         packages: lock
             .packages
             .iter()
@@ -218,7 +218,7 @@ pub fn list(options: &InspectOptions) -> Result<Contents, CommandError> {
     let (_, lock) = open(options)?;
     let mut items: Vec<Item> = lock.files.iter().map(file).collect();
     items.extend(lock.images.iter().map(image));
-    items.extend(lock.own.iter().map(|own| user_content(own, &lock)));
+    items.extend(lock.artifacts.iter().map(|own| user_content(own, &lock)));
     for set in &lock.packages {
         items.extend(set.packages.iter().map(|package| Item {
             version: Some(package.version.to_string()),

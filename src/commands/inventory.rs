@@ -42,7 +42,7 @@ pub fn inventory(options: &InventoryOptions) -> Result<InventoryReport, CommandE
     let bundles: Vec<_> = bundles
         .map(|path| options.access.open(path))
         .collect::<Result<_, _>>()?;
-    let inventory = Inventory::of(&options.site, &bundles);
+    let inventory = Inventory::new(&options.site, &bundles);
     let text = serde_saphyr::to_string(&inventory).map_err(CommandError::bundle)?;
     text_file::write(&options.out, &text)?;
     Ok(InventoryReport {

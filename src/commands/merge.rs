@@ -41,13 +41,13 @@ pub async fn merge(
         let stop = || stop.is_cancelled();
         events.phase("pack");
         let (lock, path) = (merged.lock(), &options.out);
-        let openings = kubexm_bundle::openings(lock, &merged, &merged, 1, &events, &|| false)?;
-        let storage = kubexm_bundle::arrange(lock, &openings);
+        let gzip = kubexm_bundle::analyze_gzip(lock, &merged, &merged, 1, &events, &|| false)?;
+        let storage = kubexm_bundle::arrange(lock, &gzip);
         let packing = PackOptions {
             level: options.level,
             threads: threads() as u32,
             volume: options.split.map(VolumeSize::bytes),
-            signed: Signed::As(merged.bundle().texts()),
+            signed: Signed::As(merged.bundle().documents()),
         };
         let written =
             kubexm_bundle::write_until(path, lock, &storage, &merged, packing, &events, &stop)?;

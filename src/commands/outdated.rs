@@ -26,7 +26,8 @@ pub struct Outdated {
     pub components: Vec<OutdatedComponent>,
     /// Images whose tag names another image now.
     pub images: Vec<MovedTag>,
-    /// Questions that no server answered; the lists above contain the other answers.
+    /// Questions that no server answered, one error for each site. The lists above contain the other
+    /// answers.
     #[serde(serialize_with = "messages")]
     pub errors: Vec<FetchError>,
 }
@@ -88,6 +89,7 @@ pub async fn outdated(
     let mut outdated = Outdated::default();
     components(&lock, &catalog, &http, &mut outdated).await;
     images(&lock, &Puller::new(http)?, &mut outdated).await;
+    outdated.errors = FetchError::grouped_by_site(outdated.errors);
     Ok(outdated)
 }
 

@@ -72,7 +72,7 @@ pub async fn pull(
     background::run(move || {
         events.phase("pack");
         let packing = PackOptions {
-            signed: Signed::As(&pulled.texts),
+            signed: Signed::As(&pulled.documents),
             ..PackOptions::new(options.level, threads() as u32)
         };
         let (lock, storage, out) = (&pulled.lock, &pulled.storage, &options.out);

@@ -84,15 +84,15 @@ pub async fn remove(
 
 /// Removes everything of a name from a lock. Returns whether there was something.
 fn remove_name(lock: &mut Lock, name: &str) -> bool {
-    let count = |lock: &Lock| lock.files.len() + lock.images.len() + lock.own.len();
+    let count = |lock: &Lock| lock.files.len() + lock.images.len() + lock.artifacts.len();
     let before = count(lock);
     let image = name.parse::<ImageRef>().ok();
     lock.images
         .retain(|locked| Some(&locked.name) != image.as_ref());
     lock.files
         .retain(|file| file.component != name && file.file_name != name);
-    let is = |own: &LockedArtifact| own.name == name || own.file_name() == name;
-    lock.own.retain(|own| !is(own));
+    let is = |one: &LockedArtifact| one.name == name || one.file_name() == name;
+    lock.artifacts.retain(|one| !is(one));
     count(lock) < before
 }
 
@@ -105,7 +105,7 @@ fn without(lock: &Lock, arches: &[Arch]) -> Result<Lock, CommandError> {
     let rest: BTreeSet<Arch> = present.filter(|arch| !arches.contains(arch)).collect();
     match rest.is_empty() {
         true => Err(CommandError::Configuration(
-            "nothing would be left: the bundle has no other architecture".to_owned(),
+            "cannot remove the only architecture of the bundle".to_owned(),
         )),
         false => Ok(lock.only(&rest)),
     }
@@ -116,10 +116,10 @@ fn broken_by(lock: &Lock, old: &Arc<Bundle>) -> Result<Vec<String>, CommandError
     let before = completeness::missing(old.lock(), old)?;
     let mut broken = completeness::missing(lock, old)?;
     broken.retain(|what| !before.contains(what));
-    for own in &lock.own {
-        let lost = own.images.iter();
+    for artifact in &lock.artifacts {
+        let lost = artifact.images.iter();
         let lost = lost.filter(|i| old.lock().image(i).is_some() && lock.image(i).is_none());
-        broken.extend(lost.map(|image| format!("{}: its pods run {image}", own.describe())));
+        broken.extend(lost.map(|image| format!("{}: its pods run {image}", artifact.describe())));
     }
     Ok(broken)
 }

@@ -8,8 +8,8 @@ use crate::{
     CommandError, Stop, VolumeSize, WrittenBundle, background, lock_file, text_file, threads,
 };
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Held, Level, Lock, PackOptions,
-    Placement,
+    Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Level, Lock, PackOptions,
+    Placement, StoredContent,
 };
 use kubexm_fetch::Cache;
 use kubexm_types::Digest;
@@ -104,8 +104,8 @@ fn storage(
         return Ok(Placement::plain(lock));
     }
     events.phase("analyze");
-    let openings = kubexm_bundle::openings(lock, blobs, blobs, threads(), events, stop)?;
-    Ok(kubexm_bundle::arrange(lock, &openings))
+    let gzip = kubexm_bundle::analyze_gzip(lock, blobs, blobs, threads(), events, stop)?;
+    Ok(kubexm_bundle::arrange(lock, &gzip))
 }
 
 /// Blobs of the old bundle, and new ones in the cache. Each source knows how its own blobs are stored.
@@ -128,12 +128,16 @@ impl Blobs for OldAndCache<'_> {
         self.source(digest).open(digest)
     }
 
-    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        self.source(digest).open_inside(digest)
+    fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.source(digest).open_content(digest)
     }
 
-    fn open_held(&self, digest: &Digest, opened: &DecompressedGzip) -> Result<Held, BundleError> {
-        self.source(digest).open_held(digest, opened)
+    fn open_stored_content(
+        &self,
+        digest: &Digest,
+        opened: &DecompressedGzip,
+    ) -> Result<StoredContent, BundleError> {
+        self.source(digest).open_stored_content(digest, opened)
     }
 
     fn place(&self, digest: &Digest) -> String {

@@ -76,8 +76,8 @@ pub(crate) fn write_beside(
 
 fn document(bundle: &Bundle, format: SbomFormat) -> Result<Sbom, CommandError> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
-    let stamp = Stamp::of(epoch.as_deref()).map_err(CommandError::configuration)?;
-    let inventory = Inventory::of(bundle, threads())?;
+    let stamp = Stamp::parse(epoch.as_deref()).map_err(CommandError::configuration)?;
+    let inventory = Inventory::scan(bundle, threads())?;
     let json = |document| serde_json::to_string_pretty(&document).map_err(CommandError::bundle);
     let mut document = match format {
         SbomFormat::SpdxJson => json(spdx::document(&inventory, stamp))?,

@@ -70,9 +70,9 @@ pub async fn sign(
     let bundle = options.access.open(&options.bundle)?;
     let (signer, split) = (options.signer, options.split);
     let public_key = signer.public_key().map_err(CommandError::configuration)?;
-    if options.out.is_none() && split.is_none() && bundle.volumes().is_some() {
+    if options.out.is_none() && split.is_none() && bundle.volume_count().is_some() {
         return Err(CommandError::Configuration(
-            "the bundle consists of volumes: give --split SIZE for new volumes, or --out FILE"
+            "the bundle consists of volumes\nhint: give --split SIZE for new volumes, or --out FILE"
                 .to_owned(),
         ));
     }

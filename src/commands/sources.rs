@@ -63,7 +63,7 @@ impl Sources {
             notices::emit(&cluster.notices, events);
         }
         let catalog = Catalog::embedded()?;
-        let http = self.downloads.http(events)?.beside(local);
+        let http = self.downloads.http(events)?.with_local_bundles(local);
         let cache = http.cache().clone();
         let policies = Policies::load(&catalog, &manifest.signatures)?;
         let resolver = Resolver::new(&http, &catalog, previous, &policies);

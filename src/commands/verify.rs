@@ -89,7 +89,7 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
         Depth::Content => {
             let bundle = options.access.open(&options.bundle)?;
             bundle.verify(threads(), events)?;
-            bundle.verify_made(events)?;
+            bundle.verify_recompressed(events)?;
             publishers = bundle.verify_publishers(&roots)?;
         }
     }

@@ -66,8 +66,8 @@ pub fn vulnerabilities(options: &VulnerabilityOptions) -> Result<Vulnerabilities
             .hint("give --database an export of OSV: a zip, a folder of records, or a file of them")
     })?;
     let bundle = options.access.open_complete(&options.bundle)?;
-    let inventory = Inventory::of(&bundle, threads())?;
-    let report = Report::of(&inventory, database).map_err(CommandError::configuration)?;
+    let inventory = Inventory::scan(&bundle, threads())?;
+    let report = Report::create(&inventory, database).map_err(CommandError::configuration)?;
     Ok(Vulnerabilities {
         report,
         notes: inventory.notes.into_iter().collect(),

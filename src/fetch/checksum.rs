@@ -20,13 +20,13 @@ pub fn find(text: &str, file_name: &str) -> Option<Digest> {
     {
         return Some(digest);
     }
-    let mut found = lines.iter().filter_map(|line| of_line(line, file_name));
+    let mut found = lines.iter().filter_map(|line| parse_line(line, file_name));
     let first = found.next()?;
     found.all(|other| other == first).then_some(first)
 }
 
 /// Returns the digest of a line `digits  name`, if the name is that of the file, in any directory.
-fn of_line(line: &str, file_name: &str) -> Option<Digest> {
+fn parse_line(line: &str, file_name: &str) -> Option<Digest> {
     let (digest, name) = line.split_once(char::is_whitespace)?;
     // `*` marks a file that was read in binary mode.
     let name = name.trim();

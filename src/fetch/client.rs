@@ -10,7 +10,7 @@ use reqwest::{Certificate, Response, StatusCode};
 use url::Url;
 
 use super::FetchError;
-use super::gate::{CONNECTIONS, Gates, Pass};
+use super::host_limiter::{CONNECTIONS, HostLimiters, Permit};
 use super::oci::Session;
 use super::retry::{Failure, LONGEST_WAIT, retry_after};
 
@@ -27,7 +27,7 @@ const LARGEST_CA: u64 = 4 * 1024 * 1024;
 #[derive(Clone)]
 pub(super) struct Client {
     inner: reqwest::Client,
-    gates: Gates,
+    limiters: HostLimiters,
 }
 
 /// How a request authenticates.
@@ -40,7 +40,7 @@ pub(super) enum Access {
 }
 
 /// A request.
-pub(super) struct Ask<'a> {
+pub(super) struct GetRequest<'a> {
     /// The name of the content for messages.
     pub label: &'a str,
     pub url: &'a Url,
@@ -49,9 +49,9 @@ pub(super) struct Ask<'a> {
 }
 
 /// A successful response; it counts against the host's limit until it is dropped.
-pub(super) struct Answer {
+pub(super) struct GetResponse {
     pub response: Response,
-    pub pass: Pass,
+    pub permit: Permit,
 }
 
 impl Client {
@@ -80,12 +80,12 @@ impl Client {
                     "cannot set up HTTPS: {reason}\nhint: install the package ca-certificates, or name your authority with --ca"
                 ))
             })?;
-        let gates = Gates::new(connections.unwrap_or(CONNECTIONS));
-        Ok(Self { inner, gates })
+        let limiters = HostLimiters::new(connections.unwrap_or(CONNECTIONS));
+        Ok(Self { inner, limiters })
     }
 
     /// Sends a request; obtains a token if the registry requires one.
-    pub async fn get(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
+    pub async fn get(&self, ask: &GetRequest<'_>) -> Result<GetResponse, Failure> {
         let session = match ask.access {
             Access::Registry(session) if session.is_at(ask.url) => session,
             _ => {
@@ -114,9 +114,9 @@ impl Client {
         self.send(ask, headers).await?.or_refused(ask).await
     }
 
-    async fn send(&self, ask: &Ask<'_>, headers: HeaderMap) -> Result<Answer, Failure> {
-        let gate = self.gates.of(ask.url);
-        let pass = gate.enter().await;
+    async fn send(&self, ask: &GetRequest<'_>, headers: HeaderMap) -> Result<GetResponse, Failure> {
+        let limiter = self.limiters.for_url(ask.url);
+        let permit = limiter.acquire().await;
         let request = self.inner.get(ask.url.clone()).headers(headers);
         let response = request
             .send()
@@ -125,9 +125,9 @@ impl Client {
         if matches!(response.status().as_u16(), 429 | 503) {
             // A host that requests a pause of hours is given up.
             let wait = retry_after(response.headers());
-            gate.slow_down(wait.filter(|wait| *wait <= LONGEST_WAIT));
+            limiter.slow_down(wait.filter(|wait| *wait <= LONGEST_WAIT));
         }
-        Ok(Answer { response, pass })
+        Ok(GetResponse { response, permit })
     }
 
     /// Sends a form to a token service. Not limited per host, because the caller may hold a permission.
@@ -139,9 +139,9 @@ impl Client {
     }
 }
 
-impl Answer {
+impl GetResponse {
     /// Reads all bytes, at most `limit`.
-    pub async fn bytes(self, ask: &Ask<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
+    pub async fn bytes(self, ask: &GetRequest<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
         let (label, url) = (ask.label, ask.url);
         match read(self.response, limit).await {
             Ok(Some(bytes)) => Ok(bytes),
@@ -153,7 +153,7 @@ impl Answer {
         }
     }
 
-    async fn or_refused(self, ask: &Ask<'_>) -> Result<Self, Failure> {
+    async fn or_refused(self, ask: &GetRequest<'_>) -> Result<Self, Failure> {
         let status = self.response.status();
         if status.is_success() {
             return Ok(self);
@@ -161,8 +161,8 @@ impl Answer {
         let wait = retry_after(self.response.headers());
         let hint = match ask.access {
             Access::Open => hint(status).to_owned(),
-            Access::Registry(_) => match registry_words(self.response).await {
-                Some(words) => format!("{} (registry: {words})", registry_hint(status)),
+            Access::Registry(_) => match registry_message(self.response).await {
+                Some(reason) => format!("{} (registry: {reason})", registry_hint(status)),
                 None => registry_hint(status).to_owned(),
             },
         };
@@ -279,11 +279,11 @@ fn registry_hint(status: StatusCode) -> &'static str {
 
 /// Returns the registry's error message
 /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes>).
-async fn registry_words(response: Response) -> Option<String> {
+async fn registry_message(response: Response) -> Option<String> {
     let bytes = read(response, LARGEST_REFUSAL).await.ok()??;
     let body: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
-    let words = body["errors"][0]["message"].as_str()?;
-    let printable = words.chars().filter(|letter| !letter.is_control());
-    let words: String = printable.take(200).collect();
-    (!words.is_empty()).then_some(words)
+    let reason = body["errors"][0]["message"].as_str()?;
+    let printable = reason.chars().filter(|letter| !letter.is_control());
+    let reason: String = printable.take(200).collect();
+    (!reason.is_empty()).then_some(reason)
 }

@@ -45,7 +45,7 @@ impl fmt::Debug for Login {
 
 /// The sources of credentials.
 #[derive(Default)]
-pub struct Keyring {
+pub struct DockerCredentials {
     config: Config,
 }
 
@@ -68,15 +68,15 @@ struct Entry {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Told {
+struct HelperAnswer {
     username: String,
     secret: String,
 }
 
-impl Keyring {
+impl DockerCredentials {
     /// Reads Docker's `config.json` in `$DOCKER_CONFIG` or `~/.docker`. The inner error is the reason why
     /// the file cannot be used; without a file, the keyring is empty.
-    pub fn of_docker() -> Result<Self, String> {
+    pub fn from_docker_config() -> Result<Self, String> {
         let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker"));
         let Some(path) = folder.or_else(home).map(|f| f.join("config.json")) else {
@@ -112,7 +112,7 @@ impl Keyring {
             .find_map(|name| self.config.cred_helpers.get(name));
         if let Some(helper) = own.or(self.config.creds_store.as_ref()) {
             for name in &names {
-                if let Some(login) = ask(helper, name).await {
+                if let Some(login) = run_helper(helper, name).await {
                     return Some(login);
                 }
             }
@@ -166,7 +166,7 @@ fn bare(key: &str) -> &str {
 }
 
 /// Runs a credential helper: it reads the registry's name from stdin and prints user and secret.
-async fn ask(helper: &str, name: &str) -> Option<Login> {
+async fn run_helper(helper: &str, name: &str) -> Option<Login> {
     // The helper's name becomes a program name, so that it must not be a path.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if helper.is_empty() || !helper.chars().all(is_plain) {
@@ -186,13 +186,13 @@ async fn ask(helper: &str, name: &str) -> Option<Login> {
             return None;
         }
     };
-    let told: Told = serde_json::from_slice(&bytes).ok()?;
-    Some(if told.username == IDENTITY_USER {
-        Login::Identity(told.secret)
+    let answer: HelperAnswer = serde_json::from_slice(&bytes).ok()?;
+    Some(if answer.username == IDENTITY_USER {
+        Login::Identity(answer.secret)
     } else {
         Login::Password {
-            user: told.username,
-            password: told.secret,
+            user: answer.username,
+            password: answer.secret,
         }
     })
 }
@@ -239,7 +239,7 @@ mod tests {
             "127.0.0.1:5000": {"auth": "bG9jYWw6eA=="},
             "empty.example": {}
         }}"#;
-        let keyring = Keyring::parse(config.as_bytes()).unwrap();
+        let credentials = DockerCredentials::parse(config.as_bytes()).unwrap();
         for (host, wanted) in [
             ("docker.io", password("hub", "s3cret")),
             ("registry-1.docker.io", password("hub", "s3cret")),
@@ -251,16 +251,16 @@ mod tests {
             ("empty.example", None),
             ("io", None),
         ] {
-            assert_eq!(keyring.login(host).await, wanted, "{host}");
+            assert_eq!(credentials.login(host).await, wanted, "{host}");
         }
-        assert!(Keyring::parse(b"{\"auths\": 7}").is_none());
+        assert!(DockerCredentials::parse(b"{\"auths\": 7}").is_none());
         assert!(!format!("{:?}", password("a", "b").unwrap()).contains('b'));
     }
 
     #[tokio::test]
     async fn a_helper_with_a_path_in_its_name_is_not_run() {
         for name in ["../../tmp/evil", "a b", "", "a;b"] {
-            assert_eq!(ask(name, "docker.io").await, None);
+            assert_eq!(run_helper(name, "docker.io").await, None);
         }
     }
 }

@@ -4,8 +4,8 @@ use url::Url;
 
 use super::cache::Claim;
 use super::client::{Access, Client, shown};
-use super::course::{Break, Course, Way};
 use super::partial::Partial;
+use super::ranged_download::{AttemptError, DownloadMode, RangedDownload};
 use super::retry::{Failure, Tries};
 use super::{Cache, FetchError};
 use kubexm_types::Digest;
@@ -30,7 +30,7 @@ impl Job {
     pub async fn run(self) -> Result<(Digest, u64), FetchError> {
         // Bytes from several responses may belong to several versions of a file, whatever the server
         // reports. A wrong digest is therefore final only for content from a single response.
-        for way in [Way::Ranges, Way::Whole] {
+        for way in [DownloadMode::Ranges, DownloadMode::Whole] {
             let partial = match self.claim().await? {
                 Claim::Published(digest, size) => return Ok((digest, size)),
                 Claim::Partial(partial) => *partial,
@@ -46,7 +46,9 @@ impl Job {
             })?;
             match published? {
                 Ok(done) => return Ok(done),
-                Err(got) if in_one_piece || way == Way::Whole => return Err(self.wrong(got)),
+                Err(got) if in_one_piece || way == DownloadMode::Whole => {
+                    return Err(self.wrong(got));
+                }
                 Err(_) => {
                     tracing::debug!(
                         label = self.label,
@@ -73,33 +75,33 @@ impl Job {
     }
 
     /// Fetches the missing bytes, with retries. Returns whether a single response had all of them.
-    async fn fill(&self, partial: &Partial, way: Way) -> Result<bool, FetchError> {
-        let course = Course::new(self, partial);
+    async fn fill(&self, partial: &Partial, way: DownloadMode) -> Result<bool, FetchError> {
+        let download = RangedDownload::new(self, partial);
         if self.expected.is_some_and(|digest| partial.is(&digest)) {
             // The process was killed after the last byte and before the rename: nothing is missing.
-            course.tell(Some(partial.length()));
-            course.done();
+            download.start_transfer(Some(partial.length()));
+            download.done();
             return Ok(false);
         }
         let (mut way, mut in_one_piece) = (way, partial.length() == 0);
         let mut tries = Tries::new(self.tries);
         let mut furthest = partial.length();
         loop {
-            let failure = match course.round(way).await {
+            let failure = match download.attempt(way).await {
                 Ok(whole) => {
-                    course.done();
+                    download.done();
                     return Ok(in_one_piece && whole);
                 }
-                Err(Break::Otherwise(other)) => {
+                Err(AttemptError::OtherMode(other)) => {
                     way = other;
                     continue;
                 }
-                Err(Break::Failed(failure)) => failure,
+                Err(AttemptError::Failed(failure)) => failure,
             };
             in_one_piece = false;
             partial.record()?;
             // The redirect target may be unreachable; the original address may redirect elsewhere.
-            course.ask_the_first_address();
+            download.forget_redirect();
             if partial.length() > furthest {
                 furthest = partial.length();
                 tries.start_over();

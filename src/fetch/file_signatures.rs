@@ -74,8 +74,8 @@ impl Policies {
             .map_err(|error| FetchError::Resolve(error.to_string()))??;
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|reason| {
-            let words = format!("and its signature is not valid: {reason}");
-            refused(file.url, &wanted, &words)
+            let reason = format!("and its signature is not valid: {reason}");
+            refused(file.url, &wanted, &reason)
         })?;
         let keep = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, FetchError> {
             Ok(Descriptor {
@@ -104,11 +104,11 @@ fn address(url: &Url) -> String {
     }
 }
 
-fn refused(url: &Url, wanted: &Wanted<'_>, words: &str) -> FetchError {
+fn refused(url: &Url, wanted: &Wanted<'_>, reason: &str) -> FetchError {
     FetchError::Content {
         what: url.to_string(),
         reason: format!(
-            "the policy for {} requires a signature of {}, {words}\n\
+            "the policy for {} requires a signature of {}, {reason}\n\
              hint: set the trusted signers in spec.signatures of the bundle manifest",
             wanted.prefix, wanted.signers
         ),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, LINK};
 use url::Url;
 
-use super::client::{Access, Answer, Ask, Client, shown};
+use super::client::{Access, Client, GetRequest, GetResponse, shown};
 use super::download::Job;
 use super::retry::{Failure, TRIES, Tries};
-use super::{Cache, FetchError, Nearby};
+use super::{Cache, FetchError, LocalBundles};
 use kubexm_bundle::Bundle;
 use kubexm_config::mirrors::{Checksums, Mirrors};
 use kubexm_types::Digest;
@@ -31,7 +31,7 @@ pub struct Http {
     counter: Arc<Counter>,
     /// Publishers that could not be reached in this run.
     out_of_reach: Arc<Mutex<BTreeSet<String>>>,
-    nearby: Nearby,
+    local_bundles: LocalBundles,
 }
 
 /// A file to download.
@@ -68,23 +68,23 @@ impl Http {
             counter: Arc::new(Counter::new(events.clone(), "downloads")),
             events,
             out_of_reach: Arc::default(),
-            nearby: Nearby::new(Vec::new()),
+            local_bundles: LocalBundles::new(Vec::new()),
         })
     }
 
     /// Returns a client that searches these bundles before it requests content with a known digest from a
     /// server.
     #[must_use]
-    pub fn beside(self, bundles: Vec<Bundle>) -> Self {
+    pub fn with_local_bundles(self, bundles: Vec<Bundle>) -> Self {
         Self {
-            nearby: Nearby::new(bundles),
+            local_bundles: LocalBundles::new(bundles),
             ..self
         }
     }
 
     /// Returns the local bundles.
-    pub(super) fn nearby(&self) -> &Nearby {
-        &self.nearby
+    pub(super) fn local_bundles(&self) -> &LocalBundles {
+        &self.local_bundles
     }
 
     /// Returns the cache.
@@ -201,7 +201,7 @@ impl Http {
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     pub async fn download(&self, wanted: &Wanted) -> Result<(Digest, u64), FetchError> {
         if let Some(digest) = &wanted.expected
-            && let Some(size) = self.at_hand(&wanted.label, digest).await?
+            && let Some(size) = self.from_local(&wanted.label, digest).await?
         {
             return Ok((*digest, size));
         }
@@ -267,12 +267,12 @@ impl Http {
         address: &Url,
         tries: u32,
     ) -> Result<Vec<u8>, FetchError> {
-        let (bytes, _) = self.piece(small, address, tries).await?;
+        let (bytes, _) = self.page(small, address, tries).await?;
         Ok(bytes)
     }
 
     /// Reads a page of a list from one address; returns it with the address of the next page.
-    pub(super) async fn piece(
+    pub(super) async fn page(
         &self,
         small: &Small<'_>,
         address: &Url,
@@ -280,22 +280,26 @@ impl Http {
     ) -> Result<(Vec<u8>, Option<Url>), FetchError> {
         let mut tries = Tries::new(tries);
         loop {
-            let ask = Ask {
+            let ask = GetRequest {
                 label: small.label,
                 url: address,
                 access: small.access,
                 headers: small.headers.clone(),
             };
             match self.once(&ask, small.limit).await {
-                Ok(piece) => return Ok(piece),
+                Ok(page) => return Ok(page),
                 Err(failure) => tries.wait(failure).await?,
             }
         }
     }
 
-    async fn once(&self, ask: &Ask<'_>, limit: usize) -> Result<(Vec<u8>, Option<Url>), Failure> {
-        let answer: Answer = self.client.get(ask).await?;
-        let next = next_piece(answer.response.headers(), ask.url);
+    async fn once(
+        &self,
+        ask: &GetRequest<'_>,
+        limit: usize,
+    ) -> Result<(Vec<u8>, Option<Url>), Failure> {
+        let answer: GetResponse = self.client.get(ask).await?;
+        let next = next_page(answer.response.headers(), ask.url);
         Ok((answer.bytes(ask, limit).await?, next))
     }
 
@@ -362,7 +366,7 @@ fn host(url: &Url) -> String {
 }
 
 /// Returns the address of the next page, at the same server (RFC 8288).
-fn next_piece(headers: &HeaderMap, from: &Url) -> Option<Url> {
+fn next_page(headers: &HeaderMap, from: &Url) -> Option<Url> {
     let links = headers.get_all(LINK).iter();
     let links = links.filter_map(|link| link.to_str().ok());
     let next = links.flat_map(|link| link.split(',')).find_map(|link| {

@@ -81,10 +81,10 @@ impl Kubeadm {
         let judged = self
             .judge(&["config", "validate", "--config", &path])
             .await?;
-        Ok(judged.and_then(|words| {
+        Ok(judged.and_then(|message| {
             // kubeadm reports unknown fields only as warnings; here they are errors in kubexm's templates.
-            match words.contains("unknown field") || words.contains("strict decoding") {
-                true => Err(words),
+            match message.contains("unknown field") || message.contains("strict decoding") {
+                true => Err(message),
                 false => Ok(()),
             }
         }))
@@ -103,8 +103,8 @@ impl Kubeadm {
         let patched = |target: &PatchTarget| files.iter().any(|file| file.target == *target);
         for target in PatchTarget::ALL.into_iter().filter(patched) {
             let arguments = [&["init", "phase"], phase(target), &["--config", &path]].concat();
-            if let Err(words) = self.judge(&arguments).await? {
-                return Ok(Err(words));
+            if let Err(message) = self.judge(&arguments).await? {
+                return Ok(Err(message));
             }
         }
         if !patched(&PatchTarget::Kubelet) {
@@ -169,10 +169,10 @@ impl Kubeadm {
             .output()
             .await
             .map_err(|error| self.wrong(error.to_string()))?;
-        let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Ok(match output.status.success() {
-            true => Ok(words),
-            false => Err(words),
+            true => Ok(message),
+            false => Err(message),
         })
     }
 
@@ -196,8 +196,8 @@ impl Kubeadm {
         let output = tokio::time::timeout(Duration::from_secs(60), output).await;
         server.abort();
         let output = output.ok()?.ok()?;
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        let after = words
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let after = message
             .split("only supports external etcd version >= ")
             .nth(1)?;
         // kubeadm prints the image tag, such as 3.5.24-0; the part after '-' does not belong to the version.

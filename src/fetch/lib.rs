@@ -2,38 +2,37 @@
 //! addresses into the cache, and writes the lock.
 
 mod apt;
+pub mod artifacts;
 pub mod cache;
 mod checksum;
 mod client;
-mod course;
 mod credentials;
 pub mod dnf;
 mod download;
 pub mod file_signatures;
-mod gate;
+mod gzip_analysis_cache;
+mod host_limiter;
 pub mod http;
 pub mod image_signatures;
 pub mod kubeadm;
-mod nearby;
+mod local_source;
 pub mod oci;
 pub mod openpgp;
-pub mod own;
 pub mod packages;
 pub mod partial;
 mod range_answer;
+mod range_scheduler;
+mod ranged_download;
 pub mod ranges;
-mod recipes;
 pub mod record;
 pub mod releases;
 pub mod resolve;
 mod retry;
-mod shares;
 pub mod signatures;
-pub mod store;
 
 pub use cache::Cache;
 pub use http::Http;
-use nearby::Nearby;
+use local_source::LocalBundles;
 use openpgp::OpenPgpError;
 
 use kubexm_bundle::BundleError;
@@ -130,6 +129,48 @@ impl FetchError {
         )
     }
 
+    /// Combines errors with the same cause at the same site, in the order of their first occurrence: the site
+    /// cannot be reached, or it refuses with the same status.
+    #[must_use]
+    pub fn grouped_by_site(errors: Vec<Self>) -> Vec<Self> {
+        let mut groups: Vec<(Option<(String, String)>, Vec<Self>)> = Vec::new();
+        for error in errors {
+            let site = error.site_and_cause();
+            match groups
+                .iter_mut()
+                .find(|(other, _)| site.is_some() && *other == site)
+            {
+                Some((_, group)) => group.push(error),
+                None => groups.push((site, vec![error])),
+            }
+        }
+        let merge = |(site, group): (Option<(String, String)>, Vec<Self>)| {
+            let count = group.len();
+            let mut group = group.into_iter();
+            let mut first = group.next()?;
+            if let (Some((site, _)), 2..) = (site, count)
+                && let Self::Unreachable { what, url, .. } | Self::Refused { what, url, .. } =
+                    &mut first
+            {
+                *what = format!("{what} and {} more", count - 1);
+                *url = site;
+            }
+            Some(first)
+        };
+        groups.into_iter().filter_map(merge).collect()
+    }
+
+    /// Returns the origin of the address and the cause of an error of a site.
+    fn site_and_cause(&self) -> Option<(String, String)> {
+        let (url, cause) = match self {
+            Self::Unreachable { url, reason, .. } => (url, reason.clone()),
+            Self::Refused { url, status, .. } => (url, status.to_string()),
+            _ => return None,
+        };
+        let origin = url::Url::parse(url).ok()?.origin();
+        Some((origin.ascii_serialization(), cause))
+    }
+
     /// Combines errors into one; returns `Ok` if there are none.
     pub fn all(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
@@ -137,5 +178,47 @@ impl FetchError {
             1 => Err(errors.remove(0)),
             _ => Err(Self::Several(errors)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_one_site_are_one_error() {
+        let unreachable = |what: &str, url: &str| FetchError::Unreachable {
+            what: what.into(),
+            url: url.into(),
+            reason: "dns error".into(),
+        };
+        let refused = |what: &str, status| FetchError::Refused {
+            what: what.into(),
+            url: "https://github.example/a".into(),
+            status,
+            hint: "wait".into(),
+        };
+        let errors = vec![
+            unreachable("releases of a", "https://github.example/a"),
+            unreachable("releases of b", "https://dl.example/b"),
+            unreachable("releases of c", "https://github.example/c"),
+            refused("releases of d", 403),
+            unreachable("releases of e", "https://github.example/e"),
+            refused("releases of f", 404),
+            FetchError::Resolve("nothing".into()),
+            FetchError::Resolve("nothing".into()),
+        ];
+        let grouped = FetchError::grouped_by_site(errors);
+        let lines: Vec<String> = grouped.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        releases of a and 2 more: cannot reach https://github.example: dns error
+        releases of b: cannot reach https://dl.example/b: dns error
+        releases of d: https://github.example/a answered 403
+        hint: wait
+        releases of f: https://github.example/a answered 404
+        hint: wait
+        nothing
+        nothing
+        ");
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct ContentRange {
 
 impl ContentRange {
     /// Parses the header; returns `None` if it is missing, contradicts itself or has no total size.
-    pub fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn parse(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
         let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
         let (first, last) = range.split_once('-')?;
@@ -52,7 +52,7 @@ mod tests {
     fn only_a_range_that_can_be_is_taken() {
         let read = |text: &str| {
             let headers = [(CONTENT_RANGE, text.parse().unwrap())];
-            ContentRange::of(&headers.into_iter().collect())
+            ContentRange::parse(&headers.into_iter().collect())
         };
         let wanted = ContentRange {
             range: 5..10,

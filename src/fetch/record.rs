@@ -126,8 +126,8 @@ fn last_line(path: &Path) -> Option<Line> {
 
 /// Returns the boot ID. If the kernel does not have one, each process counts as a boot of its own.
 fn boot_id() -> String {
-    let told = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    told.map_or_else(
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    boot_id.map_or_else(
         |_| format!("unknown-{}", std::process::id()),
         |id| id.trim().to_owned(),
     )

@@ -73,9 +73,9 @@ fn version(tag: &str) -> Option<Version> {
 }
 
 fn choose(versions: Vec<Version>, current: &Version) -> Option<Newest> {
-    let is_kin = |v: &&Version| v.major() == current.major() && v.minor() == current.minor();
+    let is_same_minor = |v: &&Version| v.major() == current.major() && v.minor() == current.minor();
     Some(Newest {
-        of_minor: versions.iter().filter(is_kin).max().cloned(),
+        of_minor: versions.iter().filter(is_same_minor).max().cloned(),
         of_all: versions.into_iter().max()?,
     })
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Mutex;
 
+use super::artifacts::ArtifactFetcher;
 use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
-use super::own::Gatherer;
 use super::signatures::Policies;
 use super::{FetchError, Http, checksum, packages};
 use kubexm_bundle::Blobs;
@@ -87,13 +87,15 @@ impl<'a> Resolver<'a> {
         let images = async {
             let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
-            let own = self.own(manifest).await?;
+            let artifacts = self.artifacts(manifest).await?;
             let plugins = self.plugins(manifest).await?;
-            let images = self.images(manifest, &kubeadm, &own, &plugins).await?;
+            let images = self
+                .images(manifest, &kubeadm, &artifacts, &plugins)
+                .await?;
             files.extend(plugins);
-            Ok((files, kubeadm, own, images))
+            Ok((files, kubeadm, artifacts, images))
         };
-        let ((mut files, kubeadm, own, images), others, packages) =
+        let ((mut files, kubeadm, artifacts, images), others, packages) =
             tokio::try_join!(images, self.files(others), self.packages(manifest))?;
         files.extend(others);
         let mut lock = Lock {
@@ -105,7 +107,7 @@ impl<'a> Resolver<'a> {
             images,
             packages,
             kubeadm,
-            own,
+            artifacts,
             index: Default::default(),
         };
         lock.sort();
@@ -242,7 +244,7 @@ impl<'a> Resolver<'a> {
             reason,
         };
         let listed = tokio::task::spawn_blocking(move || {
-            let archive = cache.open_inside(&digest).map_err(std::io::Error::other)?;
+            let archive = cache.open_content(&digest).map_err(std::io::Error::other)?;
             archive::list_members(archive, |path| names.iter().any(|name| name == path))
         });
         let members = listed
@@ -321,27 +323,27 @@ impl<'a> Resolver<'a> {
     }
 
     /// Fetches the user's artifacts and reports doubts about the images in them.
-    async fn own(&self, manifest: &Manifest) -> Result<Vec<LockedArtifact>, FetchError> {
-        let gatherer = Gatherer {
+    async fn artifacts(&self, manifest: &Manifest) -> Result<Vec<LockedArtifact>, FetchError> {
+        let fetcher = ArtifactFetcher {
             http: self.http,
             previous: self.previous,
             kubernetes: manifest.kubernetes.iter().max(),
         };
-        let mut own = Vec::new();
+        let mut artifacts = Vec::new();
         for source in &manifest.own {
-            let gathered = gatherer.gather(source).await?;
-            let name = gathered.own.describe();
-            if let Some(doubt) = gathered.doubt {
+            let fetched = fetcher.fetch(source).await?;
+            let name = fetched.artifact.describe();
+            if let Some(doubt) = fetched.doubt {
                 self.http.events().warn(format!("{name}: {doubt}"));
             }
-            for found in gathered.found.iter().filter(|found| found.sure().is_none()) {
+            for found in fetched.found.iter().filter(|found| found.sure().is_none()) {
                 self.http.events().warn(format!(
                     "{name}: not included: {found}; if its pods need the image, add it to spec.images"
                 ));
             }
-            own.push(gathered.own);
+            artifacts.push(fetched.artifact);
         }
-        Ok(own)
+        Ok(artifacts)
     }
 
     /// Fetches the manifests of network plugins. They are the same for all architectures.

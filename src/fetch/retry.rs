@@ -1,4 +1,4 @@
-//! When something is tried again.
+//! Retries of failed requests.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use time::format_description::well_known::Rfc2822;
 
 use super::FetchError;
 
-/// How often something is tried without any progress before kubexm gives up.
+/// Maximum number of attempts without progress.
 pub(super) const TRIES: u32 = 5;
-/// The longest that a server's `Retry-After` is waited for; who asks for more is given up.
+/// Maximum `Retry-After` that kubexm waits for. It gives up if a server asks for more.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(120);
-/// The longest pause of kubexm's own.
+/// Maximum pause between attempts without a `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// Why one try failed: worth another, or final.
+/// Why an attempt failed: worth a retry after the requested time, or final.
 #[derive(Debug)]
 pub(super) enum Failure {
     Again(Box<FetchError>, Option<Duration>),
@@ -31,7 +31,7 @@ impl Failure {
         Self::Again(Box::new(error), None)
     }
 
-    /// Whether a server or the way to it is at fault, and not this machine.
+    /// Whether the server or the connection caused the failure, and not this machine.
     pub fn is_of_a_server(&self) -> bool {
         let (Self::Again(error, _) | Self::Final(error)) = self;
         error.is_of_a_server()
@@ -44,15 +44,15 @@ impl Failure {
     }
 }
 
-/// Counts tries, and waits between them: longer each time, and never as long as others who failed
-/// at the same moment.
+/// Counts attempts and waits between them. The pauses get longer. They are random, so that requests that
+/// failed at the same time are not repeated at the same time.
 pub(super) struct Tries {
     left: u32,
     pause: Duration,
 }
 
 impl Tries {
-    /// As many tries as there are.
+    /// Creates a counter with this number of attempts.
     pub fn new(tries: u32) -> Self {
         Self {
             left: tries,
@@ -60,10 +60,10 @@ impl Tries {
         }
     }
 
-    /// Waits before the next try.
+    /// Waits before the next attempt.
     ///
     /// # Errors
-    /// The failure, where there shall be none.
+    /// No attempt is left or the failure is final; returns the failure.
     pub async fn wait(&mut self, failure: Failure) -> Result<(), FetchError> {
         self.left = self.left.saturating_sub(1);
         let (error, asked) = match failure {
@@ -75,7 +75,7 @@ impl Tries {
         }
         tracing::debug!(%error, ?asked, "trying again");
         let wait = match asked {
-            // Not before; and not all at the same moment.
+            // Not earlier than requested, and not all requests at the same time.
             Some(asked) => asked + self.pause.mul_f64(chance() / 4.0),
             None => self.pause.mul_f64(0.5 + chance() / 2.0),
         };
@@ -84,18 +84,18 @@ impl Tries {
         Ok(())
     }
 
-    /// There was progress: what failed before no longer counts.
+    /// Resets the counter after progress.
     pub fn start_over(&mut self) {
         *self = Self::new(TRIES);
     }
 }
 
-/// From 0 to 1. Without a source of chance all wait as long as they may.
+/// Returns a random number from 0 to 1; 1 if the system has no source of randomness.
 fn chance() -> f64 {
     getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
 }
 
-/// How long a server wants to be left alone: seconds or a date (RFC 9110, 10.2.3).
+/// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3).
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -103,7 +103,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = OffsetDateTime::parse(text, &Rfc2822).ok()?;
     let wait = date - OffsetDateTime::now_utc();
-    // A date that has passed: at once.
+    // A date in the past means no wait.
     Some(wait.try_into().unwrap_or(Duration::ZERO))
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_is_never_asked_before_it_wants_to_be() {
+    async fn a_server_is_not_asked_before_its_retry_after() {
         let error = || FetchError::Resolve("busy".into());
         let again = |seconds| Failure::Again(Box::new(error()), Some(Duration::from_secs(seconds)));
         let began = tokio::time::Instant::now();

@@ -93,13 +93,13 @@ impl Policies {
     pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
         let lacking = images.iter().filter_map(|image| {
             let wanted = self.wanted_of_image(image)?;
-            let words = || {
+            let reason = || {
                 format!(
                     "{image}: {} requires one of {}",
                     wanted.prefix, wanted.signers
                 )
             };
-            wanted.required.then(words)
+            wanted.required.then(reason)
         });
         let lacking: Vec<String> = lacking.collect();
         match lacking.is_empty() {

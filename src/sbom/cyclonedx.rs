@@ -1,4 +1,4 @@
-//! CycloneDX 1.6 (<https://cyclonedx.org/docs/1.6/json/>).
+//! Writes CycloneDX 1.6 (<https://cyclonedx.org/docs/1.6/json/>).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::document::{Stamp, uuid};
 use super::graph::{Component, Kind};
 use super::licence::{self, Licence};
 
-/// Writes an inventory as a document.
+/// Returns the document of an inventory.
 pub fn document(inventory: &Inventory, stamp: Stamp) -> Value {
     let graph = &inventory.graph;
     let all = graph.components();
@@ -96,7 +96,8 @@ fn component(component: &Component) -> Value {
     Value::Object(out)
 }
 
-/// The format has one kind of edge for what is inside and what was compiled in.
+/// Returns the dependencies of a component. The format does not distinguish contained and compiled
+/// components.
 fn dependencies(inventory: &Inventory, component: &Component) -> Value {
     let below = inventory.graph.below(&component.id);
     let below: BTreeSet<&str> = below.map(|(_, id)| id.as_str()).collect();

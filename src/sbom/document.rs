@@ -1,37 +1,38 @@
-//! What the documents of both kinds have in common.
+//! Values that SPDX and CycloneDX documents have in common.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Inventory;
 
-/// When a document was made, and by whom. A document that shall be the same tomorrow says a time that
-/// was given, or none.
+/// The time of a document. A reproducible document has the time of the user, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stamp(Option<OffsetDateTime>);
 
 impl Stamp {
-    /// Reads `SOURCE_DATE_EPOCH` (<https://reproducible-builds.org/specs/source-date-epoch/>).
+    /// Parses `SOURCE_DATE_EPOCH` (<https://reproducible-builds.org/specs/source-date-epoch/>).
     ///
     /// # Errors
-    /// It is no number of seconds.
-    pub fn of(seconds: Option<&str>) -> Result<Self, String> {
+    /// The value is not a number of seconds.
+    pub fn parse(seconds: Option<&str>) -> Result<Self, String> {
         let Some(seconds) = seconds.filter(|seconds| !seconds.is_empty()) else {
             return Ok(Self(None));
         };
         let number: Option<i64> = seconds.parse().ok();
         let time = number.and_then(|number| OffsetDateTime::from_unix_timestamp(number).ok());
         time.map(|time| Self(Some(time)))
-            .ok_or_else(|| format!("SOURCE_DATE_EPOCH is '{seconds}'; it wants seconds since 1970"))
+            .ok_or_else(|| {
+                format!("SOURCE_DATE_EPOCH is '{seconds}', which is not a number of seconds since 1970\nhint: set it as in SOURCE_DATE_EPOCH=$(date +%s), or unset it")
+            })
     }
 
-    /// As both kinds of document write it.
+    /// Returns the time in RFC 3339.
     pub(super) fn text(self) -> Option<String> {
         self.0.and_then(|time| time.format(&Rfc3339).ok())
     }
 }
 
-/// An identifier that is the same for the same content: version 8 of RFC 9562.
+/// Returns a UUID of version 8 (RFC 9562) that depends only on the content.
 pub fn uuid(inventory: &Inventory) -> String {
     let digits = inventory.lock.hex();
     format!(

@@ -1,10 +1,10 @@
-//! Under which names OSV keeps the packages of an operating system
+//! Names of operating systems and their packages in OSV
 //! (<https://ossf.github.io/osv-schema/#defined-ecosystems>).
 
 use super::graph::Subject;
 use super::os::{Manager, Package, Release};
 
-/// Versions of distributions that sources of packages call by their names.
+/// Code names of releases: distribution, code name, version.
 const CODE_NAMES: [(&str, &str, &str); 10] = [
     ("debian", "buster", "10"),
     ("debian", "bullseye", "11"),
@@ -18,7 +18,7 @@ const CODE_NAMES: [(&str, &str, &str); 10] = [
     ("ubuntu", "resolute", "26.04"),
 ];
 
-/// The release that a bundle's package set is for.
+/// Returns the release of a package set in a bundle.
 pub fn release(distribution: &str, release: &str) -> Release {
     let known = CODE_NAMES
         .iter()
@@ -29,8 +29,8 @@ pub fn release(distribution: &str, release: &str) -> Release {
     }
 }
 
-/// OSV's name of a release; `None` where it has no such ecosystem.
-pub fn of(release: &Release) -> Option<String> {
+/// Returns the OSV ecosystem of a release, or `None` if kubexm does not know one.
+pub fn ecosystem(release: &Release) -> Option<String> {
     let version = release.version.as_str();
     let mut parts = version.split('.');
     let major = parts.next().filter(|major| !major.is_empty());
@@ -54,8 +54,8 @@ pub fn of(release: &Release) -> Option<String> {
     })
 }
 
-/// Whether a record's ecosystem covers a package's: both as OSV writes them, where records may add
-/// what we cannot know, such as `:LTS` or a repository.
+/// Returns whether the ecosystem of a record includes the ecosystem of a package. A record's ecosystem may
+/// have a suffix that kubexm does not know, such as `:LTS` or a repository.
 pub fn covers(record: &str, own: &str) -> bool {
     let Some(rest) = record.strip_prefix(own) else {
         return false;
@@ -63,10 +63,10 @@ pub fn covers(record: &str, own: &str) -> bool {
     rest.is_empty() || rest.starts_with(':')
 }
 
-/// How OSV knows a package. Most distributions' records name source packages, some of rpm's name what
-/// is installed.
+/// Returns the names and versions of a package in OSV. The records of most distributions name source
+/// packages, and some of rpm distributions name binary packages.
 pub fn subjects(package: &Package, release: &Release) -> Vec<Subject> {
-    let Some(ecosystem) = of(release) else {
+    let Some(ecosystem) = ecosystem(release) else {
         return Vec::new();
     };
     let subject = |name: &str, version: &str| {
@@ -103,7 +103,7 @@ mod tests {
                 id: id.into(),
                 version: version.into(),
             };
-            assert_eq!(of(&release).as_deref(), expected, "{id}");
+            assert_eq!(ecosystem(&release).as_deref(), expected, "{id}");
         }
         assert_eq!(release("debian", "trixie").version, "13");
     }

@@ -1,6 +1,6 @@
-//! Programs as they stream past: what their ELF header says, and the one section that tells what a
-//! program was built from. Nothing is kept of a program but that
-//! (<https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html>).
+//! Reads the build information of ELF programs
+//! (<https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html>). It reads them as a stream, because
+//! layers are not seekable, and keeps only the headers and the section with the build information.
 
 use std::io::{self, Read};
 
@@ -8,69 +8,69 @@ use super::go;
 use super::rust::Crate;
 use kubexm_types::{Digest, DigestReader};
 
-/// Sections begin at multiples of it, and reads are cut there.
+/// Number of bytes that are read at a time; a multiple of the alignment of build information.
 const BLOCK: usize = 1 << 16;
-/// A table of sections or segments longer than this is no linker's.
+/// Maximum size of the section or segment table, in bytes.
 const LARGEST_TABLE: u64 = 1 << 20;
-/// Bytes before the table of sections that are kept: linkers put the sections' names there.
+/// Number of bytes before the section table that are kept, because linkers put the section names there.
 const NAMES: u64 = 1 << 16;
-/// Build information longer than this is no linker's.
+/// Maximum size of build information, in bytes.
 const LARGEST_INFO: usize = 1 << 20;
-/// Places that may look like build information: a program that reads other programs' names the mark.
+/// Maximum number of candidates for build information. A program that reads build information contains the
+/// marker as a constant.
 const MOST_MARKS: usize = 8;
 /// `SHT_NOBITS`: a section without bytes in the file.
 const NO_BITS: u64 = 8;
 /// `PT_LOAD`: a segment that is mapped.
 const LOAD: u64 = 1;
 
-/// What a program tells of itself.
+/// An ELF program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// SHA-256 of the file.
     pub digest: Digest,
-    /// What is known of its making.
     pub made: Made,
 }
 
-/// How a program was made, as far as its file says.
+/// The build information of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
-    /// It does not say.
+    /// None.
     Unknown,
-    /// By Go, with what it was built from.
+    /// Build information of Go.
     Go(go::BuildInfo),
-    /// By Go before 1.18: the texts lie where these pointers say, so that it takes another look.
+    /// Pointers to the build information of Go before 1.18, which a second pass reads.
     OldGo(OldGo),
-    /// By Rust, with the crates that cargo-auditable listed.
+    /// The crates that cargo-auditable lists.
     Crates(Vec<Crate>),
-    /// With cargo-auditable: its list lies there in the file.
+    /// The position of the list of cargo-auditable, which a second pass reads.
     Rust(Span),
 }
 
 /// A part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Where a program of Go 1.13 to 1.17 keeps its build information.
+/// The position of the build information of Go 1.13 to 1.17.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldGo {
     /// Pointers to the string headers of version and modules.
     pub pointers: [u64; 2],
-    /// Bytes of a pointer.
+    /// Size of a pointer in bytes.
     pub width: usize,
-    /// Whether numbers have their last byte first.
+    /// Whether numbers are big-endian.
     pub big: bool,
-    /// The file's segments: address in memory, and place in the file.
+    /// The segments: address in memory, and position in the file.
     pub segments: Vec<(u64, Span)>,
 }
 
 impl OldGo {
-    /// Where in the file so many bytes at an address lie.
+    /// Returns the position in the file of `size` bytes at an address in memory.
     pub fn find(&self, address: u64, size: u64) -> Option<Span> {
         self.segments.iter().find_map(|(start, span)| {
             let inside = address.checked_sub(*start)?;
@@ -81,10 +81,10 @@ impl OldGo {
     }
 }
 
-/// Reads a file to its end; `None` where it is no ELF file.
+/// Reads a file to its end. Returns `None` if it is not an ELF file.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn look(file: impl Read) -> io::Result<Option<Program>> {
     let mut file = DigestReader::new(file);
     let mut block = vec![0; BLOCK];
@@ -124,14 +124,14 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The file header, with what of its form matters for the tables.
+/// The ELF header.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     wide: bool,
     big: bool,
     segments: Span,
     sections: Span,
-    /// Which section holds the names of sections.
+    /// Index of the section with the names of sections.
     names: usize,
 }
 
@@ -157,7 +157,7 @@ impl Header {
         })
     }
 
-    /// Address and place of every segment that is mapped.
+    /// Returns address and position of every mapped segment.
     fn read_segments(&self, table: &[u8]) -> Vec<(u64, Span)> {
         let (entry, offset, address, size, width) = match self.wide {
             true => (56, 8, 16, 32, 8),
@@ -174,7 +174,8 @@ impl Header {
         entries.collect()
     }
 
-    /// Name and place of every section; those without bytes in the file have no size.
+    /// Returns the name's offset and the position of every section. Sections without bytes in the file have
+    /// the size 0.
     fn read_sections(&self, table: &[u8]) -> Vec<(usize, Span)> {
         let (entry, offset, size, width) = match self.wide {
             true => (64, 24, 32, 8),
@@ -193,7 +194,7 @@ impl Header {
     }
 }
 
-/// An unsigned number of a file, `None` where the bytes end before it does.
+/// Returns an unsigned integer, or `None` if there are too few bytes.
 pub fn number(bytes: &[u8], offset: usize, size: usize, big: bool) -> Option<u64> {
     let bytes = bytes.get(offset..offset.checked_add(size)?)?;
     let add = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
@@ -231,13 +232,13 @@ impl Kept {
     }
 }
 
-/// What was seen of a program so far.
+/// The state of the scan of a program.
 #[derive(Debug)]
 struct Scan {
     header: Header,
     segments: Kept,
     sections: Kept,
-    /// What lies before the table of sections.
+    /// The bytes before the section table.
     before: Kept,
     marks: Vec<Kept>,
 }
@@ -274,7 +275,7 @@ impl Scan {
         }
         for mark in &mut self.marks {
             mark.block(offset, bytes);
-            // How long it is turns out bit by bit.
+            // The size depends on the content that was read so far.
             while mark.bytes.len() as u64 == mark.span.size
                 && let Some(more) = go::length(&mark.bytes).filter(|more| *more <= LARGEST_INFO)
                 && more as u64 > mark.span.size
@@ -288,8 +289,8 @@ impl Scan {
     fn made(&self) -> Made {
         let sections = self.header.read_sections(&self.sections.bytes);
         let segments = self.header.read_segments(&self.segments.bytes);
-        // A program may have the mark among its texts. What the linker wrote begins a section; where
-        // the table of sections was stripped, it lies in a segment like any other.
+        // A program may contain the marker as a constant. The linker puts build information at the start of
+        // a section. Without a section table every candidate is accepted.
         let stripped = self.header.sections.size == 0;
         let begins = |mark: &&Kept| {
             let start = mark.span.offset;
@@ -315,7 +316,7 @@ impl Scan {
         named.map_or(Made::Unknown, |(_, span)| Made::Rust(*span))
     }
 
-    /// A section's name and what follows it.
+    /// Returns the name of a section and the bytes after it.
     fn name(&self, sections: &[(usize, Span)], name: usize) -> Option<&[u8]> {
         let (_, names) = sections.get(self.header.names)?;
         let start = names.offset.checked_sub(self.before.span.offset)?;

@@ -1,54 +1,54 @@
-//! What Go's linker writes into programs: the version of Go, and the modules that they were built from
-//! (the format is described in the source of Go's `debug/buildinfo`).
+//! Parses the build information in Go programs: the version of Go and the modules. The source of Go's
+//! `debug/buildinfo` describes the format.
 
 use super::elf::number;
 use super::text::clean;
 
-/// Begins build information; the space is part of it.
+/// The marker at the start of build information.
 pub const MARK: &[u8] = b"\xff Go buildinf:";
-/// Where it may begin: at multiples of this.
+/// Alignment of build information, in bytes.
 pub const ALIGN: usize = 16;
-/// Bytes before its texts.
+/// Size of the header in bytes.
 pub const HEADER: usize = 32;
-/// Marks around the text of modules, which no reader needs.
+/// Size of the marks around the text of modules, in bytes.
 const SENTINEL: usize = 16;
-/// A program with more modules than this is none.
+/// Maximum number of modules.
 const MOST_MODULES: usize = 20_000;
-/// The flag that says that the texts follow the header.
+/// The flag of build information whose strings follow the header.
 const INLINE: u8 = 2;
 
-/// What a program of Go was built from.
+/// The build information of a Go program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildInfo {
-    /// As in `go1.26.8`.
+    /// The version of Go, as in `go1.26.8`.
     pub go: String,
-    /// The main package's path.
+    /// The import path of the main package.
     pub path: String,
     /// The module of the main package.
     pub main: Option<Module>,
-    /// Every other module, replacements in the place of what they replace.
+    /// The other modules; a replacement takes the place of the replaced module.
     pub modules: Vec<Module>,
 }
 
-/// A module.
+/// A Go module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Module {
-    /// As in `golang.org/x/net`.
+    /// The module path, as in `golang.org/x/net`.
     pub path: String,
-    /// As in `v0.30.0`; `(devel)` where the linker was not told.
+    /// The version, as in `v0.30.0`; `(devel)` if the linker does not know it.
     pub version: String,
 }
 
 impl Module {
-    /// The version, unless it is unknown.
+    /// Returns the version, unless it is unknown.
     pub fn known_version(&self) -> Option<&str> {
         Some(self.version.as_str()).filter(|version| version.starts_with('v'))
     }
 }
 
 impl BuildInfo {
-    /// The version of Go and its standard library as a semantic version: `go1.21rc2` is `1.21.0-rc.2`.
-    /// `None` for a Go between releases.
+    /// Returns the version of Go and its standard library as a semantic version: `go1.21rc2` is
+    /// `1.21.0-rc.2`. Returns `None` for a development version.
     pub fn standard_library(&self) -> Option<String> {
         let version = self.go.strip_prefix("go")?.split([' ', '-', '+']).next()?;
         let digits = |c: char| c.is_ascii_digit() || c == '.';
@@ -69,14 +69,14 @@ impl BuildInfo {
     }
 }
 
-/// Bytes of build information of which these are the first: so many at least.
+/// Returns the minimum size of build information that starts with these bytes.
 pub fn length(bytes: &[u8]) -> Option<usize> {
     if bytes.get(15)? & INLINE == 0 {
         return Some(HEADER);
     }
     let mut at = HEADER;
     for _ in 0..2 {
-        // A length takes at most ten bytes.
+        // A varint has at most ten bytes.
         let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
             return Some(at + 1);
         };
@@ -88,7 +88,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Reads the form of Go 1.18 and later, whose texts follow the header.
+/// Parses build information of Go 1.18 and later. Its strings follow the header.
 pub fn inline(bytes: &[u8]) -> Option<BuildInfo> {
     let header = bytes.get(..HEADER)?;
     if header[15] & INLINE == 0 {
@@ -99,8 +99,8 @@ pub fn inline(bytes: &[u8]) -> Option<BuildInfo> {
     build_info(go, modules)
 }
 
-/// Pointers to the string headers of version and modules, bytes of a pointer, and whether numbers have
-/// their last byte first: the form before Go 1.18.
+/// Parses build information of Go before 1.18. Returns the pointers to the string headers of version and
+/// modules, the size of a pointer in bytes, and whether numbers are big-endian.
 pub fn pointers(bytes: &[u8]) -> Option<([u64; 2], usize, bool)> {
     let (width, flags) = (usize::from(*bytes.get(14)?), *bytes.get(15)?);
     if flags & INLINE != 0 || !matches!(width, 4 | 8) {
@@ -111,7 +111,7 @@ pub fn pointers(bytes: &[u8]) -> Option<([u64; 2], usize, bool)> {
     Some(([at(16)?, at(16 + width)?], width, big))
 }
 
-/// Puts together what the texts say; `None` where the version is none.
+/// Parses the two strings of build information. Returns `None` if the version is empty or not UTF-8.
 pub fn build_info(go: &[u8], modules: &[u8]) -> Option<BuildInfo> {
     let go = std::str::from_utf8(go).ok().filter(|go| !go.is_empty())?;
     let mut info = BuildInfo {
@@ -147,8 +147,8 @@ pub fn build_info(go: &[u8], modules: &[u8]) -> Option<BuildInfo> {
                     let replaced = std::mem::replace(&mut module.path, next());
                     module.version = next();
                     if module.path.starts_with(['.', '/']) {
-                        // A folder, of no version: what it holds is known by the name that it
-                        // stands for.
+                        // A local directory does not have a version. Databases know its content by the
+                        // path of the replaced module.
                         module.path = replaced;
                     }
                 }
@@ -164,7 +164,7 @@ fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.get(width..)?.split_at_checked(size)
 }
 
-/// A length in groups of seven bits, the lowest first, and the bytes that it takes.
+/// Parses a varint. Returns its value and its size in bytes.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0u64;
     for (at, byte) in bytes.iter().take(9).enumerate() {

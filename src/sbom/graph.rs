@@ -1,17 +1,17 @@
-//! What a bundle is made of, and what of it contains or was built from what. All lists are sorted, so
-//! that the same bundle gives the same documents.
+//! The components of a bundle and their relations. All lists are sorted, so that the same bundle gives the
+//! same documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_types::Digest;
 
-/// More than this is no bundle that anybody could install.
+/// Maximum number of components.
 const MOST_COMPONENTS: usize = 1_000_000;
 
-/// A component's address: its purl where it has one, and unique in any case.
+/// The unique ID of a component: its package URL (purl), if it has one.
 pub type Id = String;
 
-/// What kind of thing a component is.
+/// The kind of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The bundle itself.
@@ -22,16 +22,16 @@ pub enum Kind {
     Image,
     /// A program inside a file or an image.
     Program,
-    /// A package of an operating system.
+    /// An OS package.
     Package,
-    /// A module of Go, or its standard library.
+    /// A Go module, or Go's standard library.
     Module,
-    /// A crate of Rust.
+    /// A Rust crate.
     Crate,
 }
 
 impl Kind {
-    /// For people, in a table.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bundle => "bundle",
@@ -45,46 +45,43 @@ impl Kind {
     }
 }
 
-/// By which name and version vulnerability databases know a component.
+/// The name and the version of a component in vulnerability databases.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
-    /// As OSV writes it: `Go`, `Debian:12`.
+    /// The ecosystem in OSV's notation: `Go`, `Debian:12`.
     pub ecosystem: String,
-    /// The name there: for most distributions, the source package's.
+    /// The name in the ecosystem; for most distributions that of the source package.
     pub name: String,
-    /// The version in the ecosystem's own form.
+    /// The version in the format of the ecosystem.
     pub version: String,
 }
 
-/// A thing in a bundle.
+/// A component of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Component {
-    /// Its address.
     pub id: Id,
-    /// What it is.
     pub kind: Kind,
-    /// Its name.
     pub name: String,
-    /// Its version, if that is known.
+    /// `None` if the version is unknown.
     pub version: Option<String>,
-    /// Its package address.
+    /// The package URL (<https://github.com/package-url/purl-spec>).
     pub purl: Option<String>,
-    /// What its database says of its licence.
+    /// The licence in the package database.
     pub licence: Option<String>,
-    /// Who maintains or sells it.
+    /// The maintainer or vendor.
     pub supplier: Option<String>,
-    /// SHA-256 of what it is as a file, or of an image's manifest.
+    /// SHA-256 of the file, or of an image's manifest.
     pub digest: Option<Digest>,
-    /// Where it comes from.
+    /// The URL of the download.
     pub source: Option<String>,
-    /// Where it was found: an image or file of the bundle, and the path in it.
+    /// Locations: an image or file of the bundle, and the path in it.
     pub places: BTreeSet<String>,
-    /// How vulnerability databases know it.
+    /// Names and versions in vulnerability databases.
     pub subjects: BTreeSet<Subject>,
 }
 
 impl Component {
-    /// A component of which nothing else is known.
+    /// Creates a component with a name only.
     pub fn new(id: Id, kind: Kind, name: &str) -> Self {
         Self {
             id,
@@ -101,7 +98,7 @@ impl Component {
         }
     }
 
-    /// A component whose address is its purl.
+    /// Creates a component whose ID is its package URL.
     pub fn addressed(purl: String, kind: Kind, name: &str, version: Option<&str>) -> Self {
         Self {
             version: version.map(str::to_owned),
@@ -111,12 +108,12 @@ impl Component {
     }
 }
 
-/// How a component stands to another one.
+/// The relation of a component to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
-    /// The other one is inside it.
+    /// It contains the other one.
     Contains,
-    /// It is a program, and the other one was compiled into it.
+    /// It is a program, and the other one is compiled into it.
     BuiltFrom,
 }
 
@@ -129,10 +126,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a component below another one. What is known already gains what is new.
+    /// Adds a component below another one. If the component exists, merges its locations and subjects.
     ///
     /// # Errors
-    /// There are more than any bundle has.
+    /// There are more than [`MOST_COMPONENTS`].
     pub fn add(
         &mut self,
         parent: &str,
@@ -144,7 +141,7 @@ impl Graph {
         Ok(id)
     }
 
-    /// Adds a component without place.
+    /// Adds a component without a relation.
     ///
     /// # Errors
     /// As [`Graph::add`].
@@ -162,7 +159,7 @@ impl Graph {
         Ok(id)
     }
 
-    /// Says how two components stand to each other.
+    /// Adds a relation between two components.
     pub fn relate(&mut self, parent: &str, relation: Relation, child: &str) {
         if parent != child {
             let below = self.relations.entry(parent.to_owned()).or_default();
@@ -172,25 +169,25 @@ impl Graph {
         }
     }
 
-    /// All components, by kind and address.
+    /// Returns all components by kind and ID.
     pub fn components(&self) -> Vec<&Component> {
         let mut all: Vec<&Component> = self.components.values().collect();
         all.sort_by_key(|component| (component.kind, &component.id));
         all
     }
 
-    /// A component.
+    /// Returns the component with this ID.
     pub fn get(&self, id: &str) -> Option<&Component> {
         self.components.get(id)
     }
 
-    /// What a component contains, or was built from.
+    /// Returns the components that a component contains or was built from.
     pub fn below(&self, id: &str) -> impl Iterator<Item = (Relation, &Id)> {
         let below = self.relations.get(id).into_iter().flatten();
         below.map(|(relation, id)| (*relation, id))
     }
 
-    /// Where a component is: its own places, or those of the programs that were built from it.
+    /// Returns the locations of a component, or those of the programs that were built from it.
     pub fn places(&self, component: &Component) -> BTreeSet<String> {
         if !component.places.is_empty() {
             return component.places.clone();

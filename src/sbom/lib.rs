@@ -1,12 +1,10 @@
-//! What a bundle is made of, down to the packages of its images and the modules of its programs, and
-//! which of it is known to be vulnerable. Reads the bundle and files that users give; knows no network.
+//! Software bill of materials (SBOM) of a bundle: files, images, OS packages, Go modules and Rust crates.
+//! Looks them up in a database of vulnerabilities. Reads local files only; knows no network.
 //!
-//! A [`survey`] goes over the bundle once and keeps what it finds in each blob. The [`inventory`] puts
-//! an image together from its layers and makes a [`graph`] of components, which [`spdx`] and
-//! [`cyclonedx`] write down and [`vulnerability`] holds against a database.
+//! A [`scan`] reads the bundle once and collects the finds in each blob. The [`inventory`] merges the layers
+//! of each image and builds a [`graph`] of components. [`spdx`] and [`cyclonedx`] write it as a document,
+//! and [`vulnerability`] compares it with a database.
 
-mod content;
-mod cover;
 pub mod cyclonedx;
 mod document;
 mod ecosystem;
@@ -14,34 +12,36 @@ mod elf;
 mod go;
 pub mod graph;
 mod inventory;
+mod layer_scanner;
 mod licence;
 mod os;
 mod purl;
 mod rpm;
 mod rust;
+mod scan;
 pub mod spdx;
-mod survey;
 pub mod table;
 mod text;
 pub mod vulnerability;
+mod whiteouts;
 
 pub use document::Stamp;
 pub use inventory::Inventory;
 
 use kubexm_bundle::BundleError;
 
-/// Why it cannot be said what a bundle is made of.
+/// Why the content of a bundle cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum SbomError {
     /// The bundle cannot be read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// More than any bundle holds.
-    #[error("{path}: {reason}; do not use it")]
+    /// The bundle exceeds a limit.
+    #[error("{path}: {reason}\nhint: do not use this bundle")]
     TooMuch {
         /// The bundle.
         path: String,
-        /// What there is too much of.
+        /// The limit.
         reason: String,
     },
 }

@@ -1,20 +1,20 @@
-//! Licences as databases write them.
+//! Licences in package databases.
 
 use spdx::{Expression, ParseMode};
 
-/// What a database says of a licence.
+/// A licence in a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Licence<'a> {
-    /// A valid expression of SPDX.
+    /// A valid SPDX expression.
     Expression(&'a str),
-    /// Some other text.
+    /// Another text.
     Text(&'a str),
 }
 
-/// Tells expressions of SPDX from other texts
-/// (<https://spdx.github.io/spdx-spec/v2.3/SPDX-license-expressions/>).
+/// Distinguishes SPDX expressions
+/// (<https://spdx.github.io/spdx-spec/v2.3/SPDX-license-expressions/>) from other texts.
 pub fn read(text: &str) -> Licence<'_> {
-    // References to texts that the document would have to carry are no use without them.
+    // A reference to a text is not valid in a document without that text.
     let refers = text.contains("LicenseRef-") || text.contains("DocumentRef-");
     match Expression::parse_mode(text, ParseMode::STRICT) {
         Ok(_) if !refers => Licence::Expression(text),

@@ -1,50 +1,48 @@
-//! Packages of operating systems, as the databases of dpkg, apk and rpm name them.
+//! OS packages in the databases of dpkg, apk and rpm.
 
 use super::text::clean;
 
-/// Which package manager a package is for.
+/// A package manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Manager {
-    /// Debian and what comes of it.
+    /// Debian, Ubuntu and others.
     Dpkg,
-    /// Alpine, Wolfi.
+    /// Alpine and Wolfi.
     Apk,
-    /// Red Hat, SUSE, openEuler and their kin.
+    /// Red Hat, SUSE, openEuler and others.
     Rpm,
 }
 
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Package {
-    /// Who installed it.
     pub manager: Manager,
-    /// Its name.
     pub name: String,
-    /// Its version, release included, epoch included for dpkg.
+    /// The version with its release, and for dpkg with its epoch.
     pub version: String,
-    /// The epoch, where rpm keeps it by itself.
+    /// The epoch of an rpm package.
     pub epoch: Option<u64>,
-    /// The architecture in the distribution's terms.
+    /// The architecture in the notation of the distribution.
     pub arch: String,
-    /// Name and version of the source that it was built from, where they differ from its own.
+    /// Name and version of the source package, if they differ from the package's.
     pub source: Option<(String, String)>,
-    /// What the database says of its licence.
     pub licence: Option<String>,
-    /// Who maintains or sells it.
+    /// The maintainer or vendor.
     pub supplier: Option<String>,
 }
 
-/// What `os-release` says (<https://www.freedesktop.org/software/systemd/man/latest/os-release.html>).
+/// The operating system in `os-release`
+/// (<https://www.freedesktop.org/software/systemd/man/latest/os-release.html>).
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     /// `ID`, as in `debian`.
     pub id: String,
-    /// `VERSION_ID`, as in `12`; empty for a system without releases.
+    /// `VERSION_ID`, as in `12`; empty for a distribution without releases.
     pub version: String,
 }
 
 impl Release {
-    /// Reads the file's text; `None` where it names no system.
+    /// Parses the file. Returns `None` if it has no `ID`.
     pub fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -58,7 +56,7 @@ impl Release {
         })
     }
 
-    /// As package addresses write it: `debian-12`.
+    /// Returns the `distro` qualifier of package URLs: `debian-12`.
     pub fn distro(&self) -> String {
         match self.version.is_empty() {
             true => self.id.clone(),
@@ -67,7 +65,7 @@ impl Release {
     }
 }
 
-/// Reads `/var/lib/dpkg/status`, or one of the files below `status.d` that images without dpkg have
+/// Parses `/var/lib/dpkg/status`, or a file below `status.d` of an image without dpkg
 /// (<https://www.debian.org/doc/debian-policy/ch-controlfields.html>).
 pub fn dpkg(text: &str) -> Vec<Package> {
     text.split("\n\n").filter_map(dpkg_stanza).collect()
@@ -79,8 +77,8 @@ fn dpkg_stanza(stanza: &str) -> Option<Package> {
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(clean(value)).filter(|value| !value.is_empty())
     };
-    // What was removed may still be listed for its configuration files. Files below `status.d` have
-    // no such field.
+    // A removed package may be listed because of its configuration files. Files below `status.d` do not
+    // have this field.
     if field("Status").is_some_and(|status| !status.ends_with(" installed")) {
         return None;
     }
@@ -101,7 +99,7 @@ fn dpkg_stanza(stanza: &str) -> Option<Package> {
     })
 }
 
-/// Reads `/lib/apk/db/installed` (<https://wiki.alpinelinux.org/wiki/Apk_spec>).
+/// Parses `/lib/apk/db/installed` (<https://wiki.alpinelinux.org/wiki/Apk_spec>).
 pub fn apk(text: &str) -> Vec<Package> {
     text.split("\n\n").filter_map(apk_stanza).collect()
 }

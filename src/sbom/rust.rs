@@ -1,4 +1,4 @@
-//! What cargo-auditable writes into programs: the crates that they were built from, as compressed JSON
+//! Parses the list of crates that cargo-auditable writes into programs, which is compressed JSON
 //! (<https://github.com/rust-secure-code/cargo-auditable/blob/master/PARSING.md>).
 
 use std::io::Read;
@@ -7,19 +7,17 @@ use serde::Deserialize;
 
 use super::text::clean;
 
-/// Lists that unpack to more than this are refused, as the format's description advises.
+/// Maximum decompressed size of a list, in bytes; the format's description recommends a limit.
 const LARGEST_LIST: u64 = 8 << 20;
 
 /// A crate in a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Crate {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// `crates.io`, `git`, `local`, `registry`.
+    /// `crates.io`, `git`, `local` or `registry`.
     pub source: String,
-    /// `build` for what only ran while the program was built.
+    /// `build` for build dependencies, which are not in the program.
     #[serde(default)]
     kind: Option<String>,
 }
@@ -29,7 +27,7 @@ struct List {
     packages: Vec<Crate>,
 }
 
-/// Reads the section; `None` where it is none of cargo-auditable's.
+/// Parses the section. Returns `None` if it is not a list of cargo-auditable.
 pub fn crates(section: &[u8]) -> Option<Vec<Crate>> {
     let mut text = Vec::new();
     flate2::read::ZlibDecoder::new(section)

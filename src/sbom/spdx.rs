@@ -1,4 +1,4 @@
-//! SPDX 2.3 as JSON (<https://spdx.github.io/spdx-spec/v2.3/>).
+//! Writes SPDX 2.3 as JSON (<https://spdx.github.io/spdx-spec/v2.3/>).
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::graph::{Component, Kind, Relation};
 use super::licence::{self, Licence};
 use kubexm_types::Digest;
 
-/// What the format wants where nothing is known.
+/// The value of required members without information.
 const UNKNOWN: &str = "NOASSERTION";
-/// The format wants a time, and a document that shall be the same tomorrow has none of its own.
+/// The time of a reproducible document, because the format requires one.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// Writes an inventory as a document.
+/// Returns the document of an inventory.
 pub fn document(inventory: &Inventory, stamp: Stamp) -> Value {
     let graph = &inventory.graph;
     let all = graph.components();
@@ -67,7 +67,7 @@ fn relationship(from: &str, word: &str, to: &str) -> Value {
     json!({"spdxElementId": from, "relationshipType": word, "relatedSpdxElement": to})
 }
 
-/// The format wants identifiers of letters and digits.
+/// Returns an SPDX identifier, which may contain only letters, digits, `.` and `-`.
 fn reference(kind: Kind, id: &str) -> String {
     let kind = kind.name().replace(' ', "-");
     format!("SPDXRef-{kind}-{}", &Digest::of(id.as_bytes()).hex()[..24])
@@ -138,7 +138,8 @@ fn package(component: &Component, texts: &mut BTreeMap<String, String>) -> Value
     Value::Object(out)
 }
 
-/// A name as the format wants it: an address in parentheses would have to be a mail address.
+/// Returns a supplier in the format's notation. Replaces parentheses, because the format reads their content
+/// as an e-mail address.
 fn organisation(name: &str) -> Option<String> {
     let name = name.split('<').next()?.replace('(', "[").replace(')', "]");
     let name = name.trim();

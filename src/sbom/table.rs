@@ -1,12 +1,12 @@
-//! Tables for people.
+//! Text tables.
 
 use super::Inventory;
 use super::graph::Kind;
 
-/// Places of one component that a table has room for.
+/// Number of locations of a component in a table.
 const MOST_PLACES: usize = 1;
 
-/// Columns whose widths fit their longest cells.
+/// Formats a table whose columns fit their longest cells.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -27,7 +27,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Every component of a bundle, a line each.
+/// Returns a table with one line for each component of a bundle.
 pub fn components(inventory: &Inventory) -> String {
     let graph = &inventory.graph;
     let all = graph.components().into_iter();
@@ -47,7 +47,7 @@ pub fn components(inventory: &Inventory) -> String {
     table(&["KIND", "NAME", "VERSION", "LICENCE", "WHERE"], &rows)
 }
 
-/// The first of some places, and how many there are besides.
+/// Returns the first of some locations and the number of the others.
 pub fn places(places: &std::collections::BTreeSet<String>) -> String {
     let mut text: Vec<&str> = places
         .iter()

@@ -1,11 +1,13 @@
-//! Texts of strangers, fit for a document and for a terminal.
+//! Sanitizes untrusted texts for documents and terminals.
 
-/// No name, version or licence is longer.
+/// Maximum length of a name, version or licence, in characters.
 const LONGEST: usize = 512;
 
-/// A text on one line without what could command a terminal.
+/// Returns a text on one line without control characters and characters that change the direction of text.
 pub fn clean(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let fit = text.chars().filter(|c| !c.is_control() && !turns(*c));
-    fit.take(LONGEST).collect::<String>().trim().to_owned()
+    let is_direction = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let allowed = text
+        .chars()
+        .filter(|c| !c.is_control() && !is_direction(*c));
+    allowed.take(LONGEST).collect::<String>().trim().to_owned()
 }

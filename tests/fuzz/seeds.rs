@@ -69,7 +69,7 @@ fn main() -> Outcome {
     save("programs", "good", &program())?;
     save("lock", "three", text.as_bytes())?;
     save("storage", "plain", &serde_json::to_vec(&storage)?)?;
-    let inventory = Inventory::of("a site", &[Bundle::open(&path)?]);
+    let inventory = Inventory::new("a site", &[Bundle::open(&path)?]);
     save("inventory", "good", inventory_text(&inventory).as_bytes())?;
     save("documents", "cluster", include_bytes!("../../manifests/cluster-example.yaml"))?;
     save("documents", "bundle", include_bytes!("../../manifests/kubernetes-1.36.yaml"))?;

@@ -37,7 +37,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open(folder.path()).unwrap();
         let http = Http::new(mirrors, cache, Events::silent()).unwrap();
-        let http = http.beside(vec![Bundle::open(bundle).unwrap()]);
+        let http = http.with_local_bundles(vec![Bundle::open(bundle).unwrap()]);
         Self {
             server,
             http,

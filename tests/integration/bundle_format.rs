@@ -81,8 +81,10 @@ fn bundle_truncated_at_any_byte_is_refused() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(Vec::from_iter(all).concat(), @"
-    [folder]/cut: is cut off or no kubexm bundle; copy it again and compare its size
-    [folder]/cut: is empty; copy the bundle again
+    [folder]/cut: is empty
+    hint: copy the bundle again
+    [folder]/cut: is truncated or is not a kubexm bundle
+    hint: copy the bundle again, and compare its size
     ");
 }
 
@@ -119,9 +121,12 @@ fn other_file_formats_are_named() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
-    [folder]/foreign: is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote
-    [folder]/foreign: is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote
-    [folder]/foreign: is cut off or no kubexm bundle; copy it again and compare its size
+    [folder]/foreign: is not a kubexm bundle: it is not compressed with zstd
+    hint: give a file that `kubexm bundle build` wrote
+    [folder]/foreign: is not a kubexm bundle: it is not compressed with zstd
+    hint: give a file that `kubexm bundle build` wrote
+    [folder]/foreign: is truncated or is not a kubexm bundle
+    hint: copy the bundle again, and compare its size
     ");
 }
 

@@ -37,7 +37,7 @@ fn write_whole(path: &Path, contents: &[Vec<u8>]) {
 fn open_set(paths: &[&PathBuf]) -> Result<BundleSet, BundleError> {
     let (last, bases) = paths.split_last().unwrap();
     let bases = bases.iter().map(|path| Bundle::open(path));
-    BundleSet::of(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
+    BundleSet::new(Bundle::open(last)?, bases.collect::<Result<_, _>>()?)
 }
 
 fn contents(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {

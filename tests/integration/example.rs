@@ -54,7 +54,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         images: Vec::new(),
         packages: Vec::new(),
         kubeadm: Vec::new(),
-        own: Vec::new(),
+        artifacts: Vec::new(),
         index: Default::default(),
     };
     let mut blobs = InMemory::default();

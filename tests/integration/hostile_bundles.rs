@@ -174,39 +174,56 @@ fn entries_with_unsafe_paths_or_types_are_refused() {
     let _filters = filters();
     insta::assert_snapshot!(Vec::from_iter(all).concat(), @r"
     === ../../etc/cron.d/evil Regular
-    error: [folder]/hostile.tar.zst: has an entry '../../etc/cron.d/evil' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry '../../etc/cron.d/evil' that the format does not allow
+    hint: do not use this bundle
     === ././@LongLink GNULongName
-    error: [folder]/hostile.tar.zst: has an entry '././@LongLink' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry '././@LongLink' that the format does not allow
+    hint: do not use this bundle
     === /etc/shadow Regular
-    error: [folder]/hostile.tar.zst: has an entry '/etc/shadow' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry '/etc/shadow' that the format does not allow
+    hint: do not use this bundle
     === \u{1b}[2Jevil Regular
-    error: [folder]/hostile.tar.zst: has an entry '\u{1b}[2Jevil' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry '\u{1b}[2Jevil' that the format does not allow
+    hint: do not use this bundle
     === blobs/ Directory
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/../../../evil Regular
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/../../../evil' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/../../../evil' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Block
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Char
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Fifo
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Link
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that the format does not allow
+    hint: do not use this bundle
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Regular
-    error: [folder]/hostile.tar.zst: its entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' is not what its name says; copy the bundle again
+    error: [folder]/hostile.tar.zst: its header's entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' does not have the digest in its name
+    hint: copy the bundle again
     === blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 Symlink
-    error: [folder]/hostile.tar.zst: has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'blobs/sha256/2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881' that the format does not allow
+    hint: do not use this bundle
     === index.json Regular
-    error: [folder]/hostile.tar.zst: has the entry 'index.json' twice; do not use it
+    error: [folder]/hostile.tar.zst: its header has the entry 'index.json' twice
+    hint: do not use this bundle
     === index.json Symlink
-    error: [folder]/hostile.tar.zst: has an entry 'index.json' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'index.json' that the format does not allow
+    hint: do not use this bundle
     === notes.txt Regular
-    error: [folder]/hostile.tar.zst: has an entry 'notes.txt' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'notes.txt' that the format does not allow
+    hint: do not use this bundle
     === oci-layout Regular
-    error: [folder]/hostile.tar.zst: has the entry 'oci-layout' twice; do not use it
+    error: [folder]/hostile.tar.zst: its header has the entry 'oci-layout' twice
+    hint: do not use this bundle
     === pax XHeader
-    error: [folder]/hostile.tar.zst: has an entry 'pax' that no kubexm bundle has; do not use it
+    error: [folder]/hostile.tar.zst: its header has an entry 'pax' that the format does not allow
+    hint: do not use this bundle
     ");
 }
 
@@ -239,35 +256,45 @@ fn blob_with_another_name_or_content_is_refused() {
     let _filters = filters();
     insta::assert_snapshot!(all, @"
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
       part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): damaged: expected sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e, got sha256:e6bef4a0d3fe44225168a555e154e04dc5d2a51652ae0c2254a3a718f2e2f720
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
       part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): damaged: expected sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d, got sha256:294f1e7064b86d0c57c74783613b8a7470af7290f792be200aa98d56f3f25164
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
       part0000 (sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735): damaged: expected sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735, got sha256:c3fb37ddf682844c7c0e226938c4d51f73efe754bc6a094a230035493818625c
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0000 (sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0000 (sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
-      part0000 (sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735): damaged: another blob lies in its place
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
+      part0000 (sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735): damaged: its place contains another tar entry
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged; copy the bundle again:
+    error: [folder]/hostile.tar.zst: 1 of 4 parts are damaged:
       the end of the tar
+    hint: copy the bundle again
     ");
 }
 
@@ -308,22 +335,35 @@ fn false_seek_table_is_refused() {
     all += &refused(&path);
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    error: [folder]/hostile.tar.zst: its index is not as long as its table says; copy the bundle again
-    error: [folder]/hostile.tar.zst: has an index of impossible size; copy the bundle again
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
+    error: [folder]/hostile.tar.zst: its header does not have the size in its seek table
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its header is larger than 64 MiB
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
     verify [folder]/hostile.tar.zst: stopped, [size] in [time]
-    error: [folder]/hostile.tar.zst: 2 of 4 parts are damaged; copy the bundle again:
+    error: [folder]/hostile.tar.zst: 2 of 4 parts are damaged:
       part0001 (sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e): incomplete frame
       part0002 (sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d): Unknown frame descriptor
-    error: [folder]/hostile.tar.zst: its index cannot be read; copy the bundle again
-    error: [folder]/hostile.tar.zst: has a table that does not fit the file; copy it again
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
-    error: [folder]/hostile.tar.zst: has a table that does not fit the file; copy it again
-    error: [folder]/hostile.tar.zst: has a table that does not fit the file; copy it again
-    error: [folder]/hostile.tar.zst: has a table that does not fit the file; copy it again
-    error: [folder]/hostile.tar.zst: is cut off or no kubexm bundle; copy it again and compare its size
-    error: [folder]/hostile.tar.zst: has a table that does not fit the file; copy it again
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its header cannot be decompressed
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match the size of the file
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match the size of the file
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match the size of the file
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match the size of the file
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: is truncated or is not a kubexm bundle
+    hint: copy the bundle again, and compare its size
+    error: [folder]/hostile.tar.zst: its seek table does not match the size of the file
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
     ");
 }
 
@@ -402,13 +442,20 @@ fn lock_with_unsafe_texts_is_refused() {
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @r"
-    error: [folder]/b.tar.zst: its lock has a name '\u{1b}]0;evil\u{7}' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock has a file name '../../etc/cron.d/evil' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock has a file name '/etc/shadow' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock has a component 'a\nimage  1 GiB trusted' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock has a file name 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock has a path 'bin/../../../etc/passwd' that cannot be; do not use it
-    error: [folder]/b.tar.zst: its lock gives sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735 two sizes; do not use it
+    error: [folder]/b.tar.zst: its lock has an invalid name '\u{1b}]0;evil\u{7}'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has an invalid file name '../../etc/cron.d/evil'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has an invalid file name '/etc/shadow'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has an invalid component 'a\nimage  1 GiB trusted'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has an invalid file name 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has an invalid path 'bin/../../../etc/passwd'
+    hint: do not use this bundle
+    error: [folder]/b.tar.zst: its lock has two sizes for sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735
+    hint: do not use this bundle
     ");
 }
 
@@ -426,7 +473,10 @@ fn index_that_differs_from_the_lock_is_refused() {
     };
     with_text(&parts, "index.json", &lie).write(&path);
     let _filters = filters();
-    insta::assert_snapshot!(refused(&path), @"error: [folder]/hostile.tar.zst: its index names sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 with 18446744073709551615 bytes, its lock does not; do not use it");
+    insta::assert_snapshot!(refused(&path), @"
+    error: [folder]/hostile.tar.zst: its index names sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 with 18446744073709551615 bytes, and its lock does not
+    hint: do not use this bundle
+    ");
 }
 
 /// Returns the parts with a change in one document of the header.
@@ -502,24 +552,41 @@ fn false_placement_is_refused() {
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    error: [folder]/hostile.tar.zst: its placement document has version 4; this kubexm reads up to 3: use a newer kubexm
-    error: [folder]/hostile.tar.zst: its programs lie in it as an earlier kubexm had them: open it with the one that made it, or build it anew
-    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e has no entry; copy the bundle again
-    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735 has no entry; copy the bundle again
-    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d is in it twice, or should not be; do not use it
-    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 is in it twice, or should not be; do not use it
-    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
-    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
-    error: [folder]/hostile.tar.zst: its placement document has an invalid group; do not use it
+    error: [folder]/hostile.tar.zst: its placement document has version 4, but this kubexm reads 1 to 3
+    hint: use a newer kubexm
+    error: [folder]/hostile.tar.zst: an earlier kubexm stored its programs in another form
+    hint: use the kubexm that built the bundle, or build the bundle again
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e has no entry
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:9f84ba3e7c38c1d03251865ca9e1d1e57df20c3ecc657911d8a8d4e513dd4735 has no entry
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:911c98e5c2401c8f2eefcbe81643fb0682396a7866e590d5e964c81ff6429c2d is in it twice, or is not in the lock
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73 is in it twice, or is not in the lock
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document has an invalid group
+    hint: do not use this bundle
     error: [folder]/hostile.tar.zst: its placement document cannot be parsed: invalid value: integer `-1`, expected u32 at line 1 column 137
-    error: [folder]/hostile.tar.zst: its placement document has an invalid content for sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e; do not use it
-    error: [folder]/hostile.tar.zst: its placement document cannot be parsed: encoder 'go:17': expected an encoder and its level, as in 'go:6', 'zlib:9' or 'pgzip-1.18.2:5:1048576' at line 1 column 278
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
-    error: [folder]/hostile.tar.zst: its placement document has an empty `base.blobs`; do not use it
-    error: [folder]/hostile.tar.zst: its placement document has an invalid `base.name`; do not use it
-    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e must not be elsewhere; do not use it
-    error: [folder]/hostile.tar.zst: its table does not fit its lock; copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document has an invalid size for the content of sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
+    error: [folder]/hostile.tar.zst: its placement document has an empty `base.blobs`
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document has an invalid `base.name`
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its placement document does not match its lock: sha256:4f772cad45a568461aeb93ed8e3451422e5ba92d94c01a3355cb02e75c4b387e must not be in `base.blobs`
+    hint: do not use this bundle
+    error: [folder]/hostile.tar.zst: its seek table does not match its placement document
+    hint: copy the bundle again
     ");
     with_text(&parts, PLACES, &|_| {}).write(&path);
     assert_eq!(kubexm(&["bundle", "verify"], &path).0, Some(0), "none");
@@ -544,8 +611,10 @@ fn truncated_bundle_is_refused() {
     }
     let _filters = filters();
     insta::assert_snapshot!(Vec::from_iter(all).concat(), @"
-    error: [folder]/cut.tar.zst: is cut off or no kubexm bundle; copy it again and compare its size
-    error: [folder]/cut.tar.zst: is empty; copy the bundle again
+    error: [folder]/cut.tar.zst: is empty
+    hint: copy the bundle again
+    error: [folder]/cut.tar.zst: is truncated or is not a kubexm bundle
+    hint: copy the bundle again, and compare its size
     ");
 }
 
@@ -624,13 +693,21 @@ fn file_that_is_not_a_bundle_is_named() {
     }
     let _filters = filters();
     insta::assert_snapshot!(all, @"
-    error: [folder]/archive.tar.gz: is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote
-    error: [folder]/notes.txt: is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote
-    error: [folder]/short.txt: is cut off or no kubexm bundle; copy it again and compare its size
-    error: [folder]/empty: is empty; copy the bundle again
-    error: [folder]: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
-    error: [folder]/pipe: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
-    error: /dev/null: is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
-    error: [folder]/nowhere.tar.zst: there is no such file; give the path of a bundle that `kubexm bundle build` wrote
+    error: [folder]/archive.tar.gz: is not a kubexm bundle: it is not compressed with zstd
+    hint: give a file that `kubexm bundle build` wrote
+    error: [folder]/notes.txt: is not a kubexm bundle: it is not compressed with zstd
+    hint: give a file that `kubexm bundle build` wrote
+    error: [folder]/short.txt: is truncated or is not a kubexm bundle
+    hint: copy the bundle again, and compare its size
+    error: [folder]/empty: is empty
+    hint: copy the bundle again
+    error: [folder]: is not a regular file
+    hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: [folder]/pipe: is not a regular file
+    hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: /dev/null: is not a regular file
+    hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: [folder]/nowhere.tar.zst: the bundle does not exist
+    hint: give the path of a bundle that `kubexm bundle build` wrote
     ");
 }

@@ -4,18 +4,22 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use gzip_exact::{BlockSize, Encoder, Era, GoLevel, Recipe, ZlibLevel};
 use kubexm_bundle::arrange;
-use kubexm_bundle::format::placement::{DecompressedGzip, DecompressedGzips, Entry, Group};
+use kubexm_bundle::format::placement::{
+    DecompressedGzip, DecompressedGzips, Entry, Group, GzipRecipe,
+};
 use kubexm_bundle::lock::FileFormat;
 use kubexm_bundle::{
-    Blobs, Bundle, BundleError, EncoderCache, Level, Lock, PackOptions, Placement, openings, write,
+    Blobs, Bundle, BundleError, EncoderCache, Level, Lock, PackOptions, Placement, analyze_gzip,
+    write,
 };
 use kubexm_types::Digest;
-use kubexm_types::event::Events;
+use kubexm_types::event::{Event, Events, Listener};
 
-use crate::example::{InMemory, all, assert_holds, example, text};
+use crate::example::{InMemory, all, assert_holds, example, kubexm, text};
 
 const OPTIONS: PackOptions<'_> = PackOptions::new(Level::FAST, 2);
 
@@ -42,7 +46,7 @@ fn gzip(content: &[u8], recipe: &Recipe) -> (Vec<u8>, DecompressedGzip) {
     let opened = DecompressedGzip {
         content: Digest::of(content),
         size: content.len() as u64,
-        recipe: recipe.clone(),
+        recipe: recipe.clone().into(),
     };
     (writer.finish().unwrap(), opened)
 }
@@ -56,7 +60,7 @@ fn pack(folder: &Path, lock: &Lock, storage: &Placement, blobs: &InMemory) -> Bu
 /// Checks that every way to read a bundle gives these blobs.
 fn assert_gives(bundle: &Bundle, blobs: &InMemory) {
     bundle.verify(2, &Events::silent()).unwrap();
-    bundle.verify_made(&Events::silent()).unwrap();
+    bundle.verify_recompressed(&Events::silent()).unwrap();
     assert_holds(bundle, blobs);
 }
 
@@ -143,13 +147,13 @@ fn similar_programs() -> (Lock, InMemory, Digest) {
 #[test]
 fn grouped_files_are_unchanged() {
     let (lock, blobs, packed) = similar_programs();
-    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let opened = analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     assert!(opened.keys().eq([&packed]), "one of them can be made again");
     let storage = arrange(&lock, &opened);
     let folder = tempfile::tempdir().unwrap();
     let small = pack(folder.path(), &lock, &storage, &blobs);
     assert_gives(&small, &blobs);
-    let inside = all(small.open_inside(&packed).unwrap());
+    let inside = all(small.open_content(&packed).unwrap());
     assert!(inside == all(flate2::read::GzDecoder::new(&blobs.0[&packed][..])));
     let small = small.size();
     let plain = pack(folder.path(), &lock, &Placement::plain(&lock), &blobs);
@@ -202,7 +206,7 @@ fn same_lock_gives_the_same_bytes() {
     let digests: BTreeSet<Digest> = [1, 2, 5]
         .into_iter()
         .map(|threads| {
-            let opened = openings(
+            let opened = analyze_gzip(
                 &lock,
                 &blobs,
                 &Forgetful,
@@ -223,7 +227,7 @@ fn same_lock_gives_the_same_bytes() {
 #[test]
 fn changed_blob_in_the_cache_is_named_and_not_packed() {
     let (lock, blobs, packed) = similar_programs();
-    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let opened = analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let storage = arrange(&lock, &opened);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("never.tar.zst");
@@ -245,7 +249,10 @@ fn changed_blob_in_the_cache_is_named_and_not_packed() {
     let storage = arrange(&lock, &forged);
     let error = write(&path, &lock, &storage, &blobs, OPTIONS, &Events::silent()).unwrap_err();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(error, @"[folder]/never.tar.zst: sha256:f9bcbd81012df1766c0af58aa8e573f3cbd96944bc1dca236848c0f50a392dd9: its content is not what the cache says; run `kubexm cache gc --all` and build again");
+    insta::assert_snapshot!(error, @"
+    [folder]/never.tar.zst: sha256:f9bcbd81012df1766c0af58aa8e573f3cbd96944bc1dca236848c0f50a392dd9: the decompressed content does not match the gzip analysis in the cache
+    hint: run `kubexm cache gc --all` and build again
+    ");
 }
 
 #[test]
@@ -257,7 +264,8 @@ fn gzip_layer_with_a_too_long_header_is_kept() {
         let encoder = Encoder::Go(GoLevel::DEFAULT);
         let (blob, _) = gzip(&text(1, 400_000), &Recipe { header, encoder });
         let (lock, blobs) = example(&[blob]);
-        let opened = openings(&lock, &blobs, &Forgetful, 1, &Events::silent(), &|| false).unwrap();
+        let opened =
+            analyze_gzip(&lock, &blobs, &Forgetful, 1, &Events::silent(), &|| false).unwrap();
         assert_eq!(opened.len(), usize::from(decompressed), "{extra}");
         let folder = tempfile::tempdir().unwrap();
         let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
@@ -268,27 +276,111 @@ fn gzip_layer_with_a_too_long_header_is_kept() {
 #[test]
 fn recompression_to_other_bytes_is_detected() {
     let (lock, blobs, packed) = similar_programs();
-    let mut opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
-    opened.get_mut(&packed).unwrap().recipe.encoder = Encoder::Go(GoLevel::new(1).unwrap());
+    let mut opened =
+        analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    opened.get_mut(&packed).unwrap().recipe = recipe(Encoder::Go(GoLevel::new(1).unwrap())).into();
     let folder = tempfile::tempdir().unwrap();
     let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
     bundle.verify(2, &Events::silent()).unwrap();
     let error = bundle
-        .verify_made(&Events::silent())
+        .verify_recompressed(&Events::silent())
         .unwrap_err()
         .to_string();
     let _filters = crate::snapshots::filters();
     let error = error.replace(&packed.to_string(), "[packed]");
-    insta::assert_snapshot!(error, @"[folder]/b.tar.zst: damaged: expected [packed], got sha256:15faf64f655e2c8637f5bea5b8c47b9ced23c3cfd0c4253363dd60980854b6f2; copy the bundle again");
+    insta::assert_snapshot!(error, @"
+    [folder]/b.tar.zst: damaged: expected [packed], got sha256:15faf64f655e2c8637f5bea5b8c47b9ced23c3cfd0c4253363dd60980854b6f2
+    hint: copy the bundle again
+    ");
     let mut read = Vec::new();
     let error = bundle.open(&packed).unwrap().read_to_end(&mut read);
     assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidData);
 }
 
 #[test]
+fn an_unknown_encoder_affects_only_its_blob() {
+    let (lock, blobs, packed) = similar_programs();
+    let mut opened =
+        analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let recipe = &mut opened.get_mut(&packed).unwrap().recipe;
+    *recipe = GzipRecipe::Unknown {
+        header: recipe.header().to_vec(),
+        encoder: "later:3".to_owned(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let storage = arrange(&lock, &opened);
+    let bundle = pack(folder.path(), &lock, &storage, &blobs);
+    assert!(*bundle.storage() == storage);
+
+    bundle.verify(2, &Events::silent()).unwrap();
+    let inside = all(bundle.open_content(&packed).unwrap());
+    assert!(inside == all(flate2::read::GzDecoder::new(&blobs.0[&packed][..])));
+    for (digest, blob) in blobs.0.iter().filter(|(digest, _)| **digest != packed) {
+        assert!(all(bundle.open(digest).unwrap()) == *blob);
+    }
+    let path = bundle.path().display().to_string();
+    let (code, words) = kubexm(&["bundle", "list", &path]);
+    assert_eq!(code, Some(0), "{words}");
+
+    let error = bundle.open(&packed).err().unwrap().to_string();
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(error.replace(&packed.to_string(), "[packed]"), @"
+    [folder]/b.tar.zst: cannot read [packed]: this kubexm does not have its gzip encoder 'later:3'
+    hint: use the kubexm that built the bundle, or a newer one
+    ");
+    let (code, words) = kubexm(&["bundle", "verify", &path]);
+    assert_eq!(code, Some(3), "{words}");
+    insta::assert_snapshot!(words.replace(&packed.to_string(), "[packed]"), @"
+    verify [folder]/b.tar.zst: done, 2.29 MiB in [time]
+    error: [folder]/b.tar.zst: 1 gzip blobs cannot be verified, the first is part0001 ([packed]): this kubexm does not have its gzip encoder 'later:3'
+    hint: use the kubexm that built the bundle, or a newer one
+    ");
+    // A copy keeps the encoder's name, so that a kubexm that has it reads the blob.
+    let copy = folder.path().join("copy.tar.zst");
+    write(&copy, &lock, &storage, &bundle, OPTIONS, &Events::silent()).unwrap();
+    assert!(*Bundle::open(&copy).unwrap().storage() == storage);
+}
+
+/// Adds up the progress of transfers.
+#[derive(Default)]
+struct Progress(Mutex<(u64, u64)>);
+
+impl Listener for Progress {
+    fn on(&self, event: &Event) {
+        let mut progress = self.0.lock().unwrap();
+        match event {
+            Event::TransferStarted { total, .. } => progress.0 += total.unwrap(),
+            Event::TransferAdvanced { bytes, .. } => progress.1 += bytes,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn pack_progress_ends_at_its_total() {
+    let (lock, blobs, _) = similar_programs();
+    let opened = analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, plain) = (arrange(&lock, &opened), Placement::plain(&lock));
+    let decompressed = pack(folder.path(), &lock, &storage, &blobs);
+    let path = folder.path().join("again.tar.zst");
+    let sources: [&dyn Blobs; 2] = [&blobs, &decompressed];
+    for (source, storage) in sources
+        .into_iter()
+        .flat_map(|s| [(s, &storage), (s, &plain)])
+    {
+        let progress = Arc::new(Progress::default());
+        let events = Events::new(Arc::clone(&progress) as Arc<dyn Listener>);
+        write(&path, &lock, storage, source, OPTIONS, &events).unwrap();
+        let (total, done) = *progress.0.lock().unwrap();
+        assert_eq!(done, total);
+    }
+}
+
+#[test]
 fn closed_reader_ends_the_stream() {
     let (lock, blobs, _) = similar_programs();
-    let opened = openings(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
+    let opened = analyze_gzip(&lock, &blobs, &Forgetful, 2, &Events::silent(), &|| false).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let bundle = pack(folder.path(), &lock, &arrange(&lock, &opened), &blobs);
     let wanted: BTreeSet<Digest> = blobs.0.keys().copied().collect();

@@ -90,7 +90,7 @@ fn lock(images: Vec<LockedImage>) -> Lock {
         images,
         packages: Vec::new(),
         kubeadm: Vec::new(),
-        own: Vec::new(),
+        artifacts: Vec::new(),
         index: Default::default(),
     }
 }

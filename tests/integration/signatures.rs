@@ -75,12 +75,18 @@ fn only_bundles_of_trusted_keys_are_opened() {
     let path = folder.path().join("b.tar.zst");
     pack(&path, None);
     open(&path, &[]).unwrap();
-    insta::assert_snapshot!(untrusted(open(&path, &[&own_public])), @"[folder]/b.tar.zst: is not signed, and only signed bundles are trusted here; do not use it");
+    insta::assert_snapshot!(untrusted(open(&path, &[&own_public])), @"
+    [folder]/b.tar.zst: is not signed, but a signature by a trusted key is required
+    hint: check where the bundle comes from; its builder signs it with `kubexm bundle sign`
+    ");
     pack(&path, Some(&signer(&own)));
     open(&path, &[]).unwrap();
     open(&path, &[&own_public]).unwrap();
     open(&path, &[&other_public, &own_public]).unwrap();
-    insta::assert_snapshot!(untrusted(open(&path, &[&other_public])), @"[folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it");
+    insta::assert_snapshot!(untrusted(open(&path, &[&other_public])), @"
+    [folder]/b.tar.zst: is signed with a key that is not trusted ([key ID])
+    hint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys
+    ");
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn signature_of_another_bundle_is_refused() {
     let opened = open(&path, &[&trusted]).unwrap();
     // Another lock with the same signature.
     let (lock, blobs) = example(&[text(1, 30_000), text(3, 30_000)]);
-    let mut texts = opened.texts().clone();
+    let mut texts = opened.documents().clone();
     let other = kubexm_bundle::format::oci_layout::head(&lock).unwrap();
     texts.index = other.index;
     texts.manifest = other.manifest;
@@ -105,7 +111,10 @@ fn signature_of_another_bundle_is_refused() {
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
     open(&path, &[]).unwrap();
-    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"[folder]/b.tar.zst: its signature does not hold: index or signature were changed; do not use it");
+    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"
+    [folder]/b.tar.zst: its signature is wrong: the index or the signature was changed
+    hint: do not use this bundle
+    ");
     // A text that is not a signature.
     texts.signature = Some(b"nonsense".to_vec());
     let options = PackOptions {
@@ -113,7 +122,10 @@ fn signature_of_another_bundle_is_refused() {
         ..PackOptions::new(Level::FAST, 1)
     };
     write_plain(&path, &lock, &blobs, options).unwrap();
-    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"[folder]/b.tar.zst: has a signature that is none; do not use it");
+    insta::assert_snapshot!(untrusted(open(&path, &[&trusted])), @"
+    [folder]/b.tar.zst: its signature is not a valid minisign signature
+    hint: do not use this bundle
+    ");
 }
 
 #[test]
@@ -158,7 +170,10 @@ fn bundle_is_signed_without_repacking() {
     ]);
     assert_eq!(code, Some(0), "{printed}");
     open(&signed, &[&public(&second_public)]).unwrap();
-    insta::assert_snapshot!(untrusted(open(&signed, &[&trusted])), @"[folder]/s.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it");
+    insta::assert_snapshot!(untrusted(open(&signed, &[&trusted])), @"
+    [folder]/s.tar.zst: is signed with a key that is not trusted ([key ID])
+    hint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys
+    ");
 }
 
 #[test]
@@ -182,9 +197,10 @@ fn trusted_keys_come_from_options_and_cluster_file() {
     for command in ["inspect", "list", "verify"] {
         let (code, printed) = kubexm(&["bundle", command, &bundle, "--trust", &other_file]);
         assert_eq!(code, Some(3));
-        insta::allow_duplicates!(
-            insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
-        );
+        insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
+            error: [folder]/b.tar.zst: is signed with a key that is not trusted ([key ID])
+            hint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys
+            "));
     }
     let (code, printed) = kubexm(&["bundle", "verify", &bundle, "--trust", "RWrong"]);
     assert_eq!(code, Some(2));
@@ -205,9 +221,10 @@ fn trusted_keys_come_from_options_and_cluster_file() {
         trusting(&public(&other_public));
         let (code, printed) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
         assert_eq!(code, Some(3));
-        insta::allow_duplicates!(
-            insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is signed by another key ([key ID]) than those that are trusted here; do not use it")
-        );
+        insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
+            error: [folder]/b.tar.zst: is signed with a key that is not trusted ([key ID])
+            hint: check where the bundle comes from; --trust and spec.bundle.trust name the trusted keys
+            "));
         std::fs::write(
             &cluster,
             template.replacen("spec:\n", "spec:\n  bundle: {trust: [x]}\n", 1),
@@ -239,10 +256,10 @@ fn minisign_and_kubexm_accept_each_others_keys_and_signatures() {
     let path = at("b.tar.zst");
     pack(&path, Some(&signer(&at("m.key"))));
     let bundle = open(&path, &[&public(&at("m.pub"))]).unwrap();
-    std::fs::write(at("index.json"), &bundle.texts().index).unwrap();
+    std::fs::write(at("index.json"), &bundle.documents().index).unwrap();
     std::fs::write(
         at("index.json.minisig"),
-        bundle.texts().signature.as_ref().unwrap(),
+        bundle.documents().signature.as_ref().unwrap(),
     )
     .unwrap();
     minisign(&["-V", "-p", "m.pub", "-m", "index.json"]);
@@ -258,7 +275,7 @@ fn minisign_and_kubexm_accept_each_others_keys_and_signatures() {
     ]);
     let text = std::fs::read_to_string(at("index.json.minisig")).unwrap();
     public(&own_public)
-        .verify(&bundle.texts().index, &text)
+        .verify(&bundle.documents().index, &text)
         .unwrap();
 }
 

@@ -98,7 +98,10 @@ fn split_bundle_opens_by_each_of_its_names() {
     let (code, printed) = kubexm(&["bundle", "verify", &shown(&volume_path(&path, 99))]);
     assert_eq!(code, Some(3));
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst.099: there is no such file; give the path of a bundle that `kubexm bundle build` wrote");
+    insta::assert_snapshot!(printed, @"
+    error: [folder]/b.tar.zst.099: the bundle does not exist
+    hint: give the path of a bundle that `kubexm bundle build` wrote
+    ");
     let (_, printed) = kubexm(&["bundle", "inspect", &shown(&path)]);
     insta::assert_snapshot!(printed, @"
     example ([folder]/b.tar.zst)
@@ -209,40 +212,54 @@ fn missing_short_and_damaged_volumes_are_named() {
     let (code, printed) = kubexm(&["bundle", "verify", &shown(&path)]);
     assert_eq!(code, Some(3));
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(printed, @"error: [folder]/b.tar.zst: is cut off after [folder]/b.tar.zst.003: copy the volumes that follow beside it, with their list");
+    insta::assert_snapshot!(printed, @"
+    error: [folder]/b.tar.zst: the bundle ends too early, after [folder]/b.tar.zst.003
+    hint: copy the volumes that follow, and their list, beside it
+    ");
     insta::assert_snapshot!(all, @"
     === missing 1
-    error: [folder]/b.tar.zst.001: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    error: [folder]/b.tar.zst.001: this volume of the bundle is missing
+    hint: copy it into the directory of the others, or name its directory with --volumes
     === short 1
-    error: [folder]/b.tar.zst.001: this volume has 15000 bytes, others 30000; copy it again
+    error: [folder]/b.tar.zst.001: this volume has 15000 bytes, and the others have 30000
+    hint: copy it again
     === missing 2
-    error: [folder]/b.tar.zst.002: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    error: [folder]/b.tar.zst.002: this volume of the bundle is missing
+    hint: copy it into the directory of the others, or name its directory with --volumes
     === short 2
-    error: [folder]/b.tar.zst.002: this volume has 15000 bytes, others 30000; copy it again
+    error: [folder]/b.tar.zst.002: this volume has 15000 bytes, and the others have 30000
+    hint: copy it again
     === damaged 2
     verify [folder]/b.tar.zst: stopped, [size] in [time]
-    error: [folder]/b.tar.zst: 2 of 6 parts are damaged; copy the bundle again:
-      part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): Restored data doesn't match checksum
+    error: [folder]/b.tar.zst: 1 of 6 parts are damaged:
       part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): damaged: expected sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d, got sha256:a05fb924d1f169e38aea128d7f7f8c65c511d3fb5d8be63f245a5af635fd323b
-      [folder]/b.tar.zst.002: this volume is damaged; copy it again
+      [folder]/b.tar.zst.002: this volume is damaged
+    hint: copy the bundle again
     === missing 3
-    error: [folder]/b.tar.zst.003: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    error: [folder]/b.tar.zst.003: this volume of the bundle is missing
+    hint: copy it into the directory of the others, or name its directory with --volumes
     === short 3
-    error: [folder]/b.tar.zst.003: this volume has 15000 bytes, others 30000; copy it again
+    error: [folder]/b.tar.zst.003: this volume has 15000 bytes, and the others have 30000
+    hint: copy it again
     === damaged 3
     verify [folder]/b.tar.zst: stopped, [size] in [time]
-    error: [folder]/b.tar.zst: 2 of 6 parts are damaged; copy the bundle again:
-      part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): Restored data doesn't match checksum
+    error: [folder]/b.tar.zst: 1 of 6 parts are damaged:
       part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): damaged: expected sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd, got sha256:bd3657f342affede1cd63d736fc33f14d6d966c1cbc1d6f60ef3f7559cc54038
-      [folder]/b.tar.zst.003: this volume is damaged; copy it again
+      [folder]/b.tar.zst.003: this volume is damaged
+    hint: copy the bundle again
     === missing 4
-    error: [folder]/b.tar.zst.004: this volume of the bundle is missing; put it beside the others, or name its folder with --volumes
+    error: [folder]/b.tar.zst.004: this volume of the bundle is missing
+    hint: copy it into the directory of the others, or name its directory with --volumes
     ");
     insta::assert_snapshot!(alone, @"
-    error: [folder]/b.tar.zst.001: this volume is damaged; copy it again
-    error: [folder]/b.tar.zst.002: this volume is damaged; copy it again
-    error: [folder]/b.tar.zst.003: this volume is damaged; copy it again
-    error: [folder]/b.tar.zst.004: this volume is damaged; copy it again
+    error: [folder]/b.tar.zst.001: this volume is damaged
+    hint: copy it again
+    error: [folder]/b.tar.zst.002: this volume is damaged
+    hint: copy it again
+    error: [folder]/b.tar.zst.003: this volume is damaged
+    hint: copy it again
+    error: [folder]/b.tar.zst.004: this volume is damaged
+    hint: copy it again
     ");
 }
 
@@ -305,7 +322,8 @@ fn split_and_join_commands_reproduce_the_bundle() {
     assert_eq!(code, Some(3));
     insta::assert_snapshot!(printed, @"
     copy [folder]/joined.tar.zst: stopped, [size] in [time]
-    error: [folder]/stick/b.tar.zst.002: this volume is damaged; copy it again
+    error: [folder]/stick/b.tar.zst.002: this volume is damaged
+    hint: copy it again
     ");
     assert!(!whole.exists());
     let (code, printed) = kubexm(&[

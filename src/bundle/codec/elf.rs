@@ -22,12 +22,12 @@ pub struct ElfFilterReader<R> {
 }
 
 /// Returns the stored form of a blob's content.
-pub fn packed<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
+pub fn encode<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
     ElfFilterReader::new(content, stored, Direction::Encode)
 }
 
 /// Returns the content of a blob from its stored form.
-pub fn unpacked<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
+pub fn decode<R: Read>(content: R, stored: &StoredBlob) -> ElfFilterReader<R> {
     ElfFilterReader::new(content, stored, Direction::Decode)
 }
 

@@ -1,7 +1,7 @@
-//! An archive for `docker load`, in the form that `docker save` has written since Docker 25: an OCI
-//! image layout with Docker's older `manifest.json` beside it
-//! (<https://github.com/moby/docker-image-spec/blob/main/spec.md>). Layers stay compressed as they
-//! were published, so that digests stay, too; every reader of such archives opens them.
+//! Exports images as an archive for `docker load`, in the format of `docker save` since Docker 25: an OCI
+//! image layout with an additional `manifest.json`
+//! (<https://github.com/moby/docker-image-spec/blob/main/spec.md>). Layers stay compressed as published, so
+//! that their digests stay the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn docker_archive(
     for image in images {
         let platform = platform(image, arch)?;
         let [config, layers @ ..] = &platform.blobs[..] else {
-            let reason = format!("has an image without configuration, {}", image.name);
+            let reason = format!("the image {} has no configuration", image.name);
             let path = bundle.path().display().to_string();
             return Err(BundleError::Damaged { path, reason });
         };
@@ -66,14 +66,15 @@ pub fn docker_archive(
     write(path, &content, bundle, run)
 }
 
-/// What Docker takes as a name: a digest is none.
+/// Returns the name for Docker, which does not accept a digest as a name.
 fn tagged(image: &LockedImage) -> Option<String> {
     let name = &image.name;
     let tag = name.tag()?;
     Some(format!("{}/{}:{tag}", name.registry(), name.repository()))
 }
 
-/// The platform's own manifest: an archive for one architecture has no use for the index above it.
+/// Returns the index entry of the platform's manifest. An archive for one architecture does not need the
+/// image's index.
 fn entry(image: &LockedImage, platform: &PlatformManifest) -> Value {
     let (manifest, arch): (_, Arch) = (&platform.manifest, platform.arch);
     let digest: Digest = manifest.digest;

@@ -1,5 +1,5 @@
-//! An OCI image layout
-//! (<https://github.com/opencontainers/image-spec/blob/main/image-layout.md>) of images.
+//! Exports images as an OCI image layout
+//! (<https://github.com/opencontainers/image-spec/blob/main/image-layout.md>).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,14 +12,13 @@ use crate::lock::{Descriptor, LockedImage};
 use crate::{Bundle, BundleError};
 use kubexm_types::Digest;
 
-/// The name by which containerd and what is built on it import an image.
+/// Annotation: the name with which containerd imports an image.
 pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
-/// What something in a layout is to `cosign verify --local-image`.
+/// Annotation: the role of a manifest for `cosign verify --local-image`.
 const COSIGN_KIND: &str = "kind";
 
-/// Writes images as an OCI image layout: into a folder that is not there yet or empty, or as a tar
-/// where the path ends in `.tar`. Indexes keep their bytes and digests, also where they name platforms
-/// that the bundle does not carry.
+/// Writes images as an OCI image layout into a new or empty directory, or into a tar if the path ends in
+/// `.tar`. Indexes stay as published, even if they name platforms that the bundle does not contain.
 ///
 /// # Errors
 /// The bundle is damaged, or the path cannot be written.
@@ -41,9 +40,9 @@ pub fn oci_layout(
     write(path, &content, bundle, run)
 }
 
-/// An image and its signature. Containerd makes an image of all that has a name, and fails where it
-/// cannot be unpacked: signatures are marked as `cosign save` does it, and have none. Referrers name their
-/// image themselves.
+/// Returns the index entries of an image and its signature. containerd imports every entry with a name,
+/// and fails if it cannot unpack it. Signatures have the annotation of `cosign save` and no name. Referrers
+/// name their image themselves.
 fn entries(image: &LockedImage) -> Vec<Value> {
     let entry = |top: &Descriptor, annotations: Value| {
         json!({
@@ -71,7 +70,7 @@ fn entries(image: &LockedImage) -> Vec<Value> {
     ]
 }
 
-/// Everything that the bundle has of an image.
+/// Returns all blobs of an image in the bundle.
 fn blobs(image: &LockedImage) -> BTreeMap<Digest, u64> {
     let below = image
         .platforms

@@ -1,5 +1,5 @@
-//! Images out of a bundle, for tools that know no bundles: as an OCI image layout or as an archive
-//! for `docker load`. The bundle is read once; what stands under its final name is whole.
+//! Exports images for other tools, as an OCI image layout or as an archive for `docker load`. Reads the
+//! bundle once. Only a complete export gets its final name.
 
 mod docker;
 mod layout;
@@ -16,7 +16,7 @@ use super::{Bundle, BundleError};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest, ImageRef};
 
-/// What goes into an export.
+/// The content of an export.
 struct Content {
     /// Small documents, by their names in it.
     documents: Vec<(String, Vec<u8>)>,
@@ -24,19 +24,19 @@ struct Content {
     blobs: BTreeMap<Digest, u64>,
 }
 
-/// How an export goes on and ends.
+/// Progress and cancellation of an export.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// Where its progress is told.
+    /// Receives progress events.
     pub events: &'a Events,
-    /// Asked again and again; `true` stops it, and nothing is left behind.
+    /// Called repeatedly. `true` stops the export and removes its files.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// The images of these names; all images where no name is given.
+/// Returns the images with these names, or all images if there are no names.
 ///
 /// # Errors
-/// The bundle lacks one of them; the message names what it has.
+/// An image is missing; the error lists the images of the bundle.
 pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedImage>, BundleError> {
     if names.is_empty() {
         return Ok(lock.images.iter().collect());
@@ -53,11 +53,10 @@ pub fn choose<'a>(lock: &'a Lock, names: &[ImageRef]) -> Result<Vec<&'a LockedIm
     Ok(chosen)
 }
 
-/// The images as a bundle for this architecture alone would have them: without the others' content,
-/// and with their indexes as they were published.
+/// Returns the images without the blobs of other architectures. Indexes stay as published.
 ///
 /// # Errors
-/// One of them has no such architecture.
+/// An image does not have this architecture.
 pub fn only_for(images: &[&LockedImage], arch: Arch) -> Result<Vec<LockedImage>, BundleError> {
     let only = |image: &&LockedImage| {
         Ok(LockedImage {
@@ -74,13 +73,13 @@ fn platform(image: &LockedImage, arch: Arch) -> Result<&PlatformManifest, Bundle
         let there: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
         let there = there.join(", ");
         BundleError::Missing(format!(
-            "image {} for {arch}, only for {there}; choose by --arch",
+            "image {} for {arch}, only for {there}\nhint: choose an architecture with --arch",
             image.name
         ))
     })
 }
 
-/// Writes the content as a folder, or as a tar where the path ends in `.tar`.
+/// Writes the content into a directory, or into a tar if the path ends in `.tar`.
 fn write(path: &Path, content: &Content, bundle: &Bundle, run: Run<'_>) -> Result<(), BundleError> {
     if path.extension().is_some_and(|extension| extension == "tar") {
         target::tar(path, content, bundle, run)

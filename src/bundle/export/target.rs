@@ -1,5 +1,5 @@
-//! Where an export goes: a folder, or a tar. Blobs come in the order in which they lie in the bundle,
-//! several at once, so each is written where its size says that it will stand.
+//! Writes an export into a directory or a tar. Several blobs arrive at the same time, in the order of the
+//! bundle. In a tar, each is written at the offset that its size determines.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +13,16 @@ use super::{Content, Run};
 use crate::format::oci_layout::blob_path;
 use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
 use crate::threads::ended;
-use crate::{Blobs, Bundle, BundleError, Take};
+use crate::{Blobs, Bundle, BundleError, PartHandler};
 use kubexm_types::{AtomicFile, Digest};
 
-/// Files that may wait for the disk.
+/// Number of files that wait for a flush to the disk.
 const UNFLUSHED: usize = 16;
 
-/// Writes the content into a new or empty folder.
+/// Writes the content into a new or empty directory.
 ///
 /// # Errors
-/// The folder has something in it, cannot be written, or the bundle is damaged.
+/// The directory is not empty or cannot be written, or the bundle is damaged.
 pub fn folder(
     path: &Path,
     content: &Content,
@@ -35,8 +35,8 @@ pub fn folder(
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if taken {
-        let words = "is there already and is no empty folder; name a new one, or a file *.tar";
-        return Err(failed(io::Error::other(words)));
+        let reason = "already exists and is not an empty directory\nhint: name a new directory, or a file *.tar";
+        return Err(failed(io::Error::other(reason)));
     }
     let beside = parent(path);
     std::fs::create_dir_all(beside).map_err(failed)?;
@@ -52,7 +52,7 @@ pub fn folder(
     }
     std::thread::scope(|scope| {
         let (written, files) = sync_channel::<File>(UNFLUSHED);
-        // The disk is waited for beside the reading.
+        // A separate thread flushes files, so that reading goes on.
         let flushing = scope.spawn(move || files.iter().try_for_each(|file| file.sync_all()));
         let blobs = blobs(root, path, content, bundle, run, &written);
         drop(written);
@@ -60,13 +60,13 @@ pub fn folder(
     })?;
     let made = partial.keep();
     std::fs::rename(&made, path).map_err(|source| {
-        // The rename's own error is the one to tell.
+        // If the rename fails, its error is more informative.
         let _ = std::fs::remove_dir_all(&made);
         failed(source)
     })
 }
 
-/// Writes each blob to its file in a folder, and hands it on when it is whole.
+/// Writes each blob to its file, and sends complete files to the thread that flushes them.
 fn blobs(
     root: &Path,
     path: &Path,
@@ -88,7 +88,7 @@ fn blobs(
         if chunk.last
             && let Some((file, _)) = open.remove(&digest)
         {
-            // Who flushes has stopped, and says why.
+            // The flushing thread failed and reports its error.
             written.send(file).map_err(|_| io::ErrorKind::BrokenPipe)?;
         }
         Ok(())
@@ -127,7 +127,7 @@ pub fn tar(
         let start = entry(&blob_path(digest), *size).map_err(failed)?;
         places.insert(*digest, start);
     }
-    // What nobody writes to is zeros: padding, and the two blocks that end a tar.
+    // Bytes that are not written are zero: padding, and the two blocks at the end of a tar.
     file.set_len(end + TRAILER).map_err(failed)?;
     each_chunk(path, content, bundle, run, &mut |chunk| {
         let place = places.get_mut(&chunk.digest);
@@ -139,13 +139,13 @@ pub fn tar(
     partial.commit().map_err(failed)
 }
 
-/// Hands every chunk to `take`, which fails only where the target cannot be written.
+/// Streams all blobs to `take`, which fails only if the target cannot be written.
 fn each_chunk(
     path: &Path,
     content: &Content,
     bundle: &Bundle,
     run: Run<'_>,
-    take: &mut Take<'_>,
+    take: &mut PartHandler<'_>,
 ) -> Result<(), BundleError> {
     let total = content.blobs.values().sum();
     let transfer = run

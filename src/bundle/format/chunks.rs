@@ -80,7 +80,7 @@ impl GroupLayout {
     }
 
     /// Returns the chunk with this index, or `None` after the last one.
-    pub fn piece(&self, at: usize) -> Option<Chunk> {
+    pub fn chunk(&self, at: usize) -> Option<Chunk> {
         let (number, entry) = (at / self.entries.len(), at % self.entries.len());
         let number = u32::try_from(number).ok().filter(|n| *n < self.pieces)?;
         let stored = &self.entries[entry];
@@ -97,8 +97,8 @@ impl GroupLayout {
     pub fn plain(&self) -> Option<u64> {
         let mut all = 0u64;
         for at in 0.. {
-            let Some(piece) = self.piece(at) else { break };
-            let padded = piece.size.checked_next_multiple_of(TAR_BLOCK)?;
+            let Some(chunk) = self.chunk(at) else { break };
+            let padded = chunk.size.checked_next_multiple_of(TAR_BLOCK)?;
             all = all.checked_add(padded)?.checked_add(TAR_BLOCK)?;
         }
         Some(all)
@@ -140,21 +140,21 @@ mod tests {
         };
         let size = |digest: &Digest| Some(if *digest == a { 1030 } else { 3 });
         let layout = GroupLayout::new(&group, size).unwrap();
-        let pieces: Vec<Chunk> = (0..).map_while(|at| layout.piece(at)).collect();
-        let of = |entry| pieces.iter().filter(move |piece| piece.entry == entry);
+        let pieces: Vec<Chunk> = (0..).map_while(|at| layout.chunk(at)).collect();
+        let of = |entry| pieces.iter().filter(move |chunk| chunk.entry == entry);
         assert_eq!(
-            of(0).map(|piece| piece.size).collect::<Vec<_>>(),
+            of(0).map(|chunk| chunk.size).collect::<Vec<_>>(),
             [257, 258, 257, 258]
         );
-        assert_eq!(of(1).map(|piece| piece.size).sum::<u64>(), 3);
-        assert!(pieces.iter().map(|piece| piece.entry).eq([0, 1].repeat(4)));
+        assert_eq!(of(1).map(|chunk| chunk.size).sum::<u64>(), 3);
+        assert!(pieces.iter().map(|chunk| chunk.entry).eq([0, 1].repeat(4)));
         assert!(
             of(0)
-                .map(|piece| piece.last)
+                .map(|chunk| chunk.last)
                 .eq([false, false, false, true])
         );
         assert_eq!(pieces[2].name, format!("pieces/{}/0001", a.hex()));
-        // Eight headers, each piece padded to whole blocks; b's first piece is empty.
+        // Eight headers, each chunk padded to whole blocks; b's first chunk is empty.
         assert_eq!(layout.plain(), Some(8 * 512 + 4 * 512 + 3 * 512));
     }
 }

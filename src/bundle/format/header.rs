@@ -23,7 +23,7 @@ pub struct BundleHeader {
     /// The placement document.
     pub storage: Placement,
     /// The documents as they are in the file.
-    pub texts: oci_layout::Documents,
+    pub documents: oci_layout::Documents,
 }
 
 /// Why a header is refused, as the rest of a sentence about the bundle.
@@ -93,7 +93,7 @@ pub fn from_entries(
         if !is_locked(image) {
             let (digest, size) = image;
             return Err(format!(
-                "its index names {digest} with {size} bytes, its lock does not; do not use it"
+                "its index names {digest} with {size} bytes, and its lock does not\nhint: do not use this bundle"
             )
             .into());
         }
@@ -106,7 +106,7 @@ pub fn from_entries(
         lock,
         lock_digest: Digest::of(lock_text),
         storage,
-        texts: oci_layout::Documents {
+        documents: oci_layout::Documents {
             index: index.to_vec(),
             manifest: manifest.to_vec(),
             lock: lock_text.to_vec(),
@@ -122,12 +122,14 @@ fn documents<'a>(
 ) -> Result<(&'a [u8], &'a [u8]), String> {
     let pick = |named: Option<(Digest, u64)>, what: &str| -> Result<&'a [u8], String> {
         let (digest, size) =
-            named.ok_or_else(|| format!("names no {what}; is it a kubexm bundle?"))?;
+            named.ok_or_else(|| format!("is not a kubexm bundle: it does not name its {what}"))?;
         let content = *entries
             .get(oci_layout::blob_path(&digest).as_str())
             .ok_or_else(|| format!("does not contain its {what}"))?;
         if Digest::of(content) != digest || content.len() as u64 != size {
-            return Err(format!("its {what} was changed; copy the bundle again"));
+            return Err(format!(
+                "its {what} was changed\nhint: copy the bundle again"
+            ));
         }
         Ok(content)
     };
@@ -139,7 +141,7 @@ fn documents<'a>(
 /// Returns names and contents. It accepts only what kubexm writes, header for header: regular files with
 /// the names of the layout, each once. It refuses links, devices, long names and other paths.
 fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
-    let unreadable = || "its index cannot be read; copy the bundle again".to_owned();
+    let unreadable = || "its header is not a valid tar\nhint: copy the bundle again".to_owned();
     let block = TAR_BLOCK as usize;
     let mut entries = BTreeMap::new();
     let mut rest = head;
@@ -149,7 +151,7 @@ fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
         let shown = name.escape_default();
         if !is_ours(&name) || *header != entry_header(&name, size) {
             return Err(format!(
-                "has an entry '{shown}' that no kubexm bundle has; do not use it"
+                "its header has an entry '{shown}' that the format does not allow\nhint: do not use this bundle"
             ));
         }
         let length = usize::try_from(size).map_err(|_| unreadable())?;
@@ -161,14 +163,18 @@ fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
             && Digest::of(&content[..length]).hex() != digits
         {
             return Err(format!(
-                "its entry '{shown}' is not what its name says; copy the bundle again"
+                "its header's entry '{shown}' does not have the digest in its name\nhint: copy the bundle again"
             ));
         }
         if entries.insert(name.clone(), &content[..length]).is_some() {
-            return Err(format!("has the entry '{shown}' twice; do not use it"));
+            return Err(format!(
+                "its header has the entry '{shown}' twice\nhint: do not use this bundle"
+            ));
         }
         if entries.len() > ENTRIES {
-            return Err("has more in its index than kubexm writes; do not use it".to_owned());
+            return Err(format!(
+                "its header has more than {ENTRIES} entries\nhint: do not use this bundle"
+            ));
         }
         rest = next;
     }

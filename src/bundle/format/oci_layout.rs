@@ -134,7 +134,7 @@ fn artifact_manifest(lock: &Lock, lock_text: &[u8]) -> Value {
             layers.push(descriptor(kind, package.digest, package.size, &title));
         }
     }
-    for own in &lock.own {
+    for own in &lock.artifacts {
         let title = format!("{}s/{}", own.kind, own.file_name());
         layers.push(descriptor(own.media_type(), own.digest, own.size, &title));
     }

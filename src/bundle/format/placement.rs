@@ -11,6 +11,7 @@
 //! stored filtered ([`elf_filter`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use gzip_exact::{Encoder, Recipe};
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,9 @@ use crate::lock::text;
 use kubexm_types::Digest;
 
 /// Maximum number of chunks per blob.
-pub const MOST_PIECES: u32 = 1024;
+pub const MAX_CHUNKS: u32 = 1024;
 /// Maximum number of blobs of a group with several chunks: each needs memory when the group is read.
-pub const MOST_BESIDE: usize = 128;
+pub const MAX_INTERLEAVED: usize = 128;
 /// Maximum compression ratio of DEFLATE.
 const DEFLATE_RATIO: u64 = 1032;
 /// Maximum size of a gzip header in the document, in bytes.
@@ -91,13 +92,67 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the entry of a blob that is stored unchanged.
+    /// Returns the entry of a blob that is stored as published.
     pub fn kept(blob: Digest) -> Self {
         Self {
             blob,
             opened: None,
             filtered: false,
         }
+    }
+}
+
+/// Reproduces a gzip stream from its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GzipRecipe {
+    /// This program has the encoder.
+    Known(Recipe),
+    /// A newer program wrote the bundle. The content is readable, and the gzip stream is not.
+    Unknown {
+        /// The header of the gzip member.
+        header: Vec<u8>,
+        /// The name of the encoder.
+        encoder: String,
+    },
+}
+
+impl GzipRecipe {
+    /// Returns the recipe if this program has its encoder.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] with the name of the encoder.
+    pub fn known(&self) -> io::Result<&Recipe> {
+        match self {
+            Self::Known(recipe) => Ok(recipe),
+            Self::Unknown { encoder, .. } => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "this kubexm does not have its gzip encoder '{encoder}'\nhint: use the kubexm that built the bundle, or a newer one"
+                ),
+            )),
+        }
+    }
+
+    /// Returns the header of the gzip member.
+    pub fn header(&self) -> &[u8] {
+        match self {
+            Self::Known(recipe) => &recipe.header,
+            Self::Unknown { header, .. } => header,
+        }
+    }
+
+    /// Returns the name of the encoder.
+    pub fn encoder(&self) -> String {
+        match self {
+            Self::Known(recipe) => recipe.encoder.to_string(),
+            Self::Unknown { encoder, .. } => encoder.clone(),
+        }
+    }
+}
+
+impl From<Recipe> for GzipRecipe {
+    fn from(recipe: Recipe) -> Self {
+        Self::Known(recipe)
     }
 }
 
@@ -110,7 +165,7 @@ pub struct DecompressedGzip {
     /// Size of the content in bytes.
     pub size: u64,
     /// Reproduces the stream.
-    pub recipe: Recipe,
+    pub recipe: GzipRecipe,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,8 +182,8 @@ impl From<DecompressedGzip> for Text {
         Self {
             content: opened.content,
             size: opened.size,
-            header: hex::encode(opened.recipe.header),
-            encoder: opened.recipe.encoder.to_string(),
+            header: hex::encode(opened.recipe.header()),
+            encoder: opened.recipe.encoder(),
         }
     }
 }
@@ -141,16 +196,24 @@ impl TryFrom<Text> for DecompressedGzip {
             .filter(|header| header.len() <= 2 * LONGEST_HEADER)
             .and_then(|header| hex::decode(header).ok())
             .ok_or("a gzip header that is not valid")?;
-        let encoder: Encoder = text
-            .encoder
-            .parse()
-            .map_err(|error| format!("encoder '{}': {error}", text.encoder.escape_default()))?;
+        let recipe = match text.encoder.parse::<Encoder>() {
+            Ok(encoder) => GzipRecipe::Known(Recipe { header, encoder }),
+            Err(_) if text::is_printable(&text.encoder) => GzipRecipe::Unknown {
+                header,
+                encoder: text.encoder,
+            },
+            Err(_) => return Err("an encoder with an invalid name".to_owned()),
+        };
         Ok(Self {
             content: text.content,
             size: text.size,
-            recipe: Recipe { header, encoder },
+            recipe,
         })
     }
+}
+
+fn invalid(problem: &str) -> String {
+    format!("its placement document {problem}\nhint: do not use this bundle")
 }
 
 fn one() -> u32 {
@@ -169,7 +232,7 @@ impl Placement {
     /// The version that this program writes.
     pub const VERSION: u32 = 3;
 
-    /// Places every blob unchanged in its own group, in the order of the digests.
+    /// Places every blob as published in its own group, in the order of the digests.
     pub fn plain(lock: &Lock) -> Self {
         let alone = |blob| Group {
             pieces: 1,
@@ -211,18 +274,18 @@ impl Placement {
         let unreadable =
             |error: serde_json::Error| format!("its placement document cannot be parsed: {error}");
         let version: Versioned = serde_json::from_slice(text).map_err(unreadable)?;
-        let (got, own) = (version.storage_version, Self::VERSION);
-        if !(1..=own).contains(&got) {
+        let (got, newest) = (version.storage_version, Self::VERSION);
+        if !(1..=newest).contains(&got) {
             return Err(format!(
-                "its placement document has version {got}; this kubexm reads up to {own}: use a newer kubexm"
+                "its placement document has version {got}, but this kubexm reads 1 to {newest}\nhint: use a newer kubexm"
             ));
         }
         let storage: Self = serde_json::from_slice(text).map_err(unreadable)?;
         let mut entries = storage.groups.iter().flat_map(|group| &group.entries);
         if storage.storage_version < Self::VERSION && entries.any(|entry| entry.filtered) {
             return Err(
-                "its programs lie in it as an earlier kubexm had them: open it with the one that \
-                 made it, or build it anew"
+                "an earlier kubexm stored its programs in another form\nhint: use the kubexm that \
+                 built the bundle, or build the bundle again"
                     .into(),
             );
         }
@@ -238,52 +301,46 @@ impl Placement {
             .map(|(digest, blob)| (digest, blob.size))
             .collect();
         for group in &self.groups {
-            let beside = group.pieces > 1 && group.entries.len() > MOST_BESIDE;
-            if group.pieces == 0 || group.pieces > MOST_PIECES || beside || group.entries.is_empty()
+            let beside = group.pieces > 1 && group.entries.len() > MAX_INTERLEAVED;
+            if group.pieces == 0 || group.pieces > MAX_CHUNKS || beside || group.entries.is_empty()
             {
-                return Err("its placement document has an invalid group; do not use it".into());
+                return Err(invalid("has an invalid group"));
             }
             for entry in &group.entries {
                 let Some(size) = unplaced.remove(&entry.blob) else {
-                    return Err(format!(
-                        "its placement document does not match its lock: {} is in it twice, or should not \
-                         be; do not use it",
+                    return Err(invalid(&format!(
+                        "does not match its lock: {} is in it twice, or is not in the lock",
                         entry.blob
-                    ));
+                    )));
                 };
                 let opened = entry.opened.as_ref();
                 if opened.is_some_and(|o| o.size > size.saturating_mul(DEFLATE_RATIO)) {
-                    return Err(format!(
-                        "its placement document has an invalid content for {}; do not use it",
+                    return Err(invalid(&format!(
+                        "has an invalid size for the content of {}",
                         entry.blob
-                    ));
+                    )));
                 }
             }
         }
         if let Some(base) = &self.base {
             if base.blobs.is_empty() {
-                return Err(
-                    "its placement document has an empty `base.blobs`; do not use it".into(),
-                );
+                return Err(invalid("has an empty `base.blobs`"));
             }
             if !text::is_printable(&base.name) {
-                return Err(
-                    "its placement document has an invalid `base.name`; do not use it".into(),
-                );
+                return Err(invalid("has an invalid `base.name`"));
             }
         }
         for digest in self.absent() {
             if unplaced.remove(digest).is_none() {
-                return Err(format!(
-                    "its placement document does not match its lock: {digest} must not be elsewhere; do \
-                     not use it"
-                ));
+                return Err(invalid(&format!(
+                    "does not match its lock: {digest} must not be in `base.blobs`"
+                )));
             }
         }
         match unplaced.pop_first() {
             None => Ok(()),
             Some((digest, _)) => Err(format!(
-                "its placement document does not match its lock: {digest} has no entry; copy the bundle again"
+                "its placement document does not match its lock: {digest} has no entry\nhint: copy the bundle again"
             )),
         }
     }

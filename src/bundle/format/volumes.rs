@@ -15,6 +15,7 @@ use kubexm_types::{Digest, DigestReader};
 const LIST: &str = "sha256";
 /// Maximum size of a list of volumes, in bytes.
 const LARGEST_LIST: u64 = 1024 * 1024;
+const DAMAGED: &str = "this volume is damaged\nhint: copy it again";
 /// Minimum number of digits of a volume's number.
 const DIGITS: usize = 3;
 
@@ -72,7 +73,7 @@ impl VolumeSet {
         let failed = |source| BundleError::io(path, source);
         // The metadata comes first, because opening a FIFO would wait for a writer.
         match (std::fs::metadata(path), without_suffix(path)) {
-            (Ok(_), Some(name)) => Self::of_volumes(name, folders),
+            (Ok(_), Some(name)) => Self::open_volumes(name, folders),
             (Ok(found), None) if found.is_file() => Ok(Self {
                 name: path.to_owned(),
                 parts: vec![Part {
@@ -85,13 +86,13 @@ impl VolumeSet {
             }),
             (Ok(_), None) => Err(damaged(
                 path,
-                "is not a regular file; give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+                "is not a regular file\nhint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
             )),
             (Err(error), suffixed) if error.kind() == io::ErrorKind::NotFound => {
                 let is_split = locate(&volume_path(path, 1), folders).is_some()
                     || locate(&list_path(path), folders).is_some();
                 match is_split && suffixed.is_none() {
-                    true => Self::of_volumes(path.to_owned(), folders),
+                    true => Self::open_volumes(path.to_owned(), folders),
                     false => Err(BundleError::NoFile {
                         path: path.display().to_string(),
                     }),
@@ -101,7 +102,7 @@ impl VolumeSet {
         }
     }
 
-    fn of_volumes(name: PathBuf, folders: &[PathBuf]) -> Result<Self, BundleError> {
+    fn open_volumes(name: PathBuf, folders: &[PathBuf]) -> Result<Self, BundleError> {
         let digests = read_list(&name, folders)?;
         let mut parts: Vec<Part> = Vec::new();
         let mut start = 0;
@@ -117,21 +118,21 @@ impl VolumeSet {
                 }
                 return Err(damaged(
                     &path,
-                    "this volume of the bundle is missing; put it beside the others, or name its \
-                     folder with --volumes",
+                    "this volume of the bundle is missing\nhint: copy it into the directory of the \
+                     others, or name its directory with --volumes",
                 ));
             };
             parts.push(Part { path, start, size });
             start += size;
         }
-        let medium = Self {
+        let volumes = Self {
             name,
             parts,
             digests,
             size: start,
         };
-        medium.check_lengths()?;
-        Ok(medium)
+        volumes.check_lengths()?;
+        Ok(volumes)
     }
 
     /// Checks that all volumes except the last one have equal lengths, and that the last is not longer.
@@ -147,7 +148,7 @@ impl VolumeSet {
             Some(part) => Err(damaged(
                 &part.path,
                 &format!(
-                    "this volume has {} bytes, others {length}; copy it again",
+                    "this volume has {} bytes, and the others have {length}\nhint: copy it again",
                     part.size
                 ),
             )),
@@ -165,14 +166,14 @@ impl VolumeSet {
     }
 
     /// Returns the number of volumes, or `None` for a bundle that is one file.
-    pub fn volumes(&self) -> Option<usize> {
+    pub fn count(&self) -> Option<usize> {
         let whole = matches!(&self.parts[..], [part] if part.path == self.name);
         (!whole).then_some(self.parts.len())
     }
 
     /// Returns the last volume if the volumes have no list.
     pub fn perhaps_not_last(&self) -> Option<&Path> {
-        self.volumes()?;
+        self.count()?;
         let last = self.parts.last().filter(|_| self.digests.is_none())?;
         Some(&last.path)
     }
@@ -204,7 +205,7 @@ impl VolumeSet {
         let wrong = listed.filter_map(|(digest, part)| {
             let reason = match hash_file(&part.path) {
                 Ok(got) if got == *digest => return None,
-                Ok(_) => "this volume is damaged; copy it again".to_owned(),
+                Ok(_) => "this volume is damaged".to_owned(),
                 Err(error) => error.to_string(),
             };
             Some(format!("{}: {reason}", part.path.display()))
@@ -233,7 +234,7 @@ impl VolumeSet {
             }
             let expected = self.digests.as_ref().and_then(|list| list.get(at));
             if expected.is_some_and(|expected| file.finish().0 != *expected) {
-                return Err(damaged(&part.path, "this volume is damaged; copy it again"));
+                return Err(damaged(&part.path, DAMAGED));
             }
         }
         Ok(())
@@ -249,20 +250,20 @@ pub fn check_volume(path: &Path, folders: &[PathBuf]) -> Result<Digest, BundleEr
     let list = read_list(&name, folders)?.ok_or_else(|| {
         damaged(
             &list_path(&name),
-            "the list of volumes is missing; copy it into the folder of the volume",
+            "the list of volumes is missing\nhint: copy it into the directory of the volume",
         )
     })?;
     let number = (1..=list.len()).find(|number| volume_path(&name, *number) == path);
     let expected = number.map(|number| list[number - 1]).ok_or_else(|| {
         damaged(
             path,
-            "the list of volumes does not name it; is it of this bundle?",
+            "the list of volumes does not name this volume\nhint: check that the list and the volume belong to the same bundle",
         )
     })?;
     let got = hash_file(path).map_err(|source| BundleError::io(path, source))?;
     match got == expected {
         true => Ok(got),
-        false => Err(damaged(path, "this volume is damaged; copy it again")),
+        false => Err(damaged(path, DAMAGED)),
     }
 }
 
@@ -296,7 +297,7 @@ fn read_list(name: &Path, folders: &[PathBuf]) -> Result<Option<Vec<Digest>>, Bu
     let Some((path, size)) = locate(&list_path(name), folders) else {
         return Ok(None);
     };
-    let unreadable = || damaged(&path, "is not a list of volumes; copy it again");
+    let unreadable = || damaged(&path, "is not a list of volumes\nhint: copy it again");
     if size > LARGEST_LIST {
         return Err(unreadable());
     }
@@ -309,7 +310,7 @@ fn read_list(name: &Path, folders: &[PathBuf]) -> Result<Option<Vec<Digest>>, Bu
             return Err(damaged(
                 &path,
                 &format!(
-                    "lists '{}' instead of {}; were volumes renamed?",
+                    "lists '{}' instead of {}\nhint: give the volumes and their list the names that they had",
                     volume.escape_default(),
                     expected.display()
                 ),

@@ -1,4 +1,4 @@
-//! The blobs that a lock names, by digest.
+//! The blobs of a lock by digest.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use kubexm_types::Digest;
 /// The blobs of a bundle, each digest once.
 pub type BlobIndex = BTreeMap<Digest, BlobInfo>;
 
-/// What a lock says about a blob.
+/// A blob of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobInfo {
-    /// Bytes, as published.
+    /// Size in bytes, as published.
     pub size: u64,
     /// A name for messages and progress, such as the file name or the image that it belongs to.
     pub label: String,
@@ -89,8 +89,8 @@ fn build(lock: &Lock) -> BlobIndex {
             add(package.digest, package.size, &|| package.file_name.clone());
         }
     }
-    for own in &lock.own {
-        add(own.digest, own.size, &|| own.describe());
+    for artifact in &lock.artifacts {
+        add(artifact.digest, artifact.size, &|| artifact.describe());
     }
     blobs
 }

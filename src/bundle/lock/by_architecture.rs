@@ -1,4 +1,4 @@
-//! The part of a lock that hosts of some architectures need.
+//! Filters a lock by architecture.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,7 @@ use crate::lock::Lock;
 use kubexm_types::Arch;
 
 impl Lock {
-    /// The lock without what only other architectures need: what a build for these would have locked.
-    /// Indexes of images stay as they were published.
+    /// Returns the lock of a build for only these architectures. Indexes of images stay as published.
     #[must_use]
     pub fn only(&self, arches: &BTreeSet<Arch>) -> Self {
         let mut lock = self.clone();
@@ -22,17 +21,17 @@ impl Lock {
         lock
     }
 
-    /// The same for one architecture.
+    /// Returns the lock of a build for only this architecture.
     ///
     /// # Errors
-    /// The bundle has nothing for it; the message says for which it is.
+    /// The bundle has no content for it; the error lists its architectures.
     pub fn only_for(&self, arch: Arch) -> Result<Self, BundleError> {
         if self.architectures.contains(&arch) {
             return Ok(self.only(&BTreeSet::from([arch])));
         }
         let there: Vec<&str> = self.architectures.iter().map(|a| a.name()).collect();
         let there = there.join(" and ");
-        let words = format!("content for {arch}, only for {there}");
-        Err(BundleError::Missing(words))
+        let missing = format!("content for {arch}, only for {there}");
+        Err(BundleError::Missing(missing))
     }
 }

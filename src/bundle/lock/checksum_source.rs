@@ -1,16 +1,16 @@
-//! Where the expected digest of a file comes from.
+//! Trust basis of digests.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// Where the expected digest of a file comes from.
+/// Why the lock trusts the digest of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ChecksumSource {
     /// A checksum file that the publisher serves.
     Published(Url),
-    /// A digest written in the catalog.
+    /// A digest in the catalog or in the bundle manifest.
     Pinned,
-    /// The first build: the publisher serves no checksum, and the lock fixes what was downloaded then.
+    /// The first download: the publisher does not serve a checksum.
     FirstSeen,
 }

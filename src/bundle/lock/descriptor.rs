@@ -1,17 +1,16 @@
-//! A blob as OCI describes it.
+//! OCI descriptors
+//! (<https://github.com/opencontainers/image-spec/blob/main/descriptor.md>).
 
 use serde::{Deserialize, Serialize};
 
 use kubexm_types::Digest;
 
-/// A blob as OCI describes it.
+/// An OCI descriptor of a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Descriptor {
-    /// Media type.
     pub media_type: String,
-    /// SHA-256 of the content.
     pub digest: Digest,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }

@@ -1,120 +1,221 @@
-//! What differs between two locks, in words.
+//! The differences between two locks.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::lock::Lock;
+use serde::Serialize;
 
-/// One thing that two locks do not have alike.
+use crate::lock::Lock;
+use kubexm_types::{Arch, Digest};
+
+/// The kind of an item in a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ItemKind {
+    /// A downloaded file of a component.
+    File,
+    Image,
+    /// An OS package.
+    Package,
+    /// An artifact of the user.
+    Artifact,
+    /// A publisher's signature of a file or an image.
+    Signature,
+}
+
+impl ItemKind {
+    /// Returns the plural for messages.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::File => "files",
+            Self::Image => "images",
+            Self::Package => "packages",
+            Self::Artifact => "artifacts",
+            Self::Signature => "signatures",
+        }
+    }
+}
+
+/// An item that differs between two locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
-    /// Only the second has it.
-    Added {
-        /// The thing.
-        name: String,
-        /// Its version or digest.
-        is: String,
-    },
-    /// Only the first has it.
-    Removed {
-        /// The thing.
-        name: String,
-        /// Its version or digest.
-        was: String,
-    },
-    /// Both have it, but not the same.
-    Changed {
-        /// The thing.
-        name: String,
-        /// Version or digest in the first.
-        was: String,
-        /// Version or digest in the second.
-        is: String,
-    },
+pub struct Difference {
+    pub kind: ItemKind,
+    /// The name of the item, without its version.
+    pub name: String,
+    /// The version or digest in the first lock; `None` if only the second lock has the item.
+    pub before: Option<String>,
+    /// The version or digest in the second lock; `None` if only the first lock has the item.
+    pub after: Option<String>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added { name, is } => write!(f, "+ {name} {is}"),
-            Self::Removed { name, was } => write!(f, "- {name} {was}"),
-            Self::Changed { name, was, is } => write!(f, "~ {name} {was} -> {is}"),
+        let name = &self.name;
+        match (&self.before, &self.after) {
+            (None, Some(after)) => write!(f, "+ {name} {after}"),
+            (Some(before), None) => write!(f, "- {name} {before}"),
+            (Some(before), Some(after)) => write!(f, "~ {name} {before} -> {after}"),
+            (None, None) => write!(f, "  {name}"),
         }
     }
 }
 
-/// All differences, by name. Empty where the locks name the same content.
-pub fn differences(first: &Lock, second: &Lock) -> Vec<Difference> {
-    let (mut before, after) = (things(first), things(second));
-    let mut differences = Vec::new();
-    for (name, is) in after {
-        match before.remove(&name) {
-            None => differences.push(Difference::Added { name, is }),
-            Some(was) if was != is => differences.push(Difference::Changed { name, was, is }),
-            Some(_) => {}
+/// Kind, name and architecture of an item. Several versions of an item have the same key.
+type Key = (ItemKind, String);
+
+/// One version of an item.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ItemVersion {
+    /// The version or the tag; the signer of a signature. Empty if there is none.
+    version: String,
+    /// The digest and other values that differ if the content differs.
+    content: String,
+}
+
+impl ItemVersion {
+    /// Returns the item's name and text if only one lock has this version, or if only its content changed.
+    /// The tag of an image is a part of its name.
+    fn name_and_text(&self, kind: ItemKind, name: &str) -> (String, String) {
+        match (kind, self.version.is_empty()) {
+            (_, true) => (name.to_owned(), self.content.clone()),
+            (ItemKind::Image, false) => (format!("{name}:{}", self.version), self.content.clone()),
+            (_, false) => (
+                name.to_owned(),
+                format!("{} ({})", self.version, self.content),
+            ),
         }
     }
-    let removed = before
-        .into_iter()
-        .map(|(name, was)| Difference::Removed { name, was });
-    differences.extend(removed);
-    differences.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+}
+
+/// Returns all differences by name; none if the locks have the same content.
+///
+/// If one version of an item is replaced by another one, this is one difference.
+pub fn differences(first: &Lock, second: &Lock) -> Vec<Difference> {
+    let (mut before, after) = (items(first), items(second));
+    let mut differences = Vec::new();
+    for ((kind, name), new) in after {
+        let old = before.remove(&(kind, name.clone())).unwrap_or_default();
+        compare(kind, &name, old, new, &mut differences);
+    }
+    for ((kind, name), old) in before {
+        compare(kind, &name, old, Vec::new(), &mut differences);
+    }
+    differences.sort_by(|a, b| a.name.cmp(&b.name));
     differences
 }
 
-fn name_of(difference: &Difference) -> &str {
-    match difference {
-        Difference::Added { name, .. }
-        | Difference::Removed { name, .. }
-        | Difference::Changed { name, .. } => name,
+/// Compares the versions of one item. Versions in both locks are not reported. The others are paired in
+/// ascending order.
+fn compare(
+    kind: ItemKind,
+    name: &str,
+    old: Vec<ItemVersion>,
+    new: Vec<ItemVersion>,
+    differences: &mut Vec<Difference>,
+) {
+    let mut removed: Vec<_> = old.iter().filter(|one| !new.contains(one)).collect();
+    let mut added: Vec<_> = new.iter().filter(|one| !old.contains(one)).collect();
+    let mut push = |before: Option<&ItemVersion>, after: Option<&ItemVersion>| {
+        let differ = before.zip(after).filter(|(a, b)| a.version != b.version);
+        differences.push(match differ {
+            Some((before, after)) => Difference {
+                kind,
+                name: name.to_owned(),
+                before: Some(before.version.clone()),
+                after: Some(after.version.clone()),
+            },
+            None => {
+                let text = |one: &ItemVersion| one.name_and_text(kind, name).1;
+                let full = before.or(after);
+                Difference {
+                    kind,
+                    name: full.map_or_else(String::new, |one| one.name_and_text(kind, name).0),
+                    before: before.map(text),
+                    after: after.map(text),
+                }
+            }
+        });
+    };
+    // The same version with other content.
+    removed.retain(|before| {
+        let same = added
+            .iter()
+            .position(|after| after.version == before.version);
+        if let Some(at) = same {
+            push(Some(before), Some(added.remove(at)));
+        }
+        same.is_none()
+    });
+    let pairs = removed.len().min(added.len());
+    for (before, after) in removed.iter().zip(&added) {
+        push(Some(before), Some(after));
+    }
+    for before in &removed[pairs..] {
+        push(Some(before), None);
+    }
+    for after in &added[pairs..] {
+        push(None, Some(after));
     }
 }
 
-/// Everything that a lock names, with what tells its content. A component in several versions is
-/// several things; else a new version is a change.
-fn things(lock: &Lock) -> BTreeMap<String, String> {
-    let mut things = BTreeMap::new();
-    let short = |digest: &kubexm_types::Digest| digest.hex()[..12].to_owned();
-    for file in &lock.files {
-        let versions = lock
-            .files
-            .iter()
-            .filter(|other| other.component == file.component && other.arch == file.arch);
-        let name = match versions.count() {
-            1 => format!("file {} {}", file.component, file.arch),
-            _ => format!("file {} {} {}", file.component, file.version, file.arch),
-        };
-        let is = format!("{} ({})", file.version, short(&file.digest));
+/// Returns the versions of all items, in ascending order.
+fn items(lock: &Lock) -> BTreeMap<Key, Vec<ItemVersion>> {
+    let mut items: BTreeMap<Key, Vec<ItemVersion>> = BTreeMap::new();
+    let mut add = |kind, name: String, version: &str, content: String| {
+        let (version, versions) = (version.to_owned(), items.entry((kind, name)).or_default());
+        versions.push(ItemVersion { version, content });
+    };
+    // Semantic versions in ascending order; the text would order 1.10 before 1.9.
+    let mut files: Vec<_> = lock.files.iter().collect();
+    files.sort_by(|a, b| a.version.cmp(&b.version));
+    for file in files {
+        let (version, name) = (
+            file.version.to_string(),
+            file_name(&file.component, file.arch),
+        );
         if let Some(signature) = &file.signature {
-            let is = format!("{} ({})", signature.by, short(&signature.signature.digest));
-            things.insert(format!("signature of {name}"), is);
+            let (by, content) = (signature.by.to_string(), &signature.signature.digest);
+            let name = format!("signature of {name}");
+            add(ItemKind::Signature, name, &by, short(content));
         }
-        things.insert(name, is);
+        add(ItemKind::File, name, &version, short(&file.digest));
     }
     for image in &lock.images {
-        let arches: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
-        let is = format!("{} ({})", short(&image.manifest.digest), arches.join(", "));
-        things.insert(format!("image {}", image.name), is);
+        let repository = format!("{}/{}", image.name.registry(), image.name.repository());
+        let tag = image.name.tag().unwrap_or_default();
         if let Some(signature) = &image.signature {
-            let is = format!("{} ({})", signature.by, short(&signature.manifest.digest));
-            things.insert(format!("signature of {}", image.name), is);
+            let (by, content) = (signature.by.to_string(), &signature.manifest.digest);
+            let name = format!("signature of {repository}");
+            add(ItemKind::Signature, name, &by, short(content));
         }
+        let arches: Vec<&str> = image.platforms.iter().map(|p| p.arch.name()).collect();
+        let content = format!("{} ({})", short(&image.manifest.digest), arches.join(", "));
+        add(ItemKind::Image, format!("image {repository}"), tag, content);
     }
-    for own in &lock.own {
-        let digest = short(&own.digest);
-        let is = match &own.version {
-            Some(version) => format!("{version} ({digest})"),
-            None => digest,
-        };
-        things.insert(format!("own {} {}", own.kind, own.name), is);
+    for artifact in &lock.artifacts {
+        let name = format!("{} {}", artifact.kind, artifact.name);
+        let version = artifact.version.as_deref().unwrap_or_default();
+        add(ItemKind::Artifact, name, version, short(&artifact.digest));
     }
     for set in &lock.packages {
         for package in &set.packages {
             let place = format!("{} {} {}", set.distribution, set.release, set.arch);
             let name = format!("package {} {place}", package.name);
-            let is = format!("{} ({})", package.version, short(&package.digest));
-            things.insert(name, is);
+            add(
+                ItemKind::Package,
+                name,
+                &package.version,
+                short(&package.digest),
+            );
         }
     }
-    things
+    items
+}
+
+fn file_name(component: &str, arch: Arch) -> String {
+    format!("file {component} {arch}")
+}
+
+fn short(digest: &Digest) -> String {
+    digest.hex()[..12].to_owned()
 }

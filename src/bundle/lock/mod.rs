@@ -1,7 +1,7 @@
-//! The lock: every file, image and package of a bundle with source, version, size and digest.
+//! The lock: every file, image, package and artifact of a bundle with source, version, size and digest
+//! (`FORMAT.md`, section 9).
 //!
-//! It is written beside the bundle (`<bundle>.lock.yaml`), lies inside it, and is all that the
-//! disconnected side knows about what it was given.
+//! It is in the header of the bundle, and in a file beside it (`<bundle>.lock.yaml`).
 
 pub mod blob_index;
 mod by_architecture;
@@ -24,11 +24,11 @@ pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 
-/// Everything in a bundle. All lists are sorted, so that equal content is equal text.
+/// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// Format of this document; this program writes and reads 1.
+    /// Version of this document. This program writes and reads 1.
     pub lock_version: u32,
     /// The manifest's `metadata.name`.
     pub name: String,
@@ -42,17 +42,17 @@ pub struct Lock {
     pub images: Vec<LockedImage>,
     /// OS package sets, by (distribution, release, arch).
     pub packages: Vec<LockedPackages>,
-    /// What the bundled kubeadm said of itself, by version.
+    /// Facts that each bundled kubeadm reports, by version.
     pub kubeadm: Vec<KubeadmFacts>,
-    /// Files, charts and manifests of the user's own, by (kind, name, version).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub own: Vec<LockedArtifact>,
-    /// The blobs by digest: see [`Lock::blobs`].
+    /// Artifacts of the user, by (kind, name, version).
+    #[serde(rename = "own", default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<LockedArtifact>,
+    /// The cache of [`Lock::blobs`].
     #[serde(skip)]
     pub index: CachedIndex,
 }
 
-/// The document's version, whatever else a later version has in it.
+/// The version alone, which every version of the document has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versioned {
@@ -63,28 +63,25 @@ struct Versioned {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedFile {
-    /// Catalog name: `kubeadm`, `containerd`, `cni-plugins`…
+    /// Name in the catalog, such as `kubeadm` or `containerd`.
     pub component: String,
-    /// Its version.
     pub version: Version,
-    /// Its architecture.
     pub arch: Arch,
-    /// The file's name at its source.
+    /// File name at the source.
     pub file_name: String,
-    /// Public address (never a mirror's).
+    /// Public address, never that of a mirror.
     pub url: Url,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// SHA-256 of the file as published.
     pub digest: Digest,
-    /// Where the expected digest came from.
+    /// Trust basis of the digest.
     pub checksum: ChecksumSource,
-    /// What kind of file it is.
     pub format: FileFormat,
-    /// For archives: the files that an install takes out, with what they must be.
+    /// For archives: the files that an installation uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
-    /// The publisher's signature, where a policy asked for one and it was verified.
+    /// The publisher's signature, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<FileSignature>,
 }
@@ -93,11 +90,11 @@ pub struct LockedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileFormat {
-    /// An executable as it is.
+    /// An executable.
     Binary,
     /// A gzip-compressed tar.
     TarGz,
-    /// Kubernetes objects in YAML; the images of their pods come along.
+    /// Kubernetes objects in YAML. The bundle also contains the images of their pods.
     Manifest,
 }
 
@@ -107,23 +104,23 @@ pub enum FileFormat {
 pub struct Member {
     /// Path inside the archive, without a leading `./`.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// SHA-256 of the content.
     pub digest: Digest,
 }
 
-/// An image with everything below its top manifest.
+/// An image with its manifests and blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedImage {
-    /// The name by which clusters ask for it, with tag.
+    /// The name that clusters use, with tag.
     pub name: ImageRef,
-    /// The top manifest (an index or a single manifest), byte for byte as published.
+    /// The top manifest (an index or a single manifest), as published.
     pub manifest: Descriptor,
-    /// The manifests of the carried platforms; the top one itself where it is no index.
+    /// The manifests of the platforms in the bundle. Without an index, this is the top manifest.
     pub platforms: Vec<PlatformManifest>,
-    /// The publisher's signature of the top manifest, where a policy asked for one and it was verified.
+    /// The publisher's signature of the top manifest, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<LockedSignature>,
 }
@@ -132,48 +129,43 @@ pub struct LockedImage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlatformManifest {
-    /// The platform (always linux).
+    /// The architecture; the operating system is always Linux.
     pub arch: Arch,
-    /// Its manifest.
     pub manifest: Descriptor,
-    /// Its configuration and layers, in the manifest's order.
+    /// The configuration and the layers, in the order of the manifest.
     pub blobs: Vec<Descriptor>,
 }
 
-/// OS packages for one release of one distribution, complete with what they depend on.
+/// OS packages for one release of a distribution, with their dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPackages {
     /// `ID` of os-release, such as `debian`, or `rhel-like`.
     pub distribution: String,
-    /// `VERSION_CODENAME` of os-release, such as `trixie`, or (the beginning of) `VERSION_ID`.
+    /// `VERSION_CODENAME` of os-release, such as `trixie`, or the beginning of `VERSION_ID`.
     pub release: String,
-    /// Architecture.
     pub arch: Arch,
-    /// The names that were asked for.
+    /// The requested names.
     pub requested: Vec<String>,
-    /// Kind of package.
     #[serde(default)]
     pub format: PackageFormat,
-    /// The list of exactly these packages, all in one folder, that a host's package manager reads.
+    /// The repository index of these packages, for the host's package manager.
     pub index: Descriptor,
-    /// The packages, sorted by name.
+    /// The packages, by name.
     pub packages: Vec<LockedPackage>,
 }
 
-/// A kind of OS package.
+/// A format of OS packages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageFormat {
-    /// For dpkg and apt.
     #[default]
     Deb,
-    /// For rpm and dnf.
     Rpm,
 }
 
 impl PackageFormat {
-    /// Media type of the index.
+    /// Returns the media type of the index.
     pub fn index_type(self) -> &'static str {
         match self {
             Self::Deb => "application/vnd.debian.packages-index",
@@ -181,7 +173,7 @@ impl PackageFormat {
         }
     }
 
-    /// Media type of a package.
+    /// Returns the media type of a package.
     pub fn package_type(self) -> &'static str {
         match self {
             Self::Deb => "application/vnd.debian.binary-package",
@@ -189,7 +181,7 @@ impl PackageFormat {
         }
     }
 
-    /// Where package managers look for the index, below the folder of the packages.
+    /// Returns the path of the index relative to the directory of the packages.
     pub fn index_path(self) -> &'static str {
         match self {
             Self::Deb => "Packages",
@@ -197,7 +189,7 @@ impl PackageFormat {
         }
     }
 
-    /// How the names of package files end.
+    /// Returns the suffix of the names of package files.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Deb => ".deb",
@@ -210,53 +202,50 @@ impl PackageFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPackage {
-    /// Package name.
     pub name: String,
-    /// The distribution's version string.
+    /// The version in the format of the distribution.
     pub version: String,
     /// File name, as in `conntrack_1.4.8-2_amd64.deb`.
     pub file_name: String,
     /// Public address.
     pub url: Url,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// SHA-256.
     pub digest: Digest,
 }
 
-/// What a version of kubeadm answers about itself.
+/// Facts that a version of kubeadm reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeadmFacts {
-    /// The kubeadm that was asked.
     pub version: Version,
-    /// `kubeadm config images list`, in its order.
+    /// The output of `kubeadm config images list`, in its order.
     pub images: Vec<ImageRef>,
-    /// The least etcd version that it takes as external etcd.
+    /// The minimum version of an external etcd.
     pub minimum_etcd: Option<Version>,
 }
 
 impl Lock {
-    /// The one format this program writes.
+    /// The version that this program writes.
     pub const VERSION: u32 = 1;
 
-    /// Reads a lock's text.
+    /// Parses and validates a lock as untrusted input.
     ///
     /// # Errors
-    /// The text is no lock, or one of a later kubexm.
+    /// The text is not a valid lock, or a newer kubexm wrote it.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         // A lock has a few thousand entries; its depth is fixed.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 2_000_000, max_events: 4_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
             with_snippet: false,
         };
-        let unreadable = |error: serde_saphyr::Error| format!("its lock cannot be read: {error}");
+        let unreadable = |error: serde_saphyr::Error| format!("its lock cannot be parsed: {error}");
         let version: Versioned =
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
-        let (got, own) = (version.lock_version, Self::VERSION);
-        if got != own {
+        let (got, supported) = (version.lock_version, Self::VERSION);
+        if got != supported {
             return Err(format!(
-                "its lock has format {got}; this kubexm reads {own}: use a newer one"
+                "its lock has version {got}, but this kubexm reads {supported}\nhint: use a newer kubexm"
             ));
         }
         let lock: Self = serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
@@ -264,7 +253,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Brings every list into its order.
+    /// Sorts every list.
     pub fn sort(&mut self) {
         self.index = CachedIndex::default();
         self.kubernetes.sort();
@@ -273,11 +262,11 @@ impl Lock {
             (&a.component, &a.version, a.arch).cmp(&(&b.component, &b.version, b.arch))
         });
         self.images.sort_by(|a, b| a.name.cmp(&b.name));
-        let own = |own: &LockedArtifact| (own.kind, own.name.clone(), own.version.clone());
-        self.own.sort_by_key(own);
+        let artifact = |one: &LockedArtifact| (one.kind, one.name.clone(), one.version.clone());
+        self.artifacts.sort_by_key(artifact);
     }
 
-    /// The file of a component; the newest where the bundle has several versions of it.
+    /// Returns the file of a component. If there are several versions, returns the newest.
     pub fn file(&self, component: &str, arch: Arch) -> Option<&LockedFile> {
         self.files
             .iter()
@@ -285,7 +274,7 @@ impl Lock {
             .max_by(|a, b| a.version.cmp(&b.version))
     }
 
-    /// The file of a component in just this version.
+    /// Returns the file of a component in this version.
     pub fn file_version(
         &self,
         component: &str,
@@ -297,12 +286,12 @@ impl Lock {
         })
     }
 
-    /// The image of this name.
+    /// Returns the image with this name.
     pub fn image(&self, name: &ImageRef) -> Option<&LockedImage> {
         self.images.iter().find(|image| image.name == *name)
     }
 
-    /// The package set for a host.
+    /// Returns the package set for a host.
     pub fn package_set(
         &self,
         distribution: &str,
@@ -314,7 +303,7 @@ impl Lock {
         })
     }
 
-    /// What the kubeadm of this version said.
+    /// Returns the facts of this version of kubeadm.
     pub fn kubeadm(&self, version: &Version) -> Option<&KubeadmFacts> {
         self.kubeadm.iter().find(|facts| facts.version == *version)
     }

@@ -1,4 +1,4 @@
-//! What the lock says of publishers' signatures.
+//! Signatures of publishers in the lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::lock::descriptor::Descriptor;
 use kubexm_sigstore::{Part, Signer};
 use kubexm_types::signature_policy::NamePrefix;
 
-/// A signature as its publisher's registry has it: under the tag [`crate::lock::LockedImage::signature_tag`], or as a
-/// referrer of the image.
+/// The signature of an image, as in the publisher's registry: with the tag
+/// [`crate::lock::LockedImage::signature_tag`], or as a referrer of the image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedSignature {
-    /// The prefix of the policy that asked for it.
+    /// The prefix of the policy that required the signature.
     pub policy: NamePrefix,
-    /// Who signed.
+    /// The signer.
     pub by: Signer,
-    /// The manifest that carries the signatures, byte for byte as published.
+    /// The manifest with the signatures, as published.
     pub manifest: Descriptor,
-    /// What it names: a configuration, and what is signed.
+    /// The blobs of the manifest: its configuration, and the signed payloads or Sigstore bundles.
     pub blobs: Vec<Descriptor>,
-    /// Where it is a referrer: the list of just this one, which stands under the tag
-    /// [`crate::lock::LockedImage::referrers_tag`] in registries that list none themselves.
+    /// Set for a referrer: an index that contains only this referrer. Registries without the referrers API
+    /// need it with the tag [`crate::lock::LockedImage::referrers_tag`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub referrers: Option<Descriptor>,
 }
@@ -36,7 +36,7 @@ impl From<&Part> for Descriptor {
 }
 
 impl LockedSignature {
-    /// Everything that there is of it.
+    /// Returns all blobs of the signature.
     pub fn everything(&self) -> impl Iterator<Item = &Descriptor> {
         std::iter::once(&self.manifest)
             .chain(&self.blobs)
@@ -44,23 +44,23 @@ impl LockedSignature {
     }
 }
 
-/// A signature that lies beside a file, as `<address>.sig`.
+/// The signature of a file, which its publisher serves as `<address>.sig`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FileSignature {
-    /// The prefix of the policy that asked for it.
+    /// The prefix of the policy that required the signature.
     pub policy: NamePrefix,
-    /// Who signed.
+    /// The signer.
     pub by: Signer,
-    /// The signature as it is published.
+    /// The signature as published.
     pub signature: Descriptor,
-    /// The signer's certificate, `<address>.cert`, where it was an identity.
+    /// The signer's certificate, `<address>.cert`; not set for a signature by a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Descriptor>,
 }
 
 impl FileSignature {
-    /// What there is of it, with how its names end.
+    /// Returns all blobs of the signature, with the suffixes of their names.
     pub fn everything(&self) -> impl Iterator<Item = (&'static str, &Descriptor)> {
         let certificate = self.certificate.iter().map(|blob| (".cert", blob));
         std::iter::once((".sig", &self.signature)).chain(certificate)

@@ -1,4 +1,4 @@
-//! What the lock says of things of the user's own.
+//! Artifacts of the user in the lock.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -8,33 +8,31 @@ use crate::lock::text;
 use kubexm_types::own::OwnKind;
 use kubexm_types::{Digest, ImageRef};
 
-/// A file, chart or manifest of the user's own.
+/// A file, chart or manifest of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedArtifact {
-    /// What it is.
     pub kind: OwnKind,
-    /// Its name among its kind: a chart's own, else a file name.
+    /// The name in the chart, or the file name. Unique among artifacts of the same kind and version.
     pub name: String,
-    /// A chart's version.
+    /// The version of a chart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Public address (never a mirror's); none where it was a file.
+    /// Public address, never that of a mirror; not set for a local file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<Url>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// SHA-256.
     pub digest: Digest,
-    /// Where the expected digest came from.
+    /// Trust basis of the digest.
     pub checksum: ChecksumSource,
-    /// Images that its pods run, as far as they are known for sure.
+    /// Images that its pods certainly run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
 }
 
 impl LockedArtifact {
-    /// The name that it has as a file.
+    /// Returns the file name of the extracted artifact.
     pub fn file_name(&self) -> String {
         match (&self.version, self.kind) {
             (Some(version), OwnKind::Chart) => format!("{}-{version}.tgz", self.name),
@@ -42,7 +40,7 @@ impl LockedArtifact {
         }
     }
 
-    /// What a person calls it.
+    /// Returns kind, name and version for messages.
     pub fn describe(&self) -> String {
         match &self.version {
             Some(version) => format!("{} {} {version}", self.kind, self.name),
@@ -50,24 +48,24 @@ impl LockedArtifact {
         }
     }
 
-    /// Whether its name can stand in a lock, and be a file's.
+    /// Checks that the name and the version are valid in a lock and in a file name.
     ///
     /// # Errors
-    /// It cannot; what to do.
+    /// They are not valid.
     pub fn check(&self) -> Result<(), String> {
         let version = self.version.as_deref().unwrap_or("0");
         let names = [self.name.as_str(), version];
         match names.iter().all(|text| text::name("name", text).is_ok()) {
             true => Ok(()),
             false => Err(format!(
-                "'{}' cannot be the name of a {}: give it one without blanks and slashes",
+                "'{}' is not a valid name of a {}\nhint: give it a name without blanks and slashes",
                 self.name.escape_default(),
                 self.kind
             )),
         }
     }
 
-    /// Its media type in the artifact manifest.
+    /// Returns the media type in the artifact manifest.
     pub(crate) fn media_type(&self) -> &'static str {
         match self.kind {
             OwnKind::File => "application/octet-stream",

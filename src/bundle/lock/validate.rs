@@ -1,18 +1,18 @@
-//! What a lock may say. Its texts go to terminals, into file names and into archives that root
-//! unpacks on hosts, and it may come from a stranger.
+//! Validates a lock, which is untrusted input. Its texts appear on terminals, in file names and in archives
+//! that root unpacks on hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::text::{implausible, is_printable, name};
+use crate::lock::text::{invalid, is_printable, name};
 use crate::lock::{Descriptor, Lock, LockedPackages};
 use kubexm_sigstore::Signer;
 use kubexm_sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
 use kubexm_types::Digest;
 
-/// Checks every text and every size of a lock that its types leave open.
+/// Checks every text and size that the types do not limit (`FORMAT.md`, section 9).
 ///
 /// # Errors
-/// The first thing that no lock of ours says.
+/// The first problem, as the rest of a sentence about the bundle.
 pub fn check(lock: &Lock) -> Result<(), String> {
     name("name", &lock.name)?;
     for file in &lock.files {
@@ -41,45 +41,43 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         packages(set)?;
     }
     let mut names = BTreeSet::new();
-    for own in &lock.own {
-        name("name", &own.name)?;
-        if let Some(version) = &own.version {
+    for artifact in &lock.artifacts {
+        name("name", &artifact.name)?;
+        if let Some(version) = &artifact.version {
             name("version", version)?;
         }
-        // They are taken out under these names.
-        if !names.insert((own.kind, own.file_name())) {
-            return Err(implausible("name twice,", &own.name));
+        // `bundle extract` writes files with these names.
+        if !names.insert((artifact.kind, artifact.file_name())) {
+            return Err(invalid("duplicate name", &artifact.name));
         }
     }
     sizes(lock)
 }
 
-/// Who signed is told on terminals.
+/// Checks a signer, whose name appears on terminals.
 fn signer(signer: &Signer) -> Result<(), String> {
     match signer {
         Signer::Identity {
             subject, issuer, ..
-        } if !(is_printable(subject) && is_printable(issuer)) => {
-            Err(implausible("signer", subject))
-        }
+        } if !(is_printable(subject) && is_printable(issuer)) => Err(invalid("signer", subject)),
         _ => Ok(()),
     }
 }
 
-/// Signatures are read whole.
+/// Checks the sizes of signatures, which are read into memory.
 fn small<'a>(blobs: impl Iterator<Item = (&'a Descriptor, u64)>) -> Result<(), String> {
     let mut blobs = blobs;
     match blobs.all(|(blob, largest)| blob.size <= largest) {
         true => Ok(()),
-        false => Err(implausible("size of", "a signature")),
+        false => Err(invalid("size of", "a signature")),
     }
 }
 
-/// Names of packages become arguments of commands, and their files the members of an archive that
-/// hosts unpack: each has a name of its own, which no option and no other file of the set has.
+/// Checks a package set. Package names become arguments of commands, so they must not look like options.
+/// Their files become members of an archive that hosts unpack, so file names must be unique.
 fn packages(set: &LockedPackages) -> Result<(), String> {
     if set.index.media_type != set.format.index_type() {
-        return Err(implausible("package index", &set.index.media_type));
+        return Err(invalid("package index", &set.index.media_type));
     }
     for requested in &set.requested {
         argument("package", requested)?;
@@ -91,28 +89,28 @@ fn packages(set: &LockedPackages) -> Result<(), String> {
         argument("file name", &package.file_name)?;
         let is_package = package.file_name.ends_with(set.format.suffix());
         if !is_package || !files.insert(&package.file_name) {
-            return Err(implausible("package file", &package.file_name));
+            return Err(invalid("package file", &package.file_name));
         }
     }
     Ok(())
 }
 
-/// A name that no program takes for an option.
+/// Checks a name that must not look like an option.
 fn argument(what: &str, text: &str) -> Result<(), String> {
     match text.starts_with('-') {
-        true => Err(implausible(what, text)),
+        true => Err(invalid(what, text)),
         false => name(what, text),
     }
 }
 
-/// A relative path that leads nowhere else.
+/// Checks a relative path that must stay below its directory.
 fn path(text: &str) -> Result<(), String> {
     text.split('/')
         .try_for_each(|part| name("path", part))
-        .map_err(|_| implausible("path", text))
+        .map_err(|_| invalid("path", text))
 }
 
-/// A digest has one size.
+/// Checks that each digest has one size.
 fn sizes(lock: &Lock) -> Result<(), String> {
     let mut known: BTreeMap<Digest, u64> = BTreeMap::new();
     let files = lock.files.iter().flat_map(|file| {
@@ -135,10 +133,12 @@ fn sizes(lock: &Lock) -> Result<(), String> {
         let packages = set.packages.iter().map(|p| (p.digest, p.size));
         std::iter::once(index).chain(packages)
     });
-    let own = lock.own.iter().map(|own| (own.digest, own.size));
-    for (digest, size) in files.chain(images).chain(packages).chain(own) {
+    let artifacts = lock.artifacts.iter().map(|one| (one.digest, one.size));
+    for (digest, size) in files.chain(images).chain(packages).chain(artifacts) {
         if *known.entry(digest).or_insert(size) != size {
-            return Err(format!("its lock gives {digest} two sizes; do not use it"));
+            return Err(format!(
+                "its lock has two sizes for {digest}\nhint: do not use this bundle"
+            ));
         }
     }
     Ok(())

@@ -1,18 +1,20 @@
-//! A bundle with what it leans on: a difference and the bundles that have the rest.
+//! A bundle together with its base bundles.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use crate::read::Access;
-use crate::{Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Held, Lock, Take};
+use crate::{
+    Blobs, Bundle, BundleError, DecompressedGzip, EncoderCache, Lock, PartHandler, StoredContent,
+};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
-/// Blobs that a message names at most.
+/// Maximum number of missing blobs that an error names.
 const NAMED: usize = 5;
 
-/// A bundle of which no blob is missing.
+/// A bundle and the base bundles that contain its other blobs. No blob is missing.
 #[derive(Debug)]
 pub struct BundleSet {
     bundle: Bundle,
@@ -20,58 +22,57 @@ pub struct BundleSet {
 }
 
 impl BundleSet {
-    /// Opens bundles: the last one is meant, the others have what it leans on.
+    /// Opens a bundle, the last of the paths, and its base bundles, the others.
     ///
     /// # Errors
-    /// One cannot be opened, or together they lack something.
+    /// One of them cannot be opened, or a blob is in none of them.
     pub fn open(paths: &[PathBuf], access: &Access) -> Result<Self, BundleError> {
         let open = |path: &PathBuf| Bundle::open_with(path, access);
         let mut bases: Vec<Bundle> = paths.iter().map(open).collect::<Result<_, _>>()?;
         let bundle = bases
             .pop()
             .ok_or_else(|| BundleError::Missing("path: name one".to_owned()))?;
-        Self::of(bundle, bases)
+        Self::new(bundle, bases)
     }
 
-    /// A bundle and what it leans on.
+    /// Combines a bundle and its base bundles.
     ///
     /// # Errors
-    /// Together they lack something.
-    pub fn of(bundle: Bundle, bases: Vec<Bundle>) -> Result<Self, BundleError> {
-        let whole = Self { bundle, bases };
-        let lacking: Vec<String> = whole
+    /// A blob of the bundle is in none of them.
+    pub fn new(bundle: Bundle, bases: Vec<Bundle>) -> Result<Self, BundleError> {
+        let set = Self { bundle, bases };
+        let missing: Vec<String> = set
             .lock()
             .blobs()
             .iter()
-            .filter(|(digest, _)| whole.holder(digest).is_none())
+            .filter(|(digest, _)| set.holder(digest).is_none())
             .map(|(_, blob)| blob.label.clone())
             .collect();
-        match (&lacking[..], whole.bundle.base()) {
-            ([], _) => Ok(whole),
+        match (&missing[..], set.bundle.base()) {
+            ([], _) => Ok(set),
             (_, base) => Err(BundleError::Incomplete {
-                path: whole.bundle.path().display().to_string(),
+                path: set.bundle.path().display().to_string(),
                 base: base.map_or_else(String::new, |base| base.name.clone()),
-                count: lacking.len(),
-                some: lacking[..lacking.len().min(NAMED)].join(", "),
+                count: missing.len(),
+                some: missing[..missing.len().min(NAMED)].join(", "),
             }),
         }
     }
 
-    /// The bundle that is meant.
+    /// Returns the bundle without its bases.
     pub fn bundle(&self) -> &Bundle {
         &self.bundle
     }
 
-    /// What is in it, what it leans on included.
+    /// Returns the lock of the bundle. It also lists the blobs of the bases.
     pub fn lock(&self) -> &Lock {
         self.bundle.lock()
     }
 
-    /// Compares all digests, as [`Bundle::verify`] does; of what it leans on, just the blobs in
-    /// question.
+    /// Verifies the bundle as [`Bundle::verify`] does, and the blobs of the base bundles that it needs.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Bundle::verify`].
     pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
         self.bundle.verify(threads, events)?;
         for (base, wanted) in self.by_holder(&self.absent()).into_iter().skip(1) {
@@ -87,14 +88,14 @@ impl BundleSet {
         base.cloned().unwrap_or_default()
     }
 
-    /// Who has a blob: the bundle itself, or the first of the others.
+    /// Returns the bundle that contains a blob: the bundle itself, or the first of the bases.
     fn holder(&self, digest: &Digest) -> Option<&Bundle> {
         std::iter::once(&self.bundle)
             .chain(&self.bases)
             .find(|bundle| bundle.carries(digest))
     }
 
-    /// What is to be had from whom; the bundle itself stands first.
+    /// Divides blobs by the bundle that contains them; the bundle itself is first.
     fn by_holder(&self, wanted: &BTreeSet<Digest>) -> Vec<(&Bundle, BTreeSet<Digest>)> {
         let mut left = wanted.clone();
         let mut shares = Vec::new();
@@ -117,15 +118,20 @@ impl Blobs for BundleSet {
         self.holder_or_missing(digest)?.open(digest)
     }
 
-    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        self.holder_or_missing(digest)?.open_inside(digest)
+    fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.holder_or_missing(digest)?.open_content(digest)
     }
 
-    fn open_held(&self, digest: &Digest, opened: &DecompressedGzip) -> Result<Held, BundleError> {
-        self.holder_or_missing(digest)?.open_held(digest, opened)
+    fn open_stored_content(
+        &self,
+        digest: &Digest,
+        opened: &DecompressedGzip,
+    ) -> Result<StoredContent, BundleError> {
+        self.holder_or_missing(digest)?
+            .open_stored_content(digest, opened)
     }
 
-    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut PartHandler<'_>) -> io::Result<()> {
         for (bundle, share) in self.by_holder(wanted) {
             if !share.is_empty() {
                 bundle.stream(&share, take)?;
@@ -140,7 +146,7 @@ impl Blobs for BundleSet {
     }
 }
 
-/// What is held opened up once needs no second try.
+/// The bundles contain the results of the gzip analysis of their blobs.
 impl EncoderCache for BundleSet {
     fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
         Some(self.holder(blob)?.opened(blob).cloned())

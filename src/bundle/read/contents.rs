@@ -1,5 +1,5 @@
-//! What is inside many blobs, in one go: each group is read once, and what is held opened up is not
-//! made again. For those who look into layers and archives and have no use for their gzip.
+//! Visits the decompressed content of many blobs in one pass. Each group is read once, and decompressed
+//! gzip is not recompressed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
@@ -11,39 +11,39 @@ use crate::channel_reader::ChannelReader;
 use crate::codec::elf;
 use crate::codec::recompress::Verified;
 use crate::format::chunks::StoredBlob;
-use crate::read::Placed;
+use crate::read::LocatedGroup;
 use crate::read::group::GroupReader;
 use crate::threads::{each, ended};
 use crate::{Bundle, BundleError};
 use kubexm_types::Digest;
 
-/// Groups that are read at once at most: each takes a window of memory.
+/// Maximum number of groups that are read at the same time; each needs a decoder's window of memory.
 const MOST_GROUPS: usize = 2;
-/// Bytes that pass between threads at a time.
+/// Size of the buffers between threads, in bytes.
 const STEP: usize = 1 << 16;
-/// Steps that may wait for a blob's reader.
+/// Number of buffers that a channel holds.
 const WAITING: usize = 2;
-/// Memory that a layer's zstd frames may ask for, as a power of two.
+/// Maximum window of a layer's zstd frames, as a power of two.
 const LAYER_WINDOW: u32 = 26;
 
-/// Looks at what is inside a blob. What it leaves unread is read for it; where the content is no
-/// good, its reads fail, and that is for it to tell.
+/// Visits the content of a blob. It need not read to the end. If the content is invalid, its reads fail,
+/// and the visitor reports that.
 pub type ContentVisitor<'a> = dyn Fn(Digest, &mut dyn Read) + Sync + 'a;
 
 impl Bundle {
-    /// Hands what is inside each wanted blob to `look`: the content of gzip and zstd blobs, others as
-    /// they are. Several are looked at side by side, in no certain order. All bytes are held against
-    /// their digests: only after success may anything be believed that `look` saw.
+    /// Calls `visit` for each wanted blob: with the content of gzip and zstd blobs, and with other blobs as
+    /// published. Several calls run at the same time, in no defined order. A caller must not use what
+    /// `visit` read unless this function succeeds, because it verifies all digests.
     ///
     /// # Errors
-    /// A blob is not in the bundle, or damaged.
-    pub fn look_inside(
+    /// A blob is not in the bundle, or it is damaged.
+    pub fn visit_contents(
         &self,
         wanted: &BTreeSet<Digest>,
         threads: usize,
-        look: &ContentVisitor<'_>,
+        visit: &ContentVisitor<'_>,
     ) -> Result<(), BundleError> {
-        let chosen: Vec<(&Placed, usize)> = self
+        let chosen: Vec<(&LocatedGroup, usize)> = self
             .groups()
             .iter()
             .map(|group| (group, count(group, wanted)))
@@ -51,52 +51,53 @@ impl Bundle {
             .collect();
         let found: usize = chosen.iter().map(|(_, count)| count).sum();
         if found != wanted.len() {
-            return Err(BundleError::Missing("blob that its lock names".to_owned()));
+            return Err(BundleError::Missing(
+                "blob that is in its lock\nhint: give its base bundles too".to_owned(),
+            ));
         }
         let threads = threads.clamp(1, MOST_GROUPS);
         let results = each(&chosen, threads, |(group, _)| match group.layout.whole() {
-            true => self.in_turn(group, wanted, look),
-            false => self.side_by_side(group, wanted, look),
+            true => self.visit_sequential(group, wanted, visit),
+            false => self.visit_interleaved(group, wanted, visit),
         });
         let failed = results.into_iter().find_map(Result::err);
         failed.map_or(Ok(()), |error| {
             Err(BundleError::Damaged {
                 path: self.path().display().to_string(),
-                reason: format!("{error}; copy the bundle again"),
+                reason: format!("{error}\nhint: copy the bundle again"),
             })
         })
     }
 
-    /// Blobs that follow one another.
-    fn in_turn(
+    /// Visits blobs that are stored one after the other.
+    fn visit_sequential(
         &self,
-        group: &Placed,
+        group: &LocatedGroup,
         wanted: &BTreeSet<Digest>,
-        look: &ContentVisitor<'_>,
+        visit: &ContentVisitor<'_>,
     ) -> io::Result<()> {
         let mut reader = self.read_group(group)?;
         let mut left = count(group, wanted);
         while left > 0 {
-            let Some(piece) = reader.next()? else {
+            let Some(chunk) = reader.next()? else {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             };
-            let stored = &group.layout.entries()[piece.entry];
+            let stored = &group.layout.entries()[chunk.entry];
             if !wanted.contains(&stored.blob) {
                 continue;
             }
-            show(stored, &mut reader, look)?;
+            visit_blob(stored, &mut reader, visit)?;
             left -= 1;
         }
         Ok(())
     }
 
-    /// Blobs whose pieces take turns: each is looked at by a thread of its own, which waits for its
-    /// next piece.
-    fn side_by_side(
+    /// Visits blobs whose chunks alternate. Each blob has its own thread, which waits for the next chunk.
+    fn visit_interleaved(
         &self,
-        group: &Placed,
+        group: &LocatedGroup,
         wanted: &BTreeSet<Digest>,
-        look: &ContentVisitor<'_>,
+        visit: &ContentVisitor<'_>,
     ) -> io::Result<()> {
         std::thread::scope(|scope| {
             let mut feeds = BTreeMap::new();
@@ -106,7 +107,7 @@ impl Bundle {
                     let (feed, steps) = sync_channel(WAITING);
                     feeds.insert(number, feed);
                     let content = ChannelReader::new(steps);
-                    readers.push(scope.spawn(move || show(stored, content, look)));
+                    readers.push(scope.spawn(move || visit_blob(stored, content, visit)));
                 }
             }
             let read = self
@@ -121,16 +122,20 @@ impl Bundle {
     }
 }
 
-fn count(group: &Placed, wanted: &BTreeSet<Digest>) -> usize {
+fn count(group: &LocatedGroup, wanted: &BTreeSet<Digest>) -> usize {
     let entries = group.layout.entries().iter();
     entries
         .filter(|stored| wanted.contains(&stored.blob))
         .count()
 }
 
-/// Shows what is inside a blob, and checks the rest of it.
-fn show(stored: &StoredBlob, content: impl Read, look: &ContentVisitor<'_>) -> io::Result<()> {
-    let content = elf::unpacked(content, stored);
+/// Visits the content of a blob, and verifies its digest.
+fn visit_blob(
+    stored: &StoredBlob,
+    content: impl Read,
+    visit: &ContentVisitor<'_>,
+) -> io::Result<()> {
+    let content = elf::decode(content, stored);
     let mut content = Verified::new(content, stored.stored_digest(), stored.stored_size());
     let mut limited = (&mut content).take(stored.stored_size());
     let mut start = Vec::new();
@@ -138,47 +143,47 @@ fn show(stored: &StoredBlob, content: impl Read, look: &ContentVisitor<'_>) -> i
     let kind = <[u8; 4]>::try_from(&start[..]).unwrap_or_default();
     let mut whole = io::Cursor::new(start).chain(limited);
     match kind {
-        [0x1f, 0x8b, ..] => look(
+        [0x1f, 0x8b, ..] => visit(
             stored.blob,
             &mut MultiGzDecoder::new(BufReader::with_capacity(STEP, &mut whole)),
         ),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let mut plain = zstd::Decoder::new(&mut whole)?;
             plain.window_log_max(LAYER_WINDOW)?;
-            look(stored.blob, &mut plain);
+            visit(stored.blob, &mut plain);
         }
-        _ => look(stored.blob, &mut whole),
+        _ => visit(stored.blob, &mut whole),
     }
     drop(whole);
-    // The one read that finds the end compares the digest.
+    // The read that finds the end compares the digest.
     let mut rest = vec![0; STEP];
     while content.read(&mut rest)? > 0 {}
     Ok(())
 }
 
-/// Reads a group and hands each piece to the reader of its blob.
+/// Reads a group and sends each chunk to the thread of its blob.
 fn distribute(
     mut reader: GroupReader,
     mut feeds: BTreeMap<usize, SyncSender<Vec<u8>>>,
 ) -> io::Result<()> {
     while !feeds.is_empty()
-        && let Some(piece) = reader.next()?
+        && let Some(chunk) = reader.next()?
     {
-        let Some(feed) = feeds.get(&piece.entry) else {
+        let Some(feed) = feeds.get(&chunk.entry) else {
             continue;
         };
-        let mut left = piece.size;
+        let mut left = chunk.size;
         while left > 0 {
             let mut bytes = vec![0; left.min(STEP as u64) as usize];
             reader.read_exact(&mut bytes)?;
             left -= bytes.len() as u64;
             if feed.send(bytes).is_err() {
-                // It has found damage, and says so.
+                // The thread found damage and reported it.
                 return Ok(());
             }
         }
-        if piece.last {
-            feeds.remove(&piece.entry);
+        if chunk.last {
+            feeds.remove(&chunk.entry);
         }
     }
     Ok(())

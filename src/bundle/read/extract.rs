@@ -1,4 +1,4 @@
-//! Taking one thing out of a bundle by its name, without reading the rest.
+//! Extracts one item of a bundle by its name, without the rest.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::lock::{FileFormat, LockedFile, LockedPackage, Member};
 use crate::{Blobs, Bundle, BundleError};
 use kubexm_types::{Arch, Digest, DigestWriter, Version};
 
-/// A thing in a bundle that people can name.
+/// An item in a bundle that a user can name.
 #[derive(Debug, Clone, Copy)]
 pub enum Item<'a> {
     /// A file as it was published.
@@ -19,22 +19,22 @@ pub enum Item<'a> {
     Member(&'a LockedFile, &'a Member),
     /// An OS package.
     Package(&'a LockedPackage),
-    /// Something of the user's own.
-    Own(&'a LockedArtifact),
+    /// An artifact of the user.
+    Artifact(&'a LockedArtifact),
 }
 
 impl Item<'_> {
-    /// The name that it has as a file of its own.
+    /// Returns the name of the extracted file.
     pub fn file_name(&self) -> Cow<'_, str> {
         match self {
             Self::File(file) => (&file.file_name).into(),
             Self::Member(_, member) => last(&member.path).into(),
             Self::Package(package) => (&package.file_name).into(),
-            Self::Own(own) => own.file_name().into(),
+            Self::Artifact(artifact) => artifact.file_name().into(),
         }
     }
 
-    /// What tells it from others of the same name.
+    /// Returns a description that distinguishes items with the same name.
     pub fn describe(&self) -> String {
         match self {
             Self::File(file) => format!("{} {} {}", file.component, file.version, file.arch),
@@ -45,31 +45,31 @@ impl Item<'_> {
                 )
             }
             Self::Package(package) => format!("{} {}", package.name, package.file_name),
-            Self::Own(own) => own.describe(),
+            Self::Artifact(artifact) => artifact.describe(),
         }
     }
 
-    /// Whether it is a program, to be made executable.
+    /// Returns whether the extracted file must be executable.
     pub fn is_program(&self) -> bool {
         match self {
             Self::File(file) => file.format == FileFormat::Binary,
             Self::Member(..) => true,
-            Self::Package(_) | Self::Own(_) => false,
+            Self::Package(_) | Self::Artifact(_) => false,
         }
     }
 
-    /// SHA-256 of its bytes.
+    /// Returns the digest of the extracted file.
     fn content(&self) -> Digest {
         match self {
             Self::File(file) => file.digest,
             Self::Member(_, member) => member.digest,
             Self::Package(package) => package.digest,
-            Self::Own(own) => own.digest,
+            Self::Artifact(artifact) => artifact.digest,
         }
     }
 
-    /// Writes its bytes, and fails at the end where they are not what the lock says: until then
-    /// nothing that was written may be used.
+    /// Writes the content to `out`. A caller must not use it unless this function succeeds, because the
+    /// digest is compared at the end.
     ///
     /// # Errors
     /// The bundle is damaged, or `out` fails.
@@ -77,7 +77,7 @@ impl Item<'_> {
         let digest = match self {
             Self::File(file) | Self::Member(file, _) => file.digest,
             Self::Package(package) => package.digest,
-            Self::Own(own) => own.digest,
+            Self::Artifact(artifact) => artifact.digest,
         };
         let failed = |source: io::Error| BundleError::io(bundle.path(), source);
         let Self::Member(file, member) = self else {
@@ -85,7 +85,7 @@ impl Item<'_> {
             return io::copy(&mut blob, out).map(|_| ()).map_err(failed);
         };
         let mut hashed = DigestWriter::new(out);
-        each_member(bundle.open_inside(&digest)?, |path, content| {
+        each_member(bundle.open_content(&digest)?, |path, content| {
             match path == member.path {
                 true => io::copy(content, &mut hashed).map(|_| ()),
                 false => Ok(()),
@@ -100,16 +100,16 @@ impl Item<'_> {
         Err(BundleError::Damaged {
             path: bundle.path().display().to_string(),
             reason: format!(
-                "{path} in {} is damaged: expected {expected}, got {got}; copy the bundle again",
+                "{path} in {} is damaged: expected {expected}, got {got}\nhint: copy the bundle again",
                 file.file_name
             ),
         })
     }
 }
 
-/// Everything that `name` may mean, and what is the same in several sets or for several architectures
-/// once: a program, a component, a file, a package or the user's own, in one of the
-/// versions and architectures asked for. Programs go before the archives that they come in.
+/// Returns the items with this name, version and architecture: programs, components, files, packages and
+/// artifacts. Programs in archives take precedence over the archives. Items with the same name and content
+/// are returned once.
 pub fn find<'a>(
     bundle: &'a Bundle,
     name: &str,
@@ -145,16 +145,17 @@ pub fn find<'a>(
         .filter(|set| arch.is_none_or(|arch| set.arch == arch))
         .flat_map(|set| &set.packages)
         .filter(|package| package.name == name || package.file_name == name);
-    let own = lock.own.iter();
-    let own = own.filter(|own| own.name == name || own.file_name() == name);
+    let artifacts = lock.artifacts.iter();
+    let artifacts =
+        artifacts.filter(|artifact| artifact.name == name || artifact.file_name() == name);
     let found = components
         .map(Item::File)
         .chain(packages.map(Item::Package))
-        .chain(own.map(Item::Own));
+        .chain(artifacts.map(Item::Artifact));
     distinct(found.collect())
 }
 
-/// Without those that are another one's bytes under the same name.
+/// Removes items with the name and content of an earlier one.
 fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
     let mut seen = BTreeSet::new();
     items.retain(|item| seen.insert((item.file_name().into_owned(), item.content())));

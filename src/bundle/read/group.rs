@@ -1,4 +1,4 @@
-//! A group as it is read back: piece by piece, each under the name that it must have.
+//! Reads the chunks of a group, and checks their tar headers (`FORMAT.md`, section 7).
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -8,56 +8,65 @@ use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::format::volumes::{VolumeReader, VolumeSet};
 use crate::write::compress::WINDOW;
 
-/// Where some frames lie in the file.
+/// The position of consecutive frames in the file.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// First byte.
+pub struct FrameRange {
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Compressed size in bytes.
     pub packed: u64,
 }
 
 pub type Decoder = zstd::Decoder<'static, BufReader<io::Take<VolumeReader>>>;
 
-/// Decompresses what lies at a place.
-pub fn decoder(medium: &VolumeSet, place: Place) -> io::Result<Decoder> {
-    let packed = medium.reader(place.offset).take(place.packed);
+/// Returns a decoder of some frames.
+pub fn decoder(volumes: &VolumeSet, range: FrameRange) -> io::Result<Decoder> {
+    let packed = volumes.reader(range.offset).take(range.packed);
     let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, packed))?;
-    // A frame that asks for more of our memory is no frame of ours.
+    // The format limits the window, so that a damaged frame cannot allocate more memory.
     decoder.window_log_max(WINDOW)?;
     Ok(decoder)
 }
 
-/// Reads on to the end, so that the frames' own checksums are held against what was read; there
-/// must be so many zeros and nothing else, and not one byte more is taken.
+/// Reads exactly `count` zero bytes up to the end. Reading to the end also verifies the checksums of the
+/// frames.
+///
+/// # Errors
+/// There are other bytes, or a checksum is wrong.
 pub fn zeros(rest: impl Read, count: u64) -> io::Result<()> {
     let mut read = Vec::new();
     rest.take(count + 1).read_to_end(&mut read)?;
     if read.len() as u64 == count && read.iter().all(|byte| *byte == 0) {
         return Ok(());
     }
-    Err(damaged("something else follows it"))
+    Err(damaged("other bytes follow it"))
 }
 
-pub fn damaged(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {words}"))
+/// Returns the error for damaged content.
+pub fn damaged(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {reason}"))
 }
 
-/// Goes through a group. Contents are not held against digests here.
+/// Reads the chunks of a group in order. It does not verify digests.
 pub struct GroupReader {
     plain: Decoder,
     layout: Arc<GroupLayout>,
+    /// Index of the next chunk.
     at: usize,
-    /// Bytes of the piece that are not read yet.
+    /// Number of unread bytes of the current chunk.
     left: u64,
-    /// Bytes of the padding behind it.
+    /// Number of padding bytes after the current chunk.
     padding: u64,
 }
 
 impl GroupReader {
-    pub fn open(medium: &VolumeSet, place: Place, layout: Arc<GroupLayout>) -> io::Result<Self> {
+    pub fn open(
+        volumes: &VolumeSet,
+        range: FrameRange,
+        layout: Arc<GroupLayout>,
+    ) -> io::Result<Self> {
         Ok(Self {
-            plain: decoder(medium, place)?,
+            plain: decoder(volumes, range)?,
             layout,
             at: 0,
             left: 0,
@@ -65,8 +74,11 @@ impl GroupReader {
         })
     }
 
-    /// The next piece, whose content is read next; what is left of the one before is passed over.
-    /// At the group's end, the file must be there too.
+    /// Skips the rest of the current chunk and returns the next one, which is then read. Returns `None`
+    /// after the last chunk.
+    ///
+    /// # Errors
+    /// A tar header is not the expected one, or the frames do not end where the group ends.
     pub fn next(&mut self) -> io::Result<Option<Chunk>> {
         let left = std::mem::take(&mut self.left);
         if io::copy(&mut (&mut self.plain).take(left), &mut io::sink())? != left {
@@ -76,26 +88,26 @@ impl GroupReader {
         let padding = &mut padding[..self.padding as usize];
         self.plain.read_exact(padding)?;
         if padding.iter().any(|byte| *byte != 0) {
-            return Err(damaged("something else follows it"));
+            return Err(damaged("other bytes follow it"));
         }
         self.padding = 0;
-        let Some(piece) = self.layout.piece(self.at) else {
+        let Some(chunk) = self.layout.chunk(self.at) else {
             zeros(&mut self.plain, 0)?;
             return Ok(None);
         };
         let mut header = [0u8; TAR_BLOCK as usize];
         self.plain.read_exact(&mut header)?;
-        if header != entry_header(&piece.name, piece.size) {
-            return Err(damaged("another blob lies in its place"));
+        if header != entry_header(&chunk.name, chunk.size) {
+            return Err(damaged("its place contains another tar entry"));
         }
         self.at += 1;
-        self.left = piece.size;
-        self.padding = piece.size.next_multiple_of(TAR_BLOCK) - piece.size;
-        Ok(Some(piece))
+        self.left = chunk.size;
+        self.padding = chunk.size.next_multiple_of(TAR_BLOCK) - chunk.size;
+        Ok(Some(chunk))
     }
 }
 
-/// The content of the piece.
+/// Reads the content of the current chunk.
 impl Read for GroupReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = self.left.min(buffer.len() as u64) as usize;
@@ -108,11 +120,11 @@ impl Read for GroupReader {
     }
 }
 
-/// One blob of a group, as it lies in the file.
+/// Reads the stored bytes of one blob of a group.
 pub struct EntryReader {
     group: GroupReader,
     entry: usize,
-    /// Whether the group stands at a piece of it.
+    /// Whether the current chunk of the group belongs to the blob.
     within: bool,
     ended: bool,
 }
@@ -140,11 +152,11 @@ impl Read for EntryReader {
             if self.ended {
                 return Ok(0);
             }
-            let piece = self.group.next()?;
-            self.within = piece
+            let chunk = self.group.next()?;
+            self.within = chunk
                 .as_ref()
-                .is_some_and(|piece| piece.entry == self.entry);
-            self.ended = piece.is_none_or(|piece| self.within && piece.last);
+                .is_some_and(|chunk| chunk.entry == self.entry);
+            self.ended = chunk.is_none_or(|chunk| self.within && chunk.last);
         }
     }
 }

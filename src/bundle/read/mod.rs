@@ -1,4 +1,4 @@
-//! Opening: the index and the lock first, then any blob by its digest.
+//! Opens bundles: reads the header, and then any blob by its digest.
 
 pub(crate) mod bundle_set;
 pub(crate) mod contents;
@@ -18,7 +18,7 @@ use flate2::read::MultiGzDecoder;
 use super::format::tar_entry::TRAILER;
 use super::lock::Lock;
 use super::write::LARGEST_FRAME;
-use super::{Blobs, BundleError, Held, Take, signature};
+use super::{Blobs, BundleError, PartHandler, StoredContent, signature};
 use crate::codec::elf;
 use crate::codec::elf::ElfFilterReader;
 use crate::codec::recompress::{RecompressingReader, Verified};
@@ -30,59 +30,58 @@ use crate::format::placement::{Base, DecompressedGzip, Placement};
 use crate::format::seek_table;
 use crate::format::seek_table::{FOOTER, Frame};
 use crate::format::volumes::VolumeSet;
-use crate::read::group::{EntryReader, GroupReader, Place};
+use crate::read::group::{EntryReader, FrameRange, GroupReader};
 use kubexm_types::{Digest, PublicKey};
 
-/// The first frame holds index and lock; more than this is no bundle.
-const LARGEST_HEAD: u64 = 64 * 1024 * 1024;
-/// A seek table larger than this is no bundle's.
+/// Maximum size of the header frame's content, in bytes.
+const LARGEST_HEADER: u64 = 64 * 1024 * 1024;
+/// Maximum size of the seek table, in bytes.
 const LARGEST_TABLE: u64 = 16 * 1024 * 1024;
 
-/// How a bundle is opened.
+/// How to open a bundle.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Where volumes are looked for, beside the folder of the one that was named.
+    /// Directories with volumes, in addition to the directory of the given file.
     pub folders: Vec<PathBuf>,
-    /// Keys of which one must have signed; anybody's bundle is taken where there are none.
+    /// Trusted keys, of which one must have signed the bundle. Empty accepts every bundle.
     pub trust: Vec<PublicKey>,
 }
 
-/// An opened bundle. Cheap to read from many threads: each reader has a handle of its own.
+/// An opened bundle. Many threads can read it, because each reader has its own file handle.
 #[derive(Debug)]
 pub struct Bundle {
-    medium: VolumeSet,
-    head: BundleHeader,
-    groups: Vec<Placed>,
-    /// Group and entry of each blob.
-    places: BTreeMap<Digest, (usize, usize)>,
+    volumes: VolumeSet,
+    header: BundleHeader,
+    groups: Vec<LocatedGroup>,
+    /// Indexes of the group and the entry of each blob.
+    entries: BTreeMap<Digest, (usize, usize)>,
     frames: Vec<Frame>,
 }
 
-/// A group and where its frames are.
+/// A group and the position of its frames.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
-    pub(super) place: Place,
+pub(super) struct LocatedGroup {
+    pub(super) frames: FrameRange,
     pub(super) layout: Arc<GroupLayout>,
 }
 
 impl Bundle {
-    /// Opens a bundle, whoever made it, as [`Bundle::open_with`] does.
+    /// Opens a bundle without a check of its signature.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Bundle::open_with`].
     pub fn open(path: &Path) -> Result<Self, BundleError> {
         Self::open_with(path, &Access::default())
     }
 
-    /// Opens a bundle, given its file or one of its volumes, and reads its index and lock; blobs are
-    /// checked when they are read.
+    /// Opens a bundle by the path of its file or of one of its volumes, and reads its header. Blobs are
+    /// verified when they are read.
     ///
     /// # Errors
-    /// The file is no bundle, is cut off, its head contradicts itself, or nobody who is trusted
-    /// signed it.
+    /// The file is not a bundle or is truncated, the header is invalid, or no trusted key signed it.
     pub fn open_with(path: &Path, access: &Access) -> Result<Self, BundleError> {
-        let medium = VolumeSet::find(path, &access.folders)?;
-        let name = medium.name().display().to_string();
+        let volumes = VolumeSet::find(path, &access.folders)?;
+        let name = volumes.name().display().to_string();
         let damaged = |reason: String| BundleError::Damaged {
             path: name.clone(),
             reason,
@@ -91,95 +90,95 @@ impl Bundle {
             path: name.clone(),
             source,
         };
-        let frames = read_table(&medium).map_err(io)?.map_err(damaged)?;
-        let head = read_head(&medium, &frames, &access.trust).map_err(|bad| match bad {
+        let frames = read_seek_table(&volumes).map_err(io)?.map_err(damaged)?;
+        let header = read_header(&volumes, &frames, &access.trust).map_err(|bad| match bad {
             HeaderError::Damaged(reason) => damaged(reason),
             HeaderError::Untrusted(reason) => BundleError::Untrusted {
                 path: name.clone(),
                 reason,
             },
         })?;
-        let groups = locate(&head, &frames).map_err(damaged)?;
-        let mut places = BTreeMap::new();
+        let groups = locate(&header, &frames).map_err(damaged)?;
+        let mut entries = BTreeMap::new();
         for (number, group) in groups.iter().enumerate() {
             for (entry, stored) in group.layout.entries().iter().enumerate() {
-                places.insert(stored.blob, (number, entry));
+                entries.insert(stored.blob, (number, entry));
             }
         }
         Ok(Self {
-            medium,
-            head,
+            volumes,
+            header,
             groups,
-            places,
+            entries,
             frames,
         })
     }
 
-    /// What is in it, what it leans on included.
+    /// Returns the lock. In an incremental bundle it also lists the blobs of the base.
     pub fn lock(&self) -> &Lock {
-        &self.head.lock
+        &self.header.lock
     }
 
-    /// SHA-256 of the lock: names the content.
+    /// Returns the SHA-256 of the lock, which identifies the content of the bundle.
     pub fn lock_digest(&self) -> Digest {
-        self.head.lock_digest
+        self.header.lock_digest
     }
 
-    /// Set where it carries only what another bundle or a site lacks.
+    /// Returns the base of an incremental bundle.
     pub fn base(&self) -> Option<&Base> {
-        self.head.storage.base.as_ref()
+        self.header.storage.base.as_ref()
     }
 
-    /// The number of the key that signed it, as minisign shows it. That says nothing where no key was
-    /// asked for.
+    /// Returns the ID of the key in the signature, as minisign prints it. Without trusted keys the signature
+    /// was not verified.
     pub fn signed_by(&self) -> Option<String> {
-        let text = std::str::from_utf8(self.head.texts.signature.as_deref()?).ok()?;
+        let text = std::str::from_utf8(self.header.documents.signature.as_deref()?).ok()?;
         signature::key_id(text)
     }
 
-    /// The texts that stand first in it.
-    pub fn texts(&self) -> &oci_layout::Documents {
-        &self.head.texts
+    /// Returns the documents of the header: index, signature, artifact manifest and lock.
+    pub fn documents(&self) -> &oci_layout::Documents {
+        &self.header.documents
     }
 
-    /// How its blobs lie in it.
+    /// Returns the placement document.
     pub fn storage(&self) -> &Placement {
-        &self.head.storage
+        &self.header.storage
     }
 
-    /// Bytes of the file, or of all volumes.
+    /// Returns the size of the file or of all volumes, in bytes.
     pub fn size(&self) -> u64 {
-        self.medium.size()
+        self.volumes.size()
     }
 
-    /// How many volumes there are; `None` where it was not split.
-    pub fn volumes(&self) -> Option<usize> {
-        self.medium.volumes()
+    /// Returns the number of volumes; `None` for a single file.
+    pub fn volume_count(&self) -> Option<usize> {
+        self.volumes.count()
     }
 
-    /// The file, or the name that its volumes have without their numbers.
+    /// Returns the path of the file, or the path of the volumes without their numbers.
     pub fn path(&self) -> &Path {
-        self.medium.name()
+        self.volumes.name()
     }
 
-    /// Whether the blob lies in this very file.
+    /// Returns whether the blob is in this file and not in its base.
     pub fn carries(&self, digest: &Digest) -> bool {
-        self.places.contains_key(digest)
+        self.entries.contains_key(digest)
     }
 
-    /// The blobs that lie in this very file.
+    /// Returns the blobs in this file, without those of its base.
     pub fn carried(&self) -> impl Iterator<Item = &Digest> {
-        self.places.keys()
+        self.entries.keys()
     }
 
-    /// How a blob is held opened up, where it is.
+    /// Returns the content and the recipe of a blob that is stored as decompressed gzip.
     pub fn opened(&self, digest: &Digest) -> Option<&DecompressedGzip> {
-        let (group, entry) = self.places.get(digest)?;
+        let (group, entry) = self.entries.get(digest)?;
         let stored = self.groups.get(*group)?.layout.entries().get(*entry)?;
         stored.opened.as_ref()
     }
 
-    pub(super) fn groups(&self) -> &[Placed] {
+    pub(super) fn groups(&self) -> &[LocatedGroup] {
         &self.groups
     }
 
@@ -187,37 +186,37 @@ impl Bundle {
         &self.frames
     }
 
-    pub(super) fn medium(&self) -> &VolumeSet {
-        &self.medium
+    pub(super) fn volumes(&self) -> &VolumeSet {
+        &self.volumes
     }
 
-    /// Where the tar's end lies.
-    pub(super) fn trailer(&self) -> Place {
+    /// Returns the position of the end frame.
+    pub(super) fn end_frame(&self) -> FrameRange {
         let packed = self
             .frames
             .last()
             .map_or(0, |frame| u64::from(frame.packed));
         let all: u64 = self.frames.iter().map(|f| u64::from(f.packed)).sum();
-        Place {
+        FrameRange {
             offset: all - packed,
             packed,
         }
     }
 
-    pub(super) fn read_group(&self, group: &Placed) -> io::Result<GroupReader> {
-        GroupReader::open(&self.medium, group.place, Arc::clone(&group.layout))
+    pub(super) fn read_group(&self, group: &LocatedGroup) -> io::Result<GroupReader> {
+        GroupReader::open(&self.volumes, group.frames, Arc::clone(&group.layout))
     }
 
-    /// What lies in the file for a blob, filters undone, and how the blob is made of it.
+    /// Returns a reader of the stored bytes of a blob without the ELF filter, and their description.
     fn stored(&self, digest: &Digest) -> io::Result<(ElfFilterReader<EntryReader>, &StoredBlob)> {
         let (group, entry) = self
-            .places
+            .entries
             .get(digest)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not in the bundle"))?;
         let group = &self.groups[*group];
         let reader = EntryReader::new(self.read_group(group)?, *entry);
         let stored = &group.layout.entries()[*entry];
-        Ok((elf::unpacked(reader, stored), stored))
+        Ok((elf::decode(reader, stored), stored))
     }
 
     fn open_blob(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
@@ -225,13 +224,13 @@ impl Bundle {
         Ok(match &stored.opened {
             None => Box::new(Verified::new(reader, stored.blob, stored.size)),
             Some(opened) => {
-                let made = RecompressingReader::new(reader, &opened.recipe);
-                Box::new(Verified::new(made, stored.blob, stored.size))
+                let gzip = RecompressingReader::new(reader, opened.recipe.known()?);
+                Box::new(Verified::new(gzip, stored.blob, stored.size))
             }
         })
     }
 
-    fn open_content(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
+    fn content_reader(&self, digest: &Digest) -> io::Result<Box<dyn Read + Send>> {
         let (reader, stored) = self.stored(digest)?;
         let verified = Verified::new(reader, stored.stored_digest(), stored.stored_size());
         Ok(match &stored.opened {
@@ -243,6 +242,10 @@ impl Bundle {
     fn explain(&self, digest: &Digest, source: io::Error) -> BundleError {
         match source.kind() {
             io::ErrorKind::NotFound => BundleError::Missing(format!("blob {digest}")),
+            io::ErrorKind::Unsupported => BundleError::Damaged {
+                path: self.path().display().to_string(),
+                reason: format!("cannot read {digest}: {source}"),
+            },
             _ => BundleError::io(self.path(), source),
         }
     }
@@ -253,14 +256,18 @@ impl Blobs for Bundle {
         self.open_blob(digest).map_err(|e| self.explain(digest, e))
     }
 
-    fn open_inside(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
-        self.open_content(digest)
+    fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.content_reader(digest)
             .map_err(|e| self.explain(digest, e))
     }
 
-    fn open_held(&self, digest: &Digest, opened: &DecompressedGzip) -> Result<Held, BundleError> {
+    fn open_stored_content(
+        &self,
+        digest: &Digest,
+        opened: &DecompressedGzip,
+    ) -> Result<StoredContent, BundleError> {
         match self.opened(digest) {
-            Some(own) if own == opened => {
+            Some(stored) if stored == opened => {
                 let (reader, stored) = self.stored(digest).map_err(|e| self.explain(digest, e))?;
                 let (content, size) = (stored.stored_digest(), stored.stored_size());
                 Ok(Some(Box::new(Verified::new(reader, content, size))))
@@ -269,81 +276,92 @@ impl Blobs for Bundle {
         }
     }
 
-    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+    fn stream(&self, wanted: &BTreeSet<Digest>, take: &mut PartHandler<'_>) -> io::Result<()> {
         stream::stream(self, wanted, take)
     }
 }
 
-/// The frames of a bundle, or why it is none.
-fn read_table(medium: &VolumeSet) -> io::Result<Result<Vec<Frame>, String>> {
-    let size = medium.size();
-    let cut_off = || match medium.perhaps_not_last() {
+/// Returns the frames of a bundle, or the reason why the file is not a bundle.
+fn read_seek_table(volumes: &VolumeSet) -> io::Result<Result<Vec<Frame>, String>> {
+    let size = volumes.size();
+    let truncated = || {
+        match volumes.perhaps_not_last() {
         Some(last) => format!(
-            "is cut off after {}: copy the volumes that follow beside it, with their list",
+            "the bundle ends too early, after {}\nhint: copy the volumes that follow, and their list, beside it",
             last.display()
         ),
-        None => "is cut off or no kubexm bundle; copy it again and compare its size".to_owned(),
+        None => "is truncated or is not a kubexm bundle\nhint: copy the bundle again, and compare its size"
+            .to_owned(),
+    }
     };
     let mut magic = [0u8; 4];
     if size == 0 {
-        return Ok(Err("is empty; copy the bundle again".to_owned()));
+        return Ok(Err("is empty\nhint: copy the bundle again".to_owned()));
     }
     if size < 64 {
-        return Ok(Err(cut_off()));
+        return Ok(Err(truncated()));
     }
-    medium.read_exact_at(&mut magic, 0)?;
+    volumes.read_exact_at(&mut magic, 0)?;
     if magic != [0x28, 0xb5, 0x2f, 0xfd] {
         return Ok(Err(
-            "is no kubexm bundle (not compressed by zstd); give a file that `kubexm bundle build` wrote".to_owned()
+            "is not a kubexm bundle: it is not compressed with zstd\nhint: give a file that `kubexm bundle build` wrote".to_owned()
         ));
     }
     let mut footer = [0u8; FOOTER];
-    medium.read_exact_at(&mut footer, size - FOOTER as u64)?;
+    volumes.read_exact_at(&mut footer, size - FOOTER as u64)?;
     let Some(length) =
         seek_table::table_length(&footer).filter(|l| *l <= LARGEST_TABLE && *l < size)
     else {
-        return Ok(Err(cut_off()));
+        return Ok(Err(truncated()));
     };
     let mut table = vec![0u8; length as usize];
-    medium.read_exact_at(&mut table, size - length)?;
+    volumes.read_exact_at(&mut table, size - length)?;
     let frames = seek_table::decode(&table)
         .filter(|frames| frames.iter().map(|f| u64::from(f.packed)).sum::<u64>() == size - length);
-    Ok(frames.ok_or_else(|| "has a table that does not fit the file; copy it again".to_owned()))
+    Ok(frames.ok_or_else(|| {
+        "its seek table does not match the size of the file\nhint: copy the bundle again".to_owned()
+    }))
 }
 
-/// What the first frame says.
-fn read_head(
-    medium: &VolumeSet,
+/// Reads the header frame.
+fn read_header(
+    volumes: &VolumeSet,
     frames: &[Frame],
     trust: &[PublicKey],
 ) -> Result<BundleHeader, HeaderError> {
-    let frame = frames.first().ok_or("holds nothing")?;
+    let frame = frames.first().ok_or("its seek table is empty")?;
     let plain = u64::from(frame.plain);
-    if plain > LARGEST_HEAD {
-        return Err("has an index of impossible size; copy the bundle again".into());
+    if plain > LARGEST_HEADER {
+        return Err("its header is larger than 64 MiB\nhint: copy the bundle again".into());
     }
-    let place = Place {
+    let range = FrameRange {
         offset: 0,
         packed: u64::from(frame.packed),
     };
-    let mut head = Vec::new();
-    group::decoder(medium, place)
-        .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut head))
-        .map_err(|_| "its index cannot be read; copy the bundle again")?;
-    if head.len() as u64 != plain {
-        return Err("its index is not as long as its table says; copy the bundle again".into());
+    let mut content = Vec::new();
+    group::decoder(volumes, range)
+        .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut content))
+        .map_err(|_| "its header cannot be decompressed\nhint: copy the bundle again")?;
+    if content.len() as u64 != plain {
+        return Err(
+            "its header does not have the size in its seek table\nhint: copy the bundle again"
+                .into(),
+        );
     }
-    header::read(&head, trust)
+    header::read(&content, trust)
 }
 
-/// Where each group lies, by the order in which bundles are written.
-fn locate(head: &BundleHeader, frames: &[Frame]) -> Result<Vec<Placed>, String> {
-    let mismatch = || "its table does not fit its lock; copy the bundle again".to_owned();
-    let sizes = head.lock.blobs();
+/// Assigns the frames of the seek table to the groups of the placement document, in order.
+fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, String> {
+    let mismatch = || {
+        "its seek table does not match its placement document\nhint: copy the bundle again"
+            .to_owned()
+    };
+    let sizes = header.lock.blobs();
     let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
     let mut rest = frames.iter().skip(1);
     let mut groups = Vec::new();
-    for group in &head.storage.groups {
+    for group in &header.storage.groups {
         let layout = GroupLayout::new(group, |digest| sizes.get(digest).map(|blob| blob.size))
             .ok_or_else(mismatch)?;
         let mut left = layout.plain().ok_or_else(mismatch)?;
@@ -356,8 +374,8 @@ fn locate(head: &BundleHeader, frames: &[Frame]) -> Result<Vec<Placed>, String> 
             left -= u64::from(frame.plain);
             offset += u64::from(frame.packed);
         }
-        groups.push(Placed {
-            place: Place {
+        groups.push(LocatedGroup {
+            frames: FrameRange {
                 offset: start,
                 packed: offset - start,
             },

@@ -1,5 +1,4 @@
-//! What publishers signed of a bundle's images and files, verified anew: what the lock says of it is no
-//! more than a claim.
+//! Verifies the signatures of publishers in a bundle. The signers in the lock are only claims.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,19 +14,20 @@ use kubexm_sigstore::{
 use kubexm_types::Digest;
 use kubexm_types::signature_policy::Identity;
 
-/// What became of the signatures in a bundle.
+/// The result of the verification of signatures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Publishers {
-    /// What each has signed for sure.
+    /// Number of verified items by signer.
     pub verified: BTreeMap<String, Count>,
-    /// What is signed under roots that are not at hand: nothing is known of these.
+    /// Items that are signed under a trusted root that was not given; not verified.
     pub under_other_roots: Vec<String>,
-    /// Things whose signatures lie in the bundle that this one leans on.
+    /// Number of items whose signatures only a base bundle contains.
     pub elsewhere: usize,
+    /// One line for each invalid signature.
     bad: Vec<String>,
 }
 
-/// So many of each.
+/// Number of images and files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     /// Images.
@@ -46,7 +46,7 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// What a lock claims that each has signed.
+/// Returns the number of items by signer, as the lock claims.
 pub fn claimed(lock: &Lock) -> BTreeMap<String, Count> {
     let mut signers: BTreeMap<String, Count> = BTreeMap::new();
     for signature in lock.images.iter().filter_map(|i| i.signature.as_ref()) {
@@ -71,30 +71,30 @@ impl Publishers {
     }
 }
 
-/// Roots that are at hand.
+/// The trusted roots.
 struct Roots<'a> {
     public: TrustedRoot,
-    own: &'a [TrustedRoot],
+    private: &'a [TrustedRoot],
 }
 
 impl Roots<'_> {
-    /// Those by which somebody is said to have signed.
-    fn of(&self, signer: &Signer) -> Option<&TrustedRoot> {
+    /// Returns the root under which a signer claims to have signed.
+    fn root_of(&self, signer: &Signer) -> Option<&TrustedRoot> {
         let wanted = match signer {
             Signer::Identity { trusted_root, .. } => *trusted_root,
             Signer::Key(_) => None,
         };
-        let mut known = std::iter::once(&self.public).chain(self.own);
+        let mut known = std::iter::once(&self.public).chain(self.private);
         known.find(|root| root.own_digest() == wanted)
     }
 }
 
 impl Bundle {
-    /// Holds images and files against their publishers' signatures, by the roots in this program and by
-    /// `roots`. The blobs must have been verified.
+    /// Verifies the publishers' signatures of images and files under the public Sigstore instance and under
+    /// `roots`. The blobs must be verified before.
     ///
     /// # Errors
-    /// Everything whose signature does not hold.
+    /// A signature is invalid; the error lists all of them.
     pub fn verify_publishers(&self, roots: &[TrustedRoot]) -> Result<Publishers, BundleError> {
         let damaged = |reason: String| BundleError::Damaged {
             path: self.path().display().to_string(),
@@ -102,7 +102,7 @@ impl Bundle {
         };
         let roots = Roots {
             public: TrustedRoot::public_instance().map_err(&damaged)?,
-            own: roots,
+            private: roots,
         };
         let mut publishers = Publishers::default();
         for image in &self.lock().images {
@@ -138,13 +138,14 @@ impl Bundle {
         match publishers.bad.is_empty() {
             true => Ok(publishers),
             false => Err(damaged(format!(
-                "something is not what its publisher signed; do not use it\n  {}",
+                "signatures of publishers are not valid:\n  {}\nhint: do not use this bundle",
                 publishers.bad.join("\n  ")
             ))),
         }
     }
 
-    /// The roots for a signature that can be verified here; else it is told why not.
+    /// Returns the trusted root for a signature. Returns `None` and records the reason if the signature
+    /// cannot be verified with this bundle and these roots.
     fn root<'a>(
         &self,
         roots: &'a Roots<'_>,
@@ -157,7 +158,7 @@ impl Bundle {
             publishers.elsewhere += 1;
             return None;
         }
-        let root = roots.of(signer);
+        let root = roots.root_of(signer);
         if root.is_none() {
             publishers.under_other_roots.push(name.to_owned());
         }
@@ -177,7 +178,7 @@ impl Bundle {
         let payload = |part: &Part| {
             let mut blobs = signature.blobs.iter();
             let blob = blobs.find(|blob| blob.digest == part.digest);
-            self.small(blob.ok_or("its lock does not name what is signed")?)
+            self.small(blob.ok_or("the lock does not name the signed payload")?)
         };
         let top = self.small(&image.manifest)?;
         let artifact = Artifact::Image {
@@ -198,17 +199,17 @@ impl Bundle {
     ) -> Result<Signer, String> {
         let manifest = self.small(&signature.manifest)?;
         if self.small(list)? != referrer::list_of(&manifest) {
-            return Err("the list of its signatures names something else".to_owned());
+            return Err("the list of referrers does not match the signature".to_owned());
         }
-        let referrer = referrer::read(&manifest)?.ok_or("its signature is none")?;
+        let referrer = referrer::read(&manifest)?.ok_or("the referrer is not a Sigstore bundle")?;
         if referrer.subject != image.manifest.digest {
-            return Err(format!("its signature is of {}", referrer.subject));
+            return Err(format!("the signature is of {}", referrer.subject));
         }
         let mut blobs = signature.blobs.iter();
         let blob = blobs.find(|blob| blob.digest == referrer.bundle.digest);
-        let blob = blob.ok_or("its lock does not name what is signed")?;
+        let blob = blob.ok_or("the lock does not name the Sigstore bundle")?;
         let bundle = sigstore_bundle::read(&self.small(blob)?)
-            .map_err(|reason| format!("its signature {reason}"))?;
+            .map_err(|reason| format!("the signature {reason}"))?;
         let top = self.small(&image.manifest)?;
         let artifact = Artifact::Image {
             digest: &image.manifest.digest,
@@ -244,7 +245,7 @@ impl Bundle {
     }
 }
 
-/// Verifies by whom the lock claims it to be.
+/// Verifies a signature by the signer that the lock claims.
 fn by_claimed(
     by: &Signer,
     root: &TrustedRoot,

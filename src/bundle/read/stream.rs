@@ -1,5 +1,5 @@
-//! Many blobs in one go: each group is read once, and what is held opened up is made again on all
-//! cores while the next pieces are read.
+//! Streams many blobs in one pass. Each group is read once. All cores recompress gzip blobs while the next
+//! chunks are read.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -12,32 +12,35 @@ use gzip_exact::GzipWriter;
 use crate::codec::elf::ElfDecoder;
 use crate::codec::recompress::compare;
 use crate::format::chunks::{GroupLayout, StoredBlob};
-use crate::read::Placed;
+use crate::read::LocatedGroup;
 use crate::read::group::GroupReader;
 use crate::threads::cores;
-use crate::{BlobPart, Bundle, Take};
+use crate::{BlobPart, Bundle, PartHandler};
 use kubexm_types::{Digest, DigestWriter};
 
-/// Bytes that pass between threads at a time.
+/// Size of the buffers between threads, in bytes.
 const STEP: usize = 1 << 18;
-/// Steps that may wait for a thread.
+/// Number of buffers that a channel holds.
 const WAITING: usize = 4;
-/// Making a byte again takes so many times as long as hashing it.
+/// Time to recompress a byte, relative to the time to hash it.
 const WORK: u64 = 20;
 
-/// A step of one entry.
+/// The next bytes of one entry.
 struct Step {
     entry: usize,
     bytes: Vec<u8>,
     last: bool,
 }
 
-/// Hands the wanted blobs to `take`, in the order in which they lie in the file. Blobs that lie side
-/// by side come in turns.
+/// Streams the wanted blobs to `take` in the order of the file. Parts of interleaved blobs alternate.
 ///
 /// # Errors
-/// A blob is damaged or not in the bundle, or `take` fails.
-pub fn stream(bundle: &Bundle, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -> io::Result<()> {
+/// A blob is damaged or not in the bundle, this program does not have its encoder, or `take` fails.
+pub fn stream(
+    bundle: &Bundle,
+    wanted: &BTreeSet<Digest>,
+    take: &mut PartHandler<'_>,
+) -> io::Result<()> {
     let cores = cores();
     let mut found = 0;
     for group in bundle.groups() {
@@ -59,15 +62,15 @@ pub fn stream(bundle: &Bundle, wanted: &BTreeSet<Digest>, take: &mut Take<'_>) -
 
 fn stream_group(
     bundle: &Bundle,
-    group: &Placed,
+    group: &LocatedGroup,
     chosen: &[bool],
     cores: NonZeroUsize,
-    take: &mut Take<'_>,
+    take: &mut PartHandler<'_>,
 ) -> io::Result<()> {
     let layout = &group.layout;
     let wanted = chosen.iter().filter(|chosen| **chosen).count();
     let threads = cores.get().min(wanted);
-    // Fewer blobs than cores: some can be made on several at once.
+    // With fewer blobs than cores, each blob is recompressed on several cores.
     let each = NonZeroUsize::new(cores.get() / threads).unwrap_or(NonZeroUsize::MIN);
     let shares = shares(layout, chosen, threads);
     std::thread::scope(|scope| {
@@ -78,8 +81,8 @@ fn stream_group(
             workers.push(work);
             let (layout, out) = (Arc::clone(layout), out.clone());
             scope.spawn(move || {
-                if let Err(error) = make(&layout, each, &steps, &out) {
-                    // Whoever has stopped listening does not want to know.
+                if let Err(error) = build(&layout, each, &steps, &out) {
+                    // The receiver is gone if the caller failed first; its error takes precedence.
                     let _ = out.send(Err(error));
                 }
             });
@@ -109,7 +112,7 @@ fn stream_group(
     })
 }
 
-/// Which thread makes which entry, so that all have about as much to do.
+/// Assigns entries to threads, so that all threads have about the same work.
 fn shares(layout: &GroupLayout, chosen: &[bool], threads: usize) -> Vec<usize> {
     let cost = |stored: &StoredBlob| {
         let factor = if stored.opened.is_some() { WORK } else { 1 };
@@ -129,7 +132,7 @@ fn shares(layout: &GroupLayout, chosen: &[bool], threads: usize) -> Vec<usize> {
     shares
 }
 
-/// Reads the group and hands out what is wanted.
+/// Reads the group and sends the chosen entries to their threads.
 fn distribute(
     mut reader: GroupReader,
     chosen: &[bool],
@@ -138,88 +141,99 @@ fn distribute(
     workers: &[SyncSender<Step>],
 ) -> io::Result<()> {
     while wanted > 0
-        && let Some(piece) = reader.next()?
+        && let Some(chunk) = reader.next()?
     {
-        let entry = piece.entry;
+        let entry = chunk.entry;
         if !chosen[entry] {
             continue;
         }
-        let mut left = piece.size;
+        let mut left = chunk.size;
         loop {
             let mut bytes = vec![0; left.min(STEP as u64) as usize];
             reader.read_exact(&mut bytes)?;
             left -= bytes.len() as u64;
-            let last = piece.last && left == 0;
+            let last = chunk.last && left == 0;
             if workers[shares[entry]]
                 .send(Step { entry, bytes, last })
                 .is_err()
             {
-                // It has said why.
+                // The thread failed and reported its error.
                 return Ok(());
             }
             if left == 0 {
                 break;
             }
         }
-        wanted -= usize::from(piece.last);
+        wanted -= usize::from(chunk.last);
     }
     Ok(())
 }
 
-/// A blob on its way out.
-struct Making {
-    back: ElfDecoder,
-    /// Set where it is made of its content.
+/// Builds a blob from its stored bytes.
+struct BlobBuilder {
+    decoder: ElfDecoder,
+    /// Set if the blob is recompressed.
     writer: Option<GzipWriter>,
     hash: DigestWriter<io::Sink>,
 }
 
-impl Making {
-    fn of(stored: &StoredBlob, threads: NonZeroUsize) -> Self {
-        let opened = stored.opened.as_ref();
-        Self {
-            back: ElfDecoder::new(stored),
-            writer: opened.map(|opened| opened.recipe.writer_on(threads)),
+impl BlobBuilder {
+    /// # Errors
+    /// This program does not have the blob's encoder.
+    fn new(stored: &StoredBlob, threads: NonZeroUsize) -> io::Result<Self> {
+        let writer = match &stored.opened {
+            Some(opened) => Some(opened.recipe.known()?.writer_on(threads)),
+            None => None,
+        };
+        Ok(Self {
+            decoder: ElfDecoder::new(stored),
+            writer,
             hash: DigestWriter::new(io::sink()),
-        }
+        })
     }
 
-    /// What the next bytes, or the last ones, become.
+    /// Takes the next stored bytes and returns the next bytes of the blob. `last` marks the end.
     fn step(&mut self, bytes: Vec<u8>, last: bool) -> io::Result<Vec<u8>> {
-        let bytes = self.back.step(bytes, last);
-        let made = match self.writer.take() {
+        let bytes = self.decoder.step(bytes, last);
+        let built = match self.writer.take() {
             None => bytes,
             Some(mut writer) => {
                 writer.write_all(&bytes)?;
                 if last {
                     writer.finish()?
                 } else {
-                    let made = std::mem::take(writer.out());
+                    let bytes = std::mem::take(writer.out());
                     self.writer = Some(writer);
-                    made
+                    bytes
                 }
             }
         };
-        self.hash.write_all(&made)?;
-        Ok(made)
+        self.hash.write_all(&built)?;
+        Ok(built)
     }
 }
 
-/// Makes blobs of the steps of their entries, each on up to `threads` threads, and compares them.
-fn make(
+/// Builds blobs from the stored bytes of their entries, each on at most `threads` threads, and verifies
+/// their digests.
+fn build(
     layout: &GroupLayout,
     threads: NonZeroUsize,
     steps: &Receiver<Step>,
     out: &SyncSender<io::Result<Step>>,
 ) -> io::Result<()> {
-    let mut making: Vec<Option<Making>> = layout.entries().iter().map(|_| None).collect();
+    let mut builders: Vec<Option<BlobBuilder>> = layout.entries().iter().map(|_| None).collect();
     for Step { entry, bytes, last } in steps {
         let stored = &layout.entries()[entry];
-        let begun = making[entry].get_or_insert_with(|| Making::of(stored, threads));
-        let bytes = begun.step(bytes, last)?;
-        if last && let Some(ended) = making[entry].take() {
-            let (_, digest, size) = ended.hash.finish();
+        let mut builder = match builders[entry].take() {
+            Some(builder) => builder,
+            None => BlobBuilder::new(stored, threads)?,
+        };
+        let bytes = builder.step(bytes, last)?;
+        if last {
+            let (_, digest, size) = builder.hash.finish();
             compare(digest, size, stored.blob, stored.size)?;
+        } else {
+            builders[entry] = Some(builder);
         }
         if out.send(Ok(Step { entry, bytes, last })).is_err() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Holding every byte of a bundle against a digest.
+//! Verifies the content of a bundle.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -7,33 +7,32 @@ use crate::codec::elf::ElfDecoder;
 use crate::codec::recompress::compare;
 use crate::format::chunks::StoredBlob;
 use crate::format::tar_entry::TRAILER;
-use crate::read::Placed;
+use crate::read::LocatedGroup;
 use crate::read::group::{decoder, zeros};
 use crate::threads::each;
 use crate::{Blobs, Bundle, BundleError};
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, DigestWriter};
 
-/// Groups that are read at once at most: each takes a window of memory.
+/// Maximum number of groups that are read at the same time; each needs a decoder's window of memory.
 const MOST_THREADS: usize = 3;
-/// Bytes that are hashed at a time.
+/// Number of bytes that are hashed at a time.
 const STEP: u64 = 1 << 17;
 
 impl Bundle {
-    /// Reads all that is stored and compares its digests, on up to `threads` threads. Of what is held
-    /// opened up, it is the content that is compared; making it again fails by itself where that
-    /// would not be what the lock says.
+    /// Reads all stored content and compares its digests, on at most `threads` threads. It compares the
+    /// content of decompressed gzip; [`Bundle::verify_recompressed`] compares the gzip streams.
     ///
     /// # Errors
-    /// All blobs that are damaged, in one message.
+    /// Blobs are damaged; the error lists all of them.
     pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
         self.verify_blobs(None, threads, events)
     }
 
-    /// As [`Bundle::verify`], where not all blobs are `wanted` without what lies beside none of them.
+    /// Verifies the groups that contain the `wanted` blobs; `None` verifies all groups.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Bundle::verify`].
     pub fn verify_blobs(
         &self,
         wanted: Option<&BTreeSet<Digest>>,
@@ -44,7 +43,7 @@ impl Bundle {
         let label = |digest: &Digest| labels.get(digest).map_or("", |blob| blob.label.as_str());
         let matters =
             |stored: &StoredBlob| wanted.is_none_or(|wanted| wanted.contains(&stored.blob));
-        let groups: Vec<&Placed> = self
+        let groups: Vec<&LocatedGroup> = self
             .groups()
             .iter()
             .filter(|group| group.layout.entries().iter().any(matters))
@@ -62,7 +61,8 @@ impl Bundle {
             .flatten()
             .map(|(digest, error)| format!("{} ({digest}): {error}", label(&digest)))
             .collect();
-        let end = decoder(self.medium(), self.trailer()).and_then(|end| zeros(end, TRAILER));
+        bad.sort();
+        let end = decoder(self.volumes(), self.end_frame()).and_then(|end| zeros(end, TRAILER));
         if end.is_err() {
             bad.push("the end of the tar".to_owned());
         }
@@ -70,63 +70,77 @@ impl Bundle {
             transfer.done();
             return Ok(());
         }
-        bad.sort();
         let count = bad.len();
-        bad.extend(self.medium().damaged_volumes());
+        bad.extend(self.volumes().damaged_volumes());
         let list = bad.join("\n  ");
         let reason = format!(
-            "{count} of {} parts are damaged; copy the bundle again:\n  {list}",
+            "{count} of {} parts are damaged:\n  {list}\nhint: copy the bundle again",
             labels.len() + 1
         );
         Err(BundleError::Damaged { path, reason })
     }
 
-    /// Makes everything again that is held opened up, and compares it with the lock.
+    /// Recompresses all blobs that are stored as decompressed gzip, and compares them with the lock.
     ///
     /// # Errors
-    /// Something comes out otherwise.
-    pub fn verify_made(&self, events: &Events) -> Result<(), BundleError> {
-        let opened: Vec<_> = self
-            .all_stored()
-            .filter(|stored| stored.opened.is_some())
-            .collect();
-        if opened.is_empty() {
-            return Ok(());
+    /// A blob differs, or this program does not have its encoder. All other blobs are compared first.
+    pub fn verify_recompressed(&self, events: &Events) -> Result<(), BundleError> {
+        let (mut wanted, mut total, mut unknown) = (BTreeSet::new(), 0, Vec::new());
+        for stored in self.all_stored() {
+            match stored.opened.as_ref().map(|opened| opened.recipe.known()) {
+                None => {}
+                Some(Ok(_)) => {
+                    wanted.insert(stored.blob);
+                    total += stored.size;
+                }
+                Some(Err(error)) => unknown.push((stored.blob, error)),
+            }
         }
-        let total = opened.iter().map(|stored| stored.size).sum();
         let path = self.path().display().to_string();
-        let transfer = events.transfer("make again", path.clone(), Some(total));
-        let wanted: BTreeSet<Digest> = opened.iter().map(|stored| stored.blob).collect();
-        self.stream(&wanted, &mut |chunk| {
-            transfer.advance(chunk.bytes.len() as u64);
-            Ok(())
-        })
-        .map_err(|error| BundleError::Damaged {
-            path,
-            reason: format!("{error}; copy the bundle again"),
-        })?;
-        transfer.done();
-        Ok(())
+        let failed = |reason: String| BundleError::Damaged {
+            path: path.clone(),
+            reason,
+        };
+        if !wanted.is_empty() {
+            let transfer = events.transfer("recompress", path.clone(), Some(total));
+            self.stream(&wanted, &mut |part| {
+                transfer.advance(part.bytes.len() as u64);
+                Ok(())
+            })
+            .map_err(|error| failed(format!("{error}\nhint: copy the bundle again")))?;
+            transfer.done();
+        }
+        let labels = self.lock().blobs();
+        match unknown.first() {
+            None => Ok(()),
+            Some((digest, error)) => {
+                let label = labels.get(digest).map_or("", |blob| blob.label.as_str());
+                let count = unknown.len();
+                Err(failed(format!(
+                    "{count} gzip blobs cannot be verified, the first is {label} ({digest}): {error}"
+                )))
+            }
+        }
     }
 
-    /// Everything as it lies in the file.
     fn all_stored(&self) -> impl Iterator<Item = &StoredBlob> {
         let groups = self.groups().iter();
         groups.flat_map(|group| group.layout.entries())
     }
 
-    /// What of a group is not what it must be. Where it cannot be read to its end, that is all that
-    /// has not ended well before.
-    fn verify_group(&self, group: &Placed, transfer: &Transfer) -> Vec<(Digest, io::Error)> {
+    /// Returns the damaged blobs of a group. If the group cannot be read to its end, these are all blobs
+    /// that were not verified before.
+    fn verify_group(&self, group: &LocatedGroup, transfer: &Transfer) -> Vec<(Digest, io::Error)> {
         let entries = group.layout.entries();
         let mut bad = Vec::new();
         let new = |stored| Some((ElfDecoder::new(stored), DigestWriter::new(io::sink())));
+        // `None` after the last chunk of a blob.
         let mut hashes: Vec<_> = entries.iter().map(new).collect();
         let mut read = || -> io::Result<()> {
             let mut reader = self.read_group(group)?;
-            while let Some(piece) = reader.next()? {
-                let hash = &mut hashes[piece.entry];
-                let mut left = piece.size;
+            while let Some(chunk) = reader.next()? {
+                let hash = &mut hashes[chunk.entry];
+                let mut left = chunk.size;
                 while left > 0
                     && let Some((back, hash)) = hash
                 {
@@ -136,11 +150,11 @@ impl Bundle {
                     left -= bytes.len() as u64;
                     hash.write_all(&back.step(bytes, false))?;
                 }
-                if piece.last
+                if chunk.last
                     && let Some((mut back, mut hash)) = hash.take()
                 {
                     hash.write_all(&back.step(Vec::new(), true))?;
-                    let stored = &entries[piece.entry];
+                    let stored = &entries[chunk.entry];
                     let (_, digest, size) = hash.finish();
                     let compared =
                         compare(digest, size, stored.stored_digest(), stored.stored_size());
@@ -153,12 +167,14 @@ impl Bundle {
             let lost = entries.iter().zip(&hashes);
             let lost = lost.filter(|(_, hash)| hash.is_some());
             let mut lost: Vec<_> = lost.map(|(stored, _)| stored).collect();
-            if lost.is_empty() {
+            // The bytes after the last blob are wrong, or the checksum of a frame is. A blob with a wrong
+            // digest explains that.
+            if lost.is_empty() && bad.is_empty() {
                 lost.extend(entries.last());
             }
             for stored in lost {
-                let words = io::Error::new(error.kind(), error.to_string());
-                bad.push((stored.blob, words));
+                let error = io::Error::new(error.kind(), error.to_string());
+                bad.push((stored.blob, error));
             }
         }
         bad

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::threads::ended;
 
-/// Number of written bytes after which the thread flushes.
+/// Number of written bytes after which the thread flushes the file.
 const SHARE: usize = 32 * 1024 * 1024;
 
 /// A temporary file that a background thread flushes.

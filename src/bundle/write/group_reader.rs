@@ -1,4 +1,4 @@
-//! A group as it is packed: headers, pieces and padding, made from the blobs while they are read.
+//! Produces the tar entries of a group from its blobs: headers, chunks and padding.
 
 use std::io::{self, BufReader, Read};
 
@@ -8,42 +8,48 @@ use crate::codec::elf;
 use crate::codec::elf::ElfFilterReader;
 use crate::format::chunks::{Chunk, GroupLayout, StoredBlob};
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
-use crate::write::gzip_analysis::Watched;
 use crate::{Blobs, BundleError};
 use kubexm_types::event::Transfer;
 use kubexm_types::{Digest, DigestReader};
 
-/// Reads as the group's part of the tar. Each blob is held against its digest when its last piece
-/// was read; an error that says so is a [`BundleError`] inside.
+/// Reads the tar entries of a group. After the last chunk of a blob it compares the digest. If the digest
+/// differs, the [`io::Error`] contains a [`BundleError`].
 pub struct GroupSource<'a> {
     layout: &'a GroupLayout,
-    sources: Vec<Option<ElfFilterReader<Source<'a>>>>,
+    sources: Vec<Option<ElfFilterReader<Source>>>,
     blobs: &'a dyn Blobs,
-    /// What a person calls a blob.
+    /// Returns the label of a blob for messages.
     label: &'a dyn Fn(&Digest) -> String,
+    /// Receives the number of stored bytes that were read.
+    transfer: &'a Transfer,
+    stop: &'a dyn Fn() -> bool,
+    /// Index of the next chunk.
     at: usize,
-    piece: Option<Chunk>,
-    /// Bytes of the piece that are not read yet.
+    chunk: Option<Chunk>,
+    /// Number of unread bytes of the current chunk.
     left: u64,
-    /// A header or padding on its way out.
+    /// The unread part of a header or padding.
     block: Vec<u8>,
 }
 
-type Raw<'a> = DigestReader<io::Take<Watched<'a, Box<dyn Read + Send>>>>;
+type Published = DigestReader<io::Take<Box<dyn Read + Send>>>;
 
-enum Source<'a> {
-    Kept(Raw<'a>),
-    /// Content that is held opened up where it comes from, and compares itself.
-    Held(Watched<'a, Box<dyn Read + Send>>),
-    DecompressedGzip(Box<DigestReader<GzDecoder<BufReader<Raw<'a>>>>>),
+/// Where the stored bytes of a blob come from.
+enum Source {
+    /// The published bytes.
+    Published(Published),
+    /// Another bundle that stores the same decompressed content. Its reader verifies the digest.
+    Stored(Box<dyn Read + Send>),
+    /// The published gzip stream, which is decompressed.
+    Decompressed(Box<DigestReader<GzDecoder<BufReader<Published>>>>),
 }
 
-impl Read for Source<'_> {
+impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Kept(raw) => raw.read(buffer),
-            Self::Held(content) => content.read(buffer),
-            Self::DecompressedGzip(plain) => plain.read(buffer),
+            Self::Published(published) => published.read(buffer),
+            Self::Stored(content) => content.read(buffer),
+            Self::Decompressed(plain) => plain.read(buffer),
         }
     }
 }
@@ -52,7 +58,7 @@ impl<'a> GroupSource<'a> {
     /// Opens every blob of the group.
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A blob cannot be opened.
     pub fn open(
         layout: &'a GroupLayout,
         blobs: &'a dyn Blobs,
@@ -61,30 +67,24 @@ impl<'a> GroupSource<'a> {
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Self, BundleError> {
         let open = |stored: &StoredBlob| {
-            let watched = |inner| Watched {
-                inner,
-                transfer,
-                stop,
-            };
             if let Some(opened) = &stored.opened
-                && let Some(held) = blobs.open_held(&stored.blob, opened)?
+                && let Some(content) = blobs.open_stored_content(&stored.blob, opened)?
             {
-                return Ok(Source::Held(watched(held)));
+                return Ok(Source::Stored(content));
             }
-            let watched = watched(blobs.open(&stored.blob)?);
-            // One byte more, to see that it is longer than it should be.
-            let raw = DigestReader::new(watched.take(stored.size + 1));
+            // One byte more, to detect a blob that is too long.
+            let published = DigestReader::new(blobs.open(&stored.blob)?.take(stored.size + 1));
             Ok(match &stored.opened {
-                None => Source::Kept(raw),
+                None => Source::Published(published),
                 Some(_) => {
-                    let plain = GzDecoder::new(BufReader::with_capacity(1 << 17, raw));
-                    Source::DecompressedGzip(Box::new(DigestReader::new(plain)))
+                    let plain = GzDecoder::new(BufReader::with_capacity(1 << 17, published));
+                    Source::Decompressed(Box::new(DigestReader::new(plain)))
                 }
             })
         };
         let open = |stored: &StoredBlob| {
             let source = open(stored)?;
-            Ok(Some(elf::packed(source, stored)))
+            Ok(Some(elf::encode(source, stored)))
         };
         let sources = layout.entries().iter().map(open);
         Ok(Self {
@@ -92,17 +92,19 @@ impl<'a> GroupSource<'a> {
             sources: sources.collect::<Result<_, BundleError>>()?,
             blobs,
             label,
+            transfer,
+            stop,
             at: 0,
-            piece: None,
+            chunk: None,
             left: 0,
             block: Vec::new(),
         })
     }
 
-    /// The first bytes of the group's only blob; they are not taken.
+    /// Returns whether the group has one blob that is compressed already.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The blob cannot be read.
     pub fn starts_compressed(&self) -> io::Result<bool> {
         let [stored] = self.layout.entries() else {
             return Ok(false);
@@ -116,31 +118,31 @@ impl<'a> GroupSource<'a> {
         Ok(is_compressed(&start))
     }
 
-    /// Goes on to the next piece; `false` behind the last one.
+    /// Continues with the next chunk. Returns `false` after the last one.
     fn advance(&mut self) -> io::Result<bool> {
-        if let Some(piece) = self.piece.take() {
-            if piece.last {
-                self.end(piece.entry)?;
+        if let Some(chunk) = self.chunk.take() {
+            if chunk.last {
+                self.end(chunk.entry)?;
             }
-            let padding = piece.size.next_multiple_of(TAR_BLOCK) - piece.size;
+            let padding = chunk.size.next_multiple_of(TAR_BLOCK) - chunk.size;
             self.block.resize(padding as usize, 0);
         }
-        let Some(piece) = self.layout.piece(self.at) else {
+        let Some(chunk) = self.layout.chunk(self.at) else {
             return Ok(!self.block.is_empty());
         };
         self.at += 1;
-        self.left = piece.size;
-        self.block.extend(entry_header(&piece.name, piece.size));
-        self.piece = Some(piece);
+        self.left = chunk.size;
+        self.block.extend(entry_header(&chunk.name, chunk.size));
+        self.chunk = Some(chunk);
         Ok(true)
     }
 
-    /// Bytes of the piece.
+    /// Reads bytes of the current chunk.
     fn content(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(piece) = &self.piece else {
+        let Some(chunk) = &self.chunk else {
             return Ok(0);
         };
-        let entry = piece.entry;
+        let entry = chunk.entry;
         let limit = self.left.min(buffer.len() as u64) as usize;
         let buffer = &mut buffer[..limit];
         let read = match &mut self.sources[entry] {
@@ -148,7 +150,7 @@ impl<'a> GroupSource<'a> {
             None => Ok(0),
         };
         match read {
-            // What it became in the meantime may be why it cannot be opened up.
+            // A blob that changed in the meantime explains an error of the decoder.
             Ok(0) | Err(_) => {
                 self.end(entry)?;
                 read?;
@@ -156,37 +158,39 @@ impl<'a> GroupSource<'a> {
             }
             Ok(count) => {
                 self.left -= count as u64;
+                self.transfer.advance(count as u64);
                 Ok(count)
             }
         }
     }
 
-    /// Reads a blob to its end and compares.
+    /// Reads a blob to its end and compares its digest.
     fn end(&mut self, entry: usize) -> io::Result<()> {
         let stored = &self.layout.entries()[entry];
-        let (mut raw, content) = match self.sources[entry].take().map(ElfFilterReader::into_inner) {
-            None => return Ok(()),
-            Some(Source::Kept(raw)) => (raw, None),
-            Some(Source::Held(mut content)) => {
-                return io::copy(&mut content, &mut io::sink()).map(|_| ());
-            }
-            Some(Source::DecompressedGzip(mut plain)) => {
-                // Its trailer, and whether something follows.
-                let ended = io::copy(&mut plain, &mut io::sink());
-                let (plain, digest, size) = plain.into_parts();
-                let content = ended.is_ok().then_some((digest, size));
-                (plain.into_inner().into_inner(), content)
-            }
-        };
-        io::copy(&mut raw, &mut io::sink())?;
-        let (got, read) = raw.finish();
+        let (mut published, content) =
+            match self.sources[entry].take().map(ElfFilterReader::into_inner) {
+                None => return Ok(()),
+                Some(Source::Published(published)) => (published, None),
+                Some(Source::Stored(mut content)) => {
+                    return io::copy(&mut content, &mut io::sink()).map(|_| ());
+                }
+                Some(Source::Decompressed(mut plain)) => {
+                    // Reads the trailer of the gzip stream.
+                    let ended = io::copy(&mut plain, &mut io::sink());
+                    let (plain, digest, size) = plain.into_parts();
+                    let content = ended.is_ok().then_some((digest, size));
+                    (plain.into_inner().into_inner(), content)
+                }
+            };
+        io::copy(&mut published, &mut io::sink())?;
+        let (got, read) = published.finish();
         let whole = got == stored.blob && read == stored.size;
         let expected = stored.opened.as_ref().map(|o| (o.content, o.size));
         if whole && content != expected {
-            // Nobody but a false recipe in the cache can bring this about.
+            // Only a wrong result of the gzip analysis in the cache causes this.
             return Err(io::Error::other(format!(
-                "{}: its content is not what the cache says; run `kubexm cache gc --all` and build \
-                 again",
+                "{}: the decompressed content does not match the gzip analysis in the cache\nhint: \
+                 run `kubexm cache gc --all` and build again",
                 self.blobs.place(&stored.blob)
             )));
         }
@@ -204,6 +208,9 @@ impl<'a> GroupSource<'a> {
 
 impl Read for GroupSource<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stop)() {
+            return Err(io::Error::other("stopped"));
+        }
         loop {
             if !self.block.is_empty() {
                 let count = (&self.block[..]).read(buffer)?;
@@ -220,7 +227,7 @@ impl Read for GroupSource<'_> {
     }
 }
 
-/// Whether the first bytes are those of gzip, zstd, xz or a Debian package.
+/// Returns whether the first bytes are those of gzip, zstd, xz or a Debian package.
 fn is_compressed(start: &[u8]) -> bool {
     [
         &[0x1f, 0x8b][..],

@@ -1,35 +1,33 @@
-//! Which blobs stand together: kin beside kin, so that what they share is stored once; programs in
-//! small groups, so that a host's kubelet is had without reading layers.
+//! Groups blobs. Similar files are in one group, so that their common content is stored once. Programs are
+//! in small groups, so that a reader extracts a kubelet without reading layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::format::placement::{DecompressedGzips, Entry, Group, MOST_BESIDE, Placement};
+use crate::format::placement::{DecompressedGzips, Entry, Group, MAX_INTERLEAVED, Placement};
 use crate::lock::{FileFormat, Lock};
 use kubexm_types::{Arch, Digest};
 
-/// Blobs below this size are manifests, configurations and the like: they follow one another in one
-/// group at the start.
+/// Size in bytes below which a blob goes into the first group: manifests, configurations and the like.
 pub const SMALL: u64 = 64 * 1024;
-/// Bytes of a group of layers, as they lie in the file: what one decoder has to go through to get at
-/// the last of them.
+/// Maximum stored size of a group of layers, in bytes. A reader of its last blob decompresses this much.
 const LARGEST_GROUP: u64 = 512 * 1024 * 1024;
-/// Bytes of one round of pieces: a few rounds fit the window.
+/// Size in bytes of one chunk of every blob of a group. The window contains several of them.
 const ROUND: u64 = 4 * 1024 * 1024;
-/// Pieces of a group are no more than this; beyond it their headers cost more than they bring.
-const ENOUGH_PIECES: u64 = 256;
-/// Files are kin when their names begin with so many equal letters: kubeadm, kubectl, kubelet.
-const KIN_LETTERS: usize = 4;
+/// Maximum number of chunks that a writer chooses. The tar headers of more chunks cost more than they gain.
+const ENOUGH_CHUNKS: u64 = 256;
+/// Files are similar if this many first letters of their names are equal: kubeadm, kubectl, kubelet.
+const EQUAL_LETTERS: usize = 4;
 
-/// A blob that gets smaller by compression.
+/// A blob that compression makes smaller.
 #[derive(Debug, Clone)]
-struct Soft {
+struct Compressible {
     blob: Digest,
-    /// As it lies in the file.
+    /// Stored size in bytes.
     size: u64,
 }
 
-/// Arranges all blobs of a lock. The same lock and openings give the same arrangement.
-pub fn arrange(lock: &Lock, openings: &DecompressedGzips) -> Placement {
+/// Places all blobs of a lock in groups. The same arguments give the same placement.
+pub fn arrange(lock: &Lock, decompressed: &DecompressedGzips) -> Placement {
     let all = lock.blobs();
     let mut left: BTreeSet<Digest> = all.keys().copied().collect();
     let mut take = |digest: &Digest| left.remove(digest);
@@ -48,27 +46,27 @@ pub fn arrange(lock: &Lock, openings: &DecompressedGzips) -> Placement {
         });
     }
 
-    let mut layers = layers(lock, openings);
-    for (arch, family, files) in families(lock, openings) {
-        let kin = |(of, name): &(Arch, String)| *of == arch && family.contains(name);
-        let twins = layers.iter_mut().filter(|(name, _)| kin(name));
-        let twins = twins.flat_map(|(_, layers)| std::mem::take(layers));
-        let members = files.into_iter().chain(twins);
-        let members = members.filter(|soft| take(&soft.blob)).collect();
-        groups.extend(side_by_side(members, openings));
+    let mut layers = layers(lock, decompressed);
+    for (arch, family, files) in families(lock, decompressed) {
+        let similar = |(of, name): &(Arch, String)| *of == arch && family.contains(name);
+        let similar = layers.iter_mut().filter(|(name, _)| similar(name));
+        let similar = similar.flat_map(|(_, layers)| std::mem::take(layers));
+        let members = files.into_iter().chain(similar);
+        let members = members.filter(|one| take(&one.blob)).collect();
+        groups.extend(interleaved(members, decompressed));
     }
     let rest = layers.into_values().flatten();
-    let rest = rest.filter(|soft| take(&soft.blob)).collect();
-    groups.extend(side_by_side(rest, openings));
+    let rest = rest.filter(|one| take(&one.blob)).collect();
+    groups.extend(interleaved(rest, decompressed));
 
-    // What is compressed already stands for itself.
+    // Compressed blobs get their own groups.
     let alone = left.into_iter().map(|blob| {
-        let opened = openings.get(&blob).cloned();
+        let opened = decompressed.get(&blob).cloned();
         Group {
             pieces: 1,
             entries: vec![Entry {
                 blob,
-                // What was opened may be an archive of somebody's programs.
+                // A decompressed blob may be an archive of programs.
                 filtered: opened.is_some(),
                 opened,
             }],
@@ -82,18 +80,22 @@ pub fn arrange(lock: &Lock, openings: &DecompressedGzips) -> Placement {
     }
 }
 
-/// Files that get smaller, by architecture and families of names; each with its components' names.
-fn families(lock: &Lock, openings: &DecompressedGzips) -> Vec<(Arch, BTreeSet<String>, Vec<Soft>)> {
-    let mut families: BTreeMap<(Arch, String), (BTreeSet<String>, Vec<Soft>)> = BTreeMap::new();
+/// Returns compressible files by architecture and similar names, with the names of their components.
+fn families(
+    lock: &Lock,
+    decompressed: &DecompressedGzips,
+) -> Vec<(Arch, BTreeSet<String>, Vec<Compressible>)> {
+    let mut families: BTreeMap<(Arch, String), (BTreeSet<String>, Vec<Compressible>)> =
+        BTreeMap::new();
     for file in &lock.files {
-        let opened = openings.get(&file.digest);
+        let opened = decompressed.get(&file.digest);
         if opened.is_none() && file.format == FileFormat::TarGz {
             continue;
         }
-        let start: String = file.component.chars().take(KIN_LETTERS).collect();
+        let start: String = file.component.chars().take(EQUAL_LETTERS).collect();
         let (names, files) = families.entry((file.arch, start)).or_default();
         names.insert(file.component.clone());
-        files.push(Soft {
+        files.push(Compressible {
             blob: file.digest,
             size: opened.map_or(file.size, |opened| opened.size),
         });
@@ -104,20 +106,23 @@ fn families(lock: &Lock, openings: &DecompressedGzips) -> Vec<(Arch, BTreeSet<St
         .collect()
 }
 
-/// Layers that get smaller, by architecture and the last part of their image's name.
-fn layers(lock: &Lock, openings: &DecompressedGzips) -> BTreeMap<(Arch, String), Vec<Soft>> {
-    let mut layers: BTreeMap<(Arch, String), Vec<Soft>> = BTreeMap::new();
+/// Returns compressible layers by architecture and the last part of the image's name.
+fn layers(
+    lock: &Lock,
+    decompressed: &DecompressedGzips,
+) -> BTreeMap<(Arch, String), Vec<Compressible>> {
+    let mut layers: BTreeMap<(Arch, String), Vec<Compressible>> = BTreeMap::new();
     for image in &lock.images {
         let repository = image.name.repository();
         let name = repository.rsplit('/').next().unwrap_or(repository);
         let platforms = image.platforms.iter();
         for (arch, blob) in platforms.flat_map(|p| p.blobs.iter().map(|blob| (p.arch, blob))) {
-            let opened = openings.get(&blob.digest);
+            let opened = decompressed.get(&blob.digest);
             if opened.is_some() || blob.media_type.ends_with(".tar") {
                 layers
                     .entry((arch, name.to_owned()))
                     .or_default()
-                    .push(Soft {
+                    .push(Compressible {
                         blob: blob.digest,
                         size: opened.map_or(blob.size, |opened| opened.size),
                     });
@@ -127,30 +132,30 @@ fn layers(lock: &Lock, openings: &DecompressedGzips) -> BTreeMap<(Arch, String),
     layers
 }
 
-/// Groups of blobs whose pieces take turns.
-fn side_by_side(members: Vec<Soft>, openings: &DecompressedGzips) -> Vec<Group> {
-    let mut groups: Vec<(u64, Vec<Soft>)> = Vec::new();
-    for soft in members {
+/// Returns groups of blobs whose chunks alternate.
+fn interleaved(members: Vec<Compressible>, decompressed: &DecompressedGzips) -> Vec<Group> {
+    let mut groups: Vec<(u64, Vec<Compressible>)> = Vec::new();
+    for member in members {
         match groups.last_mut() {
             Some((size, group))
-                if *size + soft.size <= LARGEST_GROUP && group.len() < MOST_BESIDE =>
+                if *size + member.size <= LARGEST_GROUP && group.len() < MAX_INTERLEAVED =>
             {
-                *size += soft.size;
-                group.push(soft);
+                *size += member.size;
+                group.push(member);
             }
-            _ => groups.push((soft.size, vec![soft])),
+            _ => groups.push((member.size, vec![member])),
         }
     }
-    let group = |(size, members): (u64, Vec<Soft>)| Group {
+    let group = |(size, members): (u64, Vec<Compressible>)| Group {
         pieces: match members.len() {
             1 => 1,
-            _ => (size / ROUND).clamp(1, ENOUGH_PIECES) as u32,
+            _ => (size / ROUND).clamp(1, ENOUGH_CHUNKS) as u32,
         },
         entries: members
             .into_iter()
-            .map(|soft| Entry {
-                blob: soft.blob,
-                opened: openings.get(&soft.blob).cloned(),
+            .map(|member| Entry {
+                blob: member.blob,
+                opened: decompressed.get(&member.blob).cloned(),
                 filtered: true,
             })
             .collect(),
@@ -163,17 +168,17 @@ mod tests {
     use super::*;
     use crate::lock::{Descriptor, LockedFile, LockedImage, PlatformManifest};
 
-    /// A blob that is told by its words.
-    fn blob(words: &str) -> Descriptor {
+    /// A blob with this content.
+    fn blob(content: &str) -> Descriptor {
         Descriptor {
             media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-            digest: Digest::of(words.as_bytes()),
+            digest: Digest::of(content.as_bytes()),
             size: SMALL,
         }
     }
 
     #[test]
-    fn layers_stand_beside_programs_of_their_own_architecture() {
+    fn layers_are_grouped_with_programs_of_their_architecture() {
         let arches = [Arch::Amd64, Arch::Arm64];
         let file = |arch: Arch| -> LockedFile {
             let digest = Digest::of(format!("kubelet {arch}").as_bytes());
@@ -203,13 +208,13 @@ mod tests {
             }],
             packages: Vec::new(),
             kubeadm: Vec::new(),
-            own: Vec::new(),
+            artifacts: Vec::new(),
             index: Default::default(),
         };
         let storage = arrange(&lock, &DecompressedGzips::new());
         for arch in arches {
-            let place = |words: &str| {
-                let digest = Digest::of(format!("{words} {arch}").as_bytes());
+            let place = |name: &str| {
+                let digest = Digest::of(format!("{name} {arch}").as_bytes());
                 let has = |group: &Group| group.entries.iter().any(|entry| entry.blob == digest);
                 storage.groups.iter().position(has).unwrap()
             };

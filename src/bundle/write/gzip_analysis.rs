@@ -1,4 +1,4 @@
-//! Finding out which gzip blobs can be held opened up.
+//! Finds the gzip blobs that kubexm can reproduce bit for bit, and their encoders.
 
 use std::io::{self, Read};
 
@@ -11,23 +11,23 @@ use crate::{Blobs, BundleError, Lock};
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, DigestReader, DigestWriter};
 
-/// Where it is kept what became of a blob, so that the next build need not try again.
+/// Stores the results of the analysis between builds.
 pub trait EncoderCache: Sync {
-    /// What is known of a blob: `Some(None)` where it cannot be made again.
+    /// Returns the result for a blob, if it is known. `Some(None)` means that the blob cannot be reproduced.
     fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>>;
-    /// Keeps it. That it cannot be kept costs time, nothing else.
+    /// Stores a result. A failure is ignored, because the next build repeats the analysis.
     fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>);
 }
 
-/// Tries to make every gzip blob of a lock again, `threads` at a time. A blob is only held opened up
-/// when all of its bytes came out again.
+/// Returns the gzip blobs of a lock that kubexm can reproduce. It compresses the content of each blob with
+/// all encoders, `threads` blobs at a time, and compares all bytes.
 ///
 /// # Errors
-/// A blob cannot be read or is not what the lock says, or `stop` said so.
-pub fn openings(
+/// A blob cannot be read or differs from the lock, or `stop` returned `true`.
+pub fn analyze_gzip(
     lock: &Lock,
     blobs: &dyn Blobs,
-    recipes: &dyn EncoderCache,
+    cache: &dyn EncoderCache,
     threads: usize,
     events: &Events,
     stop: &(dyn Fn() -> bool + Sync),
@@ -37,13 +37,13 @@ pub fn openings(
     let mut found = DecompressedGzips::new();
     let mut unknown = Vec::new();
     for (digest, blob) in candidates {
-        match recipes.recall(digest) {
+        match cache.recall(digest) {
             Some(Some(opened)) => drop(found.insert(*digest, opened)),
             Some(None) => {}
             None => unknown.push((*digest, blob.size)),
         }
     }
-    // The largest first, so that none is left over at the end.
+    // The largest blobs first, so that all threads end at about the same time.
     unknown.sort_by_key(|(digest, size)| (std::cmp::Reverse(*size), *digest));
     let total = unknown.iter().map(|(_, size)| size).sum();
     let transfer = events.transfer("analyze", "layers and archives".to_owned(), Some(total));
@@ -55,7 +55,7 @@ pub fn openings(
     }
     for (digest, result) in results.into_iter().flatten() {
         let opened = result?;
-        recipes.keep(&digest, opened.as_ref());
+        cache.keep(&digest, opened.as_ref());
         if let Some(opened) = opened {
             found.insert(digest, opened);
         }
@@ -75,12 +75,12 @@ fn open(
         path: blobs.place(digest),
         source,
     };
-    let watched = Watched {
+    let reader = ProgressReader {
         inner: blobs.open(digest)?,
         transfer,
         stop,
     };
-    let mut source = DigestReader::new(watched.take(size + 1));
+    let mut source = DigestReader::new(reader.take(size + 1));
     let mut content = DigestWriter::new(io::sink());
     let recognition = recognise(&mut source, &mut content).map_err(failed)?;
     let Recognition::Known { recipe, plain } = recognition else {
@@ -102,18 +102,18 @@ fn open(
     Ok(Some(DecompressedGzip {
         content: content.digest(),
         size: plain,
-        recipe,
+        recipe: recipe.into(),
     }))
 }
 
-/// Tells a transfer what is read, and fails once that shall stop.
-pub(crate) struct Watched<'a, R> {
-    pub(crate) inner: R,
-    pub(crate) transfer: &'a Transfer,
-    pub(crate) stop: &'a dyn Fn() -> bool,
+/// Reports progress to a transfer, and fails when `stop` returns `true`.
+struct ProgressReader<'a, R> {
+    inner: R,
+    transfer: &'a Transfer,
+    stop: &'a dyn Fn() -> bool,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for ProgressReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.stop)() {
             return Err(io::Error::other("stopped"));

@@ -1,4 +1,4 @@
-//! Packing: from a lock, an arrangement and a store of blobs to one file.
+//! Writes a bundle from a lock, a placement and a source of blobs.
 
 mod background_sync;
 pub mod compress;
@@ -31,36 +31,34 @@ use crate::write::parallel_compress::FrameQueue;
 use kubexm_types::event::Events;
 use kubexm_types::{Digest, DigestWriter};
 
-/// A frame holds at most this many plain bytes: sizes in the seek table have 32 bits.
+/// Maximum uncompressed size of a frame, in bytes. Sizes in the seek table have 32 bits.
 pub(super) const LARGEST_FRAME: u64 = 1 << 30;
 
-/// How to pack.
+/// How to write a bundle.
 #[derive(Debug, Clone, Copy)]
 pub struct PackOptions<'a> {
-    /// How hard.
     pub level: Level,
-    /// Threads that compress; the result does not depend on it.
+    /// Number of threads that compress; the result does not depend on it.
     pub threads: u32,
-    /// Bytes of a volume, where the bundle is to be split.
+    /// Size of a volume in bytes; `None` for a single file.
     pub volume: Option<u64>,
-    /// Who signs it.
     pub signed: Signed<'a>,
 }
 
-/// What becomes of a bundle's signature.
+/// The signature of the new bundle.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Signed<'a> {
-    /// There is none.
+    /// None.
     #[default]
     No,
-    /// It is signed now.
+    /// A new signature by this key.
     By(&'a Signer),
-    /// It has the texts of another bundle of the same content, its signature included.
+    /// The header documents of another bundle with the same content, with its signature if it has one.
     As(&'a oci_layout::Documents),
 }
 
 impl PackOptions<'_> {
-    /// One file that nobody signs.
+    /// Returns options for a single file without a signature.
     pub const fn new(level: Level, threads: u32) -> Self {
         Self {
             level,
@@ -71,20 +69,19 @@ impl PackOptions<'_> {
     }
 }
 
-/// What was written.
+/// A bundle that was written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Bytes of the file, or of all volumes.
+    /// Size of the file or of all volumes, in bytes.
     pub size: u64,
-    /// SHA-256 of the file, or of all volumes one after another.
+    /// SHA-256 of the file, or of all volumes in sequence.
     pub digest: Digest,
 }
 
-/// Writes a bundle: under a temporary name beside `path` first, so that nothing half done ever
-/// has the final name.
+/// Writes a bundle. It writes a temporary file first, so that only a complete bundle gets the final name.
 ///
 /// # Errors
-/// A blob that is missing or not what the lock says, or a file system that fails.
+/// A blob is missing or differs from the lock, or the file system fails.
 pub fn write(
     path: &Path,
     lock: &Lock,
@@ -96,7 +93,7 @@ pub fn write(
     write_until(path, lock, storage, blobs, options, events, &|| false)
 }
 
-/// As [`write`], until `stop` says so, which is asked again and again.
+/// Writes a bundle like [`write`], and stops when `stop` returns `true`.
 ///
 /// # Errors
 /// As [`write`], and [`BundleError::Stopped`].
@@ -128,21 +125,21 @@ pub fn write_until(
     }
 }
 
-/// Makes the folder of a bundle and sees whether it takes files.
+/// Creates the directory of a bundle and checks that it is writable.
 ///
 /// # Errors
-/// It does not.
+/// It is not writable.
 pub fn check_folder(path: &Path) -> Result<(), BundleError> {
     Output::create(path, None).map(|_| ())
 }
 
-/// What an error of the file system means to somebody who waits for a bundle.
+/// Returns the error for the user: stopped, disk full, or the error itself.
 fn explain(error: BundleError, stopped: bool, output: &Output, lock: &Lock) -> BundleError {
     match error {
         _ if stopped => BundleError::Stopped,
         BundleError::Io { path, source } if source.kind() == io::ErrorKind::StorageFull => {
             let content = content_size(lock.blobs());
-            // What is written already is free again once the partial files are gone.
+            // The space of partial files is free again after this error.
             let free = fs4::available_space(output.folder()).unwrap_or_default();
             BundleError::Full {
                 path,
@@ -154,7 +151,7 @@ fn explain(error: BundleError, stopped: bool, output: &Output, lock: &Lock) -> B
     }
 }
 
-/// An error of the file system, or what a reader has hidden in it.
+/// Returns the [`BundleError`] inside an I/O error, or an error with the path.
 fn named(path: &str, source: io::Error) -> BundleError {
     match source.downcast::<BundleError>() {
         Ok(error) => error,
@@ -165,7 +162,7 @@ fn named(path: &str, source: io::Error) -> BundleError {
     }
 }
 
-/// Where a bundle's frames go.
+/// The output of a bundle's frames.
 pub(super) struct Sink {
     out: DigestWriter<BufWriter<Output>>,
 }
@@ -174,7 +171,7 @@ impl Sink {
     pub(super) fn create(path: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
         let output = Output::create(path, volume)?;
         Ok(Self {
-            // What comes from lanes passes through as it is.
+            // The buffers of the compressing threads are as large, so that they are not copied.
             out: DigestWriter::new(BufWriter::with_capacity(1 << 18, output)),
         })
     }
@@ -183,13 +180,13 @@ impl Sink {
         self.out.inner().get_ref()
     }
 
-    /// Ends the bundle with its table of frames.
+    /// Writes the seek table at the end.
     pub(super) fn end_table(&mut self, frames: &[Frame]) -> io::Result<()> {
         self.write_all(&seek_table::encode(frames))?;
         self.flush()
     }
 
-    /// Gives the ended bundle its name.
+    /// Gives the complete bundle its final name.
     pub(super) fn persist(self) -> Result<Written, BundleError> {
         let (out, digest, size) = self.out.finish();
         let (output, _) = out.into_parts();
@@ -208,7 +205,7 @@ impl Write for Sink {
     }
 }
 
-/// The first frame of a bundle.
+/// Writes the header frame.
 pub(super) fn head_frame(
     head: &oci_layout::Documents,
     storage: &Placement,
@@ -221,7 +218,7 @@ pub(super) fn head_frame(
         plain.extend_from_slice(content);
         plain.resize(plain.len().next_multiple_of(TAR_BLOCK as usize), 0);
     }
-    // One level for all: signing a bundle later gives the same bytes.
+    // Always the same level, so that a bundle that is signed later has the same bytes.
     let effort = Effort::new(Level::MEDIUM_MEMORY, 0, false);
     compress::frame(&mut &plain[..], plain.len() as u64, out, effort, 1)
 }
@@ -257,13 +254,16 @@ impl Packer<'_> {
         Ok(head)
     }
 
-    /// Hands over all groups, and what ends the tar.
+    /// Sends all groups and the end of the tar to the queue.
     fn feed(&self, feed: &FrameQueue) -> io::Result<()> {
         let all = self.lock.blobs();
-        let carried = self.storage.groups.iter().flat_map(|group| &group.entries);
-        let total = carried
-            .filter_map(|entry| all.get(&entry.blob))
-            .map(|blob| blob.size)
+        let entries = self.storage.groups.iter().flat_map(|group| &group.entries);
+        // Progress counts stored bytes: a source may have the published or the decompressed form.
+        let total = entries
+            .filter_map(|entry| match &entry.opened {
+                Some(opened) => Some(opened.size),
+                None => all.get(&entry.blob).map(|blob| blob.size),
+            })
             .sum();
         let transfer = self.events.transfer("pack", &*self.path, Some(total));
         let label = |digest: &Digest| {
@@ -289,17 +289,17 @@ impl Packer<'_> {
     ) -> io::Result<()> {
         let mut left = layout
             .plain()
-            .ok_or_else(|| self.damaged("a group of impossible size"))?;
+            .ok_or_else(|| self.damaged("the size of a group exceeds 64 bits"))?;
         let effort = match source.starts_compressed()? {
             true => Effort::least(),
-            false => Effort::new(self.options.level, left, holds_kin(layout)),
+            false => Effort::new(self.options.level, left, has_similar_files(layout)),
         };
         while left > 0 {
             let plain = left.min(LARGEST_FRAME);
             feed.frame(&mut source, plain, effort)?;
             left -= plain;
         }
-        // What it has read last is compared when the end is asked for.
+        // The read at the end compares the digest of the last blob.
         io::copy(&mut source, &mut io::sink()).map(|_| ())
     }
 
@@ -311,8 +311,8 @@ impl Packer<'_> {
     }
 }
 
-/// Whether there is more than one program or file in a group: blobs, or what is in an archive.
-fn holds_kin(layout: &GroupLayout) -> bool {
+/// Returns whether a group contains several files: as blobs, or in a decompressed archive.
+fn has_similar_files(layout: &GroupLayout) -> bool {
     let entries = layout.entries();
     entries.len() > 1 || entries.iter().any(|stored| stored.opened.is_some())
 }

@@ -1,5 +1,5 @@
-//! Writing a bundle's file or volumes: under temporary names first, so that nothing half done ever
-//! has a final name.
+//! Writes the file or the volumes of a bundle with temporary names first, so that only complete files get
+//! their final names.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -14,16 +14,16 @@ use crate::format::volumes::{list_path, listed_volumes, volume_path};
 use crate::write::background_sync::SyncingFile;
 use kubexm_types::{Digest, DigestWriter};
 
-/// How temporary files are called.
+/// Prefix of the names of temporary files.
 const PREFIX: &str = ".kubexm-bundle-";
 const SUFFIX: &str = ".partial";
-/// A file that is younger may be one that is not locked yet.
+/// Minimum age of an abandoned file. A newer file may not be locked yet.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// The file, or the volumes, of a bundle that is being written.
 pub struct Output {
     name: PathBuf,
-    /// Bytes of a volume; `None` where it is one file.
+    /// Size of a volume in bytes; `None` for a single file.
     volume: Option<u64>,
     done: Vec<(NamedTempFile, Digest)>,
     current: SyncingFile,
@@ -32,10 +32,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder and sees whether it takes files.
+    /// Creates the directory and a temporary file in it.
     ///
     /// # Errors
-    /// It does not.
+    /// The directory is not writable.
     pub fn create(name: &Path, volume: Option<u64>) -> Result<Self, BundleError> {
         remove_abandoned(folder_of(name));
         Ok(Self {
@@ -48,19 +48,19 @@ impl Output {
         })
     }
 
-    /// The folder that it is written to.
+    /// Returns the directory of the bundle.
     pub fn folder(&self) -> &Path {
         folder_of(&self.name)
     }
 
-    /// Bytes written so far.
+    /// Returns the number of written bytes.
     pub fn written(&self) -> u64 {
         let done = self.done.iter().map(|(file, _)| length(file.as_file()));
         done.sum::<u64>() + length(self.current.file())
     }
 
-    /// Gives everything its name. What an earlier bundle of the same name left in the other form,
-    /// whole or in volumes, goes: it would be taken for this one.
+    /// Gives all files their final names. Removes the file or the volumes of an earlier bundle with this
+    /// name, so that readers do not find them.
     ///
     /// # Errors
     /// The file system fails.
@@ -84,7 +84,7 @@ impl Output {
         for (number, (volume, digest)) in (1..).zip(self.done) {
             let path = volume_path(&name, number);
             let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-            // Writing into a string does not fail.
+            // A write to a string does not fail.
             let _ = writeln!(lines, "{}  {file_name}", digest.hex());
             persist(volume, &path)?;
         }
@@ -153,7 +153,7 @@ fn remove(path: &Path) -> Result<(), BundleError> {
     }
 }
 
-/// Takes away what programs left that were killed: files that nobody holds locked.
+/// Removes the temporary files of killed processes: those without a lock.
 fn remove_abandoned(folder: &Path) {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let partial = files.filter(|file| {
@@ -165,7 +165,7 @@ fn remove_abandoned(folder: &Path) {
         if is_abandoned(&path).unwrap_or(false)
             && let Err(error) = std::fs::remove_file(&path)
         {
-            tracing::debug!(%error, "what was left stays");
+            tracing::debug!(%error, "cannot remove an abandoned file");
         }
     }
 }
@@ -181,8 +181,8 @@ fn flushed_beside(name: &Path) -> Result<SyncingFile, BundleError> {
     SyncingFile::new(partial).map_err(|source| BundleError::io(name, source))
 }
 
-/// A temporary file in the folder of a bundle, which goes when it is dropped. It is locked as long as
-/// somebody writes it.
+/// Creates a temporary file in the directory of a bundle. It is removed when it is dropped. It is locked
+/// while a process writes it.
 fn partial_beside(name: &Path) -> Result<NamedTempFile, BundleError> {
     let folder = folder_of(name);
     let partial = std::fs::create_dir_all(folder).and_then(|()| {
@@ -191,7 +191,7 @@ fn partial_beside(name: &Path) -> Result<NamedTempFile, BundleError> {
             .suffix(SUFFIX)
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
             .tempfile_in(folder)?;
-        // A file system without locks has no use for them here either.
+        // Some file systems do not support locks.
         let _ = partial.as_file().try_lock();
         Ok(partial)
     });

@@ -1,4 +1,4 @@
-//! The same bundle in another form: split, joined, signed. No content is compressed anew.
+//! Splits, joins and signs bundles. The compressed content is copied.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -8,11 +8,11 @@ use crate::write::{Sink, Written, head_frame};
 use crate::{Bundle, BundleError};
 use kubexm_types::event::{Events, Transfer};
 
-/// Writes the same bytes as one file, or in volumes of `volume` bytes. Volumes that are read are held
-/// against their list on the way.
+/// Writes the same bytes as one file, or in volumes of `volume` bytes. Compares the volumes that it reads
+/// with their list.
 ///
 /// # Errors
-/// A volume is damaged, the file system fails, or `stop` said so.
+/// A volume is damaged, the file system fails, or `stop` returned `true`.
 pub fn resplit(
     bundle: &Bundle,
     path: &Path,
@@ -22,15 +22,15 @@ pub fn resplit(
 ) -> Result<Written, BundleError> {
     let mut copy = Copying::begin(bundle, path, volume, events, stop)?;
     bundle
-        .medium()
+        .volumes()
         .copy(|bytes| copy.write_all(bytes).map_err(|error| copy.failed(error)))?;
     copy.end()
 }
 
-/// Writes the same bundle with a signature, in place of one that it has.
+/// Writes the same bundle with a new signature, which replaces an earlier one.
 ///
 /// # Errors
-/// The key cannot sign, the file system fails, or `stop` said so.
+/// The key cannot sign, the file system fails, or `stop` returned `true`.
 pub fn sign(
     bundle: &Bundle,
     signer: &Signer,
@@ -44,24 +44,26 @@ pub fn sign(
         reason,
     };
     let io = |source| BundleError::io(path, source);
-    let mut texts = bundle.texts().clone();
-    texts.sign(signer, &bundle.lock().name).map_err(failed)?;
+    let mut documents = bundle.documents().clone();
+    documents
+        .sign(signer, &bundle.lock().name)
+        .map_err(failed)?;
 
     let mut copy = Copying::begin(bundle, path, volume, events, stop)?;
     let mut frames = bundle.frames().to_vec();
     let Some(first) = frames.first_mut() else {
-        return Err(failed("holds nothing".to_owned()));
+        return Err(failed("its seek table is empty".to_owned()));
     };
     let before = u64::from(first.packed);
-    *first = head_frame(&texts, bundle.storage(), &mut copy.out).map_err(io)?;
+    *first = head_frame(&documents, bundle.storage(), &mut copy.out).map_err(io)?;
     let rest: u64 = frames[1..].iter().map(|f| u64::from(f.packed)).sum();
-    let mut rest = bundle.medium().reader(before).take(rest);
+    let mut rest = bundle.volumes().reader(before).take(rest);
     io::copy(&mut rest, &mut copy).map_err(|error| copy.failed(error))?;
     copy.out.end_table(&frames).map_err(io)?;
     copy.end()
 }
 
-/// A bundle on its way to another place.
+/// A running copy.
 struct Copying<'a> {
     out: Sink,
     path: String,

@@ -66,7 +66,7 @@ impl Plugin for Cilium {
 fn manifest<'a>(
     inputs: &'a Inputs<'_>,
 ) -> Option<&'a kubexm_bundle::lock::user_content::LockedArtifact> {
-    let mut own = inputs.lock.own.iter();
+    let mut own = inputs.lock.artifacts.iter();
     own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
 }
 

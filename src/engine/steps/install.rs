@@ -180,7 +180,7 @@ fn pack(
         }
     }
     for (digest, mut members) in archives {
-        let packed = blobs.open_inside(&digest).map_err(io::Error::other)?;
+        let packed = blobs.open_content(&digest).map_err(io::Error::other)?;
         archive::each_member(packed, |path, content| {
             let Some((number, payload)) = members.remove(path) else {
                 return Ok(());

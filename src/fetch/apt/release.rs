@@ -35,8 +35,8 @@ pub fn entry(text: &str, path: &str) -> Option<(Digest, u64)> {
     lists
         .take_while(|line| line.starts_with(' '))
         .find_map(|line| {
-            let mut words = line.split_whitespace();
-            let (digest, size, name) = (words.next()?, words.next()?, words.next()?);
+            let mut fields = line.split_whitespace();
+            let (digest, size, name) = (fields.next()?, fields.next()?, fields.next()?);
             (name == path).then(|| Some((digest.parse().ok()?, size.parse().ok()?)))?
         })
 }

@@ -15,9 +15,9 @@ pub struct Sense {
 
 impl Sense {
     /// Only the version itself.
-    pub const EQUAL: Self = Self::of(false, true, false);
+    pub const EQUAL: Self = Self::new(false, true, false);
 
-    const fn of(less: bool, equal: bool, greater: bool) -> Self {
+    const fn new(less: bool, equal: bool, greater: bool) -> Self {
         Self {
             less,
             equal,
@@ -28,11 +28,11 @@ impl Sense {
     /// Parses the flags of primary.xml, `LT` to `GT`, or the operators of rich dependencies.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
-            "LT" | "<" => Self::of(true, false, false),
-            "LE" | "<=" => Self::of(true, true, false),
+            "LT" | "<" => Self::new(true, false, false),
+            "LE" | "<=" => Self::new(true, true, false),
             "EQ" | "=" | "==" => Self::EQUAL,
-            "GE" | ">=" => Self::of(false, true, true),
-            "GT" | ">" => Self::of(false, false, true),
+            "GE" | ">=" => Self::new(false, true, true),
+            "GT" | ">" => Self::new(false, false, true),
             _ => return None,
         })
     }

@@ -82,9 +82,9 @@ impl Relation {
         if !text.starts_with('(') {
             return Ok(Self::Plain(Capability::any(text)));
         }
-        let mut words = Words { rest: text };
-        let relation = rich(&mut words, 0).ok_or_else(wrong)?;
-        match words.rest.trim().is_empty() {
+        let mut tokens = Tokens { rest: text };
+        let relation = rich(&mut tokens, 0).ok_or_else(wrong)?;
+        match tokens.rest.trim().is_empty() {
             true => Ok(relation),
             false => Err(wrong()),
         }
@@ -147,11 +147,11 @@ impl fmt::Display for Relation {
 }
 
 /// The tokens of a rich dependency; a token may contain parentheses, as in `libc.so.6(GLIBC_2.4)`.
-struct Words<'a> {
+struct Tokens<'a> {
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Tokens<'a> {
     fn take(&mut self, sign: char) -> bool {
         self.rest = self.rest.trim_start();
         match self.rest.strip_prefix(sign) {
@@ -191,24 +191,24 @@ impl<'a> Words<'a> {
     }
 }
 
-fn rich(words: &mut Words<'_>, depth: usize) -> Option<Relation> {
-    if depth > DEEPEST || !words.take('(') {
+fn rich(tokens: &mut Tokens<'_>, depth: usize) -> Option<Relation> {
+    if depth > DEEPEST || !tokens.take('(') {
         return None;
     }
-    let first = operand(words, depth)?;
-    if words.take(')') {
+    let first = operand(tokens, depth)?;
+    if tokens.take(')') {
         return Some(first);
     }
-    let word = words.word()?;
-    let second = operand(words, depth)?;
+    let word = tokens.word()?;
+    let second = operand(tokens, depth)?;
     let relation = match word {
         "and" | "or" | "with" => {
             let mut parts = vec![first, second];
-            while !words.take(')') {
-                if words.word()? != word {
+            while !tokens.take(')') {
+                if tokens.word()? != word {
                     return None;
                 }
-                parts.push(operand(words, depth)?);
+                parts.push(operand(tokens, depth)?);
             }
             return Some(match word {
                 "and" => Relation::And(parts),
@@ -219,11 +219,11 @@ fn rich(words: &mut Words<'_>, depth: usize) -> Option<Relation> {
         "without" => Relation::Without(Box::new(first), Box::new(second)),
         "if" | "unless" => {
             let mut otherwise = None;
-            if !words.rest.trim_start().starts_with(')') {
-                if words.word()? != "else" {
+            if !tokens.rest.trim_start().starts_with(')') {
+                if tokens.word()? != "else" {
                     return None;
                 }
-                otherwise = Some(Box::new(operand(words, depth)?));
+                otherwise = Some(Box::new(operand(tokens, depth)?));
             }
             Relation::When {
                 wanted: Box::new(first),
@@ -234,18 +234,18 @@ fn rich(words: &mut Words<'_>, depth: usize) -> Option<Relation> {
         }
         _ => return None,
     };
-    words.take(')').then_some(relation)
+    tokens.take(')').then_some(relation)
 }
 
-fn operand(words: &mut Words<'_>, depth: usize) -> Option<Relation> {
-    if words.rest.trim_start().starts_with('(') {
-        return rich(words, depth + 1);
+fn operand(tokens: &mut Tokens<'_>, depth: usize) -> Option<Relation> {
+    if tokens.rest.trim_start().starts_with('(') {
+        return rich(tokens, depth + 1);
     }
-    let name = words.word()?.to_owned();
-    let range = match words.sense() {
+    let name = tokens.word()?.to_owned();
+    let range = match tokens.sense() {
         Some(sense) => Some(Range {
             sense,
-            evr: Evr::parse(words.word()?),
+            evr: Evr::parse(tokens.word()?),
         }),
         None => None,
     };

@@ -24,7 +24,7 @@ pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
 use super::client::{Access, CONNECT, STALLED, pem};
-use super::credentials::Keyring;
+use super::credentials::DockerCredentials;
 use super::http::Small;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, LockedImage};
@@ -43,7 +43,7 @@ pub struct Puller {
     http: Http,
     /// Obtains tokens. Manifests and blobs use the common download code with its limits, ranges and retries.
     tokens: oci_client::Client,
-    keyring: Arc<Keyring>,
+    credentials: Arc<DockerCredentials>,
     sessions: Arc<Mutex<Sessions>>,
 }
 
@@ -77,16 +77,16 @@ impl Puller {
         let tokens = oci_client::Client::try_from(config).map_err(|error| {
             FetchError::Resolve(format!("cannot set up the registry client: {error}"))
         })?;
-        let keyring = Keyring::of_docker().unwrap_or_else(|reason| {
+        let credentials = DockerCredentials::from_docker_config().unwrap_or_else(|reason| {
             http.events().warn(format!(
                 "{reason}; kubexm contacts registries without a login"
             ));
-            Keyring::default()
+            DockerCredentials::default()
         });
         Ok(Self {
             http,
             tokens,
-            keyring: Arc::new(keyring),
+            credentials: Arc::new(credentials),
             sessions: Arc::default(),
         })
     }
@@ -148,7 +148,7 @@ impl Puller {
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         let label = &format!("{name} {}", &blob.digest.hex()[..12]);
-        if self.http.at_hand(label, &blob.digest).await? == Some(blob.size) {
+        if self.http.from_local(label, &blob.digest).await? == Some(blob.size) {
             return Ok(());
         }
         let fetch = |address: RegistryAddress, tries| async move {
@@ -171,7 +171,7 @@ impl Puller {
         if let Some(digest) = digest
             && self
                 .http
-                .at_hand(&name.to_string(), &digest)
+                .from_local(&name.to_string(), &digest)
                 .await?
                 .is_some()
         {
@@ -218,7 +218,7 @@ impl Puller {
 
     /// Returns the digest of a mirrored image's tag at its own registry, because a mirror is not trusted.
     async fn digest_at_origin(&self, name: &ImageRef) -> Result<Option<Digest>, FetchError> {
-        if self.http.mirrors().of_image(name).is_none() {
+        if !self.is_mirrored(name) {
             return Ok(None);
         }
         let (label, origin) = (name.to_string(), origin(name));
@@ -229,6 +229,17 @@ impl Puller {
             return Ok(None);
         };
         Ok(Some(self.http.cache().insert(&bytes)?))
+    }
+
+    /// Returns whether a mirror serves an image. The image's own registry with another protocol, such as
+    /// HTTP without TLS, is not a mirror.
+    fn is_mirrored(&self, name: &ImageRef) -> bool {
+        let is_own = |address: &RegistryAddress| {
+            let host = address.base.split("://").nth(1);
+            host == Some(name.registry()) && address.repository == name.repository()
+        };
+        let addresses = self.http.mirrors().of_image(name);
+        addresses.is_some_and(|addresses| !addresses.iter().all(is_own))
     }
 
     async fn arch_of(&self, name: &ImageRef, manifest: &Manifest) -> Result<Arch, FetchError> {
@@ -272,8 +283,8 @@ impl Puller {
             let host = base.split("://").nth(1).unwrap_or(base).to_owned();
             // Tokens are per repository; the tag has no meaning.
             let reference = Reference::with_tag(host, repository.clone(), "any".to_owned());
-            let (tokens, keyring) = (self.tokens.clone(), Arc::clone(&self.keyring));
-            Arc::new(Session::new(registry, reference, tokens, keyring))
+            let (tokens, credentials) = (self.tokens.clone(), Arc::clone(&self.credentials));
+            Arc::new(Session::new(registry, reference, tokens, credentials))
         });
         Ok(Access::Registry(Arc::clone(session)))
     }

@@ -17,7 +17,7 @@ use kubexm_sigstore::Part;
 use kubexm_sigstore::referrer::{BUNDLE_TYPE, listed};
 
 /// Maximum number of pages of a registry's list.
-const MOST_PIECES: usize = 8;
+const MAX_PAGES: usize = 8;
 
 impl Puller {
     /// Returns the manifests that may be Sigstore bundles of an image: from the registry's referrers API,
@@ -82,8 +82,8 @@ impl Puller {
             .query_pairs_mut()
             .append_pair("artifactType", BUNDLE_TYPE);
         let mut found = Vec::new();
-        for _ in 0..MOST_PIECES {
-            let (bytes, next) = self.http.piece(&small, &place, TRIES).await?;
+        for _ in 0..MAX_PAGES {
+            let (bytes, next) = self.http.page(&small, &place, TRIES).await?;
             // Registries without the referrers API may answer with other content.
             let Ok(parts) = listed(&bytes) else {
                 return Ok(found);

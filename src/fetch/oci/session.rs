@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::FetchError;
 use crate::client::{Client, read, root_cause};
-use crate::credentials::{Keyring, Login};
+use crate::credentials::{DockerCredentials, Login};
 use crate::retry::Failure;
 
 /// Maximum size of a token service's response, in bytes.
@@ -24,7 +24,7 @@ pub struct Session {
     registry: Url,
     reference: Reference,
     tokens: oci_client::Client,
-    keyring: Arc<Keyring>,
+    credentials: Arc<DockerCredentials>,
     login: OnceCell<Option<Login>>,
     authorization: Mutex<Option<HeaderValue>>,
 }
@@ -41,13 +41,13 @@ impl Session {
         registry: Url,
         reference: Reference,
         tokens: oci_client::Client,
-        keyring: Arc<Keyring>,
+        credentials: Arc<DockerCredentials>,
     ) -> Self {
         Self {
             registry,
             reference,
             tokens,
-            keyring,
+            credentials,
             login: OnceCell::new(),
             authorization: Mutex::default(),
         }
@@ -71,8 +71,8 @@ impl Session {
         challenge: Option<&HeaderValue>,
         stale: Option<&HeaderValue>,
     ) -> Result<HeaderValue, Failure> {
-        let mut held = self.authorization.lock().await;
-        if let Some(newer) = held.as_ref().filter(|held| Some(*held) != stale) {
+        let mut current = self.authorization.lock().await;
+        if let Some(newer) = current.as_ref().filter(|current| Some(*current) != stale) {
             return Ok(newer.clone());
         }
         let text = challenge.and_then(|value| value.to_str().ok());
@@ -97,13 +97,16 @@ impl Session {
             Failure::last(self.refused(label, "its token service returned an invalid token"))
         })?;
         value.set_sensitive(true);
-        *held = Some(value.clone());
+        *current = Some(value.clone());
         Ok(value)
     }
 
     async fn login(&self) -> Option<&Login> {
         let host = self.reference.registry();
-        let found = self.login.get_or_init(|| self.keyring.login(host)).await;
+        let found = self
+            .login
+            .get_or_init(|| self.credentials.login(host))
+            .await;
         found.as_ref()
     }
 
@@ -145,8 +148,8 @@ impl Session {
         identity: &str,
     ) -> Result<String, Failure> {
         if realm.scheme() != "https" && self.registry.scheme() == "https" {
-            let words = "the registry requests the login without encryption";
-            return Err(Failure::last(self.refused(label, words)));
+            let reason = "the registry requests the login without encryption";
+            return Err(Failure::last(self.refused(label, reason)));
         }
         let scope = format!("repository:{}:pull", self.reference.repository());
         let form = url::form_urlencoded::Serializer::new(String::new())
@@ -160,8 +163,8 @@ impl Session {
         let response = client.post_form(realm, form).await;
         let response = response.map_err(|error| lost(&error))?;
         if response.status() != StatusCode::OK {
-            let words = "the registry refuses the stored login";
-            return Err(Failure::last(self.refused(label, words)));
+            let reason = "the registry refuses the stored login";
+            return Err(Failure::last(self.refused(label, reason)));
         }
         let body = read(response, LARGEST_TOKEN).await;
         let body = body.map_err(|error| lost(&error))?.unwrap_or_default();
@@ -171,12 +174,12 @@ impl Session {
         Ok(format!("Bearer {}", granted.access_token))
     }
 
-    fn refused(&self, label: &str, words: &str) -> FetchError {
+    fn refused(&self, label: &str, reason: &str) -> FetchError {
         FetchError::Refused {
             what: label.to_owned(),
             url: self.registry.to_string(),
             status: StatusCode::UNAUTHORIZED.as_u16(),
-            hint: format!("check the image's name, or log in with `docker login` ({words})"),
+            hint: format!("check the image's name, or log in with `docker login` ({reason})"),
         }
     }
 

@@ -6,9 +6,9 @@ use futures_util::stream::{self, StreamExt};
 
 use super::{PARALLEL, Resolver, partition};
 use crate::FetchError;
+use crate::artifacts::images_in_yaml;
 use crate::image_signatures::Found;
 use crate::oci::Puller;
-use crate::own::of_yaml;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
@@ -28,7 +28,7 @@ impl Resolver<'_> {
             .await
             .map_err(|error| wrong(error.to_string()))?
             .map_err(|error| wrong(error.to_string()))?;
-        let read = of_yaml(&text, &file.file_name);
+        let read = images_in_yaml(&text, &file.file_name);
         if read.documents == 0 || read.unreadable > 0 {
             return Err(wrong(format!(
                 "{} has no manifest at {}",
@@ -42,7 +42,7 @@ impl Resolver<'_> {
         &self,
         manifest: &Manifest,
         kubeadm: &[KubeadmFacts],
-        own: &[LockedArtifact],
+        artifacts: &[LockedArtifact],
         plugins: &[LockedFile],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
@@ -51,7 +51,11 @@ impl Resolver<'_> {
                 .iter()
                 .flat_map(|facts| facts.images.iter().cloned()),
         );
-        names.extend(own.iter().flat_map(|own| own.images.iter().cloned()));
+        names.extend(
+            artifacts
+                .iter()
+                .flat_map(|artifact| artifact.images.iter().cloned()),
+        );
         for (name, version) in manifest.network.iter().chain(&manifest.load_balancer) {
             names.extend(self.catalog.images(name, version)?);
         }

@@ -51,6 +51,15 @@ impl Failure {
         }
     }
 
+    /// Returns the result of a command that found differences: exit code 1 without a message.
+    pub fn differences() -> Self {
+        Self {
+            code: 1,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
     /// Returns the failure of a command whose JSON document describes it: no `Error` document follows.
     pub fn reported(self) -> Self {
         Self {

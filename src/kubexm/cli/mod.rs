@@ -183,7 +183,7 @@ fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), F
     if emits_events {
         events.end(code, message.clone());
     }
-    let Some(message) = message else {
+    let Some(message) = message.filter(|message| !message.is_empty()) else {
         return code;
     };
     match (output, emits_events) {

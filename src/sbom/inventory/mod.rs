@@ -1,15 +1,15 @@
-//! From what was seen in a bundle's blobs to components and relations.
+//! Builds the graph of components from the scanned blobs.
 
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::content::{Find, Found, Layer};
-use super::cover::stack;
 use super::graph::{Component, Graph, Id, Kind, Relation};
+use super::layer_scanner::{Find, Found, Layer};
 use super::os::{Manager, Package, Release};
-use super::survey::{Content, Contents, is_layer, survey};
+use super::scan::{Content, Contents, is_layer, scan};
 use super::text::clean;
+use super::whiteouts::stack;
 use super::{SbomError, ecosystem, purl};
 use kubexm_bundle::Bundle;
 use kubexm_bundle::lock::{
@@ -18,68 +18,67 @@ use kubexm_bundle::lock::{
 use kubexm_types::Digest;
 use programs::Site;
 
-/// What is in a bundle.
+/// The components of a bundle.
 #[derive(Debug, Clone)]
 pub struct Inventory {
-    /// The bundle's name.
+    /// The name of the bundle.
     pub name: String,
-    /// SHA-256 of its lock: the same lock, the same content.
+    /// SHA-256 of the lock, which identifies the content.
     pub lock: Digest,
-    /// Everything in it.
     pub graph: Graph,
-    /// The bundle itself among its components.
+    /// The ID of the bundle in the graph.
     pub root: Id,
-    /// What could not be read or told, in sentences for people.
+    /// Sentences about content that cannot be read or identified.
     pub notes: BTreeSet<String>,
 }
 
 impl Inventory {
-    /// Looks through a bundle on so many threads.
+    /// Scans a bundle on `threads` threads.
     ///
     /// # Errors
-    /// The bundle is damaged, or holds more than any bundle does.
-    pub fn of(bundle: &Bundle, threads: usize) -> Result<Self, SbomError> {
-        let contents = survey(bundle, threads)?;
+    /// The bundle is damaged, or it exceeds a limit.
+    pub fn scan(bundle: &Bundle, threads: usize) -> Result<Self, SbomError> {
+        let contents = scan(bundle, threads)?;
         let lock = bundle.lock();
         let root = format!("kubexm:bundle:{}", bundle.lock_digest());
-        let mut gathering = Gathering {
+        let mut builder = InventoryBuilder {
             contents: &contents,
             root: root.clone(),
             graph: Graph::default(),
             notes: BTreeSet::new(),
             releases: BTreeSet::new(),
         };
-        let gathered = gathering.all(lock);
-        gathered.map_err(|reason| SbomError::TooMuch {
+        let added = builder.add_all(lock);
+        added.map_err(|reason| SbomError::TooMuch {
             path: bundle.path().display().to_string(),
             reason,
         })?;
         Ok(Self {
             name: lock.name.clone(),
             lock: bundle.lock_digest(),
-            graph: gathering.graph,
+            graph: builder.graph,
             root,
-            notes: gathering.notes,
+            notes: builder.notes,
         })
     }
 }
 
-struct Gathering<'a> {
+struct InventoryBuilder<'a> {
     contents: &'a Contents,
     root: Id,
     graph: Graph,
     notes: BTreeSet<String>,
-    /// Modules and versions of the bundle's own files, as their publishers number them.
+    /// Modules and versions of the files in the bundle.
     releases: BTreeSet<(String, String)>,
 }
 
-impl Gathering<'_> {
-    /// Keeps a sentence for people; paths and reasons in it may come from strangers.
+impl InventoryBuilder<'_> {
+    /// Adds a note. It may contain paths and reasons from untrusted input.
     fn note(&mut self, text: String) {
         self.notes.insert(clean(&text));
     }
 
-    fn all(&mut self, lock: &kubexm_bundle::Lock) -> Result<(), String> {
+    fn add_all(&mut self, lock: &kubexm_bundle::Lock) -> Result<(), String> {
         let mut bundle = Component::new(self.root.clone(), Kind::Bundle, &lock.name);
         bundle.digest = None;
         self.graph.put(bundle)?;
@@ -122,7 +121,7 @@ impl Gathering<'_> {
                 id: &id,
                 place: place.clone(),
                 version: Some(&published),
-                own: true,
+                is_program_version: true,
             };
             if let Found::Program(program) = &find.what {
                 self.program(&site, &find.path, program)?;
@@ -162,7 +161,7 @@ impl Gathering<'_> {
                 id: &id,
                 place: place.clone(),
                 version: image.name.tag(),
-                own: false,
+                is_program_version: false,
             };
             match &find.what {
                 Found::Program(program) => self.program(&site, &find.path, program)?,
@@ -238,12 +237,12 @@ impl Gathering<'_> {
             .extend(ecosystem::subjects(package, release));
         if component.subjects.is_empty() {
             let system = match release.id.is_empty() {
-                true => "a system without os-release".to_owned(),
+                true => "an operating system without os-release".to_owned(),
                 false => release.distro(),
             };
             self.note(format!(
-                "{place}: vulnerabilities of packages of {system} cannot be found: its name in OSV is not \
-                 known here"
+                "{place}: kubexm cannot find vulnerabilities of packages of {system}: it does not know its \
+                 name in OSV"
             ));
         }
         let id = self.graph.add(parent, Relation::Contains, component)?;
@@ -251,17 +250,18 @@ impl Gathering<'_> {
     }
 }
 
-/// The system of an image: `/etc/os-release` goes before the file that it mostly is a link to.
+/// Returns the operating system of an image. `/etc/os-release` takes precedence over
+/// `/usr/lib/os-release`.
 fn release(finds: &[&Find]) -> Release {
     let releases = finds.iter().filter_map(|find| match &find.what {
         Found::Release(release) => Some(release.clone()),
         _ => None,
     });
-    // By their paths, `etc` comes first.
+    // Finds are sorted by path, so `etc` is first.
     releases.into_iter().next().unwrap_or_default()
 }
 
-/// What a lock says of a package of which no list says more.
+/// Returns a package with the information in the lock, if the index does not have it.
 fn from_lock(locked: &LockedPackage, arch: &str) -> Package {
     let rpm = locked.file_name.strip_suffix(".rpm");
     let (epoch, version) = match locked.version.split_once(':') {

@@ -1,26 +1,26 @@
-//! Programs, and the modules and crates that they were built from.
+//! Adds programs and the modules and crates that they were built from.
 
-use super::Gathering;
+use super::InventoryBuilder;
 use crate::elf::{Made, Program};
 use crate::go::BuildInfo;
 use crate::graph::{Component, Kind, Relation, Subject};
 use crate::text::clean;
 use crate::{purl, rust};
 
-/// Where a program was found.
+/// The file or image that contains a program.
 pub(super) struct Site<'a> {
-    /// The component that it lies in.
+    /// The ID of its component.
     pub id: &'a str,
-    /// For people.
+    /// Its description for messages.
     pub place: String,
-    /// The version by which the whole thing was published.
+    /// The version that its publisher gave it.
     pub version: Option<&'a str>,
-    /// Whether that is surely the program's own version.
-    pub own: bool,
+    /// Whether this is certainly the version of the program.
+    pub is_program_version: bool,
 }
 
-impl Gathering<'_> {
-    /// Adds a program, and what it was built from.
+impl InventoryBuilder<'_> {
+    /// Adds a program and its modules or crates.
     pub(super) fn program(
         &mut self,
         site: &Site<'_>,
@@ -34,8 +34,7 @@ impl Gathering<'_> {
         let version = match &program.made {
             Made::Go(info) => self.main_version(site, info),
             Made::Crates(_) => None,
-            // Libraries, and programs of packages: nothing is known of them that the packages would
-            // not say.
+            // Libraries and programs without build information. The OS packages describe them.
             Made::Unknown | Made::OldGo(_) | Made::Rust(_) => return Ok(()),
         };
         let id = match path {
@@ -64,12 +63,13 @@ impl Gathering<'_> {
         place: &str,
         info: &BuildInfo,
     ) -> Result<(), String> {
-        let lost = "vulnerabilities of it cannot be found";
+        let lost = "kubexm cannot find its vulnerabilities";
         match info.standard_library() {
             Some(version) => self.module(id, place, "stdlib", Some(&version))?,
             None => {
                 let go = &info.go;
-                let note = format!("{place}: built by '{go}', which is no release of Go; {lost}");
+                let note =
+                    format!("{place}: built by '{go}', which is not a release of Go; {lost}");
                 self.note(note);
             }
         }
@@ -77,7 +77,7 @@ impl Gathering<'_> {
             if version.is_none() {
                 let name = &main.path;
                 self.note(format!(
-                    "{place}: the build does not say which version of {name} it is; {lost}"
+                    "{place}: the build information does not contain the version of {name}; {lost}"
                 ));
             }
             self.module(id, place, &main.path, version)?;
@@ -90,21 +90,21 @@ impl Gathering<'_> {
         }
         if let Some(first) = unknown.first() {
             self.note(format!(
-                "{place}: the build does not say which version {} of its modules are, as {first}; \
-                 vulnerabilities of them cannot be found",
+                "{place}: the build information does not contain the versions of {} modules, such as \
+                 {first}; kubexm cannot find their vulnerabilities",
                 unknown.len()
             ));
         }
         Ok(())
     }
 
-    /// The version of a program's main module. Where the build does not say, the lock does: a file of
-    /// the bundle has the version by which it was published, and an image of the same module too if
-    /// its tag is that very version.
+    /// Returns the version of a program's main module. If the build information does not contain it, this is
+    /// the version of the file in the lock. For an image it is the tag, if a file with the same module has
+    /// this version.
     fn main_version(&mut self, site: &Site<'_>, info: &BuildInfo) -> Option<String> {
         let main = info.main.as_ref()?;
         let published = site.version.map(str::to_owned);
-        if let (true, Some(published)) = (site.own, &published) {
+        if let (true, Some(published)) = (site.is_program_version, &published) {
             self.releases.insert((main.path.clone(), published.clone()));
         }
         if let Some(version) = main.known_version() {

@@ -1,32 +1,32 @@
-//! `Packages` of Berkeley DB, as of Red Hat 8 and before: a hash table whose values lie on overflow
-//! pages (the layout is in Berkeley DB's source, `dbinc/db_page.h`).
+//! Reads `Packages` of Berkeley DB, which Red Hat 8 and earlier use: a hash table with values on overflow
+//! pages. The source of Berkeley DB describes the format (`dbinc/db_page.h`).
 
 use super::{MOST_PACKAGES, big, little};
 
-/// Marks the first page of a hash table.
+/// Magic number of the first page of a hash table.
 const HASH: usize = 0x0006_1561;
-/// Bytes of a page's header.
+/// Size of a page's header in bytes.
 const BEFORE: usize = 26;
-/// Pages of keys and values: of hash tables, sorted and not.
+/// Types of pages with keys and values, unsorted and sorted.
 const PAIRS: [u8; 2] = [2, 13];
-/// Pages of a long value.
+/// Type of an overflow page.
 const OVERFLOW: u8 = 7;
-/// An item that is its value.
+/// Type of an item that contains its value.
 const BESIDE: u8 = 1;
-/// No header has so few bytes.
+/// Minimum size of a package header in bytes.
 const SHORTEST: usize = 16;
-/// An item that says where its long value lies.
+/// Type of an item that refers to overflow pages.
 const ELSEWHERE: u8 = 3;
 
-/// Whether a file is such a table.
+/// Returns whether a file is a Berkeley DB hash table.
 pub fn is(file: &[u8]) -> bool {
     little(file, 12) == Some(HASH) || big(file, 12, 4) == Some(HASH)
 }
 
-/// Every header in the file.
+/// Returns all package headers in the file.
 pub fn headers(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     if little(file, 12) != Some(HASH) {
-        return Err("is a Berkeley DB of a machine with another order of bytes".to_owned());
+        return Err("is a big-endian Berkeley DB, which kubexm does not read".to_owned());
     }
     read(file).ok_or_else(|| "is a damaged Berkeley DB".to_owned())
 }
@@ -40,7 +40,7 @@ fn read(file: &[u8]) -> Option<Vec<Vec<u8>>> {
             continue;
         }
         let items = usize::from(u16::from_le_bytes([page[20], page[21]]));
-        // Keys and values take turns, and the items lie from the page's end downwards.
+        // Keys and values alternate. Items are stored from the end of the page to its start.
         let start = |item: usize| {
             let at = BEFORE + 2 * item;
             Some(usize::from(u16::from_le_bytes([
@@ -55,11 +55,11 @@ fn read(file: &[u8]) -> Option<Vec<Vec<u8>>> {
                     let (first, length) = (little(item, 4)?, little(item, 8)?);
                     long(file, size, first, length, &mut left)?
                 }
-                // One of the values is the number of the last package.
+                // One of the values is the number of the last package, which is not a header.
                 BESIDE if item.len() > SHORTEST => item[1..].to_vec(),
                 _ => continue,
             };
-            // Items of a hostile file may all lie in the same place.
+            // All items of a malicious file may be at the same position.
             kept += header.len();
             if headers.len() == MOST_PACKAGES || kept > file.len() {
                 return None;
@@ -70,7 +70,7 @@ fn read(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(headers)
 }
 
-/// A value that lies on pages of its own; no file has more pages than `left`.
+/// Returns a value from its overflow pages, of which there are at most `left`.
 fn long(
     file: &[u8],
     size: usize,

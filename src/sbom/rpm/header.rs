@@ -1,4 +1,4 @@
-//! Package headers: an index of tags and a store of values
+//! Parses package headers: an index of tags and a store of values
 //! (<https://rpm-software-management.github.io/rpm/manual/format_header.html>).
 
 use super::big;
@@ -18,10 +18,10 @@ const INT32: usize = 4;
 const STRING: usize = 6;
 const TRANSLATED: usize = 9;
 
-/// Bytes of an entry of the index.
+/// Size of an index entry in bytes.
 const ENTRY: usize = 16;
 
-/// What a header says of its package; `None` where it is none.
+/// Returns the package of a header, or `None` if the header is not valid.
 pub fn package(bytes: &[u8]) -> Option<Package> {
     let (entries, length) = (big(bytes, 0, 4)?, big(bytes, 4, 4)?);
     let index = bytes.get(8..8usize.checked_add(entries.checked_mul(ENTRY)?)?)?;
@@ -46,7 +46,7 @@ pub fn package(bytes: &[u8]) -> Option<Package> {
         name: text(NAME)?,
         source: text(SOURCE).and_then(|file| source(&file)),
         version,
-        // None and zero are the same.
+        // rpm treats a missing epoch as 0.
         epoch: epoch.filter(|epoch| *epoch > 0).map(|epoch| epoch as u64),
         arch: text(ARCH).unwrap_or_default(),
         licence: text(LICENCE).filter(|licence| !licence.is_empty()),
@@ -54,7 +54,7 @@ pub fn package(bytes: &[u8]) -> Option<Package> {
     })
 }
 
-/// Name and version of `bash-5.1.8-6.el9.src.rpm`.
+/// Returns name and version of a source package's file name, such as `bash-5.1.8-6.el9.src.rpm`.
 fn source(file: &str) -> Option<(String, String)> {
     let stem = file
         .strip_suffix(".src.rpm")

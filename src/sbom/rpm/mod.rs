@@ -1,4 +1,4 @@
-//! rpm's databases: every backend keeps the same headers, in a container of its own.
+//! Reads rpm databases. Every backend stores the same package headers in another container.
 
 mod berkeley;
 mod header;
@@ -7,13 +7,13 @@ mod sqlite;
 
 use super::os::Package;
 
-/// Packages that one system may have.
+/// Maximum number of packages in a database.
 const MOST_PACKAGES: usize = 100_000;
 
-/// Reads a database as a file: `rpmdb.sqlite`, `Packages.db` (ndb) or `Packages` (Berkeley DB).
+/// Parses a database file: `rpmdb.sqlite`, `Packages.db` (ndb) or `Packages` (Berkeley DB).
 ///
 /// # Errors
-/// It is none of them, or damaged: what is wrong, as the rest of a sentence.
+/// The file has another format or is damaged. The error is the rest of a sentence.
 pub fn packages(database: &[u8]) -> Result<Vec<Package>, String> {
     let headers = if database.starts_with(sqlite::MAGIC) {
         sqlite::headers(database)?
@@ -22,12 +22,12 @@ pub fn packages(database: &[u8]) -> Result<Vec<Package>, String> {
     } else if berkeley::is(database) {
         berkeley::headers(database)?
     } else {
-        return Err("is no rpm database that is known here".to_owned());
+        return Err("is not an rpm database that kubexm knows".to_owned());
     };
     let mut packages = Vec::new();
     for bytes in &headers {
-        let package = header::package(bytes).ok_or("has a package header that cannot be")?;
-        // Keys that rpm trusts are kept as packages, too.
+        let package = header::package(bytes).ok_or("has an invalid package header")?;
+        // rpm stores trusted keys as packages.
         if package.name != "gpg-pubkey" {
             packages.push(package);
         }
@@ -35,13 +35,13 @@ pub fn packages(database: &[u8]) -> Result<Vec<Package>, String> {
     Ok(packages)
 }
 
-/// A number with its first byte first.
+/// Parses a big-endian number.
 fn big(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
     let number = super::elf::number(bytes, at, size, true)?;
     usize::try_from(number).ok()
 }
 
-/// A number of four bytes with its last byte first.
+/// Parses a little-endian number of four bytes.
 fn little(bytes: &[u8], at: usize) -> Option<usize> {
     let number = super::elf::number(bytes, at, 4, false)?;
     usize::try_from(number).ok()

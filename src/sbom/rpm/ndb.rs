@@ -1,20 +1,20 @@
-//! `Packages.db` of rpm's own backend, which SUSE uses: slots that say where each header lies (the
-//! format is described in rpm's source, `lib/backend/ndb/rpmpkg.c`).
+//! Reads `Packages.db` of the ndb backend, which SUSE uses. Slots contain the position of each header. The
+//! source of rpm describes the format (`lib/backend/ndb/rpmpkg.c`).
 
 use super::{MOST_PACKAGES, little};
 
-/// Begins the file.
+/// The first bytes of the file.
 pub const MAGIC: &[u8] = b"RpmP";
-/// Slots are counted in pages of it.
+/// Size of a page of slots in bytes.
 const PAGE: usize = 4096;
-/// Bytes of a slot; the file's header takes the place of the first two.
+/// Size of a slot in bytes. The header of the file takes the place of the first two slots.
 const SLOT: usize = 16;
-/// Headers lie at multiples of it.
+/// Alignment of headers in bytes.
 const BLOCK: usize = 16;
-/// Bytes before a header.
+/// Number of bytes before a header.
 const BEFORE: usize = 16;
 
-/// Every header in the file.
+/// Returns all package headers in the file.
 pub fn headers(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     read(file).ok_or_else(|| "is a damaged ndb database of rpm".to_owned())
 }
@@ -38,7 +38,7 @@ fn read(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     within(headers, file)
 }
 
-/// Slots of a hostile file may all name the same bytes.
+/// Limits the total size, because all slots of a malicious file may refer to the same bytes.
 fn within(headers: Vec<Vec<u8>>, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let all: usize = headers.iter().map(Vec::len).sum();
     (all <= file.len()).then_some(headers)

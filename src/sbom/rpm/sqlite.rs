@@ -1,18 +1,17 @@
-//! `rpmdb.sqlite`: only the table `Packages` is read, and only forwards. SQLite's format is fixed
-//! (<https://www.sqlite.org/fileformat2.html>), and of it a table's leaves and overflow pages are all
-//! that a list of headers needs.
+//! Reads the table `Packages` of `rpmdb.sqlite` (<https://www.sqlite.org/fileformat2.html>). Only table
+//! leaves and overflow pages are needed for the list of headers.
 
 use super::{MOST_PACKAGES, big};
 
-/// Begins the file.
+/// The first bytes of the file.
 pub const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Levels of a table's tree: more than a file can have.
+/// Maximum depth of a table's tree.
 const DEEPEST: usize = 20;
 
 const INTERIOR: u8 = 5;
 const LEAF: u8 = 13;
 
-/// Every header in the file.
+/// Returns all package headers in the file.
 pub fn headers(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let damaged = || "is a damaged SQLite database".to_owned();
     let database = Database::open(file).ok_or_else(damaged)?;
@@ -24,13 +23,13 @@ pub fn headers(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let rows = database.rows(root).ok_or_else(damaged)?;
     let blobs = rows.iter().map(|row| {
         let columns = columns(row)?;
-        // The first column is the row's number, which is not kept in the row.
+        // The first column is the row ID, which is not stored in the row.
         Some(columns.get(1)?.1.to_vec())
     });
     blobs.collect::<Option<_>>().ok_or_else(damaged)
 }
 
-/// The first page of the table, where a row of the schema (type, name, table, page, SQL) is its.
+/// Returns the root page of the table, if this is its row in the schema (type, name, table, page, SQL).
 fn packages_root(row: &[u8]) -> Option<usize> {
     let columns = columns(row)?;
     let (kind, name) = (columns.first()?.1, columns.get(1)?.1);
@@ -43,7 +42,7 @@ fn packages_root(row: &[u8]) -> Option<usize> {
 struct Database<'a> {
     file: &'a [u8],
     page: usize,
-    /// Bytes of a page that are used.
+    /// Number of usable bytes of a page.
     usable: usize,
 }
 
@@ -58,22 +57,22 @@ impl<'a> Database<'a> {
         (usable >= 480).then_some(Self { file, page, usable })
     }
 
-    /// A page, counted from 1.
+    /// Returns a page; the first page is 1.
     fn page(&self, number: usize) -> Option<&'a [u8]> {
         let start = number.checked_sub(1)?.checked_mul(self.page)?;
         self.file.get(start..start.checked_add(self.page)?)
     }
 
-    /// The content of every row of a table.
+    /// Returns the content of every row of a table.
     fn rows(&self, root: usize) -> Option<Vec<Vec<u8>>> {
         let mut rows = Vec::new();
-        // Every page is read once, and every cell once more: a file that takes more leads in circles.
+        // A file without cycles reads every page once, and every cell once more.
         let mut left = self.file.len().saturating_mul(2);
         self.walk(root, 0, &mut left, &mut rows)?;
         Some(rows)
     }
 
-    /// Goes through the tree below a page, and reads no more bytes than `left`.
+    /// Traverses the tree below a page, and reads at most `left` bytes.
     fn walk(
         &self,
         number: usize,
@@ -83,7 +82,7 @@ impl<'a> Database<'a> {
     ) -> Option<()> {
         *left = left.checked_sub(self.page).filter(|_| depth < DEEPEST)?;
         let page = self.page(number)?;
-        // The file's header stands before the first page's.
+        // The first page starts with the header of the file.
         let start = if number == 1 { 100 } else { 0 };
         let kind = *page.get(start)?;
         let cells = big(page, start + 3, 2)?;
@@ -103,7 +102,7 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// The content of a cell, put together from its overflow pages.
+    /// Returns the content of a cell with its overflow pages.
     fn row(&self, cell: &[u8], left: &mut usize) -> Option<Vec<u8>> {
         let (size, width) = varint(cell)?;
         let cell = cell.get(width..)?;
@@ -126,7 +125,7 @@ impl<'a> Database<'a> {
         Some(row)
     }
 
-    /// Bytes of a row that lie in its leaf: see "Cell Payload Overflow Pages".
+    /// Returns the number of bytes of a row that its leaf contains (section "Cell Payload Overflow Pages").
     fn local(&self, size: usize) -> usize {
         let most = self.usable - 35;
         if size <= most {
@@ -138,7 +137,7 @@ impl<'a> Database<'a> {
     }
 }
 
-/// Type and bytes of each column of a row.
+/// Returns type and bytes of each column of a row.
 fn columns(row: &[u8]) -> Option<Vec<(usize, &[u8])>> {
     let (length, width) = varint(row)?;
     let (header, mut body) = row.split_at_checked(length)?;
@@ -161,7 +160,7 @@ fn columns(row: &[u8]) -> Option<Vec<(usize, &[u8])>> {
     Some(columns)
 }
 
-/// A number in groups of seven bits, the highest first; the ninth byte gives eight.
+/// Parses a varint: groups of seven bits, the highest first; the ninth byte has eight bits.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0u64;
     for at in 0..9 {

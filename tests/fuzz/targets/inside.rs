@@ -35,8 +35,8 @@ fuzz_target!(|data: (&[u8], &[u8])| {
     let (storage, options) = (Placement::plain(&lock), PackOptions::new(Level::MIN, 1));
     write(&path, &lock, &storage, &blobs, options, &Events::silent()).expect("packed");
     let bundle = Bundle::open(&path).expect("what was packed");
-    if let Ok(inventory) = Inventory::of(&bundle, 1) {
-        let stamp = Stamp::of(None).expect("no time");
+    if let Ok(inventory) = Inventory::scan(&bundle, 1) {
+        let stamp = Stamp::parse(None).expect("no time");
         let _ = spdx::document(&inventory, stamp);
         let _ = cyclonedx::document(&inventory, stamp);
     }

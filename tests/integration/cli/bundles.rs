@@ -130,15 +130,82 @@ fn diff_reports_added_removed_and_changed_content() {
     assert_eq!(code, Some(0), "{err}");
     insta::assert_snapshot!(said, @"
     + file other amd64 1.0.0 (120017acd130)
-    ~ file part0000 amd64 1.0.0 (120017acd130) -> 2.0.0 (804f51f71254)
+    ~ file part0000 amd64 1.0.0 -> 2.0.0
     - file part0001 amd64 1.0.0 (120017acd130)
-    3 differences; 1.00 KiB that only the second has
+
+    files: 1 changed, 1 added, 1 removed
+    1.00 KiB only in the second bundle
     ");
     let bundle = bundle(folder.path(), 2).display().to_string();
     let (_, said, _) = run(&["bundle", "diff", &first, &bundle]);
     assert_eq!(said, "no difference in content\n");
     let (code, ..) = run(&["bundle", "diff", &first, "/no/such.lock.yaml"]);
     assert_eq!(code, Some(2));
+    for (other, expected) in [(&second, 1), (&bundle, 0)] {
+        let (code, said, err) = run(&["bundle", "diff", &first, other, "--exit-code"]);
+        assert_eq!((code, err.as_str()), (Some(expected), ""), "{said}");
+    }
+}
+
+#[test]
+fn diff_reports_a_replaced_version_as_one_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut old, _) = alike(4, 5000);
+    let file = |lock: &mut Lock, at: usize, name: &str, version: Version, content: &str| {
+        lock.files[at].component = name.to_owned();
+        lock.files[at].version = version;
+        lock.files[at].digest = Digest::of(content.as_bytes());
+    };
+    file(&mut old, 0, "containerd", Version::new(2, 3, 6), "c6");
+    file(&mut old, 1, "kubeadm", Version::new(1, 9, 3), "k9");
+    file(&mut old, 2, "kubeadm", Version::new(1, 10, 1), "k10");
+    file(&mut old, 3, "runc", Version::new(1, 3, 0), "r");
+    let image = |name: &str| LockedImage {
+        name: name.parse().unwrap(),
+        manifest: Descriptor {
+            media_type: "application/vnd.oci.image.index.v1+json".to_owned(),
+            digest: Digest::of(name.as_bytes()),
+            size: 100,
+        },
+        platforms: Vec::new(),
+        signature: None,
+    };
+    old.images = vec![image("r.example/a:1"), image("r.example/gone:1")];
+    let mut new = old.clone();
+    new.images = vec![image("r.example/a:2"), image("r.example/new:1")];
+    file(&mut new, 0, "containerd", Version::new(2, 3, 7), "c7");
+    // One of two versions is replaced, and one gets other content.
+    file(&mut new, 2, "kubeadm", Version::new(1, 10, 2), "k10.2");
+    file(&mut new, 3, "runc", Version::new(1, 3, 0), "other");
+    let path = |name: &str, lock: &Lock| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, serde_saphyr::to_string(lock).unwrap()).unwrap();
+        path.display().to_string()
+    };
+    let (first, second) = (path("a.lock.yaml", &old), path("b.lock.yaml", &new));
+    let (code, said, err) = run(&["bundle", "diff", &first, &second]);
+    assert_eq!(code, Some(0), "{err}");
+    insta::assert_snapshot!(said, @"
+    ~ file containerd amd64 2.3.6 -> 2.3.7
+    ~ file kubeadm amd64 1.10.1 -> 1.10.2
+    ~ file runc amd64 1.3.0 (454349e422f0) -> 1.3.0 (d9298a10d1b0)
+    ~ image r.example/a 1 -> 2
+    - image r.example/gone:1 e7b61e80b8f3 ()
+    + image r.example/new:1 bb7a19a9a901 ()
+
+    files: 3 changed
+    images: 1 changed, 1 added, 1 removed
+    14.84 KiB only in the second bundle
+    ");
+    let (_, document, _) = run(&["bundle", "diff", &first, &second, "--output", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(
+        document["summary"],
+        serde_json::json!([
+            {"kind": "file", "changed": 3, "added": 0, "removed": 0},
+            {"kind": "image", "changed": 1, "added": 1, "removed": 1},
+        ])
+    );
 }
 
 #[test]

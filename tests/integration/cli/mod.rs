@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::example::{InMemory, example, write_plain};
 use crate::snapshots::filters;
-use kubexm_bundle::lock::{FileFormat, LockedFile};
+use kubexm_bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage};
 use kubexm_bundle::{Bundle, BundleError, Level, Lock, PackOptions, Placement, write_until};
 use kubexm_fetch::{Cache, FetchError};
 use kubexm_types::event::Events;

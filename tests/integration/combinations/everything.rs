@@ -33,7 +33,7 @@ pub fn lock(kubernetes: &[Version]) -> Lock {
         images: Vec::new(),
         packages: vec![packages()],
         kubeadm: kubernetes.iter().map(facts).collect(),
-        own: Vec::new(),
+        artifacts: Vec::new(),
         index: Default::default(),
     };
     for component in components() {

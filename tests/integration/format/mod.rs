@@ -9,7 +9,7 @@ use std::process::Command;
 
 use kubexm_bundle::write::rewrite;
 use kubexm_bundle::{Access, Blobs, Bundle, EncoderCache, Inventory, Lock};
-use kubexm_bundle::{BundleSet, DecompressedGzip, Placement, arrange, openings};
+use kubexm_bundle::{BundleSet, DecompressedGzip, Placement, analyze_gzip, arrange};
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
 
@@ -57,7 +57,7 @@ fn golden_bundles_of_every_version_are_read() {
         assert_eq!(bundle.storage().storage_version, version, "{name}");
         assert_eq!(*bundle.lock(), sample.lock, "{name}");
         bundle.verify(1, &Events::silent()).unwrap();
-        bundle.verify_made(&Events::silent()).unwrap();
+        bundle.verify_recompressed(&Events::silent()).unwrap();
         assert_holds(&bundle, &sample.blobs);
 
         run(&["bundle", "verify"], &path);
@@ -102,7 +102,7 @@ fn programs_in_the_filter_of_version_2_are_refused() {
     assert_eq!(code, Some(3), "{output}");
     let error = Bundle::open(&path).unwrap_err().to_string();
     assert!(
-        error.contains("open it with the one that made it"),
+        error.contains("use the kubexm that built the bundle"),
         "{error}"
     );
 }
@@ -121,11 +121,11 @@ fn signature_of_a_golden_bundle_is_trusted() {
 fn golden_locks_and_inventories_are_read() {
     let first = Lock::from_yaml(&golden_text("lock-v1-first.lock.yaml")).unwrap();
     assert_eq!(
-        (first.files.len(), first.images.len(), first.own.len()),
+        (first.files.len(), first.images.len(), first.artifacts.len()),
         (2, 1, 0)
     );
     let full = Lock::from_yaml(&golden_text("lock-v1.lock.yaml")).unwrap();
-    assert_eq!(full.own.len(), 3);
+    assert_eq!(full.artifacts.len(), 3);
     assert!(full.files.iter().any(|file| file.signature.is_some()));
     let signed = full
         .images
@@ -160,13 +160,13 @@ fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
     let later = lock.replace("lockVersion: 1", "lockVersion: 2\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err();
-    assert!(error.contains("has format 2"), "{error}");
+    assert!(error.contains("has version 2"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err();
     assert!(error.contains("attestations"), "{error}");
     let later = "inventoryVersion: 2\nattestations: []";
     let error = Inventory::from_yaml(later).unwrap_err();
-    assert!(error.contains("has format 2"), "{error}");
+    assert!(error.contains("has version 2"), "{error}");
     let later = br#"{"storageVersion": 4, "attestations": []}"#;
     let error = Placement::read(later, &Sample::new().lock).unwrap_err();
     assert!(error.contains("has version 4"), "{error}");
@@ -252,9 +252,9 @@ fn assert_agrees(path: &Path, access: &Access) {
                 continue;
             }
             Some(opened) => {
-                let gzip = format!("gzip({})", opened.recipe.encoder);
+                let gzip = format!("gzip({})", opened.recipe.encoder());
                 assert!(encoding.starts_with(&gzip), "{encoding}");
-                bundle.open_inside(digest)
+                bundle.open_content(digest)
             }
             None => {
                 assert!(encoding.starts_with("kept"), "{encoding}");
@@ -357,7 +357,7 @@ fn python_reader_agrees_on_new_bundles() {
     }
     // In the arrangement of `kubexm bundle build`.
     let (lock, blobs) = (&sample.lock, &sample.blobs);
-    let opened = openings(lock, blobs, &NoCache, 1, &Events::silent(), &|| false).unwrap();
+    let opened = analyze_gzip(lock, blobs, &NoCache, 1, &Events::silent(), &|| false).unwrap();
     sample.write(&path, &arrange(lock, &opened));
     assert_agrees(&path, &Access::default());
 
@@ -410,16 +410,24 @@ fn current_version_is_written_like_its_golden_files() {
         let [new, old] = [&path, &golden(&name)].map(|path| Bundle::open(path).unwrap());
         assert_eq!(new.storage(), old.storage(), "{name}");
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        assert_eq!(text(&new.texts().lock), text(&old.texts().lock), "{name}");
         assert_eq!(
-            text(&new.texts().manifest),
-            text(&old.texts().manifest),
+            text(&new.documents().lock),
+            text(&old.documents().lock),
             "{name}"
         );
-        assert_eq!(text(&new.texts().index), text(&old.texts().index), "{name}");
+        assert_eq!(
+            text(&new.documents().manifest),
+            text(&old.documents().manifest),
+            "{name}"
+        );
+        assert_eq!(
+            text(&new.documents().index),
+            text(&old.documents().index),
+            "{name}"
+        );
     }
     let bundle = Bundle::open(&golden("bundle-v3.tar.zst")).unwrap();
-    let inventory = Inventory::of("a site with a name", &[bundle]);
+    let inventory = Inventory::new("a site with a name", &[bundle]);
     let inventory = serde_saphyr::to_string(&inventory).unwrap();
     assert_eq!(inventory, golden_text("inventory-v1.yaml"));
 }

@@ -126,7 +126,7 @@ fn gzip(content: &[u8], encoder: Encoder, extra: [u8; 2]) -> (Vec<u8>, Decompres
     let opened = DecompressedGzip {
         content: Digest::of(content),
         size: content.len() as u64,
-        recipe,
+        recipe: recipe.into(),
     };
     (writer.finish().unwrap(), opened)
 }

@@ -60,28 +60,28 @@ fn referrer_claims_of_a_lock_are_verified_again() {
     assert!(code == Some(0) && said.contains(&signed), "{said}");
     // It names its image itself, and has no name.
     let opened = Bundle::open(Path::new(&bundle)).unwrap();
-    let index: Value = serde_json::from_slice(&opened.texts().index).unwrap();
+    let index: Value = serde_json::from_slice(&opened.documents().index).unwrap();
     let digest = good.manifest.digest.to_string();
     let mut entries = index["manifests"].as_array().unwrap().iter();
     let entry = entries.find(|e| e["digest"] == digest.as_str()).unwrap();
     assert!(entry["annotations"].is_null(), "{entry}");
 
     let lies: [(LockedSignature, &str); 5] = [
-        (elsewhere.clone(), "its signature is of sha256:"),
+        (elsewhere.clone(), "the signature is of sha256:"),
         (of_other, "it is a signature of sha256:"),
         (
             LockedSignature {
                 referrers: elsewhere.referrers,
                 ..good.clone()
             },
-            "the list of its signatures names something else",
+            "the list of referrers does not match the signature",
         ),
         (
             LockedSignature {
                 blobs: good.blobs[..1].to_vec(),
                 ..good.clone()
             },
-            "does not name what is signed",
+            "the lock does not name the Sigstore bundle",
         ),
         (
             LockedSignature {
@@ -108,7 +108,7 @@ fn referrer_claims_of_a_lock_are_verified_again() {
     let mut huge = case.lock.clone();
     signature(&mut huge).referrers.as_mut().unwrap().size = 1 << 40;
     let text = serde_saphyr::to_string(&huge).unwrap();
-    assert!(Lock::from_yaml(&text).unwrap_err().contains("cannot be"));
+    assert!(Lock::from_yaml(&text).unwrap_err().contains("invalid"));
 }
 
 /// A log without timestamps, with a timestamp beside its entry.

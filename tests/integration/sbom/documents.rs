@@ -216,7 +216,7 @@ fn unreadable_layers_are_named_and_the_others_are_listed() {
     let (out, err) = kubexm(&["bundle", "sbom", path.to_str().unwrap()]);
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(err, @"
-    note: registry.example/broken:v1 (amd64): /var/lib/rpm/Packages is no rpm database that is known here
+    note: registry.example/broken:v1 (amd64): /var/lib/rpm/Packages is not an rpm database that kubexm knows
     note: registry.example/broken:v1 (amd64): layer sha256:a6a58d7c8d76fa2ef6d335c4193cfc61a5d453b3bb754775977ff3b242d965e8 cannot be read: incomplete deflate stream
     ");
     let (table, notes) = kubexm(&[
@@ -267,5 +267,8 @@ fn damaged_bundle_gives_no_sbom() {
     let (code, out, err) = kubexm_as_it_ends(&["bundle", "sbom", path.to_str().unwrap()]);
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(err, @"error: [folder]/b.tar.zst: damaged: expected sha256:0f75d225c18f724d0e66efc77ad7c3ed0bfe51bda7fbd572adc4c5399c58042a, got sha256:7ecdc86b25509879eed34810125554f523615e93211ade06e826444ffedffe97; copy the bundle again");
+    insta::assert_snapshot!(err, @"
+    error: [folder]/b.tar.zst: damaged: expected sha256:0f75d225c18f724d0e66efc77ad7c3ed0bfe51bda7fbd572adc4c5399c58042a, got sha256:7ecdc86b25509879eed34810125554f523615e93211ade06e826444ffedffe97
+    hint: copy the bundle again
+    ");
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use kubexm_bundle::arrange;
 use kubexm_bundle::format::placement::{DecompressedGzip, DecompressedGzips};
 use kubexm_bundle::lock::{Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest};
-use kubexm_bundle::{EncoderCache, Level, Lock, PackOptions, Placement, openings, write};
+use kubexm_bundle::{EncoderCache, Level, Lock, PackOptions, Placement, analyze_gzip, write};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest};
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Made {
         let stop = || false;
         let silent = Events::silent();
         let opened: DecompressedGzips =
-            openings(&self.lock, &self.blobs, &Forgetful, 2, &silent, &stop).unwrap();
+            analyze_gzip(&self.lock, &self.blobs, &Forgetful, 2, &silent, &stop).unwrap();
         self.pack_as(path, &arrange(&self.lock, &opened));
     }
 

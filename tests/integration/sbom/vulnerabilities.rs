@@ -118,7 +118,7 @@ fn each_vulnerability_is_reported_once_for_every_database_form() {
             "json",
         ]);
         insta::allow_duplicates!(
-            insta::assert_snapshot!(err, @"note: registry.example/x:v1 (amd64): /bin/program: the build does not say which version of main.io/x it is; vulnerabilities of it cannot be found")
+            insta::assert_snapshot!(err, @"note: registry.example/x:v1 (amd64): /bin/program: the build information does not contain the version of main.io/x; kubexm cannot find its vulnerabilities")
         );
         reports.insert(out);
     }
@@ -175,10 +175,10 @@ fn table_has_the_age_of_the_database_and_exit_code_follows_fail_on() {
     unknown   -      GO-2023-1621    stdlib            1.20.1      1.20.2   registry.example/x:v1 (amd64): /bin/program
 
     3 findings: 1 high, 1 low, 1 unknown
-    3 names and versions held against 7 records; the newest is of 2026-02-01 ([age] days old: get a newer one)
+    3 names and versions compared with 7 records; the newest record is of 2026-02-01 ([age] days old: get a newer one)
 
     Not known:
-      registry.example/x:v1 (amd64): /bin/program: the build does not say which version of main.io/x it is; vulnerabilities of it cannot be found
+      registry.example/x:v1 (amd64): /bin/program: the build information does not contain the version of main.io/x; kubexm cannot find its vulnerabilities
     ");
     for (limit, code) in [("critical", 0), ("high", 3), ("medium", 3), ("any", 3)] {
         let arguments: Vec<&str> = base.into_iter().chain(["--fail-on", limit]).collect();
@@ -206,12 +206,12 @@ fn invalid_database_is_refused_and_unreadable_records_are_reported() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
-    error: [folder]/empty: holds no records of OSV
-    Give an export of OSV: a zip, a folder of records or a file of them.
-    error: [folder]/text: holds no records of OSV: expected value at line 1 column 1
-    Give an export of OSV: a zip, a folder of records or a file of them.
-    error: [folder]/cut.zip: is no zip that can be read: invalid Zip archive: Could not find EOCD
-    Give an export of OSV: a zip, a folder of records or a file of them.
+    error: [folder]/empty: does not contain records of OSV
+    hint: give an export of the OSV database: a zip, a directory of records or a file of them
+    error: [folder]/text: does not contain records of OSV: expected value at line 1 column 1
+    hint: give an export of the OSV database: a zip, a directory of records or a file of them
+    error: [folder]/cut.zip: cannot read the zip: invalid Zip archive: Could not find EOCD
+    hint: give an export of the OSV database: a zip, a directory of records or a file of them
     error: cannot read the vulnerability database [folder]/absent: No such file or directory (os error 2)
     hint: give --database an export of OSV: a zip, a folder of records, or a file of them
     ");
@@ -230,10 +230,10 @@ fn invalid_database_is_refused_and_unreadable_records_are_reported() {
     unknown   -      GO-2023-1621    stdlib            1.20.1      1.20.2   registry.example/x:v1 (amd64): /bin/program
 
     3 findings: 1 high, 1 low, 1 unknown
-    3 names and versions held against 7 records; the newest is of 2026-02-01 ([age] days old: get a newer one)
+    3 names and versions compared with 7 records; the newest record is of 2026-02-01 ([age] days old: get a newer one)
 
     Not known:
-      1 files of the database hold no record, as X-1.json: invalid type: string "everything", expected a sequence at line 1 column 35
-      registry.example/x:v1 (amd64): /bin/program: the build does not say which version of main.io/x it is; vulnerabilities of it cannot be found
+      1 files of the database are not valid records, such as X-1.json: invalid type: string "everything", expected a sequence at line 1 column 35
+      registry.example/x:v1 (amd64): /bin/program: the build information does not contain the version of main.io/x; kubexm cannot find its vulnerabilities
     "#);
 }

@@ -61,7 +61,7 @@ data: {ipam: "cluster-pool", routing-mode: "tunnel", kube-proxy-replacement: "tr
 fn bundle(version: &Version) -> (Lock, Manifests) {
     let mut lock = everything::lock(std::slice::from_ref(version));
     let cilium = Digest::of(b"cilium.yaml");
-    lock.own.push(LockedArtifact {
+    lock.artifacts.push(LockedArtifact {
         kind: OwnKind::Manifest,
         name: "cilium.yaml".into(),
         version: None,

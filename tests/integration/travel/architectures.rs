@@ -92,7 +92,7 @@ fn bundle_without_an_architecture_equals_one_built_without_it() {
     }
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
-    error: nothing would be left: the bundle has no other architecture
+    error: cannot remove the only architecture of the bundle
     error: invalid value 'riscv64' for '--arch <ARCH>': architecture 'riscv64': kubexm knows amd64 and arm64
 
     For more information, try '--help'.

@@ -3,7 +3,7 @@
 use kubexm_config::Mirrors;
 use kubexm_config::parse_manifest;
 use kubexm_fetch::Http;
-use kubexm_fetch::own::Gatherer;
+use kubexm_fetch::artifacts::ArtifactFetcher;
 use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -109,13 +109,13 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
         let cache = Cache::open(&folder.path().join(cache)).unwrap();
         let http = Http::new(mirrors.clone(), cache, Events::silent()).unwrap();
         async move {
-            let gatherer = Gatherer {
+            let fetcher = ArtifactFetcher {
                 http: &http,
                 previous: None,
                 kubernetes: None,
             };
-            gatherer
-                .gather(&source)
+            fetcher
+                .fetch(&source)
                 .await
                 .map_err(|error| error.to_string())
         }
@@ -129,7 +129,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     let got = gather(chart(repository("charts", "0.3.1")), "a")
         .await
         .unwrap()
-        .own;
+        .artifact;
     assert_eq!(
         (got.digest, got.file_name().as_str()),
         (digest, "own-0.3.1.tgz")
@@ -154,7 +154,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
         .unwrap_err();
     insta::assert_snapshot!(error, @"https://dl.example/charts: has no own 9.9.9; it has 0.3.1, 0.3.0");
     let place = OwnPlace::parse("oci://registry.example/team/own:0.3.1").unwrap();
-    let got = gather(chart(place.clone()), "c").await.unwrap().own;
+    let got = gather(chart(place.clone()), "c").await.unwrap().artifact;
     assert_eq!(got.digest, digest);
     let pinned = OwnSource {
         sha256: Some(Digest::of(b"other")),
@@ -226,14 +226,15 @@ fn lock_with_unsafe_or_duplicate_file_names_is_refused() {
         serde_saphyr::from_str::<kubexm_bundle::lock::user_content::LockedArtifact>(&text).unwrap()
     };
     let read = |lock: &Lock| Lock::from_yaml(&serde_saphyr::to_string(lock).unwrap());
-    lock.own = vec![own("fine"), own("also")];
+    lock.artifacts = vec![own("fine"), own("also")];
     assert!(read(&lock).is_ok());
     for wrong in [
         vec![own("'../up'")],
         vec![own("'a b'")],
         vec![own("same"), own("same")],
     ] {
-        lock.own = wrong;
-        assert!(read(&lock).unwrap_err().contains("cannot be"));
+        lock.artifacts = wrong;
+        let error = read(&lock).unwrap_err();
+        assert!(error.contains("invalid name") || error.contains("duplicate name"));
     }
 }

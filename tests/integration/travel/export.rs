@@ -91,7 +91,10 @@ fn docker_archive_has_each_image_with_name_and_configuration() {
     insta::assert_snapshot!(err, @"error: a docker archive has one architecture, the bundle amd64, arm64: choose by --arch");
     let (code, _, err) = kubexm(&[&arguments[..], &["--arch", "arm64"]].concat());
     assert_eq!(code, Some(3));
-    insta::assert_snapshot!(err, @"error: the bundle has no image docker.io/library/sparse:2.0 for arm64, only for amd64; choose by --arch");
+    insta::assert_snapshot!(err, @"
+    error: the bundle has no image docker.io/library/sparse:2.0 for arm64, only for amd64
+    hint: choose an architecture with --arch
+    ");
     assert!(!Path::new(&out).exists());
     let (code, _, err) = kubexm(&[&arguments[..], &["--arch", "amd64"]].concat());
     assert_eq!(code, Some(0), "{err}");
@@ -128,7 +131,10 @@ fn export_keeps_existing_directories_and_leaves_no_partial_result() {
     let (code, _, err) = kubexm(&["bundle", "export", &bundle, "--oci-layout", &to]);
     assert_eq!(code, Some(3));
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(err, @"error: [folder]/full: is there already and is no empty folder; name a new one, or a file *.tar");
+    insta::assert_snapshot!(err, @"
+    error: [folder]/full: already exists and is not an empty directory
+    hint: name a new directory, or a file *.tar
+    ");
     let (code, _, err) = kubexm(&[
         "bundle",
         "export",

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use kubexm_bundle::arrange;
 use kubexm_bundle::lock::{Descriptor, LockedImage, PlatformManifest};
-use kubexm_bundle::{Level, Lock, PackOptions, openings, write};
+use kubexm_bundle::{Level, Lock, PackOptions, analyze_gzip, write};
 use kubexm_fetch::Cache;
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest};
@@ -175,7 +175,7 @@ fn bundle(folder: &Path) -> (PathBuf, Lock, InMemory) {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open(folder.path()).unwrap();
         let events = Events::silent();
-        let openings = openings(&lock, &blobs, &cache, 2, &events, &|| false).unwrap();
+        let openings = analyze_gzip(&lock, &blobs, &cache, 2, &events, &|| false).unwrap();
         assert_eq!(openings.len(), 4, "every layer can be made again");
         let path = folder.path().join("b.tar.zst");
         let storage = arrange(&lock, &openings);

@@ -161,7 +161,7 @@ async fn added_content_has_its_images_and_remove_restores_the_bundle() {
     }
     let added = Bundle::open(Path::new(&new)).unwrap();
     added.verify(2, &Events::silent()).unwrap();
-    added.verify_made(&Events::silent()).unwrap();
+    added.verify_recompressed(&Events::silent()).unwrap();
     let image = added.lock().image(&JOB.parse().unwrap()).unwrap();
     assert_eq!(
         image.platforms.len(),
@@ -242,7 +242,7 @@ async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
             assert!(said.contains(printed), "{printed} in {said}");
         }
         let lock = Bundle::open(Path::new(&new)).unwrap().lock().clone();
-        assert!(lock.image(&JOB.parse().unwrap()).is_none() && lock.own.len() == 1);
+        assert!(lock.image(&JOB.parse().unwrap()).is_none() && lock.artifacts.len() == 1);
     }
 }
 
@@ -274,7 +274,8 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
     == download
-    error: [folder]/gone.yaml: No such file or directory (os error 2)
+    error: [folder]/gone.yaml: the file does not exist
+    hint: check the path; a bundle manifest's paths are relative to the manifest
     == download
     error: [folder]/app.yaml: is not a packed Helm chart: invalid gzip header
     hint: pack the chart with `helm package`
@@ -282,7 +283,8 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     error: [folder]/bin: is not a regular file
     hint: pack a chart's directory with `helm package`
     == download
-    error: 'a b' cannot be the name of a file: give it one without blanks and slashes
+    error: 'a b' is not a valid name of a file
+    hint: give it a name without blanks and slashes
     error: invalid value 'x=https://user:secret@dl.example/x' for '--file <NAME=PATH|URL>': address 'https://dl.example/x': carries a user or password, which would be written into the lock
 
     For more information, try '--help'.

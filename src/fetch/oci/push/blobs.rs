@@ -102,14 +102,14 @@ impl Pusher {
         let transfer = self
             .events
             .transfer("push", spooled.label.clone(), Some(spooled.size));
-        let (moved, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (moved, reported) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let transfer = Arc::new(transfer);
         let digest = spooled.digest.to_string();
         self.persist(&spooled.label, || async {
             let mut file = spooled.file.try_clone()?;
             file.rewind()?;
             moved.store(0, Ordering::Relaxed);
-            let content = counted(file, &moved, &told, &transfer);
+            let content = counted(file, &moved, &reported, &transfer);
             let push = self.client.push_blob_stream(
                 &self.repository,
                 content,
@@ -185,16 +185,20 @@ fn spool(
 fn counted(
     file: File,
     moved: &Arc<AtomicU64>,
-    told: &Arc<AtomicU64>,
+    reported: &Arc<AtomicU64>,
     transfer: &Arc<Transfer>,
 ) -> impl stream::Stream<Item = Result<bytes::Bytes, OciDistributionError>> + Send + 'static {
-    let (moved, told, transfer) = (Arc::clone(moved), Arc::clone(told), Arc::clone(transfer));
+    let (moved, reported, transfer) = (
+        Arc::clone(moved),
+        Arc::clone(reported),
+        Arc::clone(transfer),
+    );
     let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), STEP);
     content.map(move |chunk| {
         let chunk = chunk?;
         let length = chunk.len() as u64;
         let now = moved.fetch_add(length, Ordering::Relaxed) + length;
-        let before = told.fetch_max(now, Ordering::Relaxed);
+        let before = reported.fetch_max(now, Ordering::Relaxed);
         transfer.advance(now.saturating_sub(before));
         Ok(chunk)
     })

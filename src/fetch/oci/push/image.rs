@@ -57,9 +57,9 @@ impl Pusher {
                 .await?;
         }
         match self.document(&self.repository, &top).await {
-            Err(PushRefusal::Content(words)) => {
+            Err(PushRefusal::Content(reason)) => {
                 let Some(reduced) = reduced(&top, image) else {
-                    return Err(PushRefusal::Content(words).into());
+                    return Err(PushRefusal::Content(reason).into());
                 };
                 self.events.note(format!(
                     "{label}: the registry refuses an index with missing platforms; the tag names an index of \

@@ -20,7 +20,7 @@ use reqwest::header::HeaderValue;
 use blobs::Spooled;
 
 use crate::FetchError;
-use crate::credentials::{Keyring, Login};
+use crate::credentials::{DockerCredentials, Login};
 use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use kubexm_bundle::lock::blob_index::content_size;
 use kubexm_bundle::oci_artifact;
@@ -105,8 +105,8 @@ impl Pusher {
             FetchError::Resolve(format!("cannot set up the registry client: {error}"))
         })?;
         let Some(tag) = place.tag().filter(|_| place.digest().is_none()) else {
-            let words = "the address has no tag\nhint: use the form oci://registry/repository:tag";
-            return Err(FetchError::Resolve(format!("{place}: {words}")));
+            let reason = "the address has no tag\nhint: use the form oci://registry/repository:tag";
+            return Err(FetchError::Resolve(format!("{place}: {reason}")));
         };
         let repository = Reference::with_tag(
             registry.clone(),
@@ -118,8 +118,9 @@ impl Pusher {
         let login = match access.login {
             Some((user, password)) => Some(Login::Password { user, password }),
             None => {
-                let keyring = Keyring::of_docker().map_err(FetchError::Resolve)?;
-                keyring.login(&registry).await
+                let credentials =
+                    DockerCredentials::from_docker_config().map_err(FetchError::Resolve)?;
+                credentials.login(&registry).await
             }
         };
         let auth = match login {
@@ -149,7 +150,7 @@ impl Pusher {
     /// The bundle is damaged, the registry refuses a request, or it cannot be reached. Pushed content
     /// remains, and the next push continues from it.
     pub async fn push(&self, bundle: Arc<Bundle>) -> Result<Pushed, FetchError> {
-        let transport = oci_artifact::of(&bundle)?;
+        let transport = oci_artifact::describe(&bundle)?;
         self.client
             .store_auth_if_needed(self.repository.resolve_registry(), &self.auth)
             .await;
@@ -219,9 +220,9 @@ impl Pusher {
         let place = Reference::with_tag(registry.to_owned(), repository.to_owned(), tag);
         match self.manifest(&place, INDEX_TYPE, &index).await {
             Ok(()) => Ok(()),
-            Err(PushRefusal::Content(words)) => {
+            Err(PushRefusal::Content(reason)) => {
                 self.events.warn(format!(
-                    "{place}: the registry refuses an index of the images ({words}); its garbage \
+                    "{place}: the registry refuses an index of the images ({reason}); its garbage \
                      collector may delete their manifests, but not the bundle"
                 ));
                 Ok(())
@@ -246,11 +247,11 @@ impl Pusher {
                 .await
             {
                 Ok(()) => taken.push(image),
-                Err(PushRefusal::Content(words)) => {
+                Err(PushRefusal::Content(reason)) => {
                     // An index above a refused manifest is refused too: one warning is enough.
                     if refused.insert(image.name.clone()) {
                         self.events.warn(format!(
-                            "{}: the registry does not take its manifest ({words}); the \
+                            "{}: the registry does not take its manifest ({reason}); the \
                              pushed bundle contains the image, but it cannot be pulled separately",
                             image.name
                         ));

@@ -32,7 +32,7 @@ impl PushRefusal {
 impl std::fmt::Display for PushRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Content(words) => f.write_str(words),
+            Self::Content(reason) => f.write_str(reason),
             Self::Other(error) => error.fmt(f),
         }
     }
@@ -42,9 +42,9 @@ impl From<PushRefusal> for FetchError {
     fn from(refusal: PushRefusal) -> Self {
         match refusal {
             PushRefusal::Other(error) => error,
-            PushRefusal::Content(words) => Self::Content {
+            PushRefusal::Content(reason) => Self::Content {
                 what: "the bundle".to_owned(),
-                reason: format!("the registry refuses it: {words}"),
+                reason: format!("the registry refuses it: {reason}"),
             },
         }
     }
@@ -58,14 +58,14 @@ pub(super) fn push_failure(
 ) -> PushRefusal {
     use OciDistributionError as E;
     let registry = place.registry();
-    let (status, words) = match error {
+    let (status, reason) = match error {
         E::UnauthorizedError { .. } | E::AuthenticationFailure(_) => (401, String::new()),
-        E::ServerError { code, message, .. } => (code, words_of(&message)),
+        E::ServerError { code, message, .. } => (code, registry_message(&message)),
         E::RequestError(error) if error.status().is_some() => {
             let status = error.status().map_or(0, |status| status.as_u16());
             (status, String::new())
         }
-        E::SpecViolationError(words) => return PushRefusal::Content(words),
+        E::SpecViolationError(reason) => return PushRefusal::Content(reason),
         other => {
             return PushRefusal::Other(FetchError::Unreachable {
                 what: what.to_owned(),
@@ -83,30 +83,30 @@ pub(super) fn push_failure(
         413 => "raise the size limit of the registry or of a proxy in front of it".to_owned(),
         429 => "too many requests: try again later".to_owned(),
         500.. => "the registry failed repeatedly: check its log and its disk space".to_owned(),
-        _ => return PushRefusal::Content(format!("status {status}{words}")),
+        _ => return PushRefusal::Content(format!("status {status}{reason}")),
     };
     PushRefusal::Other(FetchError::Refused {
         what: what.to_owned(),
         url: place.to_string(),
         status,
-        hint: format!("{hint}{words}"),
+        hint: format!("{hint}{reason}"),
     })
 }
 
 /// Returns the message of a registry's error, shortened and escaped for a terminal.
-fn words_of(message: &str) -> String {
+fn registry_message(message: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
     let error = &value["errors"][0];
-    let words = error["message"].as_str().or(error["code"].as_str());
-    let words: String = words
+    let reason = error["message"].as_str().or(error["code"].as_str());
+    let reason: String = reason
         .unwrap_or_default()
         .chars()
         .filter(|c| !c.is_control())
         .take(200)
         .collect();
-    match words.is_empty() {
+    match reason.is_empty() {
         true => String::new(),
-        false => format!(": {words}"),
+        false => format!(": {reason}"),
     }
 }
 

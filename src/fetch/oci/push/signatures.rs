@@ -54,8 +54,8 @@ impl Pusher {
             match put {
                 Ok(true) => count += 1,
                 Ok(false) => {}
-                Err(PushRefusal::Content(words)) => self.events.warn(format!(
-                    "{}: the registry does not take the signature {} ({words}); the pushed \
+                Err(PushRefusal::Content(reason)) => self.events.warn(format!(
+                    "{}: the registry does not take the signature {} ({reason}); the pushed \
                      bundle contains it",
                     self.place, signature.manifest.digest
                 )),

@@ -12,12 +12,16 @@ use kubexm_commands::diff::{Comparison, diff};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm bundle diff old.tar.zst new.tar.zst
-  kubexm bundle diff old.lock.yaml new.lock.yaml --output json")]
+  kubexm bundle diff old.lock.yaml new.lock.yaml --output json
+  kubexm bundle diff old.lock.yaml new.lock.yaml --exit-code")]
 pub struct Diff {
     /// A bundle, or the lock of one (.yaml)
     before: PathBuf,
     /// Another bundle or lock
     after: PathBuf,
+    /// End with exit code 1 if there are differences
+    #[arg(long)]
+    exit_code: bool,
 }
 
 /// Prints the differences between two bundles.
@@ -27,18 +31,24 @@ pub fn run(arguments: &Diff, output: Output) -> Result<(), Failure> {
         Output::Json => output::document("BundleComparison", &comparison)?,
         Output::Auto | Output::Plain => print(&comparison),
     }
-    Ok(())
+    match arguments.exit_code && !comparison.differences.is_empty() {
+        true => Err(Failure::differences()),
+        false => Ok(()),
+    }
 }
 
 fn print(comparison: &Comparison) {
+    if comparison.differences.is_empty() {
+        outln!("no difference in content");
+        return;
+    }
     for difference in &comparison.differences {
         outln!("{difference}");
     }
-    match comparison.differences.len() {
-        0 => outln!("no difference in content"),
-        count => outln!(
-            "{count} differences; {} that only the second has",
-            bytes(comparison.new_bytes)
-        ),
+    outln!("");
+    for kind in &comparison.summary {
+        outln!("{kind}");
     }
+    let new = bytes(comparison.new_bytes);
+    outln!("{new} only in the second bundle");
 }

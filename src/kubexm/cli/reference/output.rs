@@ -12,7 +12,7 @@ use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
 use kubexm_commands::config::{FileProblem, Validation};
-use kubexm_commands::diff::{Change, Comparison};
+use kubexm_commands::diff::{Change, Comparison, ItemKind, KindSummary};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignedBy,
@@ -217,9 +217,16 @@ fn kinds() -> Vec<Kind> {
     };
     let comparison = Comparison {
         differences: vec![Change {
-            name: "containerd amd64".to_owned(),
+            kind: ItemKind::File,
+            name: "file containerd amd64".to_owned(),
             before: Some("2.3.6".to_owned()),
             after: Some("2.3.7".to_owned()),
+        }],
+        summary: vec![KindSummary {
+            kind: ItemKind::File,
+            changed: 1,
+            added: 0,
+            removed: 0,
         }],
         new_bytes: 31_457_280,
     };

@@ -17,13 +17,13 @@ use tokio::sync::Notify;
 use url::Url;
 
 use super::FetchError;
-use super::client::{Answer, Ask, broken, shown};
+use super::client::{GetRequest, GetResponse, broken, shown};
 use super::download::Job;
 use super::partial::Partial;
 use super::range_answer::{ContentRange, range_header, strong_tag};
+use super::range_scheduler::{FIRST, RANGED, RangeScheduler};
 use super::record::Version;
 use super::retry::Failure;
-use super::shares::{FIRST, RANGED, Shares};
 use kubexm_types::event::Transfer;
 
 /// Maximum size of a file, in bytes.
@@ -31,7 +31,7 @@ const LARGEST_FILE: u64 = 64 * 1024 * 1024 * 1024;
 
 /// How a file is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum DownloadMode {
     /// In ranges, if the server supports them.
     Ranges,
     /// In one response.
@@ -39,10 +39,10 @@ pub(super) enum Way {
 }
 
 /// A running download.
-pub(super) struct Course<'a> {
+pub(super) struct RangedDownload<'a> {
     job: &'a Job,
     partial: &'a Partial,
-    shares: Shares,
+    ranges: RangeScheduler,
     /// The address of the last response after redirects, so that a range request need not be redirected
     /// again.
     address: Mutex<Url>,
@@ -51,32 +51,32 @@ pub(super) struct Course<'a> {
 }
 
 /// Why an attempt ended before the file was complete.
-pub(super) enum Break {
+pub(super) enum AttemptError {
     /// The attempt failed; the failure says whether to try again.
     Failed(Failure),
     /// The file must be requested in another mode, at once.
-    Otherwise(Way),
+    OtherMode(DownloadMode),
 }
 
-impl From<Failure> for Break {
+impl From<Failure> for AttemptError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<FetchError> for Break {
+impl From<FetchError> for AttemptError {
     fn from(error: FetchError) -> Self {
         Self::Failed(Failure::last(error))
     }
 }
 
-impl<'a> Course<'a> {
+impl<'a> RangedDownload<'a> {
     /// Creates a download that continues from the partial file.
     pub fn new(job: &'a Job, partial: &'a Partial) -> Self {
         Self {
             job,
             partial,
-            shares: Shares::default(),
+            ranges: RangeScheduler::default(),
             address: Mutex::new(job.address.clone()),
             transfer: Mutex::default(),
             complete: Notify::new(),
@@ -84,21 +84,21 @@ impl<'a> Course<'a> {
     }
 
     /// Requests the missing bytes once. Returns `true` if a single response had all of them.
-    pub async fn round(&self, way: Way) -> Result<bool, Break> {
-        self.forget_what_cannot_go_on()?;
+    pub async fn attempt(&self, way: DownloadMode) -> Result<bool, AttemptError> {
+        self.discard_unsafe_partial()?;
         let known = self.partial.version().total.or(self.job.size);
         let gaps = known.map_or_else(Vec::new, |total| self.partial.gaps(total));
         if known.is_some_and(|total| total > 0) && gaps.is_empty() {
             return Ok(false);
         }
-        self.shares.begin(gaps);
+        self.ranges.begin(gaps);
         let first = self.first_range(way, known);
-        let answer = match self.ask(first.clone()).await {
+        let answer = match self.request(first.clone()).await {
             Ok(answer) => answer,
             Err(Failure::Final(error)) if first.is_some() && is_beyond_the_end(&error) => {
                 // Without this, the same response would return forever.
                 self.partial.restart()?;
-                return Err(Break::Otherwise(Way::Whole));
+                return Err(AttemptError::OtherMode(DownloadMode::Whole));
             }
             Err(failure) => return Err(failure.into()),
         };
@@ -115,7 +115,7 @@ impl<'a> Course<'a> {
     /// Discards a partial download that cannot be continued safely: without an `ETag` and without an
     /// expected digest, the server may have another version. Also discards one that is longer than the
     /// expected size.
-    fn forget_what_cannot_go_on(&self) -> Result<(), FetchError> {
+    fn discard_unsafe_partial(&self) -> Result<(), FetchError> {
         if self.partial.length() == 0 {
             return Ok(());
         }
@@ -138,13 +138,15 @@ impl<'a> Course<'a> {
     }
 
     /// Returns the range of the first request; `None` for the whole file.
-    fn first_range(&self, way: Way, known: Option<u64>) -> Option<Range<u64>> {
+    fn first_range(&self, way: DownloadMode, known: Option<u64>) -> Option<Range<u64>> {
         let fresh = self.partial.length() == 0;
         match known {
-            _ if fresh && way == Way::Whole => None,
-            _ if way == Way::Whole => Some(self.partial.front()..known.unwrap_or(u64::MAX)),
+            _ if fresh && way == DownloadMode::Whole => None,
+            _ if way == DownloadMode::Whole => {
+                Some(self.partial.front()..known.unwrap_or(u64::MAX))
+            }
             Some(total) if fresh && total < RANGED => None,
-            Some(_) => self.shares.take(),
+            Some(_) => self.ranges.take(),
             None if fresh => Some(0..FIRST),
             // The size is unknown, so the range is open.
             None => Some(self.partial.front()..u64::MAX),
@@ -152,15 +154,19 @@ impl<'a> Course<'a> {
     }
 
     /// Checks the first partial response and returns its actual range.
-    fn begin_ranges(&self, response: &Response, asked: Range<u64>) -> Result<Range<u64>, Break> {
-        let content = ContentRange::of(response.headers());
+    fn begin_ranges(
+        &self,
+        response: &Response,
+        asked: Range<u64>,
+    ) -> Result<Range<u64>, AttemptError> {
+        let content = ContentRange::parse(response.headers());
         let fits = |content: &ContentRange| {
             content.range.start == asked.start && content.range.end <= asked.end
         };
         let Some(content) = content.filter(fits) else {
             // The response contradicts the request. A request for the whole file is more robust.
             self.partial.restart()?;
-            return Err(Break::Otherwise(Way::Whole));
+            return Err(AttemptError::OtherMode(DownloadMode::Whole));
         };
         if let Some(size) = self.job.size.filter(|size| *size != content.total) {
             let reason = format!("has {} bytes instead of {size}", content.total);
@@ -171,7 +177,7 @@ impl<'a> Course<'a> {
         let whole = content.range.start == 0 && content.range.end == total;
         if self.job.expected.is_none() && tag.is_none() && !whole {
             self.partial.restart()?;
-            return Err(Break::Otherwise(Way::Whole));
+            return Err(AttemptError::OtherMode(DownloadMode::Whole));
         }
         self.partial.set_version(Version {
             site: Some(shown(&self.job.address)),
@@ -183,14 +189,14 @@ impl<'a> Course<'a> {
             first.start = content.range.end.max(first.start);
         }
         gaps.retain(|gap| !gap.is_empty());
-        self.shares.begin(gaps);
+        self.ranges.begin(gaps);
         *self.address() = response.url().clone();
-        self.tell(Some(total));
+        self.start_transfer(Some(total));
         Ok(content.range)
     }
 
     /// Receives the whole file from one response.
-    async fn whole(&self, answer: Answer) -> Result<(), Break> {
+    async fn whole(&self, answer: GetResponse) -> Result<(), AttemptError> {
         self.partial.restart()?;
         let total = answer.response.content_length().or(self.job.size);
         if let (Some(total), Some(size)) = (total, self.job.size)
@@ -204,7 +210,7 @@ impl<'a> Course<'a> {
             tag: strong_tag(answer.response.headers()),
             total: self.job.size.or(total),
         })?;
-        self.tell(total);
+        self.start_transfer(total);
         let end = self.job.size.or(total).unwrap_or(LARGEST_FILE);
         let mut at = 0;
         let received = self.receive(answer, &(0..end), &mut at).await;
@@ -217,15 +223,15 @@ impl<'a> Course<'a> {
     /// Writes the bytes of a response to their range and advances `at`.
     async fn receive(
         &self,
-        answer: Answer,
+        answer: GetResponse,
         range: &Range<u64>,
         at: &mut u64,
     ) -> Result<(), Failure> {
         let total = self.partial.version().total;
         let url = answer.response.url().clone();
-        let Answer {
+        let GetResponse {
             response,
-            pass: _pass,
+            permit: _permit,
         } = answer;
         let mut stream = response.bytes_stream();
         while let Some(chunk) = stream.next().await {
@@ -247,7 +253,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    async fn ask(&self, range: Option<Range<u64>>) -> Result<Answer, Failure> {
+    async fn request(&self, range: Option<Range<u64>>) -> Result<GetResponse, Failure> {
         let mut headers = HeaderMap::new();
         if let Some(range) = range {
             let version = self.partial.version();
@@ -256,7 +262,7 @@ impl<'a> Course<'a> {
             headers.extend(tag.map(|tag| (IF_RANGE, tag)));
         }
         let address = self.address().clone();
-        let ask = Ask {
+        let ask = GetRequest {
             label: &self.job.label,
             url: &address,
             access: &self.job.access,
@@ -271,7 +277,7 @@ impl<'a> Course<'a> {
     }
 
     /// Discards the redirected address. Returns `false` if there is none.
-    pub fn ask_the_first_address(&self) -> bool {
+    pub fn forget_redirect(&self) -> bool {
         let mut address = self.address();
         let sent_on = *address != self.job.address;
         *address = self.job.address.clone();
@@ -279,7 +285,7 @@ impl<'a> Course<'a> {
     }
 
     /// Starts the progress events of the transfer at the number of bytes that are present.
-    pub fn tell(&self, total: Option<u64>) {
+    pub fn start_transfer(&self, total: Option<u64>) {
         let label = self.job.label.clone();
         let transfer = self.job.events.transfer("download", label, total);
         transfer.advance(self.partial.length());

@@ -1,24 +1,24 @@
-//! What a layer hides of the layers below it
+//! Files of lower layers that a layer hides
 //! (<https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts>).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
-use super::content::{Find, Layer};
+use super::layer_scanner::{Find, Layer};
 
-/// Begins the name of an entry that hides the file of the rest of its name.
+/// Prefix of an entry that hides the file with the rest of the name.
 const WHITEOUT: &str = ".wh.";
-/// An entry that hides everything that the layers below have in its folder.
+/// An entry that hides all files of lower layers in its directory.
 const OPAQUE: &str = ".wh..wh..opq";
 
-/// Paths are kept as hashes: a layer may have a million of them.
+/// The paths that a layer hides, as hashes, because a layer may have a million of them.
 #[derive(Debug, Default)]
-pub struct Cover {
-    /// Hides the path and what is below it.
+pub struct Whiteouts {
+    /// Paths that are hidden with everything below.
     whole: Vec<u64>,
-    /// Hides what is below the path.
+    /// Paths of which everything below is hidden.
     below: Vec<u64>,
-    /// Hides the path alone: a folder takes the place of a file, and joins a folder.
+    /// Paths that are hidden alone: a directory replaces a file, and is merged with a directory.
     itself: Vec<u64>,
 }
 
@@ -28,8 +28,8 @@ fn hash(path: &str) -> u64 {
     hasher.finish()
 }
 
-impl Cover {
-    /// Takes in an entry of the layer.
+impl Whiteouts {
+    /// Adds an entry of the layer.
     pub fn add(&mut self, path: &str, is_folder: bool) {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         match name.strip_prefix(WHITEOUT) {
@@ -41,7 +41,7 @@ impl Cover {
         }
     }
 
-    /// To be called when all entries are in.
+    /// Sorts the lists. The caller adds no entries after this.
     pub fn seal(&mut self) {
         for list in [&mut self.whole, &mut self.below, &mut self.itself] {
             list.sort_unstable();
@@ -50,7 +50,7 @@ impl Cover {
         }
     }
 
-    /// Whether a file of a layer below is gone.
+    /// Returns whether a file of a lower layer is hidden.
     fn hides(&self, path: &str) -> bool {
         let has = |list: &Vec<u64>, path: &str| list.binary_search(&hash(path)).is_ok();
         let mut above = path;
@@ -64,11 +64,11 @@ impl Cover {
     }
 }
 
-/// What an image of these layers has, from the bottom to the top.
+/// Returns the finds of an image with these layers, from the lowest to the highest.
 pub fn stack<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<&'a Find> {
     let mut seen: BTreeMap<&str, &Find> = BTreeMap::new();
     for layer in layers {
-        seen.retain(|path, _| !layer.cover.hides(path));
+        seen.retain(|path, _| !layer.whiteouts.hides(path));
         seen.extend(layer.finds.iter().map(|find| (find.path.as_str(), find)));
     }
     seen.into_values().collect()
@@ -77,13 +77,13 @@ pub fn stack<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<&'a Find> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Found;
+    use crate::layer_scanner::Found;
 
     fn layer(entries: &[&str]) -> Layer {
         let mut layer = Layer::default();
         for entry in entries {
             let path = entry.trim_end_matches('/');
-            layer.cover.add(path, entry.ends_with('/'));
+            layer.whiteouts.add(path, entry.ends_with('/'));
             if !entry.contains(WHITEOUT) && !entry.ends_with('/') {
                 layer.finds.push(Find {
                     path: path.to_owned(),
@@ -91,7 +91,7 @@ mod tests {
                 });
             }
         }
-        layer.cover.seal();
+        layer.whiteouts.seal();
         layer
     }
 

@@ -21,16 +21,16 @@ const LARGEST: u64 = 64 * MIB;
 
 /// The ranges of a file that are not requested yet.
 #[derive(Default)]
-pub(super) struct Shares(Mutex<Vec<Range<u64>>>);
+pub(super) struct RangeScheduler(Mutex<Vec<Range<u64>>>);
 
-impl Shares {
+impl RangeScheduler {
     /// Sets the missing ranges.
     pub fn begin(&self, gaps: Vec<Range<u64>>) {
         *self.open() = gaps;
     }
 
     /// Returns how many connections the remaining bytes justify.
-    pub fn worth(&self) -> u64 {
+    pub fn useful_connections(&self) -> u64 {
         bytes(&self.open()).div_ceil(SMALLEST)
     }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn parts_cover_everything_once_and_shrink_towards_the_end() {
-        let shares = Shares::default();
+        let shares = RangeScheduler::default();
         shares.begin(vec![5..7, 100 * MIB..400 * MIB + 3]);
         let (mut parts, mut given_back) = (Vec::new(), false);
         while let Some(part) = shares.take() {

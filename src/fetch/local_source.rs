@@ -18,14 +18,14 @@ const BLOCK: usize = 256 * 1024;
 
 /// Bundles that are searched for content before any server.
 #[derive(Clone)]
-pub struct Nearby {
+pub struct LocalBundles {
     bundles: Arc<[Bundle]>,
-    turns: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
 }
 
 /// Why a blob could not be copied from a bundle.
 enum Failure {
-    /// The bundle is damaged; a server may have the blob.
+    /// The bundle is damaged, or this program does not have an encoder; a server may have the blob.
     Bundle(String),
     /// The cache cannot be written.
     Cache(FetchError),
@@ -37,12 +37,12 @@ impl From<FetchError> for Failure {
     }
 }
 
-impl Nearby {
+impl LocalBundles {
     /// Creates a source from these bundles; without bundles it has no content.
     pub fn new(bundles: Vec<Bundle>) -> Self {
         Self {
             bundles: bundles.into(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            reads: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Http {
     ///
     /// # Errors
     /// The cache cannot be written.
-    pub(super) async fn at_hand(
+    pub(super) async fn from_local(
         &self,
         label: &str,
         digest: &Digest,
@@ -65,18 +65,18 @@ impl Http {
         if let Some(size) = self.cache().size(digest) {
             return Ok(Some(size));
         }
-        let nearby = self.nearby().clone();
-        let Some(holder) = nearby.holder(digest) else {
+        let local_bundles = self.local_bundles().clone();
+        let Some(holder) = local_bundles.holder(digest) else {
             return Ok(None);
         };
-        let turn = Arc::clone(&nearby.turns).acquire_owned().await;
+        let permit = Arc::clone(&local_bundles.reads).acquire_owned().await;
         let (cache, digest) = (self.cache().clone(), *digest);
-        let blobs = nearby.bundles[holder].lock().blobs();
+        let blobs = local_bundles.bundles[holder].lock().blobs();
         let size = blobs.get(&digest).map(|blob| blob.size);
         let transfer = self.events().transfer("base", label.to_owned(), size);
-        let bundles = Arc::clone(&nearby.bundles);
+        let bundles = Arc::clone(&local_bundles.bundles);
         let copied = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             copy(&bundles[holder], &digest, &cache, &transfer).inspect(|_| transfer.done())
         });
         let copied = copied
@@ -86,9 +86,9 @@ impl Http {
             Ok(size) => Ok(Some(size)),
             Err(Failure::Cache(error)) => Err(error),
             Err(Failure::Bundle(reason)) => {
-                let path = self.nearby().bundles[holder].path().display();
+                let path = self.local_bundles().bundles[holder].path().display();
                 self.events().warn(format!(
-                    "downloading {label}, because the copy in {path} is damaged ({reason})"
+                    "downloading {label}, because the copy in {path} cannot be read ({reason})"
                 ));
                 Ok(None)
             }
@@ -104,7 +104,10 @@ fn copy(
     transfer: &Transfer,
 ) -> Result<u64, Failure> {
     let full = |source| Failure::Cache(failed(&cache.path(digest), source));
-    let damaged = |error: &dyn std::fmt::Display| Failure::Bundle(error.to_string());
+    // Without hints, because the blob is downloaded instead.
+    let damaged = |error: &dyn std::fmt::Display| {
+        Failure::Bundle(error.to_string().lines().take(1).collect())
+    };
     let mut source = bundle.open(digest).map_err(|error| damaged(&error))?;
     let size = cache.put(digest, |file| {
         let mut block = vec![0; BLOCK];

@@ -42,10 +42,12 @@ impl Chart {
     /// # Errors
     /// The reason why the file is not a chart. The text completes a sentence about it.
     pub fn open(cache: &Cache, digest: &Digest) -> Result<Self, String> {
-        let no_chart = |words: &dyn std::fmt::Display| {
-            format!("is not a packed Helm chart: {words}\nhint: pack the chart with `helm package`")
+        let no_chart = |reason: &dyn std::fmt::Display| {
+            format!(
+                "is not a packed Helm chart: {reason}\nhint: pack the chart with `helm package`"
+            )
         };
-        let archive = cache.open_inside(digest).map_err(|e| no_chart(&e))?;
+        let archive = cache.open_content(digest).map_err(|e| no_chart(&e))?;
         let mut about = None;
         let mut files = BTreeMap::new();
         each_member(archive.take(LARGEST_CHART), |path, content| {

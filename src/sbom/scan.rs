@@ -1,25 +1,25 @@
-//! One pass over a bundle: what each of its blobs holds.
+//! Scans the blobs of a bundle in one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::sync::Mutex;
 
-use super::content::{self, Find, Found, Layer, Room};
 use super::elf::{self, Made, OldGo, Span};
+use super::layer_scanner::{self, Find, Found, Layer, MemoryBudget};
 use super::os::{self, Package};
 use super::{go, rust};
 use kubexm_bundle::lock::FileFormat;
 use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_types::Digest;
 
-/// Memory for databases that are read side by side.
-const ROOM: u64 = 48 << 20;
-/// A list of packages larger than this is not one of a bundle's.
+/// Memory for databases that are read at the same time, in bytes.
+const DATABASE_MEMORY: u64 = 48 << 20;
+/// Maximum size of a package index, in bytes.
 const LARGEST_LIST: u64 = 32 << 20;
-/// Texts in programs are no longer.
+/// Maximum size of build information in a program, in bytes.
 const LARGEST_TEXT: u64 = 4 << 20;
 
-/// What a blob is to us.
+/// The role of a blob in the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     File,
@@ -28,32 +28,32 @@ enum Role {
     PackageList,
 }
 
-/// What a blob holds.
+/// The result of the scan of a blob.
 #[derive(Debug)]
 pub enum Content {
     /// A layer of an image.
     Layer(Layer),
-    /// Programs of a file or an archive.
+    /// The programs of a file or an archive.
     Programs(Vec<Find>),
-    /// A list of packages that lie in the bundle.
+    /// The packages of a package index in the bundle.
     Packages(Vec<Package>),
 }
 
-/// What each blob holds, or why that cannot be said.
+/// The result of each blob, or the reason why it cannot be read.
 pub type Contents = BTreeMap<Digest, Result<Content, String>>;
 
-/// Looks through a bundle on so many threads.
+/// Scans a bundle on `threads` threads.
 ///
 /// # Errors
 /// The bundle is damaged.
-pub fn survey(bundle: &Bundle, threads: usize) -> Result<Contents, BundleError> {
+pub fn scan(bundle: &Bundle, threads: usize) -> Result<Contents, BundleError> {
     let roles = roles(bundle.lock());
     let wanted: BTreeSet<Digest> = roles.keys().copied().collect();
-    let room = Room::new(ROOM);
+    let memory = MemoryBudget::new(DATABASE_MEMORY);
     let seen = Mutex::new(Contents::new());
-    bundle.look_inside(&wanted, threads, &|digest, content| {
+    bundle.visit_contents(&wanted, threads, &|digest, content| {
         let role = roles.get(&digest).copied().unwrap_or(Role::File);
-        let result = look(role, content, &room);
+        let result = look(role, content, &memory);
         if let Ok(mut seen) = seen.lock() {
             seen.insert(digest, result.map_err(|error| error.to_string()));
         }
@@ -72,7 +72,7 @@ pub fn survey(bundle: &Bundle, threads: usize) -> Result<Contents, BundleError> 
     Ok(contents)
 }
 
-/// Every blob that may hold something.
+/// Returns the role of every blob to scan.
 fn roles(lock: &Lock) -> BTreeMap<Digest, Role> {
     let mut roles = BTreeMap::new();
     for set in &lock.packages {
@@ -95,16 +95,16 @@ fn roles(lock: &Lock) -> BTreeMap<Digest, Role> {
     roles
 }
 
-/// Whether a blob of an image is a layer of its file system.
+/// Returns whether a blob of an image is a layer of its file system.
 pub fn is_layer(media_type: &str) -> bool {
     let (_, suffix) = media_type.split_once("tar").unwrap_or(("", "none"));
     matches!(suffix, "" | "+gzip" | "+zstd" | ".gzip" | ".zstd")
 }
 
-fn look(role: Role, content: &mut dyn Read, room: &Room) -> io::Result<Content> {
+fn look(role: Role, content: &mut dyn Read, memory: &MemoryBudget) -> io::Result<Content> {
     Ok(match role {
-        Role::Layer => Content::Layer(content::layer(content, room)?),
-        Role::Archive => Content::Programs(content::archive(content)?),
+        Role::Layer => Content::Layer(layer_scanner::layer(content, memory)?),
+        Role::Archive => Content::Programs(layer_scanner::archive(content)?),
         Role::File => {
             let program = elf::look(content)?.map(|program| Find {
                 path: String::new(),
@@ -120,7 +120,7 @@ fn look(role: Role, content: &mut dyn Read, room: &Room) -> io::Result<Content> 
     })
 }
 
-/// Completes what could not be read in passing.
+/// Completes a find that the first pass could not read.
 fn look_again(bundle: &Bundle, blob: &Digest, find: &mut Find) -> Result<(), BundleError> {
     let path = find.path.as_str();
     match &mut find.what {
@@ -151,8 +151,8 @@ fn look_again(bundle: &Bundle, blob: &Digest, find: &mut Find) -> Result<(), Bun
     Ok(())
 }
 
-/// Follows the pointers of a program of Go before 1.18: first to the headers of two strings, then to
-/// the strings.
+/// Reads the build information of a program of Go before 1.18. Follows the pointers to the headers of two
+/// strings, and then to the strings.
 fn old_go(
     bundle: &Bundle,
     blob: &Digest,
@@ -180,8 +180,8 @@ fn old_go(
     })
 }
 
-/// Parts of one file of a layer or an archive, or of a blob that is no archive. Parts that are not
-/// there are shorter than they should be.
+/// Reads parts of a file in a layer or an archive, or of a blob. Parts after the end of the file are
+/// shorter than requested.
 fn spans(
     bundle: &Bundle,
     blob: &Digest,
@@ -196,11 +196,11 @@ fn spans(
         }
         Ok(())
     };
-    bundle.look_inside(&BTreeSet::from([*blob]), 1, &|_, content| {
-        // What cannot be read to its end was told the first time.
+    bundle.visit_contents(&BTreeSet::from([*blob]), 1, &|_, content| {
+        // The first pass reported content that cannot be read.
         let _ = match path.is_empty() {
             true => take(content),
-            false => content::for_each_file(content, |name, file| match name == path {
+            false => layer_scanner::for_each_file(content, |name, file| match name == path {
                 true => take(file),
                 false => Ok(()),
             }),
@@ -209,7 +209,7 @@ fn spans(
     Ok(found.into_inner().unwrap_or_default())
 }
 
-/// Reads through a file and keeps parts of it.
+/// Reads a file and returns parts of it.
 fn cut(file: &mut dyn Read, spans: &[Span]) -> io::Result<Vec<Vec<u8>>> {
     let mut parts: Vec<Vec<u8>> = vec![Vec::new(); spans.len()];
     let mut order: Vec<usize> = (0..spans.len()).collect();
@@ -217,7 +217,7 @@ fn cut(file: &mut dyn Read, spans: &[Span]) -> io::Result<Vec<Vec<u8>>> {
     let mut offset = 0;
     for at in order {
         let span = spans[at];
-        // Parts that overlap do not come from a linker.
+        // No linker writes parts that overlap.
         let Some(skip) = span.offset.checked_sub(offset) else {
             continue;
         };

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use fs4::fs_std::FileExt;
 
-use super::cache::failed;
-use super::record::Record;
-use super::{Cache, FetchError};
+use super::{Cache, failed};
+use crate::FetchError;
+use crate::record::Record;
 use kubexm_types::{AtomicFile, Digest, DigestReader};
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -112,7 +112,7 @@ impl Cache {
     /// The cache cannot be read.
     pub fn strays(&self) -> Result<Vec<PathBuf>, FetchError> {
         let mut strays = Vec::new();
-        for folder in [self.unfinished(), self.recipes()] {
+        for folder in [self.unfinished(), self.analyses()] {
             for (path, _) in files(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let on_its_way = name.starts_with(".tmp") || name.starts_with(AtomicFile::PREFIX);
@@ -148,7 +148,7 @@ impl Cache {
     /// The cache cannot be written.
     pub fn remove(&self, kept: &Kept) -> Result<(), FetchError> {
         // The result of the gzip analysis has no use without the blob, and may not exist.
-        let _ = std::fs::remove_file(self.recipe(&kept.digest));
+        let _ = std::fs::remove_file(self.analysis_path(&kept.digest));
         std::fs::remove_file(&kept.path).map_err(|source| failed(&kept.path, source))
     }
 }

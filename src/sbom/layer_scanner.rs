@@ -1,60 +1,56 @@
-//! What is inside a layer or an archive: programs, package databases, and what hides files of the
-//! layers below.
+//! Scans a layer or an archive for programs, package databases and whiteouts.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cover::Cover;
 use super::elf::{self, Program};
 use super::os::{self, Package, Release};
 use super::rpm;
+use super::whiteouts::Whiteouts;
 
-/// Files that one layer may have.
+/// Maximum number of files in a layer.
 const MOST_FILES: usize = 2_000_000;
-/// Things of interest that one layer may have.
+/// Maximum number of finds in a layer.
 const MOST_FINDS: usize = 100_000;
-/// No `os-release` is longer.
+/// Maximum size of `os-release`, in bytes.
 const LARGEST_RELEASE: u64 = 1 << 16;
-/// A database of packages larger than this is not read.
+/// Maximum size of a package database, in bytes.
 const LARGEST_DATABASE: u64 = 80 << 20;
 
-/// Something of interest in a layer or an archive.
+/// A find in a layer or an archive.
 #[derive(Debug, Clone)]
 pub struct Find {
-    /// Where, without leading slash; empty for a file that is no archive.
+    /// The path without leading slash; empty for a file that is not in an archive.
     pub path: String,
-    /// What.
     pub what: Found,
 }
 
-/// What was found.
+/// The content of a find.
 #[derive(Debug, Clone)]
 pub enum Found {
-    /// A program.
     Program(Program),
-    /// A database of packages.
+    /// The packages of a database.
     Packages(Vec<Package>),
-    /// A database of so many bytes for which there was no room beside others: it takes another look.
+    /// A database that did not fit into the memory for databases, and its size in bytes. A second pass reads
+    /// it.
     Later(Database, u64),
-    /// The system that the packages are of.
+    /// The operating system of the packages.
     Release(Release),
-    /// Something that cannot be read: what is wrong with it, as the rest of a sentence.
+    /// A file that cannot be read: the reason, as the rest of a sentence.
     Unreadable(String),
 }
 
 /// A kind of package database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Database {
-    /// dpkg's, whole or one package of it.
+    /// The database of dpkg, or its file for one package.
     Dpkg,
-    /// apk's.
     Apk,
-    /// rpm's.
     Rpm,
 }
 
 impl Database {
-    /// Reads the database.
+    /// Parses the database.
     pub fn read(self, bytes: &[u8]) -> Found {
         let text = || String::from_utf8_lossy(bytes);
         match self {
@@ -68,11 +64,11 @@ impl Database {
     }
 }
 
-/// What a file is to us, by its path.
+/// The role of a file, by its path.
 enum Role {
     Database(Database),
     Release,
-    /// Changes that are not in rpm's database yet.
+    /// The write-ahead log of the rpm database.
     Unmerged,
     Other,
 }
@@ -96,17 +92,17 @@ fn role(path: &str) -> Role {
     }
 }
 
-/// Memory for databases that are read side by side.
+/// The memory for databases that threads read at the same time.
 #[derive(Debug)]
-pub struct Room(AtomicU64);
+pub struct MemoryBudget(AtomicU64);
 
-impl Room {
-    /// So many bytes.
+impl MemoryBudget {
+    /// Creates a budget in bytes.
     pub fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes bytes, if there are so many.
+    /// Reserves bytes. Returns `false` if there are not enough.
     fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes);
         self.0
@@ -119,20 +115,20 @@ impl Room {
     }
 }
 
-/// A layer, looked through.
+/// The result of the scan of a layer.
 #[derive(Debug, Default)]
 pub struct Layer {
-    /// What is in it, in its order.
+    /// The finds, in the order of the tar.
     pub finds: Vec<Find>,
-    /// What it hides of the layers below.
-    pub cover: Cover,
+    /// The files of lower layers that this layer hides.
+    pub whiteouts: Whiteouts,
 }
 
-/// Looks through the tar of a layer.
+/// Scans the tar of a layer.
 ///
 /// # Errors
-/// It cannot be read to its end.
-pub fn layer(content: impl Read, room: &Room) -> io::Result<Layer> {
+/// The tar cannot be read to its end, or it exceeds a limit.
+pub fn layer(content: impl Read, memory: &MemoryBudget) -> io::Result<Layer> {
     let mut layer = Layer::default();
     let mut files = 0;
     for_each_file(content, |path, file| {
@@ -140,34 +136,37 @@ pub fn layer(content: impl Read, room: &Room) -> io::Result<Layer> {
         if files > MOST_FILES || layer.finds.len() > MOST_FINDS {
             return Err(io::Error::other("it has more files than a layer can have"));
         }
-        layer.cover.add(path, file.header().entry_type().is_dir());
+        layer
+            .whiteouts
+            .add(path, file.header().entry_type().is_dir());
         if !file.header().entry_type().is_file() {
             return Ok(());
         }
         let what = match role(path) {
-            Role::Database(kind) => Some(database(kind, file, room)?),
+            Role::Database(kind) => Some(database(kind, file, memory)?),
             Role::Release => release(file)?,
             Role::Unmerged if file.size() > 0 => Some(Found::Unreadable(
-                "holds changes that rpm has not taken over; they were not read".to_owned(),
+                "contains changes that rpm did not merge into its database; kubexm does not read them"
+                    .to_owned(),
             )),
             Role::Unmerged => None,
             Role::Other => elf::look(file)?.map(Found::Program),
         };
-        // A later file of the same path replaces the one before.
+        // A later file with the same path replaces an earlier one.
         layer.finds.extend(what.map(|what| Find {
             path: path.to_owned(),
             what,
         }));
         Ok(())
     })?;
-    layer.cover.seal();
+    layer.whiteouts.seal();
     Ok(layer)
 }
 
-/// Looks for programs in the tar of an archive.
+/// Scans the tar of an archive for programs.
 ///
 /// # Errors
-/// It cannot be read to its end.
+/// The tar cannot be read to its end.
 pub fn archive(content: impl Read) -> io::Result<Vec<Find>> {
     let mut finds = Vec::new();
     for_each_file(content, |path, file| {
@@ -185,7 +184,7 @@ pub fn archive(content: impl Read) -> io::Result<Vec<Find>> {
     Ok(finds)
 }
 
-/// Hands every entry of a tar to `take`, under a path that leads nowhere else.
+/// Calls `take` for every entry of a tar, with a normalized path. Skips paths with `..`.
 pub fn for_each_file<R: Read>(
     content: R,
     mut take: impl FnMut(&str, &mut tar::Entry<'_, R>) -> io::Result<()>,
@@ -208,22 +207,22 @@ pub fn for_each_file<R: Read>(
 fn database<R: Read>(
     kind: Database,
     file: &mut tar::Entry<'_, R>,
-    room: &Room,
+    memory: &MemoryBudget,
 ) -> io::Result<Found> {
     let size = file.size();
     if size > LARGEST_DATABASE {
         return Ok(Found::Unreadable(format!(
-            "has {size} bytes, more than a database of packages needs"
+            "has {size} bytes, more than kubexm reads of a package database"
         )));
     }
-    if !room.take(size) {
+    if !memory.take(size) {
         return Ok(Found::Later(kind, size));
     }
     let mut bytes = Vec::new();
     let read = file.read_to_end(&mut bytes);
     let found = kind.read(&bytes);
     drop(bytes);
-    room.give_back(size);
+    memory.give_back(size);
     read.map(|_| found)
 }
 

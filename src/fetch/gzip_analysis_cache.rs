@@ -14,7 +14,7 @@ const ENCODERS: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Tried {
+struct CachedAnalysis {
     /// The blob's digest, to detect renamed or truncated files.
     blob: Digest,
     encoders: u32,
@@ -23,27 +23,31 @@ struct Tried {
 
 impl Cache {
     /// Returns the path of a blob's analysis result.
-    pub(super) fn recipe(&self, blob: &Digest) -> PathBuf {
-        self.recipes().join(format!("{}.json", blob.hex()))
+    pub(super) fn analysis_path(&self, blob: &Digest) -> PathBuf {
+        self.analyses().join(format!("{}.json", blob.hex()))
     }
 }
 
 impl EncoderCache for Cache {
     fn recall(&self, blob: &Digest) -> Option<Option<DecompressedGzip>> {
-        let text = std::fs::read(self.recipe(blob)).ok()?;
-        let tried: Tried = serde_json::from_slice(&text).ok()?;
-        (tried.blob == *blob && tried.encoders == ENCODERS).then_some(tried.opened)
+        let text = std::fs::read(self.analysis_path(blob)).ok()?;
+        let cached: CachedAnalysis = serde_json::from_slice(&text).ok()?;
+        let is_known = |opened: &DecompressedGzip| opened.recipe.known().is_ok();
+        let valid = cached.blob == *blob
+            && cached.encoders == ENCODERS
+            && cached.opened.as_ref().is_none_or(is_known);
+        valid.then_some(cached.opened)
     }
 
     fn keep(&self, blob: &Digest, opened: Option<&DecompressedGzip>) {
-        let tried = Tried {
+        let cached = CachedAnalysis {
             blob: *blob,
             encoders: ENCODERS,
             opened: opened.cloned(),
         };
         let write = || -> std::io::Result<()> {
-            let text = serde_json::to_vec(&tried)?;
-            write_atomic(&self.recipe(blob), &text, 0o600)
+            let text = serde_json::to_vec(&cached)?;
+            write_atomic(&self.analysis_path(blob), &text, 0o600)
         };
         if let Err(error) = write() {
             tracing::debug!(%error, "cannot store a gzip analysis result");

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::chart::Chart;
-use super::images::{Found, joined, of_lines, parse};
+use super::images::{Found, images_in_lines, joined, parse};
 
 /// Maximum number of lines with variables in the result.
 const MOST_UNKNOWN: usize = 20;
 
 /// Returns everything in a chart that looks like an image.
-pub fn of_chart(chart: &Chart) -> Vec<Found> {
+pub fn images_in_chart(chart: &Chart) -> Vec<Found> {
     let mut found = Vec::new();
     for (path, text) in &chart.files {
         if path.ends_with("/values.yaml") {
@@ -19,7 +19,7 @@ pub fn of_chart(chart: &Chart) -> Vec<Found> {
             let values = parse(text).unwrap_or_default();
             walk(&values, path, &mut Vec::new(), default, &mut found);
         } else {
-            found.extend(of_lines(text, path).into_iter().map(by_helm));
+            found.extend(images_in_lines(text, path).into_iter().map(by_helm));
         }
     }
     let mut unknown = 0;

@@ -84,9 +84,9 @@ pub async fn find(
         .ok_or_else(|| wrong(repository, format!("has no address for {chart} {version}")))?;
     let url = join(address)?;
     if !url.username().is_empty() || url.password().is_some() {
-        let words =
+        let reason =
             "names an address with a user or password, which kubexm does not write into locks";
-        return Err(wrong(&index, words));
+        return Err(wrong(&index, reason));
     }
     let digest = listed.digest.as_deref().map(Digest::parse).transpose();
     Ok(Entry {

@@ -1,5 +1,7 @@
 //! The content-addressed cache of verified blobs, shared by all builds of a user.
 
+pub mod gc;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -7,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fs4::fs_std::FileExt;
 
-use super::FetchError;
-use super::partial::Partial;
+use crate::FetchError;
+use crate::partial::Partial;
 use kubexm_bundle::{Blobs, BundleError};
 use kubexm_types::{AtomicFile, Digest};
 
@@ -62,7 +64,7 @@ impl Cache {
     }
 
     /// Returns the directory of gzip analysis results.
-    pub(super) fn recipes(&self) -> PathBuf {
+    pub(super) fn analyses(&self) -> PathBuf {
         self.root.join("recipes")
     }
 

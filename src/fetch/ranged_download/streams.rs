@@ -6,20 +6,24 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reqwest::StatusCode;
 
-use super::{Break, Course, Way};
-use crate::client::Answer;
+use super::{AttemptError, DownloadMode, RangedDownload};
+use crate::client::GetResponse;
 use crate::range_answer::{ContentRange, strong_tag};
+use crate::range_scheduler::STREAMS;
 use crate::record::Version;
 use crate::retry::{Failure, Tries};
-use crate::shares::STREAMS;
 
 /// Number of restarts of one connection before the other connections take over its ranges.
 const TRIES_OF_A_STREAM: u32 = 3;
 
-impl Course<'_> {
+impl RangedDownload<'_> {
     /// Fetches ranges over several connections until none is missing.
-    pub(super) async fn streams(&self, first: Answer, range: Range<u64>) -> Result<(), Break> {
-        let others = self.shares.worth().min(STREAMS - 1);
+    pub(super) async fn streams(
+        &self,
+        first: GetResponse,
+        range: Range<u64>,
+    ) -> Result<(), AttemptError> {
+        let others = self.ranges.useful_connections().min(STREAMS - 1);
         let mut running = FuturesUnordered::new();
         running.push(self.stream(Some((first, range))));
         running.extend((0..others).map(|_| self.stream(None)));
@@ -32,7 +36,7 @@ impl Course<'_> {
                 },
                 ended = running.next() => match ended {
                     Some(Ok(())) => {}
-                    Some(Err(Break::Failed(failure))) if failure.is_of_a_server() => last = Some(failure),
+                    Some(Err(AttemptError::Failed(failure))) if failure.is_of_a_server() => last = Some(failure),
                     Some(Err(other)) => return Err(other),
                     None => break,
                 },
@@ -46,14 +50,14 @@ impl Course<'_> {
     }
 
     /// Runs one connection.
-    async fn stream(&self, first: Option<(Answer, Range<u64>)>) -> Result<(), Break> {
+    async fn stream(&self, first: Option<(GetResponse, Range<u64>)>) -> Result<(), AttemptError> {
         let mut tries = Tries::new(TRIES_OF_A_STREAM);
         let mut next = first;
         loop {
             let (answer, range) = match next.take() {
                 Some(first) => (Ok(first.0), first.1),
-                None => match self.shares.take() {
-                    Some(range) => (self.ask_part(&range).await, range),
+                None => match self.ranges.take() {
+                    Some(range) => (self.request_range(&range).await, range),
                     None => return Ok(()),
                 },
             };
@@ -62,16 +66,16 @@ impl Course<'_> {
                 Ok(answer) => self
                     .receive(answer, &range, &mut at)
                     .await
-                    .map_err(Break::from),
+                    .map_err(AttemptError::from),
                 Err(failed) => Err(failed),
             };
-            self.shares.give_back(at..range.end);
+            self.ranges.give_back(at..range.end);
             if at > range.start {
                 tries.start_over();
             }
             match received {
                 Ok(()) => {}
-                Err(Break::Failed(failure)) if failure.is_of_a_server() => {
+                Err(AttemptError::Failed(failure)) if failure.is_of_a_server() => {
                     self.partial.record()?;
                     tries.wait(failure).await?;
                 }
@@ -81,18 +85,18 @@ impl Course<'_> {
     }
 
     /// Requests another range of a file that already delivered one.
-    async fn ask_part(&self, range: &Range<u64>) -> Result<Answer, Break> {
-        let answer = match self.ask(Some(range.clone())).await {
+    async fn request_range(&self, range: &Range<u64>) -> Result<GetResponse, AttemptError> {
+        let answer = match self.request(Some(range.clone())).await {
             // The redirected address may have expired.
-            Err(Failure::Final(_)) if self.ask_the_first_address() => {
-                self.ask(Some(range.clone())).await?
+            Err(Failure::Final(_)) if self.forget_redirect() => {
+                self.request(Some(range.clone())).await?
             }
             answer => answer?,
         };
         let version = self.partial.version();
         let headers = answer.response.headers();
         let same = answer.response.status() == StatusCode::PARTIAL_CONTENT
-            && ContentRange::of(headers).is_some_and(|content| {
+            && ContentRange::parse(headers).is_some_and(|content| {
                 content.range.start == range.start
                     && content.range.end <= range.end
                     && Some(content.total) == version.total
@@ -112,6 +116,6 @@ impl Course<'_> {
             return Err(self.job.cut_off().into());
         }
         self.partial.restart()?;
-        Err(Break::Otherwise(Way::Whole))
+        Err(AttemptError::OtherMode(DownloadMode::Whole))
     }
 }

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub use images::{Found, of_yaml};
+pub use images::{Found, images_in_yaml};
 use serde_json::Value;
 use url::Url;
 
@@ -32,9 +32,9 @@ const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
 /// An artifact in the cache, and the images that were found in it.
 #[derive(Debug, Clone)]
-pub struct Gathered {
+pub struct FetchedArtifact {
     /// The artifact's entry in the lock.
-    pub own: LockedArtifact,
+    pub artifact: LockedArtifact,
     /// Images, certain ones first.
     pub found: Vec<Found>,
     /// Why the list of images may be incomplete; a sentence.
@@ -42,7 +42,7 @@ pub struct Gathered {
 }
 
 /// Fetches artifacts of the user.
-pub struct Gatherer<'a> {
+pub struct ArtifactFetcher<'a> {
     pub http: &'a Http,
     /// The lock of an earlier build: an address must return the same content again.
     pub previous: Option<&'a Lock>,
@@ -60,12 +60,12 @@ struct Raw {
     name: String,
 }
 
-impl Gatherer<'_> {
+impl ArtifactFetcher<'_> {
     /// Fetches one artifact into the cache and searches it for images.
     ///
     /// # Errors
     /// It cannot be fetched, its digest differs, or it is not of the expected type.
-    pub async fn gather(&self, source: &OwnSource) -> Result<Gathered, FetchError> {
+    pub async fn fetch(&self, source: &OwnSource) -> Result<FetchedArtifact, FetchError> {
         let raw = match &source.place {
             OwnPlace::Path(path) => self.on_disk(path, source.sha256).await?,
             OwnPlace::Address(url) if url.scheme() == "oci" => {
@@ -98,9 +98,9 @@ impl Gatherer<'_> {
 
     /// Returns the digest that an address returned in an earlier build.
     fn seen(&self, url: &Url) -> Option<Digest> {
-        let own = self.previous.iter().flat_map(|lock| &lock.own);
-        let mut own = own.filter(|own| own.url.as_ref() == Some(url));
-        own.next().map(|own| own.digest)
+        let artifacts = self.previous.iter().flat_map(|lock| &lock.artifacts);
+        let mut same = artifacts.filter(|artifact| artifact.url.as_ref() == Some(url));
+        same.next().map(|artifact| artifact.digest)
     }
 
     async fn at_address(
@@ -185,9 +185,9 @@ impl Gatherer<'_> {
         })
     }
 
-    async fn look_into(&self, source: &OwnSource, raw: Raw) -> Result<Gathered, FetchError> {
-        let mut gathered = Gathered {
-            own: LockedArtifact {
+    async fn look_into(&self, source: &OwnSource, raw: Raw) -> Result<FetchedArtifact, FetchError> {
+        let mut fetched = FetchedArtifact {
+            artifact: LockedArtifact {
                 kind: source.kind,
                 name: source.name.clone().unwrap_or(raw.name),
                 version: None,
@@ -202,27 +202,27 @@ impl Gatherer<'_> {
         };
         match source.kind {
             OwnKind::File => {}
-            OwnKind::Manifest => self.manifest(&mut gathered)?,
-            OwnKind::Chart => self.chart(source, &mut gathered).await?,
+            OwnKind::Manifest => self.manifest(&mut fetched)?,
+            OwnKind::Chart => self.chart(source, &mut fetched).await?,
         }
-        gathered.own.check().map_err(FetchError::Resolve)?;
-        images::sort(&mut gathered.found);
-        let sure: BTreeSet<ImageRef> = gathered.found.iter().filter_map(Found::sure).collect();
-        gathered.own.images = sure.into_iter().collect();
-        Ok(gathered)
+        fetched.artifact.check().map_err(FetchError::Resolve)?;
+        images::sort(&mut fetched.found);
+        let sure: BTreeSet<ImageRef> = fetched.found.iter().filter_map(Found::sure).collect();
+        fetched.artifact.images = sure.into_iter().collect();
+        Ok(fetched)
     }
 
-    fn manifest(&self, gathered: &mut Gathered) -> Result<(), FetchError> {
-        let name = &gathered.own.name;
-        if gathered.own.size > LARGEST_MANIFEST {
+    fn manifest(&self, fetched: &mut FetchedArtifact) -> Result<(), FetchError> {
+        let name = &fetched.artifact.name;
+        if fetched.artifact.size > LARGEST_MANIFEST {
             return Err(wrong(
                 name,
                 "is larger than 64 MiB, the limit for a manifest",
             ));
         }
-        let text = String::from_utf8(self.http.cache().read(&gathered.own.digest)?)
+        let text = String::from_utf8(self.http.cache().read(&fetched.artifact.digest)?)
             .map_err(|_| wrong(name, "is not UTF-8 text, so it is not a manifest"))?;
-        let read = images::of_yaml(&text, "");
+        let read = images::images_in_yaml(&text, "");
         if read.documents == 0 {
             return Err(wrong(
                 name,
@@ -230,28 +230,32 @@ impl Gatherer<'_> {
             ));
         }
         if read.unreadable > 0 {
-            gathered.doubt = Some(format!(
+            fetched.doubt = Some(format!(
                 "{} of its documents are not valid YAML; kubexm searched only their lines with 'image:'",
                 read.unreadable
             ));
         }
-        gathered.found = read.found;
+        fetched.found = read.found;
         Ok(())
     }
 
-    async fn chart(&self, source: &OwnSource, gathered: &mut Gathered) -> Result<(), FetchError> {
-        let (cache, digest) = (self.http.cache().clone(), gathered.own.digest);
+    async fn chart(
+        &self,
+        source: &OwnSource,
+        fetched: &mut FetchedArtifact,
+    ) -> Result<(), FetchError> {
+        let (cache, digest) = (self.http.cache().clone(), fetched.artifact.digest);
         let opened = tokio::task::spawn_blocking(move || Chart::open(&cache, &digest));
         let opened = opened.await.map_err(|error| wrong(&source.place, error))?;
         let chart = opened.map_err(|reason| wrong(&source.place, reason))?;
-        gathered.own.name.clone_from(&chart.name);
-        gathered.own.version = Some(chart.version.clone());
-        let path = self.http.cache().path(&gathered.own.digest);
+        fetched.artifact.name.clone_from(&chart.name);
+        fetched.artifact.version = Some(chart.version.clone());
+        let path = self.http.cache().path(&fetched.artifact.digest);
         match helm::render(&path, &chart, &source.values, self.kubernetes).await? {
-            helm::Rendered::Text(text) => gathered.found = images::of_yaml(&text, "").found,
+            helm::Rendered::Text(text) => fetched.found = images::images_in_yaml(&text, "").found,
             helm::Rendered::No(reason) => {
-                gathered.found = plain::of_chart(&chart);
-                gathered.doubt = Some(format!(
+                fetched.found = plain::images_in_chart(&chart);
+                fetched.doubt = Some(format!(
                     "{reason}, so kubexm only searched its values and templates for images"
                 ));
             }
@@ -267,10 +271,16 @@ fn copy_in(
     expected: Option<Digest>,
 ) -> Result<(Digest, u64), FetchError> {
     let failed = |error: io::Error| wrong(&path.display(), error);
-    let metadata = std::fs::metadata(path).map_err(failed)?;
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => wrong(
+            &path.display(),
+            "the file does not exist\nhint: check the path; a bundle manifest's paths are relative to the manifest",
+        ),
+        _ => failed(error),
+    })?;
     if !metadata.is_file() {
-        let words = "is not a regular file\nhint: pack a chart's directory with `helm package`";
-        return Err(wrong(&path.display(), words));
+        let reason = "is not a regular file\nhint: pack a chart's directory with `helm package`";
+        return Err(wrong(&path.display(), reason));
     }
     let mut file = File::open(path).map_err(failed)?;
     // The key is derived from the path, so that the next run removes what a killed run left.

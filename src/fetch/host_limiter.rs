@@ -17,13 +17,13 @@ const ONE_REASON: Duration = Duration::from_secs(1);
 
 /// The request limiters of all hosts.
 #[derive(Clone)]
-pub(super) struct Gates {
+pub(super) struct HostLimiters {
     connections: usize,
-    hosts: Arc<Mutex<BTreeMap<String, Arc<Gate>>>>,
+    hosts: Arc<Mutex<BTreeMap<String, Arc<HostLimiter>>>>,
 }
 
 /// The request limiter of one host.
-pub(super) struct Gate {
+pub(super) struct HostLimiter {
     state: Mutex<State>,
     free: Notify,
 }
@@ -36,9 +36,9 @@ struct State {
 }
 
 /// The permission for one concurrent request.
-pub(super) struct Pass(Arc<Gate>);
+pub(super) struct Permit(Arc<HostLimiter>);
 
-impl Gates {
+impl HostLimiters {
     /// Creates limiters with this number of concurrent requests.
     pub fn new(connections: usize) -> Self {
         Self {
@@ -48,18 +48,18 @@ impl Gates {
     }
 
     /// Returns the limiter for the host of an address.
-    pub fn of(&self, url: &Url) -> Arc<Gate> {
+    pub fn for_url(&self, url: &Url) -> Arc<HostLimiter> {
         let host = url.host_str().unwrap_or_default();
         let name = format!("{host}:{}", url.port_or_known_default().unwrap_or(0));
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        let gate = hosts
+        let limiter = hosts
             .entry(name)
-            .or_insert_with(|| Arc::new(Gate::new(self.connections)));
-        Arc::clone(gate)
+            .or_insert_with(|| Arc::new(HostLimiter::new(self.connections)));
+        Arc::clone(limiter)
     }
 }
 
-impl Gate {
+impl HostLimiter {
     fn new(limit: usize) -> Self {
         Self {
             state: Mutex::new(State {
@@ -73,14 +73,14 @@ impl Gate {
     }
 
     /// Waits for a permission; waiting requests are served in order.
-    pub async fn enter(self: &Arc<Self>) -> Pass {
+    pub async fn acquire(self: &Arc<Self>) -> Permit {
         loop {
             let freed = self.free.notified();
             tokio::pin!(freed);
             // Registered before the check, so that a release between check and wait is not missed.
             freed.as_mut().enable();
-            match self.try_enter() {
-                Ok(pass) => return pass,
+            match self.try_acquire() {
+                Ok(permit) => return permit,
                 Err(Some(opens)) => tokio::time::sleep_until(opens.into()).await,
                 Err(None) => freed.await,
             }
@@ -88,7 +88,7 @@ impl Gate {
     }
 
     /// Returns a permission, or the end of the pause that the host requested.
-    fn try_enter(self: &Arc<Self>) -> Result<Pass, Option<Instant>> {
+    fn try_acquire(self: &Arc<Self>) -> Result<Permit, Option<Instant>> {
         let mut state = self.state();
         if let Some(until) = state.closed_until.filter(|until| *until > Instant::now()) {
             return Err(Some(until));
@@ -97,7 +97,7 @@ impl Gate {
             return Err(None);
         }
         state.used += 1;
-        Ok(Pass(Arc::clone(self)))
+        Ok(Permit(Arc::clone(self)))
     }
 
     /// Halves the number of concurrent requests. No request starts for the time `wait`, if the host gave
@@ -120,7 +120,7 @@ impl Gate {
     }
 }
 
-impl Drop for Pass {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.state().used -= 1;
         self.0.free.notify_one();
@@ -133,44 +133,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_than_the_limit_get_in_and_the_first_comes_first() {
-        let gates = Gates::new(2);
+        let limiters = HostLimiters::new(2);
         let url = Url::parse("https://dl.example/a").unwrap();
-        let gate = gates.of(&url);
-        let other = gates.of(&Url::parse("https://other.example/").unwrap());
-        let first = gate.enter().await;
-        let _second = gates.of(&url).enter().await;
-        let _elsewhere = other.enter().await;
-        let waiting = gate.enter();
+        let limiter = limiters.for_url(&url);
+        let other = limiters.for_url(&Url::parse("https://other.example/").unwrap());
+        let first = limiter.acquire().await;
+        let _second = limiters.for_url(&url).acquire().await;
+        let _elsewhere = other.acquire().await;
+        let waiting = limiter.acquire();
         tokio::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
         drop(first);
         let _third = waiting.await;
-        assert!(gate.try_enter().is_err());
+        assert!(limiter.try_acquire().is_err());
     }
 
     #[tokio::test]
     async fn a_host_that_is_busy_gets_half_and_its_peace() {
-        let gates = Gates::new(8);
-        let gate = gates.of(&Url::parse("https://dl.example/").unwrap());
-        let mut passes = Vec::new();
+        let limiters = HostLimiters::new(8);
+        let limiter = limiters.for_url(&Url::parse("https://dl.example/").unwrap());
+        let mut permits = Vec::new();
         for _ in 0..8 {
-            passes.push(gate.enter().await);
+            permits.push(limiter.acquire().await);
         }
-        gate.slow_down(Some(Duration::from_millis(150)));
-        passes.clear();
+        limiter.slow_down(Some(Duration::from_millis(150)));
+        permits.clear();
         let began = Instant::now();
         for _ in 0..4 {
-            passes.push(gate.enter().await);
+            permits.push(limiter.acquire().await);
         }
         assert!(began.elapsed() >= Duration::from_millis(150));
-        assert!(gate.try_enter().is_err());
-        assert_eq!(gate.state().limit, 4);
-        gate.slow_down(None);
-        assert_eq!(gate.state().limit, 4, "one reason counted twice");
+        assert!(limiter.try_acquire().is_err());
+        assert_eq!(limiter.state().limit, 4);
+        limiter.slow_down(None);
+        assert_eq!(limiter.state().limit, 4, "one reason counted twice");
         for _ in 0..9 {
-            gate.state().slowed = None;
-            gate.slow_down(None);
+            limiter.state().slowed = None;
+            limiter.slow_down(None);
         }
-        assert_eq!(gate.state().limit, FEWEST);
+        assert_eq!(limiter.state().limit, FEWEST);
     }
 }

@@ -69,7 +69,7 @@ pub struct Read {
 }
 
 /// Searches the documents of a text. `file` is the prefix of each place, unless it is empty.
-pub fn of_yaml(text: &str, file: &str) -> Read {
+pub fn images_in_yaml(text: &str, file: &str) -> Read {
     let mut read = Read::default();
     for document in documents(text) {
         match parse(&document) {
@@ -83,7 +83,7 @@ pub fn of_yaml(text: &str, file: &str) -> Read {
             }
             None => {
                 read.unreadable += 1;
-                read.found.extend(of_lines(&document, file));
+                read.found.extend(images_in_lines(&document, file));
             }
         }
     }
@@ -119,7 +119,7 @@ pub fn parse(text: &str) -> Option<Value> {
 }
 
 /// Returns the lines that set an image in a text that is not valid YAML.
-pub fn of_lines(text: &str, file: &str) -> Vec<Found> {
+pub fn images_in_lines(text: &str, file: &str) -> Vec<Found> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_start().trim_start_matches("- ");
@@ -141,14 +141,8 @@ pub fn of_lines(text: &str, file: &str) -> Vec<Found> {
 fn describe(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     let name = object["metadata"]["name"].as_str();
-    let words = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
-    Some(
-        words
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(120)
-            .collect(),
-    )
+    let text = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
+    Some(text.chars().filter(|c| !c.is_control()).take(120).collect())
 }
 
 /// The traversal of one object.
@@ -288,7 +282,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<(String, bool)> {
-        let mut found = of_yaml(text, "").found;
+        let mut found = images_in_yaml(text, "").found;
         sort(&mut found);
         let image = |one: &Found| one.image.as_ref().ok().map(ToString::to_string);
         let shown = |one: &Found| image(one).unwrap_or_else(|| format!("?{}", one.text));
@@ -330,7 +324,7 @@ spec: {template: {spec: {containers: [{image: e.example/e:5}]}}}
             all.iter().all(|image| sure.iter().any(|s| s == image)),
             "{sure:?}"
         );
-        let places = of_yaml(text, "").found;
+        let places = images_in_yaml(text, "").found;
         assert_eq!(places[0].place, "CronJob c, container a");
     }
 
@@ -354,10 +348,10 @@ spec:
     }
 
     #[test]
-    fn what_somebody_must_decide_is_said_and_never_taken() {
+    fn an_image_without_tag_or_with_variables_is_reported_and_not_used() {
         let text = "kind: Pod\nspec: {containers: [{name: a, image: nginx}, \
                     {name: b, image: 'x.example/b:${TAG}'}]}\n";
-        let read = of_yaml(text, "");
+        let read = images_in_yaml(text, "");
         assert!(
             read.found.iter().all(|f| f.sure().is_none() && f.is_sure),
             "{read:?}"
@@ -372,7 +366,7 @@ spec:
     #[test]
     fn a_document_that_is_no_yaml_takes_no_other_with_it() {
         let text = "a: [\n  image: x.example/a:1\n---\nkind: Pod\nspec: {containers: [{image: b.example/b:1}]}\n";
-        let read = of_yaml(text, "");
+        let read = images_in_yaml(text, "");
         assert_eq!((read.documents, read.unreadable), (1, 1));
         let all = [
             ("b.example/b:1".to_owned(), true),
@@ -384,8 +378,8 @@ spec:
     #[test]
     fn deep_and_endless_documents_end() {
         let deep = format!("kind: Pod\nx: {}{}", "[".repeat(50_000), "]".repeat(50_000));
-        assert_eq!(of_yaml(&deep, "").unreadable, 1);
+        assert_eq!(images_in_yaml(&deep, "").unreadable, 1);
         let bomb = "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g]\n";
-        assert_eq!(of_yaml(bomb, "").unreadable, 1);
+        assert_eq!(images_in_yaml(bomb, "").unreadable, 1);
     }
 }

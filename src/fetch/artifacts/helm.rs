@@ -75,10 +75,12 @@ pub async fn render(
         )));
     };
     if !status.map_err(failed)?.success() {
-        let words = text(&mut err, 64 * 1024).map_err(failed)?;
-        let words = words.lines().rfind(|line| !line.trim().is_empty());
-        let words: String = words.unwrap_or("no message").chars().take(300).collect();
-        return Ok(Rendered::No(format!("helm failed to render it ({words})")));
+        let message = text(&mut err, 64 * 1024).map_err(failed)?;
+        let message = message.lines().rfind(|line| !line.trim().is_empty());
+        let message: String = message.unwrap_or("no message").chars().take(300).collect();
+        return Ok(Rendered::No(format!(
+            "helm failed to render it ({message})"
+        )));
     }
     text(&mut out, LARGEST).map(Rendered::Text).map_err(failed)
 }
