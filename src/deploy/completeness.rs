@@ -238,7 +238,7 @@ mod tests {
             images: Vec::new(),
             packages: Vec::new(),
             kubeadm: Vec::new(),
-            own: Vec::new(),
+            artifacts: Vec::new(),
             index: Default::default(),
         };
         let path = HostPath::parse("/etc/x.yaml").unwrap();

@@ -112,7 +112,7 @@ fn lock(more: &[&str]) -> Lock {
                 .collect(),
             minimum_etcd: None,
         }],
-        own: Vec::new(),
+        artifacts: Vec::new(),
         index: Default::default(),
     }
 }
