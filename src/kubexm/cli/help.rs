@@ -44,7 +44,7 @@ const OLD_NAMES: [(&str, &str, &str); 4] = [
 pub fn old_names(arguments: impl Iterator<Item = String>) -> Vec<(&'static str, &'static str)> {
     let words: Vec<String> = arguments.skip(1).collect();
     let mut commands = words.iter().filter(|word| !word.starts_with('-'));
-    if commands.find(|word| *word == "bundle").is_none() {
+    if !commands.any(|word| word == "bundle") {
         return Vec::new();
     }
     let Some(command) = commands.next() else {
