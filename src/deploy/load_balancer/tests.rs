@@ -145,7 +145,7 @@ fn keepalived_accepts_its_configuration() {
         peers: vec!["192.0.2.12".to_owned(), "192.0.2.13".to_owned()],
         address: "192.0.2.10/32".to_owned(),
         // It must exist, and only root may have write permission.
-        check: "/usr/bin/true".to_owned(),
+        check: "/usr/bin/true 7444".to_owned(),
     };
     let text = kubexm_render::text("keepalived", &config).unwrap();
     for (text, wanted) in [
