@@ -1,4 +1,5 @@
-//! What a version of a component consists of: from `manifests/`, built into the program.
+//! The catalog: the files and images of each version of a component. It comes from `manifests/`, which the program
+//! embeds.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use kubexm_types::{Arch, ImageRef, Version};
 
 static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../manifests");
 
-/// All components that kubexm knows.
+/// The components that kubexm knows.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     components: Vec<Component>,
@@ -24,64 +25,58 @@ pub struct Catalog {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Component {
-    /// Its name in manifests and locks.
+    /// The name in manifests and locks.
     pub name: String,
-    /// Address of the file, with `{version}` and `{arch}`, or `{machine}` for the kernel's name of it.
+    /// URL of the file, with `{version}` and `{arch}`, or `{machine}` for the architecture's name in the kernel.
     url: Option<String>,
-    /// How the file is packed.
     format: Option<FileFormat>,
-    /// Address of the file that publishes its digest.
+    /// URL of the checksum file.
     checksum: Option<String>,
-    /// Files to take out of an archive.
+    /// Files to extract from an archive.
     #[serde(default)]
     members: Vec<String>,
-    /// Where releases are told; those of kubelet and kubectl are kubeadm's.
+    /// Where the project lists its releases. kubelet and kubectl have the releases of kubeadm.
     releases: Option<Releases>,
-    /// Images that every version has.
+    /// Images of every version.
     #[serde(default)]
     images: Vec<String>,
-    /// Images whose tags follow no rule, by version.
+    /// Images whose tags do not depend on the version by a rule, by version.
     #[serde(default)]
     images_by_version: BTreeMap<String, Vec<String>>,
 }
 
-/// Where a project tells which releases there are.
+/// Where a project lists its releases.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Releases {
-    /// Texts that hold nothing but a version.
+    /// Files that contain only a version.
     Stable {
-        /// Address for the newest of all.
+        /// URL for the newest version.
         all: String,
-        /// Address for the newest of a minor, with `{major}` and `{minor}`.
+        /// URL for the newest version of a minor, with `{major}` and `{minor}`.
         minor: String,
     },
-    /// A GitHub project's Atom feed of releases.
+    /// The Atom feed of the releases of a GitHub project.
     Feed(String),
 }
 
-/// A file of a component in a version.
+/// A file of a version of a component.
 #[derive(Debug, Clone)]
 pub struct Download {
-    /// Component.
     pub component: String,
-    /// Version.
     pub version: Version,
-    /// Architecture.
     pub arch: Arch,
-    /// Address.
     pub url: url::Url,
-    /// Last part of the address.
+    /// The last part of the URL.
     pub file_name: String,
-    /// How it is packed.
     pub format: FileFormat,
-    /// Where its digest is published.
+    /// URL of the checksum file.
     pub checksum: Option<url::Url>,
-    /// Files to take out of it.
+    /// Files to extract from the archive.
     pub members: Vec<String>,
 }
 
-/// Who signs what a registry serves.
+/// The signer of the images and files below a prefix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownSigner {
@@ -90,7 +85,7 @@ struct KnownSigner {
     issuer: String,
 }
 
-/// What goes with a minor of Kubernetes, by component.
+/// The versions of components that are compatible with a minor of Kubernetes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compatibility {
@@ -98,38 +93,29 @@ struct Compatibility {
     components: BTreeMap<String, semver::VersionReq>,
 }
 
-/// The catalog cannot answer.
+/// An error of the catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// A file of the catalog is wrong.
+    /// A file of the catalog is not valid.
     #[error("catalog {file}: {reason}")]
     Broken {
         /// The file under `manifests/`.
         file: String,
-        /// What is wrong.
         reason: String,
     },
-    /// There is no such component.
-    #[error("the catalog has no component '{name}'; it has: {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// The component exists, not in this version.
-    #[error("the catalog does not know {name} {version}; it knows: {known}")]
+    /// The catalog does not contain the component.
+    #[error("the catalog does not contain '{name}'; it contains: {known}")]
+    Unknown { name: String, known: String },
+    /// The catalog does not contain this version of the component.
+    #[error("the catalog does not contain {name} {version}; it contains: {known}")]
     UnknownVersion {
-        /// Component.
         name: String,
-        /// Version that was asked for.
         version: Version,
-        /// What there is.
         known: String,
     },
 }
 
-/// The names of the sets of mirrors that the catalog has.
+/// Returns the names of the sets of mirrors.
 pub fn mirror_sets() -> Vec<&'static str> {
     let files = MANIFESTS
         .get_dir("mirrors")
@@ -140,10 +126,10 @@ pub fn mirror_sets() -> Vec<&'static str> {
         .collect()
 }
 
-/// A named set of mirrors.
+/// Returns a set of mirrors.
 ///
 /// # Errors
-/// There is none of this name.
+/// The catalog does not contain the set.
 pub fn mirrors(name: &str) -> Result<Mirrors, CatalogError> {
     let file = MANIFESTS.get_file(format!("mirrors/{name}.yaml"));
     let text = file.and_then(include_dir::File::contents_utf8);
@@ -158,7 +144,10 @@ pub fn mirrors(name: &str) -> Result<Mirrors, CatalogError> {
 }
 
 impl Catalog {
-    /// The catalog that is built into this program.
+    /// Reads the embedded catalog.
+    ///
+    /// # Errors
+    /// A file of the catalog is not valid.
     pub fn embedded() -> Result<Self, CatalogError> {
         let mut components = Vec::new();
         for file in MANIFESTS
@@ -189,7 +178,10 @@ impl Catalog {
             })
     }
 
-    /// The file of a component; `None` where it consists of images only.
+    /// Returns the file of a version of a component; `None` if the component consists of images only.
+    ///
+    /// # Errors
+    /// The catalog does not contain the component.
     pub fn download(
         &self,
         name: &str,
@@ -230,7 +222,7 @@ impl Catalog {
         }))
     }
 
-    /// Whose signatures are known: those that are there must be theirs.
+    /// Returns the policies for publishers whose signer is known. If a signature exists, it must be valid.
     pub fn signatures(&self) -> Vec<SignaturePolicy> {
         let policy = |known: &KnownSigner| SignaturePolicy {
             prefix: known.prefix.clone(),
@@ -245,12 +237,15 @@ impl Catalog {
         self.signers.iter().map(policy).collect()
     }
 
-    /// Where releases of a component are told.
+    /// Returns where the project of a component lists its releases.
     pub fn releases(&self, name: &str) -> Option<&Releases> {
         self.component(name).ok()?.releases.as_ref()
     }
 
-    /// The images of a component in a version.
+    /// Returns the images of a version of a component.
+    ///
+    /// # Errors
+    /// The catalog does not contain the component or the version.
     pub fn images(&self, name: &str, version: &Version) -> Result<Vec<ImageRef>, CatalogError> {
         let component = self.component(name)?;
         let by_version = &component.images_by_version;
@@ -276,7 +271,7 @@ impl Catalog {
             .collect()
     }
 
-    /// What in a lock does not fit together, in sentences; empty where all is well.
+    /// Returns one sentence for each pair of components in a lock that are not compatible.
     pub fn incompatibilities(&self, lock: &Lock) -> Vec<String> {
         let mut findings = Vec::new();
         for version in &lock.kubernetes {
@@ -286,22 +281,24 @@ impl Catalog {
                 .iter()
                 .find(|entry| entry.kubernetes == minor)
             else {
-                let kept: Vec<&str> = self
+                let supported: Vec<&str> = self
                     .compatibility
                     .iter()
                     .map(|e| e.kubernetes.as_str())
                     .collect();
                 findings.push(format!(
-                    "Kubernetes {version}: kubexm knows the minors {}",
-                    kept.join(", ")
+                    "Kubernetes {version} is not supported; kubexm supports the minors {}",
+                    supported.join(", ")
                 ));
                 continue;
             };
             for file in &lock.files {
-                let wanted = known.components.get(&file.component);
-                if let Some(wanted) = wanted.filter(|w| !w.matches(file.version.semver())) {
+                let expected = known.components.get(&file.component);
+                if let Some(expected) =
+                    expected.filter(|range| !range.matches(file.version.semver()))
+                {
                     findings.push(format!(
-                        "{} {} does not go with Kubernetes {version}: it wants {wanted}",
+                        "{} {} is not compatible with Kubernetes {version}, which requires {expected}",
                         file.component, file.version
                     ));
                 }
@@ -313,7 +310,7 @@ impl Catalog {
                 if minimum.is_some_and(|minimum| file.version < *minimum) {
                     let minimum = minimum.map(ToString::to_string).unwrap_or_default();
                     findings.push(format!(
-                        "etcd {} is too old: kubeadm {version} wants at least {minimum}",
+                        "etcd {} is too old: kubeadm {version} requires at least {minimum}",
                         file.version
                     ));
                 }
@@ -332,7 +329,7 @@ fn fill(template: &str, version: &Version, arch: Arch) -> String {
         .replace("{machine}", arch.machine())
 }
 
-/// One of the files at the top of `manifests/`.
+/// Reads a file of `manifests/`.
 fn read_file<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, CatalogError> {
     let file = MANIFESTS.get_file(name);
     let text = file.and_then(include_dir::File::contents_utf8);
@@ -359,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_the_public_ones() {
+    fn urls_are_the_public_ones() {
         let catalog = Catalog::embedded().unwrap();
         let etcd = catalog
             .download("etcd", &Version::new(3, 6, 8), Arch::Arm64)
@@ -377,13 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_things_are_named() {
+    fn unknown_versions_and_components_are_refused() {
         let catalog = Catalog::embedded().unwrap();
         let error = catalog
             .images("flannel", &Version::new(0, 1, 0))
             .unwrap_err()
             .to_string();
-        insta::assert_snapshot!(error, @"the catalog does not know flannel 0.1.0; it knows: 0.28.4");
+        insta::assert_snapshot!(error, @"the catalog does not contain flannel 0.1.0; it contains: 0.28.4");
         assert!(catalog.images("weave", &Version::new(2, 0, 0)).is_err());
     }
 }

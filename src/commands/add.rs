@@ -15,8 +15,8 @@ use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, Found};
 use kubexm_fetch::resolve::Resolver;
 use kubexm_fetch::signatures::Policies;
 use kubexm_types::ImageRef;
+use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::event::Events;
-use kubexm_types::own::OwnSource;
 
 /// What to add, and to which bundle.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub struct AddOptions {
     /// Images.
     pub images: Vec<ImageRef>,
     /// Files, charts and manifests.
-    pub sources: Vec<OwnSource>,
+    pub sources: Vec<ArtifactSource>,
     /// Whether to add the images that pods of charts and manifests run.
     pub add_images: bool,
     /// How to download.

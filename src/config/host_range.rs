@@ -2,10 +2,13 @@
 
 use kubexm_types::{HostName, InvalidValue};
 
-/// More hosts than this in one range are a typing error.
+/// Maximum number of hosts in a range. More are a typing error.
 const LONGEST: u32 = 1000;
 
-/// The names that a plain name or a range stands for.
+/// Returns the host names of a name or a range.
+///
+/// # Errors
+/// The range has another form, descends, or has more than 1000 hosts.
 pub fn expand(text: &str) -> Result<Vec<HostName>, InvalidValue> {
     let wrong = |reason: &str| InvalidValue::new("host range", text, reason);
     let Some((prefix, rest)) = text.split_once('[') else {
@@ -13,18 +16,18 @@ pub fn expand(text: &str) -> Result<Vec<HostName>, InvalidValue> {
     };
     let (range, suffix) = rest
         .split_once(']')
-        .ok_or_else(|| wrong("wants a closing ']'"))?;
+        .ok_or_else(|| wrong("the closing ']' is missing"))?;
     let (first, last) = range
         .split_once(':')
-        .ok_or_else(|| wrong("wants two numbers with ':'"))?;
+        .ok_or_else(|| wrong("expected two numbers with ':'"))?;
     let number = |digits: &str| {
         digits
             .parse::<u32>()
-            .map_err(|_| wrong("wants two numbers with ':'"))
+            .map_err(|_| wrong("expected two numbers with ':'"))
     };
     let (from, to) = (number(first)?, number(last)?);
     if from > to || to - from >= LONGEST {
-        return Err(wrong("wants a range that goes up, of at most 1000 hosts"));
+        return Err(wrong("expected an ascending range of at most 1000 hosts"));
     }
     let width = if first.starts_with('0') {
         first.len()

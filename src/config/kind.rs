@@ -1,4 +1,4 @@
-//! Which kind of document a file contains.
+//! The kind of document that a file contains.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ impl DocumentKind {
     }
 }
 
-/// Reads the kind of a file; `None` if it does not name a known one.
+/// Returns the kind of a file; `None` if the file does not contain a known kind.
 ///
 /// # Errors
 /// The file cannot be read or is not YAML.
@@ -48,8 +48,7 @@ pub fn kind_of(path: &Path) -> Result<Option<DocumentKind>, Problems> {
     Ok(kind(&root).map(|(kind, _)| kind))
 }
 
-/// Refuses a document of another kind with one problem. Everything else that is wrong with it would only
-/// repeat that.
+/// Refuses a document of another kind with one problem instead of one for each unknown field.
 pub(crate) fn refuse_other(
     file: &str,
     root: &Node,
@@ -70,7 +69,7 @@ pub(crate) fn refuse_other(
             let Some((node, what)) = generated.into_iter().find_map(field) else {
                 return Ok(());
             };
-            let hint = "kubexm writes such files; give one that you wrote".to_owned();
+            let hint = "kubexm writes such files; give a file that you wrote".to_owned();
             (node, what.to_owned(), hint)
         }
     };
@@ -86,7 +85,7 @@ pub(crate) fn refuse_other(
     })
 }
 
-/// Returns the known kind that a document names, and where.
+/// Returns the known kind of a document and its node.
 fn kind(root: &Node) -> Option<(DocumentKind, &Node)> {
     let node = field(root, "kind")?;
     let Value::Text(text) = &node.value else {

@@ -1,8 +1,9 @@
-//! What users write, and the values it is made of.
+//! The files that users write: cluster files, bundle manifests and mirror files.
 //!
-//! [`cluster`] and [`manifest`] are the two documents; the small modules beside them are the
-//! types that keep wrong values out of the rest of the program.
+//! The modules `*_document` read a file into its checked form in [`cluster`], [`manifest`] and [`mirrors`]. All problems
+//! of a file are reported at once.
 
+mod artifact_document;
 pub mod cluster;
 pub mod cluster_document;
 pub mod experimental;
@@ -11,7 +12,6 @@ mod kind;
 pub mod manifest;
 pub mod manifest_document;
 pub mod mirrors;
-mod own_document;
 mod package_source;
 pub mod problem;
 mod reader;
@@ -30,7 +30,7 @@ pub use manifest_document::{load_manifest, parse_manifest};
 pub use mirrors::{Mirrors, load_mirrors, parse_mirrors};
 pub use problem::{Notice, Problem, Problems};
 
-/// The only API version of kubexm's documents.
+/// The API version of all documents.
 const API_VERSION: &str = "kubexm.io/v1alpha1";
 
 /// Checks `apiVersion` and `kind` of a document.
@@ -43,20 +43,20 @@ fn check_kind(top: &reader::Fields<'_>, kind: &'static str) {
     }
 }
 
-/// Reads a configuration file that must be text; `start` makes one to start from.
+/// Reads a text file. `start` is the command that prints a template.
 fn read_text(path: &std::path::Path, start: &str) -> Result<String, Problems> {
     use std::io::Read;
     let file = path.display().to_string();
     let fail = |error: std::io::Error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("`{start}` makes one to start from"),
+            std::io::ErrorKind::NotFound => format!("`{start}` writes a file to start from"),
             _ => "give the path of a YAML file that you may read".to_owned(),
         };
         let message = format!("cannot be read: {error}");
         Problems::whole_file(&file, message, Some(hint))
     };
     let mut bytes = Vec::new();
-    // One byte more than is taken, so that the parser can say that the file is too large.
+    // More than the parser accepts, so that the parser reports a file that is too large.
     let limit = 16 * 1024 * 1024;
     std::fs::File::open(path)
         .map_err(fail)?
@@ -72,8 +72,8 @@ fn read_text(path: &std::path::Path, start: &str) -> Result<String, Problems> {
             line,
             column,
             path: String::new(),
-            message: "is no text in UTF-8 from here on".to_owned(),
-            hint: Some("is this the right file? Save it as UTF-8".to_owned()),
+            message: "the file is not valid UTF-8 from here on".to_owned(),
+            hint: Some("check that this is the right file, and save it as UTF-8".to_owned()),
         };
         Problems {
             file: file.clone(),

@@ -1,38 +1,37 @@
-//! A bundle manifest as the rest of kubexm sees it. Only `document` makes one.
+//! The checked form of a bundle manifest. `manifest_document` creates it.
 
 use std::collections::BTreeMap;
 
 use super::cluster::KubernetesKind;
 use super::problem::Notice;
-use kubexm_types::own::OwnSource;
+use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::signature_policy::SignaturePolicy;
 use kubexm_types::{Arch, ImageRef, Version};
 
-/// What a bundle shall contain.
+/// The content of a bundle, as a bundle manifest describes it.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     /// `metadata.name`.
     pub name: String,
     /// Architectures of the hosts.
     pub architectures: Vec<Arch>,
-    /// Kubernetes versions; kubeadm, kubelet and kubectl follow them, and so do the images that
-    /// each kubeadm lists.
+    /// Versions of Kubernetes. They determine kubeadm, kubelet, kubectl and the images that kubeadm lists.
     pub kubernetes: Vec<Version>,
-    /// How clusters shall be able to run Kubernetes. kubeadm comes in any case: it names the images.
+    /// The ways to run Kubernetes. kubeadm is always included, because it lists the images.
     pub kubernetes_kinds: Vec<KubernetesKind>,
-    /// Other components by catalog name, each in one or more versions.
+    /// Other components by their name in the catalog, each with one or more versions.
     pub components: BTreeMap<String, Vec<Version>>,
-    /// Network plugins by catalog name with their versions; their images follow.
+    /// Network plugins by their name in the catalog. The version determines the images.
     pub network: BTreeMap<String, Version>,
-    /// Load balancers of static pods by catalog name with their versions; their images follow.
+    /// Load balancers that run as static pods, by their name in the catalog. The version determines the images.
     pub load_balancer: BTreeMap<String, Version>,
-    /// Further images: the user's own.
+    /// Images that the user adds.
     pub images: Vec<ImageRef>,
     /// OS packages.
     pub packages: Vec<PackageSource>,
-    /// Files, charts and manifests of the user's own.
-    pub own: Vec<OwnSource>,
-    /// Which images must be signed, and by whom; the catalog has more.
+    /// Files, charts and manifests that the user adds.
+    pub artifacts: Vec<ArtifactSource>,
+    /// Signature policies, in addition to those of the catalog.
     pub signatures: Vec<SignaturePolicy>,
     /// What the user should write in another way.
     pub notices: Vec<Notice>,
@@ -41,22 +40,21 @@ pub struct Manifest {
 /// OS packages for one release of one distribution.
 #[derive(Debug, Clone)]
 pub struct PackageSource {
-    /// `ID` of os-release, or `rhel-like` for Red Hat's and all that is built like it.
+    /// `ID` of os-release, or `rhel-like` for RHEL and compatible systems.
     pub distribution: String,
-    /// `VERSION_CODENAME` of os-release, `VERSION_ID`, or what stands before the point in that.
+    /// `VERSION_CODENAME` of os-release, `VERSION_ID`, or the part of `VERSION_ID` before the dot.
     pub release: String,
-    /// Where they come from.
     pub repositories: Repositories,
-    /// Package names; what they depend on follows.
+    /// Names of packages. Their dependencies are added.
     pub packages: Vec<String>,
 }
 
-/// Package repositories, tried together. A host has one package manager.
+/// Package repositories of one package manager. Packages are resolved from all of them together.
 #[derive(Debug, Clone)]
 pub enum Repositories {
-    /// Debian and its kin.
+    /// For apt.
     Apt(Vec<AptRepository>),
-    /// Red Hat and its kin.
+    /// For dnf.
     Dnf(DnfSet),
 }
 
@@ -64,54 +62,52 @@ pub enum Repositories {
 /// (<https://wiki.debian.org/DebianRepository/Format>).
 #[derive(Debug, Clone)]
 pub struct AptRepository {
-    /// Base address, as in `http://deb.debian.org/debian`.
+    /// Base URL, as in `http://deb.debian.org/debian`.
     pub url: url::Url,
     /// Suite, as in `trixie`.
     pub suite: String,
     /// Components, as in `main`.
     pub components: Vec<String>,
-    /// Keyring files on this machine; one of their keys must have signed `InRelease`.
+    /// Keyring files on the build machine. One of their keys must have signed `InRelease`.
     pub signed_by: Vec<std::path::PathBuf>,
 }
 
-/// Repositories of rpm packages, and what hosts have anyway.
+/// Repositories of rpm packages, and the packages that hosts already have.
 #[derive(Debug, Clone)]
 pub struct DnfSet {
-    /// The repositories.
     pub repositories: Vec<DnfRepository>,
-    /// Packages that every host has, with all that they depend on; usually none.
+    /// Packages that every host has, with their dependencies; usually none.
     pub base: Vec<String>,
 }
 
-/// A repository of rpm packages: a folder with `repodata` in it.
+/// A repository of rpm packages: a directory that contains `repodata`.
 #[derive(Debug, Clone)]
 pub struct DnfRepository {
-    /// Address; `$basearch` in it stands for `x86_64` or `aarch64`.
+    /// URL; `$basearch` is replaced by `x86_64` or `aarch64`.
     pub url: url::Url,
-    /// Key files on this machine; one of their keys must have signed.
+    /// Key files on the build machine. One of their keys must have signed.
     pub signed_by: Vec<std::path::PathBuf>,
-    /// What must be signed.
     pub verify: Verify,
 }
 
-/// What of a dnf repository must be signed.
+/// The parts of a dnf repository that must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
     /// Each package's header (dnf's `gpgcheck`).
     Packages,
-    /// `repomd.xml` (dnf's `repo_gpgcheck`), which names the digests of all else.
+    /// `repomd.xml` (dnf's `repo_gpgcheck`), which contains the digests of all other files.
     Metadata,
     /// Both.
     Both,
 }
 
 impl Verify {
-    /// Whether `repomd.xml` must be signed.
+    /// Returns true if `repomd.xml` must be signed.
     pub fn covers_metadata(self) -> bool {
         self != Self::Packages
     }
 
-    /// Whether each package must be signed.
+    /// Returns true if each package must be signed.
     pub fn covers_packages(self) -> bool {
         self != Self::Metadata
     }

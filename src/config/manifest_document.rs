@@ -1,18 +1,18 @@
-//! From a bundle manifest's text to its checked type.
+//! Reads bundle manifests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::artifact_document;
 use super::cluster::KubernetesKind;
 use super::cluster_document::KUBERNETES_KINDS;
 use super::manifest::Manifest;
-use super::own_document;
 use super::package_source;
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::signature_document;
 use super::yaml::{self, Node, Value};
-use kubexm_types::own::OwnPlace;
+use kubexm_types::artifact::ArtifactLocation;
 use kubexm_types::signature_policy::SignedBy;
 use kubexm_types::{Arch, HostName, Version};
 
@@ -21,17 +21,17 @@ const START: &str = "kubexm config init bundle > bundle.yaml";
 /// Reads and checks a bundle manifest.
 ///
 /// # Errors
-/// Everything that is wrong in it, at once.
+/// All problems of the file.
 pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
     let mut manifest =
         parse_manifest(&path.display().to_string(), &super::read_text(path, START)?)?;
-    // Files are looked for beside the manifest that names them, wherever kubexm is called.
+    // Relative paths start at the directory of the manifest, not at the working directory.
     let folder = path.parent().unwrap_or(Path::new(""));
-    for own in &mut manifest.own {
-        if let OwnPlace::Path(file) = &mut own.place {
+    for artifact in &mut manifest.artifacts {
+        if let ArtifactLocation::Path(file) = &mut artifact.location {
             *file = folder.join(&*file);
         }
-        for values in &mut own.values {
+        for values in &mut artifact.values {
             *values = folder.join(&*values);
         }
     }
@@ -51,7 +51,10 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
     Ok(manifest)
 }
 
-/// Reads and checks the text of a manifest; `file` is its name in messages.
+/// Reads and checks the text of a bundle manifest; `file` is its name in messages.
+///
+/// # Errors
+/// All problems of the text.
 pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
     let root = yaml::parse(file, text)?;
     super::kind::refuse_other(file, &root, super::DocumentKind::Bundle)?;
@@ -118,7 +121,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
             fields.finish();
         }
     }
-    let own = own_document::read(spec);
+    let artifacts = artifact_document::read(spec);
     let signatures = signature_document::read(spec);
     Some(Manifest {
         name: name?.to_string(),
@@ -130,13 +133,13 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         load_balancer,
         images,
         packages,
-        own,
+        artifacts,
         signatures,
         notices: Vec::new(),
     })
 }
 
-/// Catalog names with a version each.
+/// Reads names of the catalog with one version each.
 fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
     let mut versions = BTreeMap::new();
     if let Some(section) = section {
@@ -149,7 +152,7 @@ fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
     versions
 }
 
-/// A list that says nothing would make a bundle with nothing in it.
+/// Refuses an empty list.
 pub(super) fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
     let reader = fields.reader();
     if matches!(&node.value, Value::List(items) if items.is_empty()) {

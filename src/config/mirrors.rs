@@ -1,4 +1,4 @@
-//! Where to look instead of the public addresses, and how servers are reached.
+//! Mirror files: servers that kubexm asks instead of the public addresses, and how it reaches them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,47 +8,45 @@ use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
 use kubexm_types::ImageRef;
 
-/// More connections to one host than anybody's server likes.
+/// Maximum number of connections to one host.
 const MOST_CONNECTIONS: i64 = 256;
 
-/// A `Mirrors` document. The content of a mirror must be the publisher's: digests and signatures
-/// are held against what the publisher says.
+/// A `Mirrors` document. kubexm compares the content of a mirror with the digests and signatures of the publisher.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirrors {
-    /// Beginning of an address → what to ask instead, in order; the longest match wins.
+    /// Prefix of a URL → URLs to ask instead, in order. The longest match wins.
     pub downloads: BTreeMap<String, Vec<String>>,
-    /// Registry host, with or without the beginning of a repository → addresses
-    /// `http(s)://host[:port][/repository prefix]`, in order; the longest match wins.
+    /// Host of a registry, with or without a prefix of a repository → URLs
+    /// `http(s)://host[:port][/repository prefix]`, in order. The longest match wins.
     pub registries: BTreeMap<String, Vec<String>>,
-    /// Who is believed about digests.
     pub checksums: Checksums,
-    /// PEM files of authorities that are trusted besides the system's.
+    /// PEM files of certificate authorities that are trusted in addition to those of the system.
     pub ca: Vec<PathBuf>,
-    /// Connections to one host at once, where it is not the default.
+    /// Number of simultaneous connections to one host; `None` for the default.
     pub connections: Option<usize>,
 }
 
-/// Whose checksum files, and whose tags, say what bytes are right.
+/// The server whose checksum files and tags determine the expected digests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// The publisher's own, wherever the bytes come from.
+    /// The publisher.
     #[default]
     Origin,
-    /// The mirror's: for mirrors of things that their publisher never saw.
+    /// The mirror, for mirrors with content that the publisher does not have.
     Mirror,
 }
 
-/// A registry to ask for a repository.
+/// A repository of a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryAddress {
     /// `http://` or `https://`, host and port.
     pub base: String,
-    /// The repository there.
+    /// The repository in that registry.
     pub repository: String,
 }
 
 impl Mirrors {
-    /// These, and of `other` what these do not say.
+    /// Adds the settings of `other` that these mirrors do not have.
     #[must_use]
     pub fn over(mut self, other: Self) -> Self {
         for (from, to) in other.downloads {
@@ -65,10 +63,10 @@ impl Mirrors {
         self
     }
 
-    /// What to ask instead of a public address, in order; `None` where it is not mirrored.
-    pub fn of_download(&self, address: &str) -> Option<Vec<String>> {
+    /// Returns the URLs to ask instead of a public URL, in order; `None` if it has no mirror.
+    pub fn for_download(&self, address: &str) -> Option<Vec<String>> {
         let (prefix, rest, mirrors) = longest(&self.downloads, address)?;
-        // A prefix may end in '/' where its mirror does not, and the other way round.
+        // Only one of a prefix and its mirror may end with '/'.
         let rest = rest.trim_start_matches('/');
         let slash = prefix.len() < address.len();
         let join = |mirror: &String| match slash {
@@ -78,8 +76,8 @@ impl Mirrors {
         Some(mirrors.iter().map(join).collect())
     }
 
-    /// The registries to ask for an image, in order; `None` where it is not mirrored.
-    pub fn of_image(&self, image: &ImageRef) -> Option<Vec<RegistryAddress>> {
+    /// Returns the registries to ask for an image, in order; `None` if it has no mirror.
+    pub fn for_image(&self, image: &ImageRef) -> Option<Vec<RegistryAddress>> {
         let name = format!("{}/{}", image.registry(), image.repository());
         let (_, rest, mirrors) = longest(&self.registries, &name)?;
         let rest = rest.trim_start_matches('/');
@@ -99,7 +97,7 @@ impl Mirrors {
     }
 }
 
-/// The longest key that `text` begins with, up to a '/'; what follows it; and its value.
+/// Returns the longest key that is a prefix of `text` and ends at a '/', the rest of `text`, and the value.
 fn longest<'a, 't, T>(
     map: &'a BTreeMap<String, T>,
     text: &'t str,
@@ -117,10 +115,10 @@ const START: &str = "kubexm config init mirrors > mirrors.yaml";
 /// Reads and checks a mirror file.
 ///
 /// # Errors
-/// Everything that is wrong in it, at once.
+/// All problems of the file.
 pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
     let mut mirrors = parse_mirrors(&path.display().to_string(), &super::read_text(path, START)?)?;
-    // As everywhere: beside the file that names them.
+    // Relative paths start at the directory of the file.
     let folder = path.parent().unwrap_or(Path::new("."));
     for ca in &mut mirrors.ca {
         *ca = folder.join(&*ca);
@@ -131,7 +129,7 @@ pub fn load_mirrors(path: &Path) -> Result<Mirrors, Problems> {
 /// Reads and checks the text of a mirror file; `file` is its name in messages.
 ///
 /// # Errors
-/// Everything that is wrong in it, at once.
+/// All problems of the file.
 pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
     let root = yaml::parse(file, text)?;
     super::kind::refuse_other(file, &root, super::DocumentKind::Mirrors)?;
@@ -153,7 +151,7 @@ pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
     reader.finish(file, Some(mirrors))
 }
 
-/// A mapping to one or more addresses each.
+/// Reads a mapping of prefixes to one or more URLs.
 fn addresses(
     top: &Fields<'_>,
     name: &'static str,
@@ -190,7 +188,7 @@ fn is_web(text: &str) -> bool {
 
 fn refuse(reader: &Reader, node: &Node, path: &str) {
     let hint = "as in https://mirror.example/path";
-    let message = "wants addresses with http:// or https://";
+    let message = "expected a URL with http:// or https://";
     reader.problem(node, path, message, Some(hint));
 }
 
@@ -219,7 +217,7 @@ mod tests {
             ("https://dl.example/xy", Some(vec!["http://a/xy"])),
         ] {
             let wanted = wanted.map(|list| list.into_iter().map(str::to_owned).collect());
-            assert_eq!(mirrors.of_download(address), wanted, "{address}");
+            assert_eq!(mirrors.for_download(address), wanted, "{address}");
         }
         for (image, base, repository) in [
             ("r.example/pause:1", "https://m.example", "r/pause"),
@@ -230,7 +228,7 @@ mod tests {
                 "r/corednsx/a",
             ),
         ] {
-            let found = mirrors.of_image(&image.parse().unwrap()).unwrap();
+            let found = mirrors.for_image(&image.parse().unwrap()).unwrap();
             let wanted = RegistryAddress {
                 base: base.into(),
                 repository: repository.into(),
@@ -238,7 +236,7 @@ mod tests {
             assert_eq!(found, [wanted], "{image}");
         }
         assert_eq!(
-            mirrors.of_image(&"r.example.org/a:1".parse().unwrap()),
+            mirrors.for_image(&"r.example.org/a:1".parse().unwrap()),
             None
         );
     }
@@ -250,13 +248,13 @@ mod tests {
             "downloads:\n  https://a: http://set\n  https://b: http://set\nchecksums: origin\nconnectionsPerHost: 9\n",
         );
         let both = file.over(set);
-        assert_eq!(both.of_download("https://a/f").unwrap(), ["http://file/f"]);
-        assert_eq!(both.of_download("https://b/f").unwrap(), ["http://set/f"]);
+        assert_eq!(both.for_download("https://a/f").unwrap(), ["http://file/f"]);
+        assert_eq!(both.for_download("https://b/f").unwrap(), ["http://set/f"]);
         assert_eq!(both.connections, Some(3));
     }
 
     #[test]
-    fn what_is_no_address_is_refused_where_it_stands() {
+    fn invalid_values_are_refused() {
         for text in [
             "downloads: {dl.example: https://m}",
             "downloads: {https://dl.example: m.example}",
@@ -264,7 +262,7 @@ mod tests {
             "downloads: {https://dl.example: []}",
             "downloads: {https://dl.example: {a: b}}",
             "registries: {r.example: m.example}",
-            "checksums: nobody",
+            "checksums: other",
             "connectionsPerHost: 0",
         ] {
             let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\n{text}\n");

@@ -6,14 +6,13 @@ use super::manifest::{AptRepository, DnfRepository, DnfSet, PackageSource, Repos
 use super::manifest_document::not_empty;
 use super::reader::{Choice, Fields, accept};
 
-/// Which host package manager a set is for.
+/// The package manager of a package set.
 #[derive(Clone, Copy, PartialEq)]
 enum Manager {
     Apt,
     Dnf,
 }
 
-/// A repository of either kind.
 enum Repository {
     Apt(AptRepository),
     Dnf(DnfRepository),
@@ -34,15 +33,25 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
     };
     let base = fields.values("base");
     if let (Manager::Apt, Some(node)) = (manager, fields.get("base")) {
-        let hint = "a Debian archive says itself what every host has (Essential, required)";
-        reader.problem(node, &fields.path("base"), "is for type dnf", Some(hint));
+        let hint = "a Debian archive marks the packages that every host has (Essential, required)";
+        reader.problem(
+            node,
+            &fields.path("base"),
+            "is only accepted with type: dnf",
+            Some(hint),
+        );
     }
     let packages = fields.required("packages").map(|node| {
         not_empty(fields, node, "packages", "as in [socat]");
         fields.values("packages")
     });
     let repositories: Option<Vec<Repository>> = fields.required("repositories").map(|node| {
-        not_empty(fields, node, "repositories", "each begins with `- url:`");
+        not_empty(
+            fields,
+            node,
+            "repositories",
+            "begin each item with `- url:`",
+        );
         let items = reader.items(node, &fields.path("repositories"));
         let read = |(item, path): &(&_, String)| {
             let inner = reader.fields(item, path);
@@ -77,7 +86,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
 fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
     let url = fields.required("url").and_then(|_| fields.value("url"));
     let signed_by: Vec<PathBuf> = fields.required("signedBy").map_or_else(Vec::new, |node| {
-        let hint = "files with the keys that sign it";
+        let hint = "name files with the keys that sign the repository";
         not_empty(fields, node, "signedBy", hint);
         fields.values("signedBy")
     });
@@ -91,20 +100,20 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
         Some("both") => Verify::Both,
         _ => Verify::Packages,
     };
-    let strange: &[&'static str] = match manager {
+    let other: &[&'static str] = match manager {
         Manager::Apt => &["verify"],
         Manager::Dnf => &["suite", "components"],
     };
-    for name in strange {
+    for name in other {
         if let Some(node) = fields.get(name) {
             let (message, hint) = match manager {
                 Manager::Apt => (
-                    "is for type dnf",
-                    "an apt archive's InRelease is verified always",
+                    "is only accepted with type: dnf",
+                    "remove it: the InRelease file of an apt archive is always verified",
                 ),
                 Manager::Dnf => (
-                    "is for type apt",
-                    "the url of a dnf repository leads to its folder",
+                    "is only accepted with type: apt",
+                    "remove it: the url of a dnf repository is its directory",
                 ),
             };
             fields

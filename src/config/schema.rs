@@ -1,12 +1,12 @@
-//! What editors and beginners read: the JSON schemas and a commented example.
+//! JSON schemas for editors, and commented templates.
 
 use super::cluster::RuntimeKind;
 use super::cluster_document;
 
-/// Words in place of the kinds that there are.
+/// The schema with placeholders for the lists of types.
 const CLUSTER: &str = include_str!("../../manifests/schema/cluster.json");
 
-/// JSON schema of `cluster.yaml` (draft 2020-12).
+/// Returns the JSON schema of cluster files (draft 2020-12).
 pub fn cluster() -> String {
     let listed = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
@@ -26,13 +26,13 @@ pub const BUNDLE: &str = include_str!("../../manifests/schema/bundle.json");
 /// JSON schema of mirror files (draft 2020-12).
 pub const MIRRORS: &str = include_str!("../../manifests/schema/mirrors.json");
 
-/// A `cluster.yaml` to start from.
+/// A commented cluster file.
 pub const TEMPLATE: &str = include_str!("../../manifests/cluster-example.yaml");
 
-/// A bundle manifest to start from.
+/// A commented bundle manifest.
 pub const BUNDLE_TEMPLATE: &str = include_str!("../../manifests/kubernetes-1.36.yaml");
 
-/// A mirror file to start from.
+/// A commented mirror file.
 pub const MIRRORS_TEMPLATE: &str = include_str!("../../manifests/mirrors/cn.yaml");
 
 #[cfg(test)]
@@ -44,11 +44,11 @@ mod tests {
     use super::*;
     use crate::{Problems, parse_cluster, parse_manifest, parse_mirrors};
 
-    /// A field that nobody knows, too far from every name for a "did you mean".
-    const STRANGER: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
+    /// An unknown field, too different from every name for a "did you mean".
+    const UNKNOWN: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
 
-    /// A document with every field of a schema and a stranger in each object of fixed fields, and
-    /// the names that the schema has for each such object by its path.
+    /// Creates a document with every field of a schema and an unknown field in each object of fixed fields. Adds the
+    /// names that the schema has for each such object to `known`, by path.
     fn document(
         schema: &Value,
         path: &str,
@@ -75,7 +75,7 @@ mod tests {
                     let place = [path, name].join(if path.is_empty() { "" } else { "." });
                     fields.insert(name.clone(), document(inner, &place, known));
                 }
-                fields.insert(STRANGER.to_owned(), json!(1));
+                fields.insert(UNKNOWN.to_owned(), json!(1));
                 Value::Object(fields)
             }
             "object" => json!({}),
@@ -86,19 +86,18 @@ mod tests {
         }
     }
 
-    /// What the reader knows where it met a stranger, by path.
+    /// Returns the fields that the reader knows where it found an unknown field, by path.
     fn known_to_the_reader(problems: &Problems) -> BTreeMap<String, BTreeSet<String>> {
-        let strangers = problems.list.iter().filter_map(|problem| {
-            let place = problem.path.strip_suffix(STRANGER)?;
+        let unknown = problems.list.iter().filter_map(|problem| {
+            let place = problem.path.strip_suffix(UNKNOWN)?;
             let names = problem.hint.as_deref()?.strip_prefix("known fields: ")?;
             let names = names.split(", ").map(str::to_owned).collect();
             Some((place.trim_end_matches('.').to_owned(), names))
         });
-        strangers.collect()
+        unknown.collect()
     }
 
-    /// Fails in both directions, at every depth: a field that only one of the two knows, and an
-    /// object whose fields only one of them reads.
+    /// Fails if only the schema or only the reader knows a field or an object.
     #[test]
     fn schemas_and_readers_know_the_same_fields() {
         for (name, text) in [
@@ -118,16 +117,16 @@ mod tests {
         }
     }
 
-    /// Where a document breaks a schema: types, words, bounds, missing and unknown fields.
-    fn breaks(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    /// Collects the places where a document violates a schema: types, values, bounds, missing and unknown fields.
+    fn violations(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
         if let Some(branches) = schema["oneOf"].as_array() {
             let fits = |branch: &&Value| {
                 let mut inner = Vec::new();
-                breaks(branch, value, path, &mut inner);
+                violations(branch, value, path, &mut inner);
                 inner.is_empty()
             };
             if branches.iter().filter(fits).count() != 1 {
-                found.push(format!("{path}: fits no branch"));
+                found.push(format!("{path}: matches not exactly one branch"));
             }
             return;
         }
@@ -159,23 +158,23 @@ mod tests {
                 schema["properties"].get(name),
                 &schema["additionalProperties"],
             ) {
-                (Some(schema), _) => breaks(schema, inner, &place, found),
+                (Some(schema), _) => violations(schema, inner, &place, found),
                 (None, Value::Bool(false)) => found.push(format!("{place}: unknown")),
-                (None, schema) => breaks(schema, inner, &place, found),
+                (None, schema) => violations(schema, inner, &place, found),
             }
         }
         for name in schema["required"].as_array().into_iter().flatten() {
             if kind == "object" && value.get(name.as_str().unwrap()).is_none() {
-                found.push(format!("{path}: lacks {name}"));
+                found.push(format!("{path}: {name} is missing"));
             }
         }
         for inner in value.as_array().into_iter().flatten() {
-            breaks(&schema["items"], inner, path, found);
+            violations(&schema["items"], inner, path, found);
         }
     }
 
     #[test]
-    fn what_kubexm_ships_fits_the_schemas() {
+    fn shipped_files_match_the_schemas() {
         let shipped = |name: &str| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests");
             std::fs::read_to_string(format!("{folder}/{name}")).unwrap()
@@ -196,15 +195,15 @@ mod tests {
             let schema: Value = serde_json::from_str(schema).unwrap();
             let value: Value = serde_saphyr::from_str(&text).unwrap();
             let mut found = Vec::new();
-            breaks(&schema, &value, "", &mut found);
+            violations(&schema, &value, "", &mut found);
             assert!(found.is_empty(), "{found:#?}");
-            breaks(
+            violations(
                 &schema,
                 &json!({"kind": "Other", "spec": {"hosts": 1}}),
                 "",
                 &mut found,
             );
-            assert!(found.len() >= 3, "this check sees nothing: {found:?}");
+            assert!(found.len() >= 3, "the check found no violations: {found:?}");
         }
     }
 }

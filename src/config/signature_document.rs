@@ -7,10 +7,10 @@ use super::manifest_document::not_empty;
 use super::reader::{Fields, accept};
 use kubexm_types::signature_policy::{Identity, Rule, SignaturePolicy, SignedBy};
 
-/// Longer than anybody's identity.
+/// Maximum length of an identity in bytes.
 const LONGEST: usize = 255;
 
-/// What a manifest's `spec` asks of images' signatures.
+/// Reads the signature policies that the `spec` of a manifest contains.
 pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
     let reader = spec.reader();
     let Some(node) = spec.get("signatures") else {
@@ -22,8 +22,13 @@ pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
         let fields = reader.fields(item, &path);
         if let Some(policy) = policy(&fields) {
             if !seen.insert(policy.prefix.clone()) {
-                let hint = "name all keys of a prefix in one list";
-                reader.problem(item, &path, "has the same prefix as another", Some(hint));
+                let hint = "list all keys of a prefix in one policy";
+                reader.problem(
+                    item,
+                    &path,
+                    "another policy has the same prefix",
+                    Some(hint),
+                );
             }
             policies.push(policy);
         }
@@ -43,8 +48,8 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
         (Some("ifPresent"), Some(by)) => Rule::IfPresent(by),
         (None | Some("require"), Some(by)) => Rule::Require(by),
         _ => {
-            let message = "does not say who must have signed, or says it where nothing is asked";
-            let hint = "give key, or identity with issuer; with `mode: ignore` neither";
+            let message = "expected exactly one kind of signer, or none with `mode: ignore`";
+            let hint = "give key, or identity with issuer; give neither with `mode: ignore`";
             let place = fields.path("");
             let place = place.trim_end_matches('.');
             fields
@@ -59,11 +64,11 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
     })
 }
 
-/// Keys, or an identity; none where there is neither, or both.
+/// Reads the keys or the identity; `None` if there is neither or both.
 fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
     let keys: Vec<PathBuf> = fields.values("key");
     if let Some(node) = fields.get("key") {
-        not_empty(fields, node, "key", "a file with a public key in PEM");
+        not_empty(fields, node, "key", "name a file with a public key in PEM");
     }
     let (identity, issuer) = (short(fields, "identity"), short(fields, "issuer"));
     let trusted_root = fields.text("trustedRoot").map(PathBuf::from);
@@ -77,12 +82,12 @@ fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
     }
 }
 
-/// A text that is written into the lock, and on terminals.
+/// Reads a text that is written into the lock and to terminals.
 fn short(fields: &Fields<'_>, name: &'static str) -> Option<String> {
     let text = fields.text(name)?;
     if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
         let node = fields.get(name)?;
-        let message = "must be one line of at most 255 letters";
+        let message = "expected one line of at most 255 bytes";
         fields
             .reader()
             .problem(node, &fields.path(name), message, None);

@@ -1,8 +1,10 @@
 //! What a user sees for good and bad cluster files.
 
+mod dns;
 mod former_names;
 mod load_balancers;
 mod patches;
+mod yaml;
 
 use super::*;
 
@@ -111,6 +113,14 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
         ),
         (
             "kubernetes:",
+            "etcd: {type: external, external: {}}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
+            "etcd: {type: external, external: {endpoints: [\"https://a:2379\"], caFile: /no, certFile: /no}}\n  kubernetes:",
+        ),
+        (
+            "kubernetes:",
             "etcd: {external: {endpoints: [\"https://a:2379\"]}}\n  kubernetes:",
         ),
         (
@@ -145,40 +155,40 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     cluster.yaml:8:47: spec.hosts[1].port: expected a whole number from 1 to 65535
       hint: `kubexm config schema cluster` describes every field
     === node[2:4]
-    cluster.yaml:12:14: spec.roleGroups.worker[0]: there is no host 'node4' in spec.hosts
+    cluster.yaml:12:14: spec.roleGroups.worker[0]: spec.hosts does not contain 'node4'
       hint: `kubexm config schema cluster` describes every field
     === 1.36
     cluster.yaml:13:25: spec.kubernetes.version: expected text, found a number
       hint: put it in quotes: YAML reads 1.30 as the number 1.3
     === v1.36.3, type: systemd}
-    cluster.yaml:5:3: spec.etcd.type: is kubeadm, and kubernetes.type is systemd: there is no kubeadm to make that etcd
-      hint: set etcd.type: systemd, or external
+    cluster.yaml:5:3: spec.etcd.type: is kubeadm, and kubernetes.type is systemd: kubeadm does not run
+      hint: set etcd.type: systemd, or etcd.type: external
     === name: node2
-    cluster.yaml:9:7: spec.hosts[2]: the name 'node2' is used twice
+    cluster.yaml:9:7: spec.hosts[2]: another host has the name 'node2'
       hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:12:14: spec.roleGroups.worker[0]: there is no host 'node3' in spec.hosts
+    cluster.yaml:12:14: spec.roleGroups.worker[0]: spec.hosts does not contain 'node3'
       hint: `kubexm config schema cluster` describes every field
     === network: {podCIDR: 10.96.0.0/16}
       kubernetes:
     cluster.yaml:13:12: spec.network: podCIDR 10.96.0.0/16 and serviceCIDR 10.96.0.0/12 overlap
-      hint: take two networks apart
+      hint: use two networks that do not overlap
     === network: {podCIDR: 10.0.0.0/16}
       kubernetes:
     cluster.yaml:13:12: spec.network: podCIDR 10.0.0.0/16 contains 10.0.0.11 of host node1
-      hint: take a network that is free
+      hint: use a network that contains no host
     cluster.yaml:13:12: spec.network: podCIDR 10.0.0.0/16 contains 10.0.0.12 of host node2
-      hint: take a network that is free
+      hint: use a network that contains no host
     cluster.yaml:13:12: spec.network: podCIDR 10.0.0.0/16 contains 10.0.0.13 of host node3
-      hint: take a network that is free
+      hint: use a network that contains no host
     === master: [node1]
         loadbalancer: [node3]
-    cluster.yaml:12:19: spec.roleGroups.loadbalancer: names hosts, and highAvailability.type has no use for them
-      hint: set highAvailability.type: keepalived-haproxy or keepalived-nginx, or leave the role out
+    cluster.yaml:12:19: spec.roleGroups.loadbalancer: names hosts, and highAvailability.type does not use them
+      hint: set highAvailability.type: keepalived-haproxy or keepalived-nginx, or remove the role
     === master: []
-    cluster.yaml:11:5: spec.roleGroups.control-plane: names no host
-      hint: `kubexm config schema cluster` describes every field
+    cluster.yaml:11:5: spec.roleGroups.control-plane: is empty
+      hint: name at least one host
     === master: [node1, node3]
-    cluster.yaml:5:3: spec.controlPlaneEndpoint: several control planes need one address for all of them
+    cluster.yaml:5:3: spec.controlPlaneEndpoint: is missing: several control planes need one address
       hint: give the address of your load balancer, as in api.example:6443
     === etcd: {type: external}
       kubernetes:
@@ -186,61 +196,63 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
       hint: give endpoints, caFile, certFile and keyFile
     === etcd: {type: external, extraArgs: {a: b}, external: {endpoints: ["http://a:2379"], caFile: /no, certFile: /no, keyFile: /no}}
       kubernetes:
-    cluster.yaml:13:37: spec.etcd.extraArgs: is not taken with type: external
-      hint: set them where that etcd is started
-    cluster.yaml:13:67: spec.etcd.external.endpoints: wants https://host:port
-      hint: etcd must use TLS
-    cluster.yaml:13:94: spec.etcd.external.caFile: there is no file /no
+    cluster.yaml:13:37: spec.etcd.extraArgs: is not accepted with type: external
+      hint: set the flags where that etcd is started
+    cluster.yaml:13:67: spec.etcd.external.endpoints: expected https://host:port
+      hint: kubexm connects to etcd with TLS only
+    cluster.yaml:13:94: spec.etcd.external.caFile: the file /no does not exist
       hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:13:109: spec.etcd.external.certFile: there is no file /no
+    cluster.yaml:13:109: spec.etcd.external.certFile: the file /no does not exist
       hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:13:123: spec.etcd.external.keyFile: there is no file /no
+    cluster.yaml:13:123: spec.etcd.external.keyFile: the file /no does not exist
       hint: `kubexm config schema cluster` describes every field
+    === etcd: {type: external, external: {}}
+      kubernetes:
+    cluster.yaml:13:36: spec.etcd.external: endpoints, caFile, certFile and keyFile are missing
+      hint: an external etcd needs endpoints, caFile, certFile and keyFile
+    === etcd: {type: external, external: {endpoints: ["https://a:2379"], caFile: /no, certFile: /no}}
+      kubernetes:
+    cluster.yaml:13:36: spec.etcd.external: keyFile is missing
+      hint: an external etcd needs endpoints, caFile, certFile and keyFile
     === etcd: {external: {endpoints: ["https://a:2379"]}}
       kubernetes:
-    cluster.yaml:13:20: spec.etcd.external: is taken only with type: external
-      hint: set type: external, or take this section away
-    cluster.yaml:13:20: spec.etcd.external.caFile: is missing
-      hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:13:20: spec.etcd.external.certFile: is missing
-      hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:13:20: spec.etcd.external.keyFile: is missing
-      hint: `kubexm config schema cluster` describes every field
+    cluster.yaml:13:20: spec.etcd.external: is only accepted with type: external
+      hint: set type: external, or remove this section
     === etcd: {type: systemd, dataDir: /a b, extraArgs: {initial-cluster: x}}
       kubernetes:
-    cluster.yaml:13:34: spec.etcd.dataDir: has characters that a unit's settings do not take as they are
-      hint: use letters, digits, '.', '_' and '-'
+    cluster.yaml:13:34: spec.etcd.dataDir: contains characters that a systemd unit does not accept without quotes
+      hint: use letters, digits, '/', '.', '_' and '-'
     cluster.yaml:13:51: spec.etcd.extraArgs: 'initial-cluster' is set by kubexm
-      hint: leave it out; dataDir says where data is, and roleGroups.etcd who is a member
+      hint: remove the flag: dataDir sets the data directory, and roleGroups.etcd the members
     === etcd: {dataDir: /a}
       kubernetes:
-    cluster.yaml:13:19: spec.etcd.dataDir: is taken only with type: systemd
-      hint: set type: systemd, or leave it out
+    cluster.yaml:13:19: spec.etcd.dataDir: is only accepted with type: systemd
+      hint: set type: systemd, or remove the field
     === registry: {type: external, port: 1, username: a}
       kubernetes:
     cluster.yaml:13:13: spec.registry.address: is missing
       hint: `kubexm config schema cluster` describes every field
-    cluster.yaml:13:36: spec.registry.port: is not taken with type: external
-      hint: take it away, or correct the type
+    cluster.yaml:13:36: spec.registry.port: is not accepted with type: external
+      hint: remove it, or change the type
     === registry: {address: a:1}
       kubernetes:
-    cluster.yaml:13:23: spec.registry.address: is not taken with type: local
-      hint: take it away, or correct the type
+    cluster.yaml:13:23: spec.registry.address: is not accepted with type: local
+      hint: remove it, or change the type
     === registry: {type: external, address: a.example}
       roleGroups:
         registry: [node2]
     cluster.yaml:12:15: spec.roleGroups.registry: names hosts, and registry.type is external
-      hint: leave the role out, or set registry.type: local
+      hint: remove the role, or set registry.type: local
     === spec:
     	- a
-    cluster.yaml:5:1: is no valid YAML: tabs disallowed within this context (block indentation) at line 5, column 2
-      hint: YAML is indented with spaces, never with tabs
+    cluster.yaml:5:1: a tab indents this line
+      hint: indent with spaces: YAML does not allow tabs
     === metadata: &a {name: demo}
-    cluster.yaml:3:14: is no valid YAML: budget breached: Anchors { anchors: 1 } at line 3, column 14
-      hint: anchors, aliases and deep nesting are not taken
+    cluster.yaml:3:14: anchors and aliases are not accepted
+      hint: write the value again instead of the alias
     === metadata: {name: demo, name: demo}
-    cluster.yaml:3:24: is no valid YAML: duplicate mapping key: name, set DuplicateKeyPolicy in Options if acceptable at line 3, column 24
-      hint: a field may stand there only once: remove one of the two
+    cluster.yaml:3:24: the field 'name' is there twice
+      hint: remove one of the two fields
     "#);
 }
 
@@ -257,7 +269,7 @@ fn all_faults_come_in_one_run() {
       hint: `kubexm config schema cluster` describes every field
     cluster.yaml:12:5: spec.roleGroups.wroker: unknown field
       hint: did you mean 'worker'?
-    cluster.yaml:13:25: spec.kubernetes.version: version 'newest': wants major.minor.patch, for example 1.36.3
+    cluster.yaml:13:25: spec.kubernetes.version: version 'newest': expected major.minor.patch, for example 1.36.3
       hint: `kubexm config schema cluster` describes every field
     ");
 }
@@ -277,13 +289,13 @@ fn huge_empty_and_deep_files_end_in_a_message() {
         all += &format!("{}\n", parse_cluster(file, text).unwrap_err());
     }
     insta::assert_snapshot!(all, @"
-    huge: is 10500000 bytes long; kubexm reads configuration up to 1 MiB
-      hint: is this the right file?
+    huge: is 10500000 bytes long; kubexm reads files of at most 1 MiB
+      hint: check that this is the right file
     empty: is empty
-      hint: `kubexm config init` prints one to start from
-    deep:1:256: is no valid YAML: recursion limit exceeded at line 1, column 256
-      hint: anchors, aliases and deep nesting are not taken
-    bomb:1:7: is no valid YAML: budget breached: Anchors { anchors: 1 } at line 1, column 7
-      hint: anchors, aliases and deep nesting are not taken
+      hint: `kubexm config init` prints a file to start from
+    deep:1:256: fields and lists are nested too deeply
+      hint: close the brackets; kubexm accepts 64 levels
+    bomb:1:7: anchors and aliases are not accepted
+      hint: write the value again instead of the alias
     ");
 }

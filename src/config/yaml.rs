@@ -1,6 +1,6 @@
-//! YAML as a tree that knows its lines and columns, read within limits.
+//! Parses YAML into a tree of nodes with lines and columns, within limits.
 //!
-//! A typed reader stops at the first fault; this tree lets a whole file be checked in one run.
+//! A typed reader stops at the first problem. With a tree, kubexm reports all problems of a file at once.
 
 use std::fmt;
 
@@ -10,59 +10,55 @@ use serde_saphyr::Spanned;
 
 use super::problem::{Problem, Problems};
 
-/// A value and where it begins.
+/// A value and its place.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Line, from 1.
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
-    /// The value.
     pub value: Value,
 }
 
 /// A value.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// Nothing.
     Null,
-    /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
     Integer(i64),
-    /// Another number.
     Float(f64),
-    /// Text.
     Text(String),
-    /// A list.
     List(Vec<Node>),
-    /// Keys (text, at their place) and values, in the file's order.
+    /// Keys and values, in the order of the file.
     Map(Vec<(Node, Node)>),
 }
 
-/// Files that people write are smaller.
+/// Maximum size of a file in bytes.
 const LARGEST_FILE: usize = 1024 * 1024;
 
-/// Reads one YAML document.
+const NUMBER_TOO_LARGE: &str = "the number is too large";
+
+/// Parses one YAML document.
 ///
 /// # Errors
-/// One problem: the file is too large, no YAML, uses anchors, or has a key twice.
+/// The text is larger than 1 MiB, is empty or is not valid YAML, or it contains anchors, a key twice or more than one
+/// document.
 pub fn parse(file: &str, text: &str) -> Result<Node, Problems> {
     if text.len() > LARGEST_FILE {
         return Err(Problems::whole_file(
             file,
             format!(
-                "is {} bytes long; kubexm reads configuration up to 1 MiB",
+                "is {} bytes long; kubexm reads files of at most 1 MiB",
                 text.len()
             ),
-            Some("is this the right file?".to_owned()),
+            Some("check that this is the right file".to_owned()),
         ));
     }
     if text.trim().is_empty() {
         return Err(Problems::whole_file(
             file,
             "is empty",
-            Some("`kubexm config init` prints one to start from".to_owned()),
+            Some("`kubexm config init` prints a file to start from".to_owned()),
         ));
     }
     let options = serde_saphyr::options! {
@@ -75,59 +71,81 @@ pub fn parse(file: &str, text: &str) -> Result<Node, Problems> {
         .map_err(|error| syntax_problem(file, text, &error))
 }
 
+/// Describes an error of the parser with words of its own: the parser's text names options of its library.
 fn syntax_problem(file: &str, text: &str, error: &serde_saphyr::Error) -> Problems {
-    let (line, column) = error
-        .location()
-        .map_or((0, 0), |location| (location.line(), location.column()));
-    let words = error.to_string();
+    use serde_saphyr::Error;
+    use serde_saphyr::budget::BudgetBreach;
     let tab = text
         .lines()
         .position(|line| line.trim_start_matches(' ').starts_with('\t'));
-    let (line, column, hint) = match tab {
-        Some(at) => (
-            at as u64 + 1,
-            1,
-            Some("YAML is indented with spaces, never with tabs".to_owned()),
+    let (line, column) = match (tab, error.location()) {
+        (Some(at), _) => (at as u64 + 1, 1),
+        (None, Some(location)) => (location.line(), location.column()),
+        (None, None) => (0, 0),
+    };
+    let anchors = (
+        "anchors and aliases are not accepted".to_owned(),
+        "write the value again instead of the alias",
+    );
+    let too_deep = (
+        "fields and lists are nested too deeply".to_owned(),
+        "close the brackets; kubexm accepts 64 levels",
+    );
+    let several = (
+        "the file contains more than one document".to_owned(),
+        "remove everything from the second '---' on",
+    );
+    let (message, hint) = match error.without_snippet() {
+        _ if tab.is_some() => (
+            "a tab indents this line".to_owned(),
+            "indent with spaces: YAML does not allow tabs",
         ),
-        None if ["nchor", "budget", "recursion"]
-            .iter()
-            .any(|word| words.contains(word)) =>
-        {
-            (
-                line,
-                column,
-                Some("anchors, aliases and deep nesting are not taken".to_owned()),
-            )
-        }
-        None if words.contains("uplicate") => (
-            line,
-            column,
-            Some("a field may stand there only once: remove one of the two".to_owned()),
+        Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. } => anchors,
+            BudgetBreach::Documents { .. } => several,
+            BudgetBreach::Depth { .. } => too_deep,
+            _ => (
+                "the file contains too many values".to_owned(),
+                "check that this is the right file; kubexm accepts 100000 values",
+            ),
+        },
+        Error::MergeKeyNotAllowed { .. } => (
+            "merge keys ('<<') are not accepted".to_owned(),
+            "write the fields here",
         ),
-        None if words.contains("document") => (
-            line,
-            column,
-            Some("one file holds one document: take away what follows '---'".to_owned()),
+        Error::UnknownAnchor { .. } => anchors,
+        Error::DuplicateMappingKey { key, .. } => (
+            match key {
+                Some(key) => format!("the field '{key}' is there twice"),
+                None => "a field is there twice".to_owned(),
+            },
+            "remove one of the two fields",
         ),
-        None => (
-            line,
-            column,
-            Some("look at the indentation, quotes and brackets there and above".to_owned()),
+        Error::MultipleDocuments { .. } => several,
+        Error::ExternalMessage { msg, .. } if msg.contains("recursion limit") => too_deep,
+        // The scanner names the syntax that it expected.
+        Error::ExternalMessage { msg, .. } => (
+            format!(
+                "is not valid YAML: {}",
+                msg.chars().take(200).collect::<String>()
+            ),
+            "check indentation, quotes and brackets here and above",
+        ),
+        Error::Message { msg, .. } if msg == NUMBER_TOO_LARGE => (
+            "the number is too large".to_owned(),
+            "put it in quotes, or use a number below 2^63",
+        ),
+        _ => (
+            "is not valid YAML".to_owned(),
+            "check indentation, quotes and brackets here and above",
         ),
     };
-    let short: String = words
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(200)
-        .collect();
     let problem = Problem {
         line,
         column,
         path: String::new(),
-        message: format!("is no valid YAML: {short}"),
-        hint,
+        message,
+        hint: Some(hint.to_owned()),
     };
     Problems {
         file: file.to_owned(),
@@ -146,7 +164,7 @@ impl From<Spanned<Value>> for Node {
 }
 
 impl Node {
-    /// The value as JSON, for settings that kubexm passes on unread.
+    /// Returns the value as JSON, for settings that kubexm passes on.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
@@ -167,7 +185,7 @@ impl Node {
         }
     }
 
-    /// What kind of value it is, in a user's words.
+    /// Returns the kind of the value for messages.
     pub fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
@@ -212,7 +230,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
         i64::try_from(value)
             .map(Value::Integer)
-            .map_err(|_| E::custom("the number is too large"))
+            .map_err(|_| E::custom(NUMBER_TOO_LARGE))
     }
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
         Ok(Value::Float(value))

@@ -141,7 +141,7 @@ impl Http {
         limit: usize,
     ) -> Result<String, FetchError> {
         let small = Small::open(label, limit);
-        if self.mirrors.of_download(url.as_str()).is_some()
+        if self.mirrors.for_download(url.as_str()).is_some()
             && let Some(bytes) = self.ask_origin(&small, url).await?
         {
             return text(label, url, bytes);
@@ -333,7 +333,7 @@ impl Http {
 
     /// Returns the addresses to ask, in order: those of the longest mirrored prefix, or the public address.
     fn mirrored(&self, url: &Url) -> Result<Vec<Url>, FetchError> {
-        let Some(addresses) = self.mirrors.of_download(url.as_str()) else {
+        let Some(addresses) = self.mirrors.for_download(url.as_str()) else {
             return Ok(vec![url.clone()]);
         };
         let parse = |address: String| {

@@ -330,7 +330,7 @@ impl<'a> Resolver<'a> {
             kubernetes: manifest.kubernetes.iter().max(),
         };
         let mut artifacts = Vec::new();
-        for source in &manifest.own {
+        for source in &manifest.artifacts {
             let fetched = fetcher.fetch(source).await?;
             let name = fetched.artifact.describe();
             if let Some(doubt) = fetched.doubt {

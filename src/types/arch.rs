@@ -4,17 +4,17 @@ use std::fmt;
 
 use super::{InvalidValue, string_value};
 
-/// An architecture that Kubernetes publishes and kubexm carries.
+/// An architecture that kubexm supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arch {
-    /// `x86_64` in the kernel's words.
+    /// `x86_64` in `uname -m`.
     Amd64,
-    /// `aarch64` in the kernel's words.
+    /// `aarch64` in `uname -m`.
     Arm64,
 }
 
 impl Arch {
-    /// Reads Go's name (`amd64`) or the kernel's (`x86_64`, what `uname -m` prints).
+    /// Parses the name of Go and OCI (`amd64`) or of the kernel (`x86_64`, as `uname -m` prints it).
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text {
             "amd64" | "x86_64" => Ok(Self::Amd64),
@@ -22,17 +22,20 @@ impl Arch {
             other => Err(InvalidValue::new(
                 "architecture",
                 other,
-                "kubexm knows amd64 and arm64",
+                "expected amd64 or arm64",
             )),
         }
     }
 
-    /// The architecture that this program was built for, if kubexm carries it.
+    /// Returns the architecture that this program was built for.
+    ///
+    /// # Errors
+    /// kubexm does not support the architecture.
     pub fn of_this_machine() -> Result<Self, InvalidValue> {
         Self::parse(std::env::consts::ARCH)
     }
 
-    /// Go's and OCI's name.
+    /// Returns the name that Go and OCI use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -40,7 +43,7 @@ impl Arch {
         }
     }
 
-    /// The kernel's name, what `uname -m` prints.
+    /// Returns the name that `uname -m` prints.
     pub fn machine(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64",

@@ -22,7 +22,7 @@ fn epoch(version: &str) -> (u64, &str) {
     }
 }
 
-/// Runs of other characters and runs of digits in turn.
+/// Compares alternating runs of other characters and of digits.
 fn part(mut a: &str, mut b: &str) -> Ordering {
     while !a.is_empty() || !b.is_empty() {
         let (text_a, rest_a) = split(a, |c| !c.is_ascii_digit());
@@ -42,7 +42,7 @@ fn split(text: &str, take: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !take(c)).unwrap_or(text.len()))
 }
 
-/// `~` sorts before everything, even the end; letters before other characters.
+/// Compares characters: `~` sorts before everything, even the end, and letters sort before other characters.
 fn letters(a: &str, b: &str) -> Ordering {
     let weight = |c: Option<char>| match c {
         Some('~') => -1,

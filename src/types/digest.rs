@@ -13,32 +13,38 @@ use super::{InvalidValue, string_value};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Reads `sha256:<64 hex digits>`, or the bare 64 digits that checksum files carry.
+    /// Parses `sha256:` and 64 lower-case hexadecimal digits. The prefix may be missing, as in checksum files.
+    ///
+    /// # Errors
+    /// The text has another form. OCI does not allow upper-case digits.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let wrong = |reason| InvalidValue::new("digest", text, reason);
         let mut bytes = [0u8; 32];
-        hex::decode_to_slice(digits, &mut bytes).map_err(|_| {
-            InvalidValue::new("digest", text, "wants 'sha256:' and 64 hexadecimal digits")
-        })?;
+        hex::decode_to_slice(digits, &mut bytes)
+            .map_err(|_| wrong("expected 'sha256:' and 64 hexadecimal digits"))?;
+        if digits.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Err(wrong("the hexadecimal digits must be in lower case"));
+        }
         Ok(Self(bytes))
     }
 
-    /// The digest of bytes in memory.
+    /// Computes the digest of bytes in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// A digest that somebody has written as bytes.
+    /// Creates a digest from its 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the 32 bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The 64 lower-case hexadecimal digits, without the algorithm.
+    /// Returns the 64 lower-case hexadecimal digits, without the algorithm.
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }
@@ -58,7 +64,7 @@ impl fmt::Debug for Digest {
 
 string_value!(Digest);
 
-/// Passes bytes through to a reader's caller and hashes them on the way.
+/// A reader that hashes the bytes that pass through it.
 #[derive(Debug)]
 pub struct DigestReader<R> {
     inner: R,
@@ -67,7 +73,7 @@ pub struct DigestReader<R> {
 }
 
 impl<R: Read> DigestReader<R> {
-    /// Hashes what is read from `inner`.
+    /// Creates a reader that reads from `inner`.
     pub fn new(inner: R) -> Self {
         Self {
             inner,
@@ -76,13 +82,13 @@ impl<R: Read> DigestReader<R> {
         }
     }
 
-    /// Digest and number of the bytes read so far.
+    /// Returns the digest and the number of the bytes read so far.
     pub fn finish(self) -> (Digest, u64) {
         let (_, digest, bytes) = self.into_parts();
         (digest, bytes)
     }
 
-    /// The inner reader, with digest and number of the bytes read so far.
+    /// Returns the inner reader, and the digest and the number of the bytes read so far.
     pub fn into_parts(self) -> (R, Digest, u64) {
         (self.inner, Digest(self.hash.finalize().into()), self.bytes)
     }
@@ -97,7 +103,7 @@ impl<R: Read> Read for DigestReader<R> {
     }
 }
 
-/// Passes bytes on to a writer and hashes them on the way.
+/// A writer that hashes the bytes that pass through it.
 #[derive(Debug)]
 pub struct DigestWriter<W> {
     inner: W,
@@ -106,7 +112,7 @@ pub struct DigestWriter<W> {
 }
 
 impl<W: Write> DigestWriter<W> {
-    /// Hashes what is written to `inner`.
+    /// Creates a writer that writes to `inner`.
     pub fn new(inner: W) -> Self {
         Self {
             inner,
@@ -115,17 +121,17 @@ impl<W: Write> DigestWriter<W> {
         }
     }
 
-    /// What is written to.
+    /// Returns the inner writer.
     pub fn inner(&self) -> &W {
         &self.inner
     }
 
-    /// Digest of the bytes written so far.
+    /// Returns the digest of the bytes written so far.
     pub fn digest(&self) -> Digest {
         Digest(self.hash.clone().finalize().into())
     }
 
-    /// The inner writer, with digest and number of the bytes written.
+    /// Returns the inner writer, and the digest and the number of the bytes written.
     pub fn finish(self) -> (W, Digest, u64) {
         (self.inner, Digest(self.hash.finalize().into()), self.bytes)
     }
@@ -149,21 +155,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_both_spellings_and_prints_the_oci_one() {
+    fn prefix_is_optional_and_always_printed() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of(b""), Digest::parse(empty).unwrap());
         assert_eq!(Digest::of(b"").to_string(), format!("sha256:{empty}"));
     }
 
     #[test]
-    fn refuses_what_is_no_sha256() {
+    fn other_texts_are_refused() {
         for wrong in ["", "sha256:", "sha512:00", "sha256:zz", &"a".repeat(63)] {
             assert!(Digest::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn reader_and_writer_hash_what_passes() {
+    fn upper_case_digits_are_refused() {
+        let upper = Digest::of(b"").hex().to_ascii_uppercase();
+        for text in [upper.clone(), format!("sha256:{upper}")] {
+            let error = Digest::parse(&text).unwrap_err().to_string();
+            let reason = "the hexadecimal digits must be in lower case";
+            assert_eq!(error, format!("digest '{text}': {reason}"));
+        }
+    }
+
+    #[test]
+    fn reader_and_writer_hash_all_bytes() {
         let mut reader = DigestReader::new(&b"kubexm"[..]);
         let mut writer = DigestWriter::new(Vec::new());
         io::copy(&mut reader, &mut writer).unwrap();

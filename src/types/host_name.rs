@@ -1,16 +1,16 @@
-//! Host names as Kubernetes node names want them.
+//! Host names that are valid names of Kubernetes nodes.
 
 use std::fmt;
 
 use super::{InvalidValue, string_value};
 
-/// An RFC 1123 subdomain in lower case: what a node may be called
+/// An RFC 1123 subdomain in lower case, as Kubernetes requires for names of nodes
 /// (<https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names>).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
 impl HostName {
-    /// Reads a name of up to 253 characters made of labels of `a-z`, `0-9` and inner `-`.
+    /// Parses a name of at most 253 characters, made of labels of `a-z`, `0-9` and inner `-`.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let label = |label: &str| {
             (1..=63).contains(&label.len())
@@ -26,11 +26,10 @@ impl HostName {
         Err(InvalidValue::new(
             "host name",
             text,
-            "wants lower-case letters, digits, '-' and '.', as in node-1.example",
+            "expected lower-case letters, digits, '-' and '.', as in node-1.example",
         ))
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_node_names_and_refuses_what_dns_refuses() {
+    fn names_of_nodes_are_accepted_and_invalid_dns_names_refused() {
         for good in ["node1", "node-1.bank.example", "1"] {
             assert!(HostName::parse(good).is_ok(), "{good}");
         }

@@ -1,19 +1,19 @@
-//! Paths on a host of the cluster (not on this machine: that is [`std::path::Path`]).
+//! Paths on a host of the cluster. Paths on the controller are [`std::path::Path`].
 
 use std::fmt;
 
 use super::{InvalidValue, string_value};
 
-/// An absolute, normal path on a host: no `..`, no `.`, no empty part, no control characters.
+/// An absolute, normalised path on a host: no `..`, no `.`, no empty part, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPath(String);
 
 impl HostPath {
-    /// Reads an absolute path.
+    /// Parses an absolute path.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let wrong = |reason: &str| Err(InvalidValue::new("path on a host", text, reason));
         let Some(rest) = text.strip_prefix('/') else {
-            return wrong("wants an absolute path, as in /etc/kubernetes");
+            return wrong("expected an absolute path, as in /etc/kubernetes");
         };
         if text.chars().any(char::is_control) {
             return wrong("has a control character");
@@ -24,12 +24,11 @@ impl HostPath {
         Ok(Self(text.to_owned()))
     }
 
-    /// The path.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The folder that holds it; `/` for a path of one part.
+    /// Returns the directory of the path; `/` for a path of one part.
     pub fn parent(&self) -> &str {
         match self.0.rfind('/') {
             Some(0) | None => "/",
@@ -37,7 +36,10 @@ impl HostPath {
         }
     }
 
-    /// This folder's entry `name`; refuses a name that would lead elsewhere.
+    /// Appends a name to the path.
+    ///
+    /// # Errors
+    /// The name is empty, `.` or `..`, or contains control characters.
     pub fn join(&self, name: &str) -> Result<Self, InvalidValue> {
         Self::parse(&format!("{}/{name}", self.0))
     }
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_leads_elsewhere() {
+    fn relative_and_unnormalised_paths_are_refused() {
         assert!(HostPath::parse("/etc/kubernetes/admin.conf").is_ok());
         for wrong in ["", "/", "etc", "/a/../b", "/a//b", "/a/./b", "/a\n", "/a/"] {
             assert!(HostPath::parse(wrong).is_err(), "{wrong:?}");

@@ -4,9 +4,8 @@ use std::fmt;
 
 use super::{Digest, InvalidValue, string_value};
 
-/// A full image reference. Short names are spelled out as Docker does: `busybox:1` is
-/// `docker.io/library/busybox:1`. A reference without tag and digest is refused, since `latest`
-/// means another image every day.
+/// A full image reference. Short names are expanded as Docker does: `busybox:1` is
+/// `docker.io/library/busybox:1`. A reference without tag and digest is refused, because `latest` changes its meaning.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageRef {
     registry: String,
@@ -16,7 +15,7 @@ pub struct ImageRef {
 }
 
 impl ImageRef {
-    /// Reads a reference by the grammar of the distribution project
+    /// Parses a reference by the grammar of the distribution project
     /// (<https://github.com/distribution/reference>).
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let wrong = |reason: &str| InvalidValue::new("image", text, reason);
@@ -30,15 +29,15 @@ impl ImageRef {
         };
         if tag.is_none() && digest.is_none() {
             return Err(wrong(
-                "wants a tag or a digest, as in registry.k8s.io/pause:3.10",
+                "expected a tag or a digest, as in registry.k8s.io/pause:3.10",
             ));
         }
         if !tag.is_none_or(valid_tag) {
-            return Err(wrong("has a tag with characters that no registry takes"));
+            return Err(wrong("the tag contains characters that are not allowed"));
         }
         let (registry, repository) = split_registry(path);
         if !valid_registry(&registry) || !valid_repository(&repository) {
-            return Err(wrong("wants registry/repository:tag in lower case"));
+            return Err(wrong("expected registry/repository:tag in lower case"));
         }
         Ok(Self {
             registry,
@@ -48,15 +47,14 @@ impl ImageRef {
         })
     }
 
-    /// Reads `oci://registry/repository[:tag][@digest]`: a place in a registry, whose first part is
-    /// the registry's host whatever it looks like, and nothing is spelled out. Where it names neither
-    /// tag nor digest, `tag` is taken.
+    /// Parses `oci://registry/repository[:tag][@digest]`. The first part is always the host of the registry, and
+    /// short names are not expanded. `tag` is the default if the text has neither a tag nor a digest.
     ///
     /// # Errors
-    /// The text has another form, or names neither tag nor digest, and there is no `tag`.
+    /// The text has another form, or has neither a tag nor a digest and `tag` is `None`.
     pub fn parse_place(text: &str, tag: Option<&str>) -> Result<Self, InvalidValue> {
-        let wrong = |reason: &str| InvalidValue::new("place in a registry", text, reason);
-        let form = "wants oci://registry/repository:tag";
+        let wrong = |reason: &str| InvalidValue::new("OCI location", text, reason);
+        let form = "expected oci://registry/repository:tag";
         let rest = text.strip_prefix("oci://").ok_or_else(|| wrong(form))?;
         let (registry, path) = rest.split_once('/').ok_or_else(|| wrong(form))?;
         let last = path.rsplit('/').next().unwrap_or(path);
@@ -64,7 +62,7 @@ impl ImageRef {
             Some(tag) if !last.contains([':', '@']) => format!("{path}:{tag}"),
             _ => path.to_owned(),
         };
-        // Under a host that is no short name, so that nothing is spelled out.
+        // With a host that contains a dot, so that no short name is expanded.
         let read = Self::parse(&format!("registry.invalid/{path}"))
             .map_err(|error| wrong(&error.reason))?;
         if !valid_registry(registry) {
@@ -76,13 +74,13 @@ impl ImageRef {
         })
     }
 
-    /// Another tag of the same repository.
+    /// Returns a reference to another tag of the same repository.
     ///
     /// # Errors
-    /// No registry takes such a tag.
+    /// The tag contains characters that are not allowed.
     pub fn with_tag(&self, tag: &str) -> Result<Self, InvalidValue> {
         if !valid_tag(tag) {
-            let reason = "has characters that no registry takes";
+            let reason = "contains characters that are not allowed";
             return Err(InvalidValue::new("tag", tag, reason));
         }
         Ok(Self {
@@ -92,22 +90,20 @@ impl ImageRef {
         })
     }
 
-    /// Host (and port) of the registry, `docker.io` for Docker Hub.
+    /// Returns the host (and port) of the registry, `docker.io` for Docker Hub.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// Repository within the registry, `library/` spelled out for Docker Hub.
+    /// Returns the repository within the registry, with `library/` for official images of Docker Hub.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag, if one was given.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if one was given.
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
@@ -175,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spells_short_names_out_and_leaves_full_names_alone() {
+    fn short_names_are_expanded() {
         for (given, full) in [
             ("busybox:1", "docker.io/library/busybox:1"),
             ("grafana/grafana:11.0.0", "docker.io/grafana/grafana:11.0.0"),
@@ -191,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_registry_is_taken_as_it_stands() {
+    fn locations_in_a_registry_are_not_expanded() {
         for (given, full) in [
             ("oci://registry/bundles", "registry/bundles:b"),
             ("oci://docker.io/mine:1", "docker.io/mine:1"),
@@ -216,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_moves_or_misleads() {
+    fn references_without_version_and_invalid_names_are_refused() {
         for wrong in [
             "busybox",
             "a/../b:1",

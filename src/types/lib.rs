@@ -2,6 +2,7 @@
 //! architectures, image references, host names, host paths, keys; and the [`event`]s that commands emit.
 
 pub mod arch;
+pub mod artifact;
 pub mod atomic_file;
 pub mod debian_version;
 pub mod digest;
@@ -10,7 +11,6 @@ pub mod host_name;
 pub mod host_path;
 pub mod image;
 pub mod name_server;
-pub mod own;
 pub mod public_key;
 pub mod rpm_version;
 pub mod secret;
@@ -30,22 +30,22 @@ pub use secret::Secret;
 pub use verifying_key::VerifyingKey;
 pub use version::Version;
 
-/// A value that does not have the form its type wants; the text says which form.
+/// A value that does not have the form of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} '{value}': {reason}")]
 pub struct InvalidValue {
-    /// Kind of value, in the field's terms: "digest", "host name".
+    /// The kind of the value: "digest", "host name".
     pub what: &'static str,
-    /// What was given.
+    /// The first 120 characters of the value.
     pub value: String,
-    /// What is wrong and what is wanted.
+    /// The expected form.
     pub reason: String,
 }
 
 impl InvalidValue {
     /// Creates an error that shows at most the first 120 characters of `value`.
     pub fn new(what: &'static str, value: &str, reason: impl Into<String>) -> Self {
-        // Hostile input may be megabytes long; the message must not be.
+        // Untrusted input may be megabytes long.
         let shown: String = value.chars().take(120).collect();
         Self {
             what,
@@ -55,7 +55,7 @@ impl InvalidValue {
     }
 }
 
-/// Implements the conversions that make a string-backed value type usable with serde and `{}`.
+/// Implements `FromStr`, `Serialize` and `Deserialize` for a type with `parse` and `Display`.
 #[macro_export]
 macro_rules! string_value {
     ($type:ty) => {

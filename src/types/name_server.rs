@@ -1,4 +1,4 @@
-//! A name server that queries are sent to.
+//! Addresses of DNS servers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::InvalidValue;
 
-/// Address and port of a name server: 53 where none is given.
+/// Address and port of a name server. The default port is 53.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameServer(SocketAddr);
 
@@ -21,8 +21,8 @@ impl FromStr for NameServer {
             .filter(|server| server.port() != 0 && !server.ip().is_unspecified())
             .map(Self)
             .ok_or_else(|| {
-                let expected = "expected an address, as in 192.0.2.53 or 192.0.2.53:5353";
-                InvalidValue::new("name server", text, expected)
+                let reason = "expected an IP address, as in 192.0.2.53 or 192.0.2.53:5353";
+                InvalidValue::new("name server", text, reason)
             })
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_an_address_and_perhaps_a_port() {
+    fn port_is_optional() {
         let shown = |text: &str| text.parse::<NameServer>().map(|server| server.to_string());
         assert_eq!(shown("192.0.2.53").unwrap(), "192.0.2.53:53");
         assert_eq!(shown("192.0.2.53:5353").unwrap(), "192.0.2.53:5353");

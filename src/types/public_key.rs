@@ -1,4 +1,4 @@
-//! Whose signature is trusted: minisign's public keys (<https://jedisct1.github.io/minisign/>).
+//! Public keys of minisign (<https://jedisct1.github.io/minisign/>).
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use super::{InvalidValue, string_value};
 /// A minisign public key.
 #[derive(Clone)]
 pub struct PublicKey {
-    /// As it is written: one line of base64.
+    /// The key as one line of base64.
     text: String,
     key: minisign_verify::PublicKey,
 }
 
-/// Why a signature does not hold.
+/// Why a signature is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadSignature {
-    /// It is none of minisign's.
+    /// The text is not a minisign signature.
     Unreadable,
-    /// Another key made it.
+    /// Another key made the signature.
     OtherKey,
-    /// What was signed or the signature was changed.
+    /// The signature does not match the content.
     Wrong,
 }
 
 impl PublicKey {
-    /// Reads the line that begins with `RW`, or the whole file that minisign writes, where it is the
-    /// second one.
+    /// Parses the line that begins with `RW`, or the file that minisign writes, which has a comment before
+    /// that line.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let mut line = lines.next().unwrap_or_default();
@@ -39,7 +39,7 @@ impl PublicKey {
             InvalidValue::new(
                 "public key",
                 text,
-                "wants minisign's: 56 letters and digits that begin with RW",
+                "expected a minisign key: 56 characters that begin with RW",
             )
         })?;
         Ok(Self {
@@ -48,10 +48,10 @@ impl PublicKey {
         })
     }
 
-    /// Holds a signature file's text (minisign's, of the hash) against what it signs.
+    /// Verifies the text of a minisign signature file (prehashed) over `content`.
     ///
     /// # Errors
-    /// It does not hold.
+    /// The signature is not valid.
     pub fn verify(&self, content: &[u8], signature: &str) -> Result<(), BadSignature> {
         let signature =
             minisign_verify::Signature::decode(signature).map_err(|_| BadSignature::Unreadable)?;

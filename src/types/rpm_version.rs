@@ -99,8 +99,8 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 }
 
 fn skip_separators(text: &[u8]) -> &[u8] {
-    let tells = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'~' || *byte == b'^';
-    &text[text.iter().position(tells).unwrap_or(text.len())..]
+    let is_significant = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'~' || *byte == b'^';
+    &text[text.iter().position(is_significant).unwrap_or(text.len())..]
 }
 
 fn segment(text: &[u8], digits: bool) -> (&[u8], &[u8]) {

@@ -1,6 +1,6 @@
 //! Texts that must not be printed.
 
-/// A text that must not be seen.
+/// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 

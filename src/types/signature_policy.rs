@@ -1,36 +1,33 @@
-//! Which images and files must be signed, and by whom.
+//! Policies: which images and files must be signed, and by which keys or identities.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::{InvalidValue, string_value};
 
-/// No prefix is longer.
+/// Maximum length of a prefix in bytes.
 const LONGEST: usize = 255;
 
-/// What is asked of the images and files below a prefix.
+/// The requirement for the images and files below a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignaturePolicy {
-    /// Which.
     pub prefix: NamePrefix,
-    /// What is asked of them.
     pub rule: Rule,
 }
 
-/// What is asked of a signature. One that is there and does not hold is refused wherever a
-/// signer is named.
+/// The requirement for a signature. If the rule names a signer, a signature that is not valid is always refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// It must be there.
+    /// A signature is required.
     Require(SignedBy),
-    /// It may be missing: for publishers who do not sign everything.
+    /// The signature may be missing, for publishers that do not sign everything.
     IfPresent(SignedBy),
-    /// Nothing is asked for, whatever a rule for a shorter prefix says.
+    /// No signature is required, even if a rule for a shorter prefix requires one.
     Ignore,
 }
 
 impl Rule {
-    /// Whose signature is wanted.
+    /// Returns the accepted signers.
     pub fn signed_by(&self) -> Option<&SignedBy> {
         match self {
             Self::Require(by) | Self::IfPresent(by) => Some(by),
@@ -38,7 +35,7 @@ impl Rule {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the accepted signers for a change.
     pub fn signed_by_mut(&mut self) -> Option<&mut SignedBy> {
         match self {
             Self::Require(by) | Self::IfPresent(by) => Some(by),
@@ -47,27 +44,26 @@ impl Rule {
     }
 }
 
-/// Whose signature is wanted.
+/// The accepted signers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignedBy {
-    /// Whoever has one of these keys: files with public keys in PEM.
+    /// Owners of one of these keys: files with public keys in PEM.
     Keys(Vec<PathBuf>),
-    /// Whoever an issuer of identities said it was, by a certificate of Sigstore's authority.
+    /// An identity that Sigstore's certificate authority has certified.
     Identity {
-        /// Who and whose word.
         identity: Identity,
-        /// The file with a Sigstore's roots; those of the public instance where there is none.
+        /// The file with the trusted root of a Sigstore instance; `None` for the public instance.
         trusted_root: Option<PathBuf>,
     },
 }
 
-/// Who signed, as an OpenID Connect issuer calls them
+/// A signer, as an OpenID Connect issuer names it
 /// (<https://docs.sigstore.dev/certificate_authority/oidc-in-fulcio/>).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// An address for mail, or the URI of a workflow.
+    /// An e-mail address, or the URI of a workflow.
     pub identity: String,
-    /// The issuer's address.
+    /// The URL of the issuer.
     pub issuer: String,
 }
 
@@ -77,16 +73,16 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The beginning of images' names, or of files' addresses without `https://`: a host, with or without
-/// the first parts of what follows.
+/// A prefix of image names, or of URLs of files without `https://`: a host, optionally with the first parts of the
+/// path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamePrefix(String);
 
 impl NamePrefix {
-    /// Reads `host` or `host/path`; a `/` at the end means nothing.
+    /// Parses `host` or `host/path`. A `/` at the end is ignored.
     ///
     /// # Errors
-    /// It begins with no host, or names a tag.
+    /// The text does not begin with a host, or contains a tag.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let prefix = text.trim_end_matches('/');
         let mut parts = prefix.split('/');
@@ -100,19 +96,19 @@ impl NamePrefix {
             return Err(InvalidValue::new(
                 "prefix",
                 text,
-                "wants a host with or without a path, as in registry.k8s.io or docker.io/library",
+                "expected a host with or without a path, as in registry.k8s.io or docker.io/library",
             ));
         }
         Ok(Self(prefix.to_owned()))
     }
 
-    /// Whether a name or address is below it. Whole parts are compared.
+    /// Returns true if the name or URL is below the prefix. Whole parts are compared.
     pub fn covers(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&self.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Of two that cover a name, the longer one says more of it.
+    /// Returns the length in bytes. Of two prefixes that cover a name, the longer one is more specific.
     pub fn length(&self) -> usize {
         self.0.len()
     }

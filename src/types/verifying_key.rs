@@ -1,5 +1,5 @@
-//! Public keys that upstreams sign with, as cosign and certificates have them: ECDSA over P-256 and
-//! P-384, Ed25519, RSA (RFC 5280, 4.1.2.7, `SubjectPublicKeyInfo`).
+//! Public keys of publishers, as cosign and X.509 certificates encode them: ECDSA over P-256 and P-384,
+//! Ed25519, RSA (RFC 5280, 4.1.2.7, `SubjectPublicKeyInfo`).
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::{Digest, InvalidValue, string_value};
 
-/// RFC 8410, RFC 8017 and RFC 5480 name kinds of keys so.
+/// Object identifiers of RFC 8410, RFC 8017 and RFC 5480.
 const ED25519: &str = "1.3.101.112";
 const RSA: &str = "1.2.840.113549.1.1.1";
 const ELLIPTIC: &str = "1.2.840.10045.2.1";
 const P256: &str = "1.2.840.10045.3.1.7";
 const P384: &str = "1.3.132.0.34";
-/// No key that is taken is longer, in bytes.
+/// Maximum length of a key in bytes.
 const LONGEST: usize = 2048;
 
-/// A public key that signatures are held against.
+/// A public key that verifies signatures.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyingKey {
     kind: Kind,
-    /// The whole `SubjectPublicKeyInfo`.
+    /// The `SubjectPublicKeyInfo`.
     der: Vec<u8>,
-    /// The key itself, in the form that its kind has.
+    /// The key inside, in the form of its kind.
     raw: Vec<u8>,
 }
 
@@ -39,13 +39,14 @@ enum Kind {
 }
 
 impl VerifyingKey {
-    /// Reads a PEM file (`BEGIN PUBLIC KEY`), or the base64 in the middle of one, which locks carry.
+    /// Parses a PEM file (`BEGIN PUBLIC KEY`), or only its base64 text, as in locks.
     ///
     /// # Errors
-    /// It is none, or of a kind that is not taken.
+    /// The text is not a public key, or the kind of the key is not supported.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let wrong = |reason: &str| InvalidValue::new("public key", text, reason);
-        let form = "wants PEM that begins with '-----BEGIN PUBLIC KEY-----', as cosign writes it";
+        let form =
+            "expected PEM that begins with '-----BEGIN PUBLIC KEY-----', as cosign writes it";
         if text.len() > 4 * LONGEST {
             return Err(wrong(form));
         }
@@ -62,15 +63,15 @@ impl VerifyingKey {
         Self::from_der(&der).map_err(|reason| wrong(&reason))
     }
 
-    /// Reads a `SubjectPublicKeyInfo`.
+    /// Parses a `SubjectPublicKeyInfo`.
     ///
     /// # Errors
-    /// Why it is not taken, as the rest of a sentence about it.
+    /// The reason, which continues a sentence about the key.
     pub fn from_der(der: &[u8]) -> Result<Self, String> {
         let (rest, info) = SubjectPublicKeyInfo::from_der(der)
-            .map_err(|_| "is no public key as RFC 5280 has them".to_owned())?;
+            .map_err(|_| "is not a public key in the form of RFC 5280".to_owned())?;
         if !rest.is_empty() || der.len() > LONGEST {
-            return Err("is longer than any public key".to_owned());
+            return Err("is longer than a public key".to_owned());
         }
         let oid = info.algorithm.algorithm.to_id_string();
         let curve = info.algorithm.parameters.as_ref();
@@ -83,7 +84,7 @@ impl VerifyingKey {
             (RSA, _) => Kind::Rsa,
             _ => {
                 return Err(
-                    "is of a kind that is not taken: ECDSA over P-256 or P-384, Ed25519 and RSA are"
+                    "has an unsupported kind; supported are ECDSA over P-256 or P-384, Ed25519 and RSA"
                         .to_owned(),
                 );
             }
@@ -95,14 +96,14 @@ impl VerifyingKey {
         })
     }
 
-    /// SHA-256 of the key as certificates have it: what Sigstore calls a log by, and `openssl pkey
+    /// Returns the SHA-256 of the `SubjectPublicKeyInfo`: Sigstore's identifier of a log, and what `openssl pkey
     /// -pubin -outform DER | sha256sum` prints.
     pub fn fingerprint(&self) -> Digest {
         Digest::of(&self.der)
     }
 
-    /// SHA-256 that says in a signed note whose a signature is; the note has its first 4 bytes. `name` is
-    /// the signer's in the note (<https://github.com/C2SP/C2SP/blob/main/signed-note.md#signatures>, and
+    /// Returns the key identifier of a signed note, which contains its first 4 bytes. `name` is the signer's name
+    /// in the note (<https://github.com/C2SP/C2SP/blob/main/signed-note.md#signatures>, and
     /// for RSA <https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_trustroot.proto>).
     pub fn note_id(&self, name: &str) -> Digest {
         let of =
@@ -114,8 +115,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether the key made this signature of the message. Signers choose the hash among those of SHA-2
-    /// that go with the key.
+    /// Returns true if the key made this signature of the message. The hash is one of SHA-2 that fits the key.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let algorithms: &[&'static dyn VerificationAlgorithm] = match self.kind {
             Kind::P256 => &[

@@ -4,44 +4,41 @@ use std::fmt;
 
 use super::{InvalidValue, string_value};
 
-/// A semantic version. `v1.36.3` and `1.36.3` are the same version; it prints without the `v`.
+/// A semantic version. `v1.36.3` and `1.36.3` are the same version; `Display` omits the `v`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(semver::Version);
 
 impl Version {
-    /// Reads `1.36.3` or `v1.36.3`, with a pre-release or build part if there is one.
+    /// Parses `1.36.3` or `v1.36.3`, with a pre-release or build part if there is one.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let bare = text.strip_prefix('v').unwrap_or(text);
         semver::Version::parse(bare).map(Self).map_err(|_| {
             InvalidValue::new(
                 "version",
                 text,
-                "wants major.minor.patch, for example 1.36.3",
+                "expected major.minor.patch, for example 1.36.3",
             )
         })
     }
 
-    /// A release without pre-release part.
+    /// Creates a version without a pre-release part.
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self(semver::Version::new(major, minor, patch))
     }
 
-    /// For comparing with version requirements.
+    /// Returns the version in the form that version requirements compare with.
     pub fn semver(&self) -> &semver::Version {
         &self.0
     }
 
-    /// The first number.
     pub fn major(&self) -> u64 {
         self.0.major
     }
 
-    /// The second number.
     pub fn minor(&self) -> u64 {
         self.0.minor
     }
 
-    /// The third number.
     pub fn patch(&self) -> u64 {
         self.0.patch
     }

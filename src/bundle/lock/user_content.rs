@@ -5,14 +5,14 @@ use url::Url;
 
 use crate::lock::checksum_source::ChecksumSource;
 use crate::lock::text;
-use kubexm_types::own::OwnKind;
+use kubexm_types::artifact::ArtifactKind;
 use kubexm_types::{Digest, ImageRef};
 
 /// A file, chart or manifest of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedArtifact {
-    pub kind: OwnKind,
+    pub kind: ArtifactKind,
     /// The name in the chart, or the file name. Unique among artifacts of the same kind and version.
     pub name: String,
     /// The version of a chart.
@@ -35,7 +35,7 @@ impl LockedArtifact {
     /// Returns the file name of the extracted artifact.
     pub fn file_name(&self) -> String {
         match (&self.version, self.kind) {
-            (Some(version), OwnKind::Chart) => format!("{}-{version}.tgz", self.name),
+            (Some(version), ArtifactKind::Chart) => format!("{}-{version}.tgz", self.name),
             _ => self.name.clone(),
         }
     }
@@ -68,9 +68,9 @@ impl LockedArtifact {
     /// Returns the media type in the artifact manifest.
     pub(crate) fn media_type(&self) -> &'static str {
         match self.kind {
-            OwnKind::File => "application/octet-stream",
-            OwnKind::Chart => "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
-            OwnKind::Manifest => "application/yaml",
+            ArtifactKind::File => "application/octet-stream",
+            ArtifactKind::Chart => "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+            ArtifactKind::Manifest => "application/yaml",
         }
     }
 }

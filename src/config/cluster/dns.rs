@@ -7,22 +7,21 @@ use kubexm_types::{HostName, NameServer};
 /// `spec.dns`.
 #[derive(Debug, Clone, Default)]
 pub struct Dns {
-    /// CoreDNS replicas; `None` leaves two.
+    /// Number of replicas of CoreDNS; `None` for two.
     pub replicas: Option<u32>,
-    /// Who is asked for names outside the cluster; those of the nodes' resolv.conf where empty.
+    /// Name servers for names outside the cluster; empty for those in the resolv.conf of the node.
     pub upstreams: Vec<NameServer>,
-    /// Domains that have name servers of their own.
+    /// Domains with other name servers.
     pub zones: Vec<Zone>,
-    /// A cache on each node, which pods ask instead of CoreDNS.
+    /// A cache on each node, which answers the queries of its pods.
     pub node_local: Option<NodeLocal>,
 }
 
-/// A domain, with all below it, that is asked elsewhere.
+/// A domain with its subdomains, which other name servers answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
-    /// The domain.
     pub name: HostName,
-    /// Who knows its names. Never empty.
+    /// Never empty.
     pub servers: Vec<NameServer>,
 }
 
@@ -30,17 +29,16 @@ pub struct Zone {
 /// (<https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/>).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeLocal {
-    /// Where it listens, on every node: an address that nothing else in the network has.
+    /// Address of the cache on every node. No other program or host uses it.
     pub address: IpAddr,
-    /// What carries the address.
     pub interface: CacheInterface,
 }
 
-/// The interface with the cache's address.
+/// The interface that has the address of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheInterface {
-    /// A dummy device, which the cache itself makes and takes away.
+    /// A dummy device, which the cache creates and removes.
     Dummy,
-    /// The loopback device, for kernels without dummy devices; a unit adds the address.
+    /// The loopback device, for kernels without dummy devices. A systemd unit adds the address.
     Loopback,
 }

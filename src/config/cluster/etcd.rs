@@ -5,30 +5,28 @@ use std::path::PathBuf;
 
 use kubexm_types::HostPath;
 
-/// Where the cluster's data lives.
+/// The etcd of the cluster.
 #[derive(Debug, Clone)]
 pub enum Etcd {
-    /// Static pods that kubeadm makes, one on each control plane.
+    /// Static pods that kubeadm creates, one on each control plane.
     Kubeadm {
-        /// Flags for etcd.
         extra_args: BTreeMap<String, String>,
     },
-    /// systemd units on the hosts of the role `etcd`, with certificates of kubexm's own.
+    /// systemd units on the hosts of the role `etcd`, with certificates that kubexm issues.
     Systemd {
-        /// Flags for etcd.
         extra_args: BTreeMap<String, String>,
-        /// Where members keep their data.
+        /// Data directory of the members.
         data_dir: HostPath,
     },
-    /// An etcd that is there already.
+    /// An existing etcd.
     External {
         /// `https://host:port`.
         endpoints: Vec<String>,
-        /// CA certificate, a file on this machine.
+        /// File on the controller with the CA certificate.
         ca_file: PathBuf,
-        /// Client certificate, a file on this machine.
+        /// File on the controller with the client certificate.
         cert_file: PathBuf,
-        /// Client key, a file on this machine.
+        /// File on the controller with the client key.
         key_file: PathBuf,
     },
 }

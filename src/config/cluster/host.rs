@@ -1,4 +1,4 @@
-//! `spec.hosts`: machines.
+//! `spec.hosts`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,38 +6,35 @@ use std::path::PathBuf;
 
 use kubexm_types::{Arch, HostName, Secret};
 
-/// A machine and how to reach it.
+/// A host and how to reach it.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
     /// Node name.
     pub name: HostName,
-    /// Where SSH is, as seen from here: an IP address or a DNS name.
+    /// Address of the SSH server for the controller: an IP address or a DNS name.
     pub address: String,
-    /// The address that the cluster uses (`node-ip`); equals `address` where not given.
+    /// The address that the cluster uses (`node-ip`). Default: `address`.
     pub internal_address: IpAddr,
-    /// SSH port.
     pub port: u16,
-    /// SSH user: root, or one that may `sudo`.
+    /// SSH user: root, or a user with sudo.
     pub user: String,
-    /// SSH password, also tried for sudo. Never printed.
+    /// SSH password, which is also tried for sudo. Never printed.
     pub password: Option<Secret>,
-    /// Private key file; without it the agent and `~/.ssh` are tried.
+    /// Private key file; `None` to try the agent and `~/.ssh`.
     pub private_key_path: Option<PathBuf>,
-    /// Architecture, where given; facts decide otherwise.
+    /// Architecture; `None` to use the facts of the host.
     pub arch: Option<Arch>,
-    /// Node labels.
+    /// Labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// Node taints; `None` leaves kubeadm's default (control planes are tainted), `Some(vec![])`
-    /// takes that away.
+    /// Taints of the node. `None` keeps kubeadm's default, which taints control planes; `Some(vec![])` removes it.
     pub taints: Option<Vec<Taint>>,
 }
 
 /// A node taint, `key=value:effect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
-    /// Key.
     pub key: String,
-    /// Value, may be empty.
+    /// May be empty.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,

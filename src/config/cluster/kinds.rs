@@ -10,18 +10,18 @@ macro_rules! named_kinds {
         }
 
         impl $kind {
-            /// All of them, in the order of [`Self::NAMES`].
+            /// All values, in the order of [`Self::NAMES`].
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Their names in cluster files.
+            /// The names in cluster files.
             pub const NAMES: &'static [&'static str] = &[$($name,)+];
 
-            /// Returns the kind that has this name.
+            /// Returns the value with this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|kind| kind.name() == name)
             }
 
-            /// Returns its name in cluster files.
+            /// Returns the name in cluster files.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
@@ -57,21 +57,19 @@ named_kinds! {
 named_kinds! {
     /// Container runtimes: values of `spec.containerRuntime.type`.
     RuntimeKind {
-        /// containerd, with its own CRI plugin.
+        /// containerd with its CRI plugin.
         Containerd = "containerd",
-        /// CRI-O.
         CriO = "cri-o",
         /// Docker Engine behind cri-dockerd.
         Docker = "docker",
-        /// iSulad of openEuler.
+        /// iSulad.
         Isulad = "isulad",
     }
 }
 
 named_kinds! {
-    /// Proxies that run on every node and forward to all API servers.
+    /// Proxies that run on every node and forward connections to all API servers.
     LocalProxy {
-        /// HAProxy.
         Haproxy = "haproxy",
         /// nginx with its stream module.
         Nginx = "nginx",
@@ -79,7 +77,7 @@ named_kinds! {
 }
 
 named_kinds! {
-    /// Programs that hold the endpoint's address on hosts of the role `loadbalancer`.
+    /// Programs that move the endpoint's address between hosts of the role `loadbalancer`.
     AddressHolder {
         /// keepalived in front of HAProxy.
         KeepalivedHaproxy = "keepalived-haproxy",
@@ -89,9 +87,8 @@ named_kinds! {
 }
 
 named_kinds! {
-    /// Programs that hold the endpoint's address as a static pod of the control planes.
+    /// Programs that move the endpoint's address between control planes and run as static pods.
     ControlPlanePod {
-        /// kube-vip.
         KubeVip = "kube-vip",
     }
 }

@@ -5,33 +5,24 @@ use std::num::NonZeroU8;
 
 use super::{AddressHolder, ControlPlanePod, LocalProxy};
 
-/// What stands before the API servers.
+/// The load balancer in front of the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadBalancer {
-    /// Nothing: the endpoint is the first control plane.
+    /// None: the endpoint is the first control plane.
     None,
-    /// One that is there already, at `spec.controlPlaneEndpoint`.
+    /// An existing load balancer at `spec.controlPlaneEndpoint`.
     External,
-    /// A proxy on every node, which only that node uses.
-    Local {
-        /// The program.
-        kind: LocalProxy,
-        /// How it runs.
-        run: ProxyRun,
-    },
-    /// Programs on the hosts of the role `loadbalancer`, of which one holds the endpoint's address; who
-    /// does, they find out by VRRP (RFC 9568).
+    /// A proxy on every node, for that node only.
+    Local { kind: LocalProxy, run: ProxyRun },
+    /// Programs on the hosts of the role `loadbalancer`. One host has the endpoint's address; VRRP (RFC 9568)
+    /// determines which one.
     Holder {
-        /// The programs.
         kind: AddressHolder,
-        /// VRRP's number of the group; where not given it follows from the endpoint's address.
+        /// Identifier of the VRRP group; `None` to derive it from the endpoint's address.
         virtual_router_id: Option<NonZeroU8>,
     },
-    /// A static pod on every control plane, of which one holds the endpoint's address.
-    Pods {
-        /// The program.
-        kind: ControlPlanePod,
-    },
+    /// A static pod on every control plane. One of them has the endpoint's address.
+    Pods { kind: ControlPlanePod },
 }
 
 /// How a local proxy runs.
@@ -43,26 +34,24 @@ pub enum ProxyRun {
     StaticPod,
 }
 
-/// A host and a port.
+/// The address of the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// DNS name or IP address.
+    /// A DNS name or an IP address.
     pub host: String,
-    /// The address that `host` gets in `/etc/hosts` on every host of the cluster; `None` where
-    /// `host` is an address already or is left to the site's DNS.
+    /// The address of `host` in `/etc/hosts` on every host of the cluster; `None` if `host` is an address, or if the
+    /// DNS of the site resolves it.
     pub address: Option<IpAddr>,
-    /// Port.
     pub port: u16,
 }
 
 impl LoadBalancer {
-    /// Whether a program of kubexm's brings the endpoint's address up.
+    /// Returns true if kubexm runs a program that assigns the endpoint's address to a host.
     pub fn holds_address(&self) -> bool {
         matches!(self, Self::Holder { .. } | Self::Pods { .. })
     }
 
-    /// The endpoint's port where none is given. Control planes' own API servers have 6443, on all
-    /// their addresses.
+    /// Returns the default port of the endpoint. The API servers listen on port 6443 of all addresses.
     pub fn default_port(&self) -> u16 {
         match self {
             Self::Local { .. } => 7443,
@@ -72,7 +61,7 @@ impl LoadBalancer {
 }
 
 impl Endpoint {
-    /// The address that it stands for, where that is known here.
+    /// Returns the IP address of the endpoint, if the cluster file contains it.
     pub fn ip(&self) -> Option<IpAddr> {
         self.address.or_else(|| self.host.parse().ok())
     }

@@ -7,74 +7,67 @@ use ipnet::IpNet;
 /// `spec.network`.
 #[derive(Debug, Clone)]
 pub struct Network {
-    /// The CNI.
     pub plugin: NetworkPlugin,
-    /// Pod addresses, as in `10.244.0.0/16`.
+    /// Network of the pods, as in `10.244.0.0/16`.
     pub pod_cidr: IpNet,
-    /// Service addresses, as in `10.96.0.0/12`.
+    /// Network of the services, as in `10.96.0.0/12`.
     pub service_cidr: IpNet,
-    /// The DNS service's address: the tenth of `service_cidr`.
+    /// Address of the DNS service: the tenth of `service_cidr`.
     pub dns_address: IpAddr,
 }
 
-/// A network plugin that this version can install.
+/// A network plugin with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPlugin {
-    /// flannel.
     Flannel(FlannelBackend),
-    /// Calico.
     Calico(Calico),
-    /// Cilium.
     Cilium(Cilium),
-    /// A bridge on each node, with routes to the others' pods: all hosts on one layer-2 network.
+    /// A bridge on each node, with routes to the pods of other nodes. All hosts are on one layer-2 network.
     Bridge,
-    /// None: nodes stay NotReady until the user installs one.
+    /// No plugin: nodes stay NotReady until the user installs one.
     None,
 }
 
-/// flannel's way to carry packets.
+/// How flannel sends packets to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlannelBackend {
-    /// VXLAN: works over any network.
+    /// VXLAN, over any network.
     Vxlan,
-    /// Plain routes: all hosts on one layer-2 network.
+    /// Plain routes; all hosts are on one layer-2 network.
     HostGw,
 }
 
-/// Calico's settings.
+/// Settings of Calico.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calico {
-    /// How packets go from node to node.
     pub encapsulation: Encapsulation,
-    /// Bytes of a pod's largest packet; `None` leaves it to Calico to find out.
+    /// MTU of pods in bytes; `None` if Calico detects it.
     pub mtu: Option<u16>,
 }
 
-/// Cilium's settings.
+/// Settings of Cilium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cilium {
-    /// How packets go from node to node.
     pub routing: CiliumRouting,
-    /// Bytes of a pod's largest packet; `None` leaves it to Cilium to find out.
+    /// MTU of pods in bytes; `None` if Cilium detects it.
     pub mtu: Option<u16>,
 }
 
-/// How Cilium carries packets from node to node.
+/// How Cilium sends packets to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CiliumRouting {
-    /// VXLAN: works over any network.
+    /// VXLAN, over any network.
     Vxlan,
-    /// Geneve: works over any network.
+    /// Geneve, over any network.
     Geneve,
-    /// Plain routes: all hosts on one layer-2 network.
+    /// Plain routes; all hosts are on one layer-2 network.
     Native,
 }
 
 impl CiliumRouting {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Vxlan, Self::Geneve, Self::Native];
 
-    /// Its name in `cluster.yaml`; of a tunnel, Cilium's own, too.
+    /// Returns the name in cluster files. For tunnels it is also the name that Cilium uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "vxlan",
@@ -84,20 +77,19 @@ impl CiliumRouting {
     }
 }
 
-/// How Calico carries packets from node to node.
+/// How Calico sends packets to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encapsulation {
-    /// VXLAN: works over any network.
+    /// VXLAN, over any network.
     Vxlan,
     /// IP in IP, with BGP between nodes.
     Ipip,
-    /// Plain routes, with BGP between nodes: all hosts on one layer-2 network, or routers that
-    /// speak BGP.
+    /// Plain routes, with BGP between nodes. All hosts are on one layer-2 network, or the routers use BGP.
     None,
 }
 
 impl NetworkPlugin {
-    /// Its name in `cluster.yaml`.
+    /// Returns the name in cluster files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flannel(_) => "flannel",
@@ -110,7 +102,7 @@ impl NetworkPlugin {
 }
 
 impl FlannelBackend {
-    /// flannel's own name.
+    /// Returns the name that flannel uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "vxlan",

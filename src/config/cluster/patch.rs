@@ -1,24 +1,22 @@
-//! `spec.kubernetes.kubeadm.patches`: what is changed in what kubeadm writes
+//! `spec.kubernetes.kubeadm.patches`: changes to the files that kubeadm writes
 //! (<https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/#patches>).
 
 use serde_json::Value;
 
 use kubexm_types::{HostName, Version};
 
-/// One change.
+/// One patch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch {
-    /// What is changed.
     pub target: PatchTarget,
-    /// How it is written.
     pub kind: PatchKind,
-    /// The change itself: a list of operations where the kind is [`PatchKind::Json`], else fields.
+    /// A list of operations for [`PatchKind::Json`], otherwise fields.
     pub change: Value,
-    /// Where; everywhere if there are none.
+    /// The hosts of the patch; empty for all.
     pub hosts: Vec<HostName>,
 }
 
-/// What kubeadm lets be changed.
+/// A target of patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchTarget {
     /// A static pod of a control plane.
@@ -27,19 +25,19 @@ pub enum PatchTarget {
     ControllerManager,
     /// A static pod of a control plane.
     Scheduler,
-    /// A static pod of a control plane, where kubeadm runs etcd.
+    /// A static pod of a control plane, if kubeadm runs etcd.
     Etcd,
-    /// The kubelet's configuration of a node.
+    /// The configuration of the kubelet on a node.
     Kubelet,
     /// The deployment of CoreDNS, once for the cluster, since Kubernetes 1.31
     /// (<https://github.com/kubernetes/kubernetes/pull/124820>).
     CoreDns,
 }
 
-/// How a patch is written.
+/// The form of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
-    /// A strategic merge patch: lists are merged by the keys that Kubernetes' types have for them.
+    /// A strategic merge patch, which merges lists by the keys that the Kubernetes API defines.
     Strategic,
     /// A JSON merge patch (RFC 7386).
     Merge,
@@ -47,19 +45,16 @@ pub enum PatchKind {
     Json,
 }
 
-/// A patch as kubeadm reads it: JSON in a file whose name says the rest.
+/// A patch in the form that kubeadm reads: JSON in a file whose name contains target and kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchFile {
-    /// What is changed.
     pub target: PatchTarget,
-    /// `target[suffix][+type].extension`; kubeadm goes by the order of names.
+    /// `target[suffix][+type].extension`. kubeadm applies patches in the order of their names.
     pub name: String,
-    /// The change.
     pub content: String,
 }
 
 impl PatchTarget {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::ApiServer,
         Self::ControllerManager,
@@ -69,7 +64,7 @@ impl PatchTarget {
         Self::CoreDns,
     ];
 
-    /// kubeadm's name for it.
+    /// Returns the name that kubeadm uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::ApiServer => "kube-apiserver",
@@ -81,17 +76,17 @@ impl PatchTarget {
         }
     }
 
-    /// Whether a kubeadm of this version knows it; kubeadm passes over what it does not know.
+    /// Returns true if this version of kubeadm supports the target. kubeadm ignores unknown targets.
     pub fn is_known_to(self, kubernetes: &Version) -> bool {
         self != Self::CoreDns || *kubernetes >= Version::new(1, 31, 0)
     }
 }
 
 impl PatchKind {
-    /// All of them, the one first that is meant where nothing is said.
+    /// All kinds; the first is the default.
     pub const ALL: [Self; 3] = [Self::Strategic, Self::Merge, Self::Json];
 
-    /// kubeadm's name for it.
+    /// Returns the name that kubeadm uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Strategic => "strategic",
@@ -102,12 +97,12 @@ impl PatchKind {
 }
 
 impl Patch {
-    /// Whether it is meant for a host.
+    /// Returns true if the patch applies to a host.
     pub fn is_for(&self, host: &HostName) -> bool {
         self.hosts.is_empty() || self.hosts.contains(host)
     }
 
-    /// Its file, as the one at place `at` of all patches.
+    /// Returns the file of the patch; `at` is its index in the list of patches.
     pub fn file(&self, at: usize) -> PatchFile {
         let (target, kind) = (self.target.name(), self.kind.name());
         PatchFile {

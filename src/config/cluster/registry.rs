@@ -7,40 +7,39 @@ use kubexm_types::{HostName, HostPath};
 /// `spec.registry`.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    /// Its name in certificates, `/etc/hosts` and `hosts.toml`.
+    /// The name in certificates, `/etc/hosts` and `hosts.toml`.
     pub host_name: HostName,
     /// TLS port.
     pub port: u16,
-    /// Where it keeps blobs.
+    /// Directory of the blobs.
     pub data_dir: HostPath,
-    /// The user's own, in place of those that kubexm runs on hosts of the role `registry`.
+    /// A registry of the site, instead of those that kubexm runs on hosts of the role `registry`.
     pub external: Option<ExternalRegistry>,
 }
 
-/// A registry that is there already: Harbor, or any other that speaks OCI's protocol.
+/// A registry of the site that implements the OCI distribution specification, such as Harbor.
 #[derive(Debug, Clone)]
 pub struct ExternalRegistry {
     /// `host` or `host:port`, TLS.
     pub address: String,
-    /// What stands before all repositories, such as a project of Harbor's; empty where nothing does.
+    /// Prefix of all repositories, such as a project of Harbor; may be empty.
     pub project: String,
-    /// The CA that signed its certificate, a file on this machine; `None` where hosts know it anyway.
+    /// File on the controller with the CA of its certificate; `None` if the hosts already trust it.
     pub ca_file: Option<PathBuf>,
-    /// Who may pull from it, and push to it; `None` where anybody may pull.
+    /// The login to pull and push; `None` for anonymous access.
     pub login: Option<RegistryLogin>,
 }
 
 /// A user of a registry.
 #[derive(Debug, Clone)]
 pub struct RegistryLogin {
-    /// Name.
     pub user: String,
-    /// File of this machine with the password, in one line.
+    /// File on the controller with the password in one line.
     pub password_file: PathBuf,
 }
 
 impl ExternalRegistry {
-    /// A repository of the cluster's as it is called there.
+    /// Returns the name of a repository in the registry.
     pub fn repository(&self, name: &str) -> String {
         match self.project.as_str() {
             "" => name.to_owned(),
@@ -50,7 +49,7 @@ impl ExternalRegistry {
 }
 
 impl RegistryLogin {
-    /// The password. Secret.
+    /// Reads the password, which is a secret.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -4,11 +4,10 @@ use serde_json::Value;
 
 use super::RuntimeKind;
 
-/// What runs containers on every node.
+/// The container runtime of every node.
 #[derive(Debug, Clone)]
 pub struct Runtime {
-    /// Which one.
     pub kind: RuntimeKind,
-    /// Settings merged into its main configuration file; an empty object where there are none.
+    /// Settings that are merged into the main configuration file; may be an empty object.
     pub extra_config: Value,
 }

@@ -1,4 +1,4 @@
-//! What goes with what: settings of different sections that contradict each other.
+//! Checks of settings in different sections that contradict each other.
 
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
@@ -7,7 +7,7 @@ use crate::cluster::{
 use crate::reader::Fields;
 use kubexm_types::HostName;
 
-/// Fills in roles that follow from others, and tells every contradiction.
+/// Fills in default roles and reports every contradiction.
 pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     let control_planes = cluster.roles.control_plane.clone();
     if cluster.roles.registry.is_empty() && cluster.registry.external.is_none() {
@@ -30,78 +30,77 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
 fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
     let (path, etcd) = ("spec.roleGroups.etcd", &cluster.roles.etcd);
     match cluster.etcd {
-        Etcd::Kubeadm { .. } if cluster.kubernetes.kind == KubernetesKind::Systemd => tell(
+        Etcd::Kubeadm { .. } if cluster.kubernetes.kind == KubernetesKind::Systemd => refuse(
             spec,
             "spec.etcd.type",
-            "is kubeadm, and kubernetes.type is systemd: there is no kubeadm to make that etcd",
-            "set etcd.type: systemd, or external",
+            "is kubeadm, and kubernetes.type is systemd: kubeadm does not run",
+            "set etcd.type: systemd, or etcd.type: external",
         ),
-        Etcd::Kubeadm { .. } if !etcd.is_empty() && *etcd != cluster.roles.control_plane => tell(
+        Etcd::Kubeadm { .. } if !etcd.is_empty() && *etcd != cluster.roles.control_plane => refuse(
             spec,
             path,
-            "names other hosts than the control planes, where kubeadm runs etcd",
-            "set etcd.type: systemd, or leave the role out",
+            "names other hosts than the control planes, on which kubeadm runs etcd",
+            "set etcd.type: systemd, or remove the role",
         ),
-        Etcd::External { .. } if !etcd.is_empty() => tell(
+        Etcd::External { .. } if !etcd.is_empty() => refuse(
             spec,
             path,
             "names hosts, and etcd.type is external",
-            "leave the role out, or set etcd.type: systemd",
+            "remove the role, or set etcd.type: systemd",
         ),
-        Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => tell(
+        Etcd::Systemd { .. } if !etcd.is_empty() && etcd.len() % 2 == 0 => refuse(
             spec,
             path,
-            "names an even number of members: one more makes nothing safer, and the loss of half \
-             stops the cluster",
+            "names an even number of members, which tolerates no more failures than one member less",
             "name 1, 3 or 5 hosts",
         ),
         _ => {}
     }
 }
 
-/// kubeadm passes over a patch that it has no use for, so that nobody would know.
+/// Refuses patches that kubeadm would ignore without a message.
 fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
     let path = format!("spec.kubernetes.kubeadm.patches[{at}]");
     let (name, version) = (patch.target.name(), &cluster.kubernetes.version);
     if cluster.kubernetes.kind == KubernetesKind::Systemd {
-        let hint = "use extraArgs and extraConfig of the program";
-        return tell(
+        let hint = "use extraArgs and extraConfig of the program instead";
+        return refuse(
             spec,
             &path,
-            "is for kubeadm, and kubernetes.type is systemd",
+            "is a patch for kubeadm, and kubernetes.type is systemd",
             hint,
         );
     }
     if !patch.target.is_known_to(version) {
-        let message = format!("is for {name}, which kubeadm {version} does not patch");
-        let hint = "take Kubernetes 1.31 or newer, or say what spec.dns can say";
-        return tell(spec, &path, &message, hint);
+        let message = format!("kubeadm {version} does not patch {name}");
+        let hint = "use Kubernetes 1.31 or newer, or the settings of spec.dns";
+        return refuse(spec, &path, &message, hint);
     }
     let misplaced = |host: &&HostName| match patch.target {
         PatchTarget::Kubelet => !cluster.is_node(host),
         _ => !cluster.is_control_plane(host),
     };
     match patch.target {
-        PatchTarget::Etcd if !matches!(cluster.etcd, Etcd::Kubeadm { .. }) => tell(
+        PatchTarget::Etcd if !matches!(cluster.etcd, Etcd::Kubeadm { .. }) => refuse(
             spec,
             &path,
-            "is for kubeadm's etcd, and etcd.type says that it runs none",
-            "use etcd.extraArgs with type systemd; an external etcd is its owner's",
+            "is a patch for the etcd of kubeadm, and etcd.type is not kubeadm",
+            "use etcd.extraArgs with type: systemd; kubexm does not configure an external etcd",
         ),
-        PatchTarget::CoreDns if !patch.hosts.is_empty() => tell(
+        PatchTarget::CoreDns if !patch.hosts.is_empty() => refuse(
             spec,
             &path,
-            "names hosts, and CoreDNS is deployed once for the cluster",
-            "leave hosts out",
+            "names hosts, but CoreDNS is deployed once for the cluster",
+            "remove hosts",
         ),
         _ => {
             if let Some(host) = patch.hosts.iter().find(misplaced) {
-                let message = format!("names {host}, which will have no {name}");
-                tell(
+                let message = format!("names {host}, which does not run {name}");
+                refuse(
                     spec,
                     &path,
                     &message,
-                    "leave it out, or give the host the role",
+                    "remove the host, or give it the role",
                 );
             }
         }
@@ -110,11 +109,11 @@ fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
 
 fn check_registry(spec: &Fields<'_>, cluster: &Cluster) {
     if cluster.registry.external.is_some() && !cluster.roles.registry.is_empty() {
-        tell(
+        refuse(
             spec,
             "spec.roleGroups.registry",
             "names hosts, and registry.type is external",
-            "leave the role out, or set registry.type: local",
+            "remove the role, or set registry.type: local",
         );
     }
 }
@@ -125,13 +124,13 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     check_local(spec, cluster);
     let holds = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
     if !holds && !cluster.roles.load_balancer.is_empty() {
-        tell(
+        refuse(
             spec,
             "spec.roleGroups.loadbalancer",
-            "names hosts, and highAvailability.type has no use for them",
+            "names hosts, and highAvailability.type does not use them",
             &format!(
-                "set highAvailability.type: {}, or leave the role out",
-                holding()
+                "set highAvailability.type: {}, or remove the role",
+                address_holders()
             ),
         );
     }
@@ -140,12 +139,12 @@ fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// The types that hold an address on hosts of a role of their own.
-fn holding() -> String {
+/// Lists the types that use the role `loadbalancer`.
+fn address_holders() -> String {
     AddressHolder::NAMES.join(" or ")
 }
 
-/// An address that a load balancer of kubexm's brings up.
+/// Checks an address that kubexm assigns to a host.
 fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
     if !cluster.load_balancer.holds_address() {
         return;
@@ -153,10 +152,10 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
     let path = "spec.controlPlaneEndpoint";
     let address = cluster.control_plane_endpoint.ip();
     let Some(address) = address.filter(|_| spec.get("controlPlaneEndpoint").is_some()) else {
-        tell(
+        refuse(
             spec,
             path,
-            "has no address that the load balancer could hold",
+            "has no address for the load balancer",
             "give a free address of the hosts' network, as in {domain: api.example, address: 192.0.2.10}",
         );
         return;
@@ -164,21 +163,21 @@ fn check_held_address(spec: &Fields<'_>, cluster: &Cluster) {
     let mut hosts = cluster.hosts.iter();
     if let Some(host) = hosts.find(|host| host.internal_address == address) {
         let message = format!("has the address of host {}", host.name);
-        let hint = "give one that no host has: the load balancer brings it up where it runs";
-        tell(spec, path, &message, hint);
+        let hint = "give a free address: the load balancer assigns it to a host";
+        refuse(spec, path, &message, hint);
     }
     let mut holders = holders(cluster);
     if let Some(host) = holders.find(|host| host.internal_address.is_ipv4() != address.is_ipv4()) {
         let message = format!(
-            "has the address {address}, of another family than {} of host {}",
+            "has the address {address}, which has another address family than {} of host {}",
             host.internal_address, host.name
         );
-        let hint = "give a free address of the network that the hosts' internal addresses are in";
-        tell(spec, path, &message, hint);
+        let hint = "give a free address of the network of the hosts' internal addresses";
+        refuse(spec, path, &message, hint);
     }
 }
 
-/// The hosts that a load balancer of kubexm's runs on.
+/// Returns the hosts on which the load balancer runs.
 fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
     let roles = &cluster.roles;
     let names = match cluster.load_balancer {
@@ -188,7 +187,7 @@ fn holders(cluster: &Cluster) -> impl Iterator<Item = &HostSpec> {
     names.iter().filter_map(|name| cluster.host(name))
 }
 
-/// The endpoint's port on hosts that have programs of their own on some.
+/// Checks that no other program uses the port of the endpoint.
 fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
     let (path, port) = (
         "spec.controlPlaneEndpoint",
@@ -199,9 +198,9 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
         LoadBalancer::Pods { kind } => {
             if port != API_SERVER {
                 let name = kind.name();
-                let message = format!("has port {port}, and {name} only moves the address");
-                let hint = "set port: 6443, where the API servers themselves listen";
-                tell(spec, path, &message, hint);
+                let message = format!("has port {port}, but {name} forwards no ports");
+                let hint = "set port: 6443, on which the API servers listen";
+                refuse(spec, path, &message, hint);
             }
             return;
         }
@@ -209,19 +208,19 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
         LoadBalancer::Local { .. } => cluster.nodes(),
     };
     for host in proxy_runs_on {
-        if let Some(holder) = holder_of(port, cluster, host) {
+        if let Some(holder) = program_at(port, cluster, host) {
             let message = format!(
-                "has port {port}, which {holder} has on {}, where the proxy runs, too",
+                "has port {port}, which {holder} uses on {}, where the proxy runs",
                 host.name
             );
             let hint = match cluster.load_balancer {
                 LoadBalancer::Holder { .. } if port == API_SERVER => {
-                    "set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that \
-                     are no control planes"
+                    "set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that \
+                     are not control planes"
                 }
                 _ => "set another port, as in port: 7443",
             };
-            tell(spec, path, &message, hint);
+            refuse(spec, path, &message, hint);
             return;
         }
     }
@@ -229,12 +228,12 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
 
 const API_SERVER: u16 = 6443;
 
-/// Who has a port of a host already.
-fn holder_of(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
+/// Returns the program that uses a port of a host.
+fn program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
     let control_plane = cluster.is_control_plane(&host.name);
     match port {
-        22 => Some("its SSH server"),
-        7444 => Some("the proxy's own health check"),
+        22 => Some("the SSH server"),
+        7444 => Some("the health check of the proxy"),
         10248..=10250 | 10256 => Some("the kubelet or kube-proxy"),
         API_SERVER if control_plane => Some("the API server"),
         10257 | 10259 if control_plane => Some("the controller manager or the scheduler"),
@@ -246,7 +245,7 @@ fn holder_of(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static s
     }
 }
 
-/// A proxy on every node, for that node alone.
+/// Checks the endpoint of a proxy on every node.
 fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
     let endpoint = &cluster.control_plane_endpoint;
     let path = "spec.controlPlaneEndpoint";
@@ -254,57 +253,60 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
         return;
     }
     if endpoint.ip().is_some_and(|address| !address.is_loopback()) {
-        tell(
+        refuse(
             spec,
             path,
-            "has an address, and every node has a proxy of its own, which listens on loopback only",
-            "leave the address out, or the whole section",
+            "has an address, but the proxy of each node listens on loopback only",
+            "remove the address, or the whole section",
         );
     }
     if endpoint.port < 1024 {
-        tell(
+        refuse(
             spec,
             path,
-            "has a port below 1024, which only root may open",
-            "leave it out, or set one from 1024 on, as in port: 7443",
+            "has a port below 1024, on which only root may listen",
+            "remove the port, or set one above 1023, as in port: 7443",
         );
     }
     if endpoint.address.is_some() && !cluster.system.manage_hosts_file {
-        tell(
+        refuse(
             spec,
             path,
-            "has a name, which must lead every host to itself, and system.manageHostsFile is false",
-            "leave the section out: 127.0.0.1 needs no name",
+            "has a name, which each host must resolve to itself, and system.manageHostsFile is false",
+            "remove the section: 127.0.0.1 needs no name",
         );
     }
 }
 
-/// Static pods need kubeadm's files, and a kubelet that looks for them.
+/// Refuses load balancers as static pods, which need files of kubeadm and a kubelet that reads manifests.
 fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
     let path = "spec.highAvailability";
     match cluster.load_balancer {
         LoadBalancer::Local {
             run: ProxyRun::StaticPod,
             ..
-        } => tell(
+        } => refuse(
             spec,
             path,
             "runs the proxy as a static pod, and kubernetes.type is systemd",
-            "let systemd run it, as it runs all else then",
+            "set run: systemd",
         ),
         LoadBalancer::Pods { kind } => {
             let message = format!(
-                "is {}, a static pod with kubeadm's kubeconfigs, and kubernetes.type is systemd",
+                "is {}, a static pod that uses a kubeconfig of kubeadm, and kubernetes.type is systemd",
                 kind.name()
             );
-            let hint = format!("set type: {}, which hold an address, too", holding());
-            tell(spec, path, &message, &hint);
+            let hint = format!(
+                "set type: {}, which also assign an address",
+                address_holders()
+            );
+            refuse(spec, path, &message, &hint);
         }
         _ => {}
     }
 }
 
-fn tell(spec: &Fields<'_>, path: &str, message: &str, hint: &str) {
+fn refuse(spec: &Fields<'_>, path: &str, message: &str, hint: &str) {
     let node = path
         .strip_prefix("spec.")
         .and_then(|path| spec.at(path))

@@ -1,15 +1,15 @@
 //! `spec.dns`.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::cluster::{CacheInterface, Dns, HostSpec, Network, NodeLocal, Zone};
 use crate::reader::{Fields, accept};
 use kubexm_types::{HostName, NameServer};
 
-/// CoreDNS forwards to no more servers than that
+/// Maximum number of servers to which CoreDNS forwards
 /// (<https://coredns.io/plugins/forward/>).
-const MOST_SERVERS: usize = 15;
+const MAX_SERVERS: usize = 15;
 
 pub(super) fn read_dns(
     spec: &Fields<'_>,
@@ -33,8 +33,8 @@ pub(super) fn read_dns(
 
 fn servers(fields: &Fields<'_>, name: &'static str) -> Vec<NameServer> {
     let servers: Vec<NameServer> = fields.values(name);
-    if let (Some(node), true) = (fields.get(name), servers.len() > MOST_SERVERS) {
-        let message = format!("names more than {MOST_SERVERS} servers, which CoreDNS refuses");
+    if let (Some(node), true) = (fields.get(name), servers.len() > MAX_SERVERS) {
+        let message = format!("CoreDNS accepts at most {MAX_SERVERS} servers");
         fields
             .reader()
             .problem(node, &fields.path(name), message, None);
@@ -58,16 +58,21 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
             && servers.is_empty()
             && !reader.has_problem_at(&fields.path("servers"))
         {
-            reader.problem(item, &fields.path("servers"), "names no server", None);
+            reader.problem(
+                item,
+                &fields.path("servers"),
+                "is empty",
+                Some("name at least one server"),
+            );
         }
         if let Some(name) = name {
             if dns_domain == Some(name.as_str()) {
-                let hint = "CoreDNS itself answers for it: take the zone away";
-                let message = "is the cluster's own domain";
+                let hint = "remove the zone: CoreDNS answers for this domain itself";
+                let message = "is the domain of the cluster";
                 reader.problem(item, &fields.path("name"), message, Some(hint));
             }
             if !seen.insert(name.clone()) {
-                let message = format!("{name} is there twice");
+                let message = format!("the zone '{name}' is defined twice");
                 reader.problem(item, &fields.path("name"), message, None);
             }
             zones.push(Zone { name, servers });
@@ -97,27 +102,57 @@ fn read_node_local(
     enabled.then_some(NodeLocal { address, interface })
 }
 
-/// The address must be free, and of the services' family: pods have no other.
+/// Checks that the address is free and of the family of the services. Pods have no address of another family.
 fn check_address(fields: &Fields<'_>, address: IpAddr, network: &Network, hosts: &[HostSpec]) {
-    let tell = |message: String, hint: &str| {
+    let refuse = |message: String| {
         let node = fields.get("address").unwrap_or(fields.node());
         let path = fields.path("address");
-        fields.reader().problem(node, &path, message, Some(hint));
+        let example = free_example(network, hosts);
+        let hint = format!("use a free address, as in {example}");
+        fields.reader().problem(node, &path, message, Some(&hint));
     };
     if address.is_ipv4() != network.dns_address.is_ipv4() {
-        let message = format!("{address} is of another family than the cluster's services");
-        tell(message, "give a free address, as in fd00::10");
+        refuse(format!(
+            "{address} has another address family than the services of the cluster"
+        ));
         return;
     }
-    for cidr in [network.pod_cidr, network.service_cidr] {
+    for (name, cidr) in [
+        ("podCIDR", network.pod_cidr),
+        ("serviceCIDR", network.service_cidr),
+    ] {
         if cidr.contains(&address) {
-            let message = format!("{address} is in {cidr}, which the cluster gives out");
-            tell(message, "take a link-local address, as in 169.254.20.10");
+            refuse(format!("{address} is in {name} {cidr}"));
         }
     }
-    let is_it = |host: &&HostSpec| host.internal_address == address || address.is_loopback();
-    if let Some(host) = hosts.iter().find(is_it) {
-        let message = format!("{address} is host {}'s own", host.name);
-        tell(message, "take a link-local address, as in 169.254.20.10");
+    if address.is_loopback() {
+        refuse(format!("{address} is a loopback address"));
     }
+    if let Some(host) = hosts.iter().find(|host| host.internal_address == address) {
+        refuse(format!("{address} is the address of host {}", host.name));
+    }
+}
+
+/// Returns an address that [`check_address`] accepts: the first of a private network that neither the cluster nor a
+/// host uses.
+fn free_example(network: &Network, hosts: &[HostSpec]) -> IpAddr {
+    let candidates: [IpAddr; 4] = match network.dns_address {
+        IpAddr::V4(_) => [
+            Ipv4Addr::new(169, 254, 20, 10).into(),
+            Ipv4Addr::new(192, 168, 255, 10).into(),
+            Ipv4Addr::new(172, 31, 255, 10).into(),
+            Ipv4Addr::new(10, 255, 255, 10).into(),
+        ],
+        IpAddr::V6(_) => [0xfd00, 0xfd40, 0xfd80, 0xfdc0]
+            .map(|first| Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0x10).into()),
+    };
+    let is_free = |address: &IpAddr| {
+        !network.pod_cidr.contains(address)
+            && !network.service_cidr.contains(address)
+            && hosts.iter().all(|host| host.internal_address != *address)
+    };
+    candidates
+        .into_iter()
+        .find(is_free)
+        .unwrap_or(candidates[0])
 }

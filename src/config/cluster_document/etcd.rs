@@ -8,6 +8,8 @@ use crate::cluster::{Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
 use kubexm_types::HostPath;
 
+const EXTERNAL_FIELDS: [&str; 4] = ["endpoints", "caFile", "certFile", "keyFile"];
+
 const KINDS: Choice<'_> = Choice {
     accepted: &["kubeadm", "systemd", "external"],
     former: FORMER_SYSTEMD,
@@ -28,11 +30,11 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let external = fields.section("external");
     let etcd = match (kind, &external) {
         (Some("external"), Some(external)) => {
-            let hint = "set them where that etcd is started";
+            let hint = "set the flags where that etcd is started";
             refuse(
                 &fields,
                 "extraArgs",
-                "is not taken with type: external",
+                "is not accepted with type: external",
                 hint,
             );
             read_external_etcd(external)
@@ -47,25 +49,31 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         }
         (Some(_), external) => {
             if let Some(external) = external {
-                read_external_etcd(external);
+                // The section is refused as a whole. These fields then count as known.
+                let _ = EXTERNAL_FIELDS.map(|name| external.get(name));
             }
-            let hint = "set type: external, or take this section away";
+            let hint = "set type: external, or remove this section";
             refuse(
                 &fields,
                 "external",
-                "is taken only with type: external",
+                "is only accepted with type: external",
                 hint,
             );
             match kind {
-                Some("systemd") => read_own_etcd(&fields, extra_args),
+                Some("systemd") => read_systemd_etcd(&fields, extra_args),
                 _ => Some(Etcd::Kubeadm { extra_args }),
             }
         }
         (None, _) => None,
     };
     if kind != Some("systemd") {
-        let hint = "set type: systemd, or leave it out";
-        refuse(&fields, "dataDir", "is taken only with type: systemd", hint);
+        let hint = "set type: systemd, or remove the field";
+        refuse(
+            &fields,
+            "dataDir",
+            "is only accepted with type: systemd",
+            hint,
+        );
     }
     if let (Some(_), Some(external)) = (kind, external) {
         external.finish();
@@ -74,7 +82,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     etcd
 }
 
-/// A field that would be ignored is a mistake.
+/// Refuses a field that would have no effect.
 fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
     if let Some(node) = fields.get(name) {
         fields
@@ -83,7 +91,7 @@ fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
     }
 }
 
-/// What kubexm tells members itself, by the names of flags; and families of such, by their beginnings.
+/// Flags of etcd that kubexm sets, and prefixes of such flags.
 const SET_BY_KUBEXM: [&str; 12] = [
     "name",
     "data-dir",
@@ -98,17 +106,18 @@ const SET_BY_KUBEXM: [&str; 12] = [
     "cert-file",
     "key-file",
 ];
-const FAMILIES_SET_BY_KUBEXM: [&str; 3] = ["initial-", "peer-", "discovery"];
+const PREFIXES_SET_BY_KUBEXM: [&str; 3] = ["initial-", "peer-", "discovery"];
 
-fn read_own_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> Option<Etcd> {
+fn read_systemd_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> Option<Etcd> {
     let taken = |name: &&String| {
         SET_BY_KUBEXM.contains(&name.as_str())
-            || FAMILIES_SET_BY_KUBEXM
+            || PREFIXES_SET_BY_KUBEXM
                 .iter()
-                .any(|family| name.starts_with(family))
+                .any(|prefix| name.starts_with(prefix))
     };
     if let (Some(node), Some(name)) = (fields.get("extraArgs"), extra_args.keys().find(taken)) {
-        let hint = "leave it out; dataDir says where data is, and roleGroups.etcd who is a member";
+        let hint =
+            "remove the flag: dataDir sets the data directory, and roleGroups.etcd the members";
         let message = format!("'{name}' is set by kubexm");
         let path = fields.path("extraArgs");
         fields.reader().problem(node, &path, message, Some(hint));
@@ -123,8 +132,8 @@ fn read_own_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> O
         .get("dataDir")
         .filter(|_| !data_dir.as_str().chars().all(plain))
     {
-        let message = "has characters that a unit's settings do not take as they are";
-        let hint = "use letters, digits, '.', '_' and '-'";
+        let message = "contains characters that a systemd unit does not accept without quotes";
+        let hint = "use letters, digits, '/', '.', '_' and '-'";
         let path = fields.path("dataDir");
         fields.reader().problem(node, &path, message, Some(hint));
     }
@@ -136,22 +145,30 @@ fn read_own_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> O
 
 fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
     let reader = fields.reader();
+    if !require_all(fields) {
+        return None;
+    }
     let endpoints: Vec<String> = fields.values("endpoints");
-    if let Some(node) = fields.required("endpoints") {
+    if let Some(node) = fields.get("endpoints") {
         let path = fields.path("endpoints");
         if endpoints.is_empty() && !reader.has_problem_at(&path) {
-            reader.problem(node, &path, "names no endpoint", None);
+            reader.problem(
+                node,
+                &path,
+                "is empty",
+                Some("name at least one endpoint, as in https://192.0.2.20:2379"),
+            );
         }
         if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {
-            let hint = "etcd must use TLS";
-            reader.problem(node, &path, "wants https://host:port", Some(hint));
+            let hint = "kubexm connects to etcd with TLS only";
+            reader.problem(node, &path, "expected https://host:port", Some(hint));
         }
     }
     let file = |name: &'static str| -> Option<PathBuf> {
-        let node = fields.required(name)?;
+        let node = fields.get(name)?;
         let path = expand_home(&fields.text(name)?);
         if !path.is_file() {
-            let message = format!("there is no file {}", path.display());
+            let message = format!("the file {} does not exist", path.display());
             reader.problem(node, &fields.path(name), message, None);
         }
         Some(path)
@@ -163,6 +180,29 @@ fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
         cert_file: cert?,
         key_file: key?,
     })
+}
+
+/// Reports the missing fields of an external etcd as one problem.
+fn require_all(fields: &Fields<'_>) -> bool {
+    let missing: Vec<&str> = EXTERNAL_FIELDS
+        .into_iter()
+        .filter(|name| fields.get(name).is_none())
+        .collect();
+    let message = match missing.as_slice() {
+        [] => return true,
+        [name] => format!("{name} is missing"),
+        [names @ .., last] => format!("{} and {last} are missing", names.join(", ")),
+    };
+    let path = fields.path("");
+    let hint = "an external etcd needs endpoints, caFile, certFile and keyFile";
+    let reader = fields.reader();
+    reader.problem(
+        fields.node(),
+        path.trim_end_matches('.'),
+        message,
+        Some(hint),
+    );
+    false
 }
 
 fn is_endpoint(text: &str) -> bool {

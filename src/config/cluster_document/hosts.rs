@@ -29,7 +29,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
                 reader.problem(
                     item,
                     &path,
-                    format!("the name '{}' is used twice", host.name),
+                    format!("another host has the name '{}'", host.name),
                     None,
                 );
             }
@@ -37,7 +37,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
                 .iter()
                 .any(|other| (&other.address, other.port) == (&host.address, host.port))
             {
-                let message = format!("the address '{}' is used twice", host.address);
+                let message = format!("another host has the address '{}'", host.address);
                 reader.problem(item, &path, message, None);
             }
             hosts.push(host);
@@ -45,7 +45,12 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         fields.finish();
     }
     if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
-        reader.problem(node, "spec.hosts", "has no host", None);
+        reader.problem(
+            node,
+            "spec.hosts",
+            "is empty",
+            Some("name at least one host"),
+        );
     }
     if let Some(defaults) = defaults {
         defaults.finish();
@@ -53,7 +58,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     hosts
 }
 
-/// Reads every default once: it is known, and its type is checked, where each host has its own too.
+/// Reads every default once, so that its type is checked even if every host overrides it.
 fn check_defaults(defaults: &Fields<'_>) {
     for name in ["user", "password", "privateKeyPath"] {
         defaults.text(name);
@@ -66,7 +71,7 @@ fn check_defaults(defaults: &Fields<'_>) {
 
 pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Option<HostSpec> {
     let reader = host.reader();
-    // A default is read even where every host has a value of its own: it is no unknown field.
+    // Reads the default even if the host overrides it, so that the field counts as known.
     let text = |name| {
         let default = defaults.and_then(|d| d.text(name));
         host.text(name).or(default)
@@ -79,8 +84,8 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         Some(address) => Some(address),
         None => match address.as_ref().map(|address| address.parse::<IpAddr>()) {
             Some(Err(_)) if host.get("internalAddress").is_none() => {
-                let hint = "give internalAddress: the IP address that the cluster uses";
-                let message = "a host whose address is a name needs an internal address";
+                let hint = "set internalAddress to the IP address that the cluster uses";
+                let message = "is missing: the address of the host is a name";
                 reader.problem(
                     host.node(),
                     &host.path("internalAddress"),
@@ -128,8 +133,8 @@ pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
         let (rest, effect) = text.rsplit_once(':').unwrap_or((&text, ""));
         let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
         if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-            let hint = "for example dedicated=database:NoSchedule";
-            reader.problem(item, &path, "wants key=value:effect", Some(hint));
+            let hint = "write a taint as in dedicated=database:NoSchedule";
+            reader.problem(item, &path, "expected key=value:effect", Some(hint));
             continue;
         }
         taints.push(Taint {
@@ -165,8 +170,8 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
         reader.problem(
             groups_node,
             "spec.roleGroups.control-plane",
-            "names no host",
-            None,
+            "is empty",
+            Some("name at least one host"),
         );
     }
     groups.finish();
@@ -179,7 +184,7 @@ pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {
     }
 }
 
-/// A list of hosts by their names, ranges among them.
+/// Reads a list of host names and ranges.
 pub(super) fn read_names(
     fields: &Fields<'_>,
     list: &'static str,
@@ -195,11 +200,11 @@ pub(super) fn read_names(
             continue;
         };
         match host_range::expand(&text) {
-            Err(error) => reader.problem(item, &path, error, Some("as in node[1:9]")),
+            Err(error) => reader.problem(item, &path, error, Some("write a range as in node[1:9]")),
             Ok(expanded) => {
                 for name in expanded {
                     if !hosts.iter().any(|host| host.name == name) {
-                        let message = format!("there is no host '{name}' in spec.hosts");
+                        let message = format!("spec.hosts does not contain '{name}'");
                         reader.problem(item, &path, message, None);
                     } else if !names.contains(&name) {
                         names.push(name);

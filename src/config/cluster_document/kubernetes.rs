@@ -75,7 +75,7 @@ fn read_kubeadm(kubernetes: &Fields<'_>, hosts: &[HostSpec]) -> (Vec<String>, Ve
     (ignored, patches)
 }
 
-/// Whether the bundle can install this version.
+/// Checks that the bundle contains the version.
 fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
     if offered.contains(version) {
         return;
@@ -86,23 +86,23 @@ fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
             .map(|version| format!("v{version}"))
             .collect();
         let hint = format!(
-            "the bundle has {}: write that, or build a bundle with v{version}",
+            "the bundle contains {}: use that version, or build a bundle with v{version}",
             list.join(", ")
         );
-        let message = format!("the bundle lacks Kubernetes v{version}");
+        let message = format!("the bundle does not contain Kubernetes v{version}");
         let path = fields.path("version");
         fields.reader().problem(node, &path, message, Some(&hint));
     }
 }
 
-/// Whether this version's kube-proxy has the mode.
+/// Checks that kube-proxy of this version has the mode.
 fn check_proxy_mode(fields: &Fields<'_>, version: &Version, mode: ProxyMode) {
     if mode != ProxyMode::Nftables || *version >= Version::new(1, 29, 0) {
         return;
     }
     if let Some(node) = fields.at("kubeProxy.mode") {
-        let message = format!("is nftables, which kube-proxy {version} does not have");
-        let hint = "take iptables, or Kubernetes 1.29 or newer";
+        let message = format!("kube-proxy {version} does not have the mode nftables");
+        let hint = "use iptables, or Kubernetes 1.29 or newer";
         let path = fields.path("kubeProxy.mode");
         fields.reader().problem(node, &path, message, Some(hint));
     }
@@ -133,7 +133,7 @@ pub(super) fn component_fields(fields: &Fields<'_>) -> Component {
                 Value::Bool(on) => {
                     feature_gates.insert(name.to_owned(), on);
                 }
-                _ => reader.problem(node, &gates.path(name), "wants true or false", None),
+                _ => reader.problem(node, &gates.path(name), "expected true or false", None),
             }
         }
     }
@@ -155,7 +155,7 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
         })
 }
 
-/// Only the kubelet and kube-proxy have a configuration file to merge into.
+/// Refuses `extraConfig` of a program without a configuration file.
 pub(super) fn refuse_extra_config(fields: &Fields<'_>, name: &str, component: &Component) {
     let empty = component
         .extra_config
@@ -165,11 +165,11 @@ pub(super) fn refuse_extra_config(fields: &Fields<'_>, name: &str, component: &C
         return;
     }
     if let Some(node) = fields.get("extraConfig") {
-        let hint = "use extraArgs: this program is configured by flags";
+        let hint = "use extraArgs: flags configure this program";
         fields.reader().problem(
             node,
             &fields.path("extraConfig"),
-            "is not taken here",
+            "is not accepted here",
             Some(hint),
         );
     }

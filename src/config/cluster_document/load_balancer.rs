@@ -10,11 +10,11 @@ use crate::cluster::{
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
 
-/// Every `highAvailability.type`.
+/// Returns the values of `highAvailability.type`.
 pub(crate) fn types() -> Vec<&'static str> {
-    let unmade = ["none", "external"];
+    let without_program = ["none", "external"];
     [
-        &unmade,
+        &without_program,
         AddressHolder::NAMES,
         LocalProxy::NAMES,
         ControlPlanePod::NAMES,
@@ -24,13 +24,13 @@ pub(crate) fn types() -> Vec<&'static str> {
 
 pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     let given = spec.get("controlPlaneEndpoint").is_some();
-    // An endpoint of the user's own is a load balancer that is there, even if it is not called so.
-    let unsaid = match given {
+    // An endpoint without a type is an external load balancer.
+    let default = match given {
         true => LoadBalancer::External,
         false => LoadBalancer::None,
     };
     let Some(fields) = spec.section("highAvailability") else {
-        return Some(unsaid);
+        return Some(default);
     };
     let types = types();
     let choice = Choice {
@@ -46,7 +46,7 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
     if kind == Some("external") && !given {
         let path = "spec.controlPlaneEndpoint";
         let hint = "give the address of your load balancer, as in api.example:6443";
-        let message = "is missing: highAvailability.type is external";
+        let message = "is missing, and highAvailability.type is external";
         fields
             .reader()
             .problem(fields.node(), path, message, Some(hint));
@@ -63,7 +63,7 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
         });
     }
     let pod = ControlPlanePod::named(kind);
-    Some(pod.map_or(unsaid, |kind| LoadBalancer::Pods { kind }))
+    Some(pod.map_or(default, |kind| LoadBalancer::Pods { kind }))
 }
 
 fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
@@ -72,10 +72,10 @@ fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
     };
     if kind.is_some_and(|kind| !LocalProxy::NAMES.contains(&kind)) {
         let message = format!(
-            "is taken only with type: {}",
+            "is only accepted with type: {}",
             LocalProxy::NAMES.join(" or ")
         );
-        let hint = "leave it out: what runs how is settled for this type";
+        let hint = "remove it: the programs of this type run in one way only";
         let path = fields.path("run");
         fields.reader().problem(node, &path, message, Some(hint));
     }
@@ -89,11 +89,11 @@ fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> 
     let node = fields.get("virtualRouterID")?;
     if kind.is_some_and(|kind| !AddressHolder::NAMES.contains(&kind)) {
         let message = format!(
-            "is taken only with type: {}",
+            "is only accepted with type: {}",
             AddressHolder::NAMES.join(" or ")
         );
         let path = fields.path("virtualRouterID");
-        let hint = "leave it out: it is VRRP's, which those speak";
+        let hint = "remove it: only these types use VRRP";
         fields.reader().problem(node, &path, message, Some(hint));
     }
     let number = fields.number("virtualRouterID", 1, 255)?;
@@ -113,7 +113,7 @@ pub(super) fn read_endpoint(
         .and_then(|name| hosts.iter().find(|h| h.name == *name));
     let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
     let default_port = load_balancer.map_or(6443, LoadBalancer::default_port);
-    // By the hosts' own family: a host may have no other.
+    // Of the hosts' address family: a host may have no other.
     let loopback = first.map(|first| match first.internal_address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -128,7 +128,7 @@ pub(super) fn read_endpoint(
         }
         if roles.control_plane.len() > 1 {
             let hint = "give the address of your load balancer, as in api.example:6443";
-            let message = "several control planes need one address for all of them";
+            let message = "is missing: several control planes need one address";
             reader.problem(
                 spec.node(),
                 "spec.controlPlaneEndpoint",
@@ -145,8 +145,8 @@ pub(super) fn read_endpoint(
     };
     let path = "spec.controlPlaneEndpoint";
     if let Value::Text(text) = &node.value {
-        let unsaid = default_port.to_string();
-        let (host, port) = text.rsplit_once(':').unwrap_or((text, &unsaid));
+        let default = default_port.to_string();
+        let (host, port) = text.rsplit_once(':').unwrap_or((text, &default));
         return match port.parse::<u16>() {
             Ok(port) if !host.is_empty() => {
                 let host = host.trim_matches(['[', ']']).to_owned();
@@ -158,7 +158,7 @@ pub(super) fn read_endpoint(
                 })
             }
             _ => {
-                reader.problem(node, path, "wants host:port", None);
+                reader.problem(node, path, "expected host:port", None);
                 None
             }
         };
@@ -166,8 +166,8 @@ pub(super) fn read_endpoint(
     let fields = reader.fields(node, path);
     let (domain, host) = (fields.text("domain"), fields.text("host"));
     if domain.is_some() && host.is_some() {
-        let hint = "both mean the same: give one";
-        reader.problem(node, path, "has a domain and a host", Some(hint));
+        let hint = "remove one of them: they have the same meaning";
+        reader.problem(node, path, "contains both domain and host", Some(hint));
     }
     let host = domain.or(host);
     let mut address: Option<IpAddr> = fields.value("address");
@@ -175,12 +175,12 @@ pub(super) fn read_endpoint(
     let port = port.unwrap_or(i64::from(default_port));
     fields.finish();
     if local && address.is_none() {
-        // The name leads every host to the proxy of its own.
+        // The name leads every host to its own proxy.
         address = loopback.filter(|_| host.as_ref().is_some_and(|h| h.parse::<IpAddr>().is_err()));
     }
     let host = host.or_else(|| address.map(|address| address.to_string()));
     if host.is_none() {
-        reader.problem(node, path, "wants a host or an address", None);
+        reader.problem(node, path, "expected a domain or an address", None);
     }
     Some(Endpoint {
         host: host?,

@@ -1,4 +1,4 @@
-//! From `cluster.yaml` to a checked [`Cluster`].
+//! Reads cluster files.
 
 mod cross_validation;
 mod dns;
@@ -36,25 +36,24 @@ const START: &str = "kubexm config init > cluster.yaml";
 /// Reads and checks a cluster file.
 ///
 /// # Errors
-/// Everything that is wrong in it, at once.
+/// All problems of the file.
 pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
     parse_cluster(&path.display().to_string(), &super::read_text(path, START)?)
 }
 
-/// As [`load_cluster`], for a bundle with these Kubernetes versions.
+/// Reads and checks a cluster file for a bundle with these Kubernetes versions.
 ///
 /// # Errors
-/// As [`load_cluster`], a version that is not among them included.
+/// All problems of the file; a version that the bundle does not contain is one.
 pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
     let text = super::read_text(path, START)?;
     parse_cluster_for(&path.display().to_string(), &text, offered)
 }
 
-/// The keys that a cluster file trusts bundles by: asked before any bundle is opened, and so before it
-/// is known what else the file may say.
+/// Reads the keys of which one must have signed the bundle. Commands read them before they open a bundle.
 ///
 /// # Errors
-/// The file cannot be read, or one of them is no key.
+/// The file cannot be read, or a key is not valid.
 pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
     let file = path.display().to_string();
     let root = yaml::parse(&file, &super::read_text(path, START)?)?;
@@ -65,7 +64,7 @@ pub fn load_trust(path: &Path) -> Result<Vec<PublicKey>, Problems> {
             let top = reader.fields(&root, "");
             top.section("spec").map(|spec| read_trust(&spec))
         }
-        // What is wrong is told when all of it is read.
+        // The complete check reports the problem.
         _ => None,
     };
     reader.finish(&file, Some(trust.unwrap_or_default()))
@@ -81,14 +80,17 @@ fn read_trust(spec: &Fields<'_>) -> Vec<PublicKey> {
 }
 
 /// Reads and checks the text of a cluster file; `file` is its name in messages.
+///
+/// # Errors
+/// All problems of the text.
 pub fn parse_cluster(file: &str, text: &str) -> Result<Cluster, Problems> {
     parse(file, text, None)
 }
 
-/// As [`parse_cluster`], for a bundle with these Kubernetes versions.
+/// Reads and checks the text of a cluster file for a bundle with these Kubernetes versions.
 ///
 /// # Errors
-/// As [`parse_cluster`], a version that is not among them included.
+/// All problems of the text; a version that the bundle does not contain is one.
 pub fn parse_cluster_for(file: &str, text: &str, offered: &[Version]) -> Result<Cluster, Problems> {
     parse(file, text, Some(offered))
 }
@@ -104,7 +106,10 @@ fn parse(file: &str, text: &str, offered: Option<&[Version]>) -> Result<Cluster,
     reader.finish(file, cluster)
 }
 
-/// The shape that a bundle is proved for where no cluster is given: the example's.
+/// Returns the cluster of the template, for completeness checks without a cluster file.
+///
+/// # Errors
+/// The version does not fit the template.
 pub fn default_cluster(version: &Version) -> Result<Cluster, Problems> {
     let text = super::schema::TEMPLATE.replace("version: v1.36.3", &format!("version: v{version}"));
     parse_cluster("the default cluster", &text)

@@ -25,12 +25,17 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
             Ok(net) if net.trunc() == net => Some(net),
             Ok(net) => {
                 let hint = format!("write {}", net.trunc());
-                reader.problem(node, &path, "has bits beyond its prefix", Some(&hint));
+                reader.problem(node, &path, "has bits after its prefix", Some(&hint));
                 None
             }
             Err(_) => {
-                let hint = "as in 10.244.0.0/16";
-                reader.problem(node, &path, format!("'{text}' is no network"), Some(hint));
+                let hint = "write a network as in 10.244.0.0/16";
+                reader.problem(
+                    node,
+                    &path,
+                    format!("'{text}' is not a network"),
+                    Some(hint),
+                );
                 None
             }
         }
@@ -56,7 +61,7 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
     })
 }
 
-/// The address that kubeadm gives to the DNS service: the network's own and ten
+/// Returns the address that kubeadm gives to the DNS service: the tenth of the network
 /// (<https://pkg.go.dev/k8s.io/kubernetes/cmd/kubeadm/app/constants#GetDNSIP>).
 fn tenth(services: IpNet) -> Option<IpAddr> {
     let address = match services.network() {
@@ -68,7 +73,7 @@ fn tenth(services: IpNet) -> Option<IpAddr> {
 
 const FLANNEL: NetworkPlugin = NetworkPlugin::Flannel(FlannelBackend::Vxlan);
 
-/// The plugin with its settings. Those of other plugins may stand there, too.
+/// Reads the plugin with its settings. The section may contain settings of other plugins, too.
 fn read_plugin(network: &Fields<'_>) -> NetworkPlugin {
     let plugins = Choice {
         later: &["kube-ovn"],
@@ -133,21 +138,18 @@ fn read_cilium(fields: Option<Fields<'_>>) -> Cilium {
     cilium
 }
 
-/// From the least that IPv6 allows to a jumbo frame.
+/// Reads an MTU, from the minimum of IPv6 to a jumbo frame.
 fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
     let mtu = fields.number("mtu", 1280, 9216)?;
     u16::try_from(mtu).ok()
 }
 
-/// What kubexm changes in the manifests of these plugins is IPv4's.
+/// Refuses IPv6 for plugins whose manifests kubexm adapts for IPv4 only.
 fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpNet) {
     let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
     if let (true, IpNet::V6(_), Some(node)) = (by_project, pods, fields.get("plugin")) {
-        let hint = "take an IPv4 podCIDR, or another plugin";
-        let message = format!(
-            "is {}, which is installed for IPv4 only so far",
-            plugin.name()
-        );
+        let hint = "use an IPv4 podCIDR, or another plugin";
+        let message = format!("kubexm installs {} for IPv4 only", plugin.name());
         fields
             .reader()
             .problem(node, "spec.network.plugin", message, Some(hint));
@@ -168,15 +170,15 @@ pub(super) fn check_networks(
             node,
             "spec.network",
             message,
-            Some("take two networks apart"),
+            Some("use two networks that do not overlap"),
         );
     }
     if tenth(services).is_none() {
         reader.problem(
             node,
             "spec.network.serviceCIDR",
-            "is too small for services",
-            None,
+            "is too small: the DNS service needs the tenth address",
+            Some("use a network of at least 16 addresses, as in 10.96.0.0/12"),
         );
     }
     for host in hosts {
@@ -190,7 +192,7 @@ pub(super) fn check_networks(
                     node,
                     "spec.network",
                     message,
-                    Some("take a network that is free"),
+                    Some("use a network that contains no host"),
                 );
             }
         }

@@ -32,12 +32,17 @@ fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
         (PatchKind::Json, Value::List(_))
         | (PatchKind::Strategic | PatchKind::Merge, Value::Map(_)) => None,
         (PatchKind::Json, _) => {
-            Some("type json wants a list, as in [{op: add, path: /maxPods, value: 200}]")
+            Some("type json needs a list, as in [{op: add, path: /maxPods, value: 200}]")
         }
-        _ => Some("types strategic and merge want fields, as in {maxPods: 200}"),
+        _ => Some("types strategic and merge need fields, as in {maxPods: 200}"),
     };
     if let Some(hint) = hint {
-        let message = format!("is {}", change.kind());
+        let expected = if kind == PatchKind::Json {
+            "a list"
+        } else {
+            "fields"
+        };
+        let message = format!("expected {expected}, found {}", change.kind());
         let path = fields.path("patch");
         fields.reader().problem(change, &path, message, Some(hint));
     }

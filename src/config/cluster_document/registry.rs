@@ -7,7 +7,7 @@ use crate::cluster::{ExternalRegistry, Registry, RegistryLogin};
 use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef};
 
-/// Fields that say where an external registry is; and those of one that kubexm runs.
+/// Fields of an external registry, and fields of a registry that kubexm runs.
 const EXTERNAL: [&str; 5] = ["address", "project", "caFile", "username", "passwordFile"];
 const LOCAL: [&str; 3] = ["hostName", "port", "dataDir"];
 
@@ -45,11 +45,11 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
         Some("external") => &LOCAL,
         _ => &EXTERNAL,
     };
-    // Which fields are right cannot be told where the type is wrong.
+    // With an unknown type it is not known which fields are valid.
     for name in others.iter().filter(|_| kind.is_some()) {
         if let Some(node) = fields.get(name) {
-            let message = format!("is not taken with type: {}", kind.unwrap_or_default());
-            let hint = "take it away, or correct the type";
+            let message = format!("is not accepted with type: {}", kind.unwrap_or_default());
+            let hint = "remove it, or change the type";
             let path = fields.path(name);
             fields.reader().problem(node, &path, message, Some(hint));
         }
@@ -70,7 +70,7 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     let file = |name: &'static str, text: Option<String>| -> Option<PathBuf> {
         let path = expand_home(&text?);
         if let Some(node) = fields.get(name).filter(|_| !path.is_file()) {
-            let message = format!("there is no file {}", path.display());
+            let message = format!("the file {} does not exist", path.display());
             reader.problem(node, &fields.path(name), message, None);
         }
         Some(path)
@@ -84,13 +84,18 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
         project => format!("oci://{address}/{project}/any:tag"),
     };
     if let Err(error) = ImageRef::parse_place(&place, None) {
-        let hint = "as in address: harbor.example:443, project: mirror";
+        let hint = "write it as in address: harbor.example:443, project: mirror";
         reader.problem(node, &fields.path("address"), error, Some(hint));
     }
     if user.is_some() != password_file.is_some() {
-        let hint = "give username and passwordFile, or none of them";
+        let hint = "give both username and passwordFile, or neither";
         let path = fields.path("username");
-        reader.problem(node, &path, "is half of a login", Some(hint));
+        reader.problem(
+            node,
+            &path,
+            "username and passwordFile belong together",
+            Some(hint),
+        );
     }
     let login = user
         .zip(password_file)

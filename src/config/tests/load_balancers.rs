@@ -70,71 +70,71 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     insta::assert_snapshot!(told, @r#"
     === highAvailability: {type: external}
       kubernetes:
-    cluster.yaml:13:21: spec.controlPlaneEndpoint: is missing: highAvailability.type is external
+    cluster.yaml:13:21: spec.controlPlaneEndpoint: is missing, and highAvailability.type is external
       hint: give the address of your load balancer, as in api.example:6443
     === highAvailability: {type: kube-vip}
       kubernetes:
-    cluster.yaml:5:3: spec.controlPlaneEndpoint: has no address that the load balancer could hold
+    cluster.yaml:5:3: spec.controlPlaneEndpoint: has no address for the load balancer
       hint: give a free address of the hosts' network, as in {domain: api.example, address: 192.0.2.10}
     === highAvailability: {type: kube-vip}
       controlPlaneEndpoint: 10.0.0.9:8443
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 8443, and kube-vip only moves the address
-      hint: set port: 6443, where the API servers themselves listen
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 8443, but kube-vip forwards no ports
+      hint: set port: 6443, on which the API servers listen
     === highAvailability: {type: kube-vip}
       controlPlaneEndpoint: 10.0.0.12:6443
       kubernetes:
     cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address of host node2
-      hint: give one that no host has: the load balancer brings it up where it runs
+      hint: give a free address: the load balancer assigns it to a host
     === highAvailability: {type: keepalived-haproxy}
       controlPlaneEndpoint: {address: "fd00::9", port: 8443}
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address fd00::9, of another family than 10.0.0.11 of host node1
-      hint: give a free address of the network that the hosts' internal addresses are in
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has the address fd00::9, which has another address family than 10.0.0.11 of host node1
+      hint: give a free address of the network of the hosts' internal addresses
     === highAvailability: {type: keepalived-haproxy}
       controlPlaneEndpoint: 10.0.0.9:6443
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server has on node1, where the proxy runs, too
-      hint: set another port, as in port: 8443, or roleGroups.loadbalancer to hosts that are no control planes
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server uses on node1, where the proxy runs
+      hint: set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that are not control planes
     === highAvailability: {type: keepalived-nginx}
       controlPlaneEndpoint: 10.0.0.9:5000
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 5000, which the registry has on node1, where the proxy runs, too
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 5000, which the registry uses on node1, where the proxy runs
       hint: set another port, as in port: 7443
     === highAvailability: {type: haproxy}
       controlPlaneEndpoint: 127.0.0.1:6443
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server has on node1, where the proxy runs, too
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has port 6443, which the API server uses on node1, where the proxy runs
       hint: set another port, as in port: 7443
     === highAvailability: {type: nginx}
       controlPlaneEndpoint: 10.0.0.9:7443
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has an address, and every node has a proxy of its own, which listens on loopback only
-      hint: leave the address out, or the whole section
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has an address, but the proxy of each node listens on loopback only
+      hint: remove the address, or the whole section
     === highAvailability: {type: nginx}
       controlPlaneEndpoint: {domain: api.example, port: 443}
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a port below 1024, which only root may open
-      hint: leave it out, or set one from 1024 on, as in port: 7443
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a port below 1024, on which only root may listen
+      hint: remove the port, or set one above 1023, as in port: 7443
     === highAvailability: {type: nginx}
       controlPlaneEndpoint: api.example
       system: {manageHostsFile: false}
       kubernetes:
-    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a name, which must lead every host to itself, and system.manageHostsFile is false
-      hint: leave the section out: 127.0.0.1 needs no name
+    cluster.yaml:14:25: spec.controlPlaneEndpoint: has a name, which each host must resolve to itself, and system.manageHostsFile is false
+      hint: remove the section: 127.0.0.1 needs no name
     === highAvailability: {type: keepalived-haproxy, run: static-pod}
       controlPlaneEndpoint: 10.0.0.9:8443
       kubernetes:
-    cluster.yaml:13:53: spec.highAvailability.run: is taken only with type: haproxy or nginx
-      hint: leave it out: what runs how is settled for this type
+    cluster.yaml:13:53: spec.highAvailability.run: is only accepted with type: haproxy or nginx
+      hint: remove it: the programs of this type run in one way only
     === highAvailability: {type: haproxy, run: docker}
       kubernetes:
     cluster.yaml:13:42: spec.highAvailability.run: unknown value 'docker'
       hint: kubexm [version] accepts: systemd, static-pod
     === highAvailability: {type: haproxy, virtualRouterID: 7}
       kubernetes:
-    cluster.yaml:13:54: spec.highAvailability.virtualRouterID: is taken only with type: keepalived-haproxy or keepalived-nginx
-      hint: leave it out: it is VRRP's, which those speak
+    cluster.yaml:13:54: spec.highAvailability.virtualRouterID: is only accepted with type: keepalived-haproxy or keepalived-nginx
+      hint: remove it: only these types use VRRP
     === highAvailability: {type: keepalived-haproxy, virtualRouterID: 256}
       controlPlaneEndpoint: 10.0.0.9:8443
       kubernetes:
@@ -171,7 +171,7 @@ fn load_balancers_lead_every_node_to_an_endpoint() {
     );
     let vip = "highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.9";
     assert_eq!(endpoint(vip), here("10.0.0.9:6443"));
-    // Hosts that are no control planes have 6443 free.
+    // Hosts that are not control planes have 6443 free.
     let text = GOOD
         .replace(
             "master: [node1]",

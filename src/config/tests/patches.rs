@@ -39,24 +39,24 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     cluster.yaml:13:63: spec.kubernetes.kubeadm.patches[0].target: unknown value 'kube-proxy'
       hint: kubexm [version] accepts: kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kubeletconfiguration, corednsdeployment
     === v1.36.3, kubeadm: {patches: [{target: etcd, type: json, patch: {maxPods: 1}}]}}
-    cluster.yaml:13:88: spec.kubernetes.kubeadm.patches[0].patch: is fields
-      hint: type json wants a list, as in [{op: add, path: /maxPods, value: 200}]
+    cluster.yaml:13:88: spec.kubernetes.kubeadm.patches[0].patch: expected a list, found fields
+      hint: type json needs a list, as in [{op: add, path: /maxPods, value: 200}]
     === v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}, {target: kube-scheduler, patch: {}, hosts: [node2]}]}}
-    cluster.yaml:13:81: spec.kubernetes.kubeadm.patches[1]: names node2, which will have no kube-scheduler
-      hint: leave it out, or give the host the role
+    cluster.yaml:13:81: spec.kubernetes.kubeadm.patches[1]: names node2, which does not run kube-scheduler
+      hint: remove the host, or give it the role
     === v1.36.3, kubeadm: {patches: [{target: corednsdeployment, patch: {}, hosts: [node1]}]}}
-    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: names hosts, and CoreDNS is deployed once for the cluster
-      hint: leave hosts out
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: names hosts, but CoreDNS is deployed once for the cluster
+      hint: remove hosts
     === v1.30.4, kubeadm: {patches: [{target: corednsdeployment, patch: {}}]}}
-    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for corednsdeployment, which kubeadm 1.30.4 does not patch
-      hint: take Kubernetes 1.31 or newer, or say what spec.dns can say
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: kubeadm 1.30.4 does not patch corednsdeployment
+      hint: use Kubernetes 1.31 or newer, or the settings of spec.dns
     === v1.36.3, kubeadm: {patches: [{target: etcd, patch: {}}]}}
       etcd: {type: systemd}
-    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is for kubeadm's etcd, and etcd.type says that it runs none
-      hint: use etcd.extraArgs with type systemd; an external etcd is its owner's
+    cluster.yaml:13:54: spec.kubernetes.kubeadm.patches[0]: is a patch for the etcd of kubeadm, and etcd.type is not kubeadm
+      hint: use etcd.extraArgs with type: systemd; kubexm does not configure an external etcd
     === v1.36.3, type: systemd, kubeadm: {patches: [{target: etcd, patch: {}}]}}
       etcd: {type: systemd}
-    cluster.yaml:13:69: spec.kubernetes.kubeadm.patches[0]: is for kubeadm, and kubernetes.type is systemd
-      hint: use extraArgs and extraConfig of the program
+    cluster.yaml:13:69: spec.kubernetes.kubeadm.patches[0]: is a patch for kubeadm, and kubernetes.type is systemd
+      hint: use extraArgs and extraConfig of the program instead
     ");
 }

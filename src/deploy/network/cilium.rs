@@ -14,7 +14,7 @@ use kubexm_engine::steps::TrackNewDirs;
 use kubexm_render::RenderError;
 use kubexm_render::objects::Objects;
 use kubexm_types::ImageRef;
-use kubexm_types::own::OwnKind;
+use kubexm_types::artifact::ArtifactKind;
 
 /// The manifest's name in `spec.manifests` of the bundle manifest.
 const FILE: &str = "cilium.yaml";
@@ -67,7 +67,7 @@ fn manifest<'a>(
     inputs: &'a Inputs<'_>,
 ) -> Option<&'a kubexm_bundle::lock::user_content::LockedArtifact> {
     let mut own = inputs.lock.artifacts.iter();
-    own.find(|own| own.kind == OwnKind::Manifest && own.name == FILE)
+    own.find(|own| own.kind == ArtifactKind::Manifest && own.name == FILE)
 }
 
 /// Returns the manifest with the cluster's pod network

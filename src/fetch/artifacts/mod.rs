@@ -22,7 +22,7 @@ use super::{FetchError, Http};
 use chart::Chart;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
-use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
+use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 use kubexm_types::{Digest, ImageRef, Version};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
@@ -65,13 +65,13 @@ impl ArtifactFetcher<'_> {
     ///
     /// # Errors
     /// It cannot be fetched, its digest differs, or it is not of the expected type.
-    pub async fn fetch(&self, source: &OwnSource) -> Result<FetchedArtifact, FetchError> {
-        let raw = match &source.place {
-            OwnPlace::Path(path) => self.on_disk(path, source.sha256).await?,
-            OwnPlace::Address(url) if url.scheme() == "oci" => {
+    pub async fn fetch(&self, source: &ArtifactSource) -> Result<FetchedArtifact, FetchError> {
+        let raw = match &source.location {
+            ArtifactLocation::Path(path) => self.on_disk(path, source.sha256).await?,
+            ArtifactLocation::Address(url) if url.scheme() == "oci" => {
                 self.in_registry(url, source).await?
             }
-            OwnPlace::Address(url) => {
+            ArtifactLocation::Address(url) => {
                 let pinned = source.sha256.or_else(|| self.seen(url));
                 let checksum = match source.sha256 {
                     Some(_) => ChecksumSource::Pinned,
@@ -79,7 +79,7 @@ impl ArtifactFetcher<'_> {
                 };
                 self.at_address(url, pinned, checksum).await?
             }
-            OwnPlace::Repository {
+            ArtifactLocation::Repository {
                 url,
                 chart,
                 version,
@@ -128,7 +128,7 @@ impl ArtifactFetcher<'_> {
     }
 
     /// Fetches a chart from a registry: the only chart layer of a manifest.
-    async fn in_registry(&self, url: &Url, source: &OwnSource) -> Result<Raw, FetchError> {
+    async fn in_registry(&self, url: &Url, source: &ArtifactSource) -> Result<Raw, FetchError> {
         let place = ImageRef::parse_place(url.as_str(), None)
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
         let puller = Puller::new(self.http.clone())?;
@@ -185,7 +185,11 @@ impl ArtifactFetcher<'_> {
         })
     }
 
-    async fn look_into(&self, source: &OwnSource, raw: Raw) -> Result<FetchedArtifact, FetchError> {
+    async fn look_into(
+        &self,
+        source: &ArtifactSource,
+        raw: Raw,
+    ) -> Result<FetchedArtifact, FetchError> {
         let mut fetched = FetchedArtifact {
             artifact: LockedArtifact {
                 kind: source.kind,
@@ -201,9 +205,9 @@ impl ArtifactFetcher<'_> {
             doubt: None,
         };
         match source.kind {
-            OwnKind::File => {}
-            OwnKind::Manifest => self.manifest(&mut fetched)?,
-            OwnKind::Chart => self.chart(source, &mut fetched).await?,
+            ArtifactKind::File => {}
+            ArtifactKind::Manifest => self.manifest(&mut fetched)?,
+            ArtifactKind::Chart => self.chart(source, &mut fetched).await?,
         }
         fetched.artifact.check().map_err(FetchError::Resolve)?;
         images::sort(&mut fetched.found);
@@ -241,13 +245,15 @@ impl ArtifactFetcher<'_> {
 
     async fn chart(
         &self,
-        source: &OwnSource,
+        source: &ArtifactSource,
         fetched: &mut FetchedArtifact,
     ) -> Result<(), FetchError> {
         let (cache, digest) = (self.http.cache().clone(), fetched.artifact.digest);
         let opened = tokio::task::spawn_blocking(move || Chart::open(&cache, &digest));
-        let opened = opened.await.map_err(|error| wrong(&source.place, error))?;
-        let chart = opened.map_err(|reason| wrong(&source.place, reason))?;
+        let opened = opened
+            .await
+            .map_err(|error| wrong(&source.location, error))?;
+        let chart = opened.map_err(|reason| wrong(&source.location, reason))?;
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
         let path = self.http.cache().path(&fetched.artifact.digest);

@@ -238,7 +238,7 @@ impl Puller {
             let host = address.base.split("://").nth(1);
             host == Some(name.registry()) && address.repository == name.repository()
         };
-        let addresses = self.http.mirrors().of_image(name);
+        let addresses = self.http.mirrors().for_image(name);
         addresses.is_some_and(|addresses| !addresses.iter().all(is_own))
     }
 
@@ -260,7 +260,7 @@ impl Puller {
 
     /// Returns the registries to ask for an image, in order.
     fn addresses(&self, name: &ImageRef) -> Vec<RegistryAddress> {
-        let mirrored = self.http.mirrors().of_image(name);
+        let mirrored = self.http.mirrors().for_image(name);
         mirrored.unwrap_or_else(|| vec![origin(name)])
     }
 

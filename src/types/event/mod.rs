@@ -1,4 +1,4 @@
-//! What happens while kubexm works, as data. Rooms tell; `report` listens.
+//! Events: what happens while a command runs, as data. Crates emit events; the CLI reports them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::HostName;
 
-/// One thing that happened. Serialised, it is a line of `--output json`.
+/// One event. `--output json` prints it as one line.
 ///
-/// No variant may carry a secret: events go to terminals, files and other programs.
+/// A variant must not contain a secret: events go to terminals, files and other programs.
 #[derive(Debug, Clone, Serialize)]
 #[serde(
     tag = "event",
@@ -18,144 +18,137 @@ use crate::HostName;
     rename_all_fields = "kebab-case"
 )]
 pub enum Event {
-    /// A stretch of work began: "resolve", "download", "pack", "preflight"…
+    /// A phase of the command began: "resolve", "download", "pack", "preflight"…
     Phase {
-        /// Short name, a verb of the command's own.
+        /// A short name.
         name: String,
     },
-    /// Bytes began to move.
+    /// A transfer of bytes began.
     TransferStarted {
-        /// Tells transfers apart.
+        /// Identifies the transfer in later events.
         id: u64,
-        /// What kind: "download", "pack", "push", "seed".
+        /// The kind: "download", "pack", "push", "seed".
         kind: &'static str,
-        /// What moves: a file's or an image's name, with the host where there is one.
+        /// The name of the file or image, with the host if there is one.
         label: String,
-        /// Bytes to come, where known.
+        /// The expected number of bytes, if it is known.
         total: Option<u64>,
     },
-    /// Bytes moved.
+    /// A transfer advanced.
     TransferAdvanced {
-        /// The transfer.
         id: u64,
-        /// Bytes since its last event.
+        /// The number of bytes since the last event of the transfer.
         bytes: u64,
     },
-    /// The transfer ended.
+    /// A transfer ended.
     TransferEnded {
-        /// The transfer.
         id: u64,
-        /// Whether all bytes arrived and were right.
+        /// Whether all bytes arrived and have the expected digest.
         ok: bool,
     },
-    /// How much of the whole command is done. `total` may grow while work is being found.
+    /// Progress of the whole command. `total` may grow while more work is found.
     Progress {
-        /// What is counted: "steps", "downloads".
+        /// The counted items: "steps", "downloads".
         what: String,
-        /// How many are finished.
+        /// The number of finished items.
         done: u64,
-        /// How many are known.
+        /// The number of known items.
         total: u64,
     },
     /// A step on a host changed its state.
     Step {
-        /// The host.
         host: HostName,
         /// The module, as in `plan`.
         module: String,
         /// The task within the module.
         task: String,
-        /// The step's one-line description.
+        /// The one-line description of the step.
         step: String,
-        /// What became of it.
         #[serde(flatten)]
         state: StepState,
-        /// Time since the step began.
+        /// Time since the step began, in seconds with milliseconds.
         #[serde(serialize_with = "seconds")]
         elapsed: Duration,
     },
     /// A task of a plan that is only shown (`install --dry-run`), in an order in which it can run.
     Planned {
-        /// The host.
         host: HostName,
-        /// The module.
         module: String,
         /// The task within the module.
         task: String,
-        /// Its steps' one-line descriptions.
+        /// The one-line descriptions of the steps.
         steps: Vec<String>,
     },
-    /// Something about a host that is not as an install needs it.
+    /// Preflight found that a host does not meet a requirement.
     Finding {
-        /// The host.
         host: HostName,
-        /// Whether the install cannot go on.
+        /// Whether the finding prevents the install.
         fatal: bool,
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What to do.
+        /// What the user can do.
         hint: String,
     },
-    /// What an install or a reset did; only where it came through.
+    /// The result of an install or a reset that succeeded.
     Summary {
-        /// Steps that changed a host, or changes that were taken back.
+        /// Steps that changed a host, or changes that were reverted.
         changed: usize,
         /// Steps that found the desired state on the host.
         unchanged: usize,
         /// Actions that ran, such as fetching the kubeconfig.
         ran: usize,
-        /// Where the administrator's kubeconfig is.
+        /// Path of the administrator's kubeconfig.
         kubeconfig: Option<String>,
     },
-    /// A bundle stands under its final name.
+    /// A bundle was written and has its final name.
     Written {
-        /// The file, or what its volumes are called without their numbers.
+        /// The file, or the name of the volumes without their numbers.
         path: String,
-        /// Bytes, of all volumes together.
+        /// Size in bytes, of all volumes together.
         size: u64,
-        /// SHA-256 of the file, or of all volumes one after another; 64 hexadecimal digits.
+        /// SHA-256 of the file, or of the concatenated volumes; 64 hexadecimal digits.
         sha256: String,
-        /// How many volumes there are, where it was split.
+        /// The number of volumes, if the bundle was split.
         volumes: Option<u64>,
     },
-    /// The command ended: always its last event.
+    /// The command ended. This is always the last event.
     End {
-        /// Whether all is well.
+        /// Whether the command succeeded.
         ok: bool,
-        /// The process's exit code.
+        /// The exit code of the process.
         exit_code: u8,
-        /// Why it failed, where it did: the text that people get.
+        /// The error message, if the command failed.
         message: Option<String>,
     },
-    /// Something the user should know that does not stop the work.
+    /// A warning, which does not stop the command.
     Warning {
         /// One or more sentences.
         message: String,
     },
-    /// Something worth a line.
+    /// A note for the user.
     Note {
         /// One or more sentences.
         message: String,
     },
 }
 
-/// What became of a step.
+/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "kebab-case")]
 pub enum StepState {
-    /// It runs.
+    /// The step runs.
     Started,
-    /// The host already had the desired state.
+    /// The host already has the desired state.
     Unchanged,
-    /// The host was changed.
+    /// The step changed the host.
     Changed,
     /// The action ran; an action has no state to compare.
     Ran,
-    /// The condition that was waited for holds.
+    /// The awaited condition is met.
     Met,
-    /// It was taken back (`reset`).
+    /// The change was reverted (`reset`).
     Reverted,
-    /// It failed; the text is the error's.
+    /// The step failed with this error.
     Failed(String),
 }
 
@@ -163,13 +156,13 @@ fn seconds<S: serde::Serializer>(elapsed: &Duration, serializer: S) -> Result<S:
     serializer.serialize_f64((elapsed.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Somebody who is told. Called from many threads, in no order between them; must not block long.
+/// A receiver of events. Many threads call it, in no order between them. It must not block for long.
 pub trait Listener: Send + Sync {
-    /// Takes notice of an event.
+    /// Handles an event.
     fn on(&self, event: &Event);
 }
 
-/// The handle by which rooms tell what happens; cheap to clone.
+/// The handle that emits events; cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     listener: Arc<dyn Listener>,
@@ -177,7 +170,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events that `listener` hears.
+    /// Creates a handle whose events go to `listener`.
     pub fn new(listener: Arc<dyn Listener>) -> Self {
         Self {
             listener,
@@ -185,35 +178,35 @@ impl Events {
         }
     }
 
-    /// Events that nobody hears.
+    /// Creates a handle that discards all events.
     pub fn silent() -> Self {
-        struct Nobody;
-        impl Listener for Nobody {
+        struct Discard;
+        impl Listener for Discard {
             fn on(&self, _: &Event) {}
         }
-        Self::new(Arc::new(Nobody))
+        Self::new(Arc::new(Discard))
     }
 
-    /// Tells an event.
+    /// Emits an event.
     pub fn emit(&self, event: Event) {
         self.listener.on(&event);
     }
 
-    /// Tells that a phase began.
+    /// Emits [`Event::Phase`].
     pub fn phase(&self, name: &str) {
         self.emit(Event::Phase {
             name: name.to_owned(),
         });
     }
 
-    /// Tells a warning.
+    /// Emits [`Event::Warning`].
     pub fn warn(&self, message: impl Into<String>) {
         self.emit(Event::Warning {
             message: message.into(),
         });
     }
 
-    /// Tells how the command ended.
+    /// Emits [`Event::End`].
     pub fn end(&self, exit_code: u8, message: Option<String>) {
         self.emit(Event::End {
             ok: exit_code == 0,
@@ -222,15 +215,15 @@ impl Events {
         });
     }
 
-    /// Tells a note.
+    /// Emits [`Event::Note`].
     pub fn note(&self, message: impl Into<String>) {
         self.emit(Event::Note {
             message: message.into(),
         });
     }
 
-    /// Tells that bytes begin to move; the guard tells the rest, and "failed" when it is dropped
-    /// without [`Transfer::done`].
+    /// Emits [`Event::TransferStarted`]. The guard emits the other events of the transfer; if it is dropped without
+    /// [`Transfer::done`], the transfer has failed.
     pub fn transfer(
         &self,
         kind: &'static str,
@@ -293,7 +286,7 @@ impl Counter {
     }
 }
 
-/// Bytes on their way.
+/// A transfer of bytes.
 pub struct Transfer {
     events: Events,
     id: u64,
@@ -301,13 +294,13 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// So many more bytes moved.
+    /// Emits the number of further bytes.
     pub fn advance(&self, bytes: u64) {
         self.events
             .emit(Event::TransferAdvanced { id: self.id, bytes });
     }
 
-    /// All arrived.
+    /// Ends the transfer with success.
     pub fn done(mut self) {
         self.ok = true;
     }

@@ -344,17 +344,17 @@ fn incompatible_runtime_versions_are_refused() {
         (
             "cri-o",
             Version::new(1, 33, 0),
-            "cri-o 1.33.0 does not go with Kubernetes 1.36.3",
+            "cri-o 1.33.0 is not compatible with Kubernetes 1.36.3",
         ),
         (
             "docker",
             Version::new(28, 5, 2),
-            "docker 28.5.2 does not go with Kubernetes 1.36.3",
+            "docker 28.5.2 is not compatible with Kubernetes 1.36.3",
         ),
         (
             "cri-dockerd",
             Version::new(0, 3, 16),
-            "cri-dockerd 0.3.16 does not go with",
+            "cri-dockerd 0.3.16 is not compatible with",
         ),
     ] {
         let mut lock = lock();

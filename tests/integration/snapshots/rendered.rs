@@ -12,7 +12,7 @@ use kubexm_bundle::{Blobs, BundleError, Lock};
 use kubexm_config::parse_cluster;
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::{PlannedFile, Step};
-use kubexm_types::own::OwnKind;
+use kubexm_types::artifact::ArtifactKind;
 use kubexm_types::{Digest, Version};
 
 use super::assert_files;
@@ -62,7 +62,7 @@ fn bundle(version: &Version) -> (Lock, Manifests) {
     let mut lock = everything::lock(std::slice::from_ref(version));
     let cilium = Digest::of(b"cilium.yaml");
     lock.artifacts.push(LockedArtifact {
-        kind: OwnKind::Manifest,
+        kind: ArtifactKind::Manifest,
         name: "cilium.yaml".into(),
         version: None,
         url: None,

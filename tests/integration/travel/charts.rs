@@ -4,7 +4,7 @@ use kubexm_config::Mirrors;
 use kubexm_config::parse_manifest;
 use kubexm_fetch::Http;
 use kubexm_fetch::artifacts::ArtifactFetcher;
-use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
+use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -105,7 +105,7 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     mirrors
         .registries
         .insert("registry.example".into(), vec![server.uri()]);
-    let gather = |source: OwnSource, cache: &str| {
+    let gather = |source: ArtifactSource, cache: &str| {
         let cache = Cache::open(&folder.path().join(cache)).unwrap();
         let http = Http::new(mirrors.clone(), cache, Events::silent()).unwrap();
         async move {
@@ -120,12 +120,12 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
                 .map_err(|error| error.to_string())
         }
     };
-    let repository = |base: &str, version: &str| OwnPlace::Repository {
+    let repository = |base: &str, version: &str| ArtifactLocation::Repository {
         url: format!("https://dl.example/{base}").parse().unwrap(),
         chart: "own".into(),
         version: version.into(),
     };
-    let chart = |place| OwnSource::new(OwnKind::Chart, place);
+    let chart = |place| ArtifactSource::new(ArtifactKind::Chart, place);
     let got = gather(chart(repository("charts", "0.3.1")), "a")
         .await
         .unwrap()
@@ -153,10 +153,10 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
         .await
         .unwrap_err();
     insta::assert_snapshot!(error, @"https://dl.example/charts: has no own 9.9.9; it has 0.3.1, 0.3.0");
-    let place = OwnPlace::parse("oci://registry.example/team/own:0.3.1").unwrap();
+    let place = ArtifactLocation::parse("oci://registry.example/team/own:0.3.1").unwrap();
     let got = gather(chart(place.clone()), "c").await.unwrap().artifact;
     assert_eq!(got.digest, digest);
-    let pinned = OwnSource {
+    let pinned = ArtifactSource {
         sha256: Some(Digest::of(b"other")),
         ..chart(place)
     };
@@ -176,11 +176,13 @@ fn manifest_names_the_source_of_each_artifact() {
     let manifest = read(
         "  files: [{name: a, path: x/a}, {name: b, url: \"https://dl.example/b\", sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855}]\n  charts:\n  - {repository: \"https://c.example\", name: c, version: 1.2.3, values: [v.yaml]}\n  - {url: \"oci://registry.example/d:1\"}\n  manifests: [e.yaml]\n",
     );
-    let own = manifest.unwrap().own;
+    let own = manifest.unwrap().artifacts;
     assert_eq!(own.len(), 5);
     assert_eq!(own[1].sha256, Some(Digest::of(b"")));
-    assert!(matches!(&own[2].place, OwnPlace::Repository { version, .. } if version == "1.2.3"));
-    assert_eq!(own[4].kind, OwnKind::Manifest);
+    assert!(
+        matches!(&own[2].location, ArtifactLocation::Repository { version, .. } if version == "1.2.3")
+    );
+    assert_eq!(own[4].kind, ArtifactKind::Manifest);
     let mut all = String::new();
     for more in [
         "  files: [{name: a}]\n",

@@ -11,8 +11,8 @@ use crate::cli::target::{TargetArgs, print_repacked};
 use crate::cli::{Failure, interrupt};
 use kubexm_commands::add::{AddOptions, Added, ImageUse, add};
 use kubexm_types::ImageRef;
+use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
 use kubexm_types::event::Events;
-use kubexm_types::own::{OwnKind, OwnPlace, OwnSource};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -27,16 +27,16 @@ pub struct Add {
     image: Vec<ImageRef>,
     /// A file, with its name in the bundle; repeatable
     #[arg(long, value_name = "NAME=PATH|URL", value_parser = named_file)]
-    file: Vec<OwnSource>,
+    file: Vec<ArtifactSource>,
     /// A packed Helm chart; an address may be oci://registry/chart:version; repeatable
     #[arg(long, value_name = "PATH|URL")]
-    chart: Vec<OwnPlace>,
+    chart: Vec<ArtifactLocation>,
     /// Values to render the charts with, to find their images
     #[arg(long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
     /// Kubernetes manifests; repeatable
     #[arg(long, value_name = "PATH|URL")]
-    manifest: Vec<OwnPlace>,
+    manifest: Vec<ArtifactLocation>,
     /// Only report the images that pods of charts and manifests run, and do not add them
     #[arg(long)]
     no_images: bool,
@@ -46,26 +46,27 @@ pub struct Add {
     target: TargetArgs,
 }
 
-fn named_file(text: &str) -> Result<OwnSource, String> {
+fn named_file(text: &str) -> Result<ArtifactSource, String> {
     let (name, place) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("expected NAME=PATH or NAME=URL")?;
-    let place = OwnPlace::parse(place).map_err(|error| error.to_string())?;
-    Ok(OwnSource {
+    let place = ArtifactLocation::parse(place).map_err(|error| error.to_string())?;
+    Ok(ArtifactSource {
         name: Some(name.to_owned()),
-        ..OwnSource::new(OwnKind::File, place)
+        ..ArtifactSource::new(ArtifactKind::File, place)
     })
 }
 
 impl Add {
-    fn sources(&self) -> Vec<OwnSource> {
-        let charts = self.chart.iter().map(|place| OwnSource {
+    fn sources(&self) -> Vec<ArtifactSource> {
+        let charts = self.chart.iter().map(|place| ArtifactSource {
             values: self.values.clone(),
-            ..OwnSource::new(OwnKind::Chart, place.clone())
+            ..ArtifactSource::new(ArtifactKind::Chart, place.clone())
         });
         let manifests = self.manifest.iter();
-        let manifests = manifests.map(|place| OwnSource::new(OwnKind::Manifest, place.clone()));
+        let manifests =
+            manifests.map(|place| ArtifactSource::new(ArtifactKind::Manifest, place.clone()));
         self.file
             .iter()
             .cloned()

@@ -1,4 +1,4 @@
-//! Things of the user's own that travel in a bundle: files, Helm charts, Kubernetes manifests.
+//! Artifacts: files, Helm charts and Kubernetes manifests that a user adds to a bundle.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use url::Url;
 
 use super::{Digest, InvalidValue};
 
-/// What kind of thing it is.
+/// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum OwnKind {
-    /// Any file.
+pub enum ArtifactKind {
+    /// A file.
     File,
-    /// A packed Helm chart.
+    /// A packaged Helm chart.
     Chart,
-    /// YAML for `kubectl apply`.
+    /// A YAML file for `kubectl apply`.
     Manifest,
 }
 
-impl OwnKind {
-    /// The word for it.
+impl ArtifactKind {
+    /// Returns the name in locks and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -31,35 +31,35 @@ impl OwnKind {
     }
 }
 
-impl fmt::Display for OwnKind {
+impl fmt::Display for ArtifactKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// Where it is had from.
+/// The location of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OwnPlace {
+pub enum ArtifactLocation {
     /// A file on this machine.
     Path(PathBuf),
-    /// An address: `https://`, `http://`, and for charts `oci://registry/chart:version`.
+    /// A URL: `https://`, `http://`, and for charts `oci://registry/chart:version`.
     Address(Url),
     /// A chart in a Helm repository (<https://helm.sh/docs/topics/chart_repository/>).
     Repository {
-        /// The repository's address.
+        /// The URL of the repository.
         url: Url,
-        /// The chart.
+        /// The name of the chart.
         chart: String,
-        /// Its version, as the repository spells it.
+        /// The version, as the index of the repository spells it.
         version: String,
     },
 }
 
-impl OwnPlace {
-    /// Reads an address, or else takes the text for a path.
+impl ArtifactLocation {
+    /// Parses a URL. A text without `://` is a path.
     ///
     /// # Errors
-    /// The address is none that kubexm asks, or carries a password, which would end up in the lock.
+    /// The scheme is not supported, or the URL contains a password, which would be written into the lock.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let wrong = |reason: &str| InvalidValue::new("address", text, reason);
         if text.is_empty() {
@@ -71,21 +71,21 @@ impl OwnPlace {
         let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !["https", "http", "oci"].contains(&url.scheme()) {
             return Err(wrong(
-                "wants https://, http:// or a path; charts also oci://",
+                "expected https://, http:// or a path; oci:// for charts",
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            // An address without host takes none; then it has none to hide either.
+            // A URL without a host cannot contain a user or password, so a failure hides nothing.
             let _ = url.set_username("");
             let _ = url.set_password(None);
-            let reason = "carries a user or password, which would be written into the lock";
+            let reason = "contains a user or password, which would be written into the lock";
             return Err(InvalidValue::new("address", url.as_str(), reason));
         }
         Ok(Self::Address(url))
     }
 }
 
-impl std::str::FromStr for OwnPlace {
+impl std::str::FromStr for ArtifactLocation {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
@@ -93,7 +93,7 @@ impl std::str::FromStr for OwnPlace {
     }
 }
 
-impl fmt::Display for OwnPlace {
+impl fmt::Display for ArtifactLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => path.display().fmt(f),
@@ -107,28 +107,26 @@ impl fmt::Display for OwnPlace {
     }
 }
 
-/// One thing that a user wants in a bundle.
+/// An artifact that a bundle manifest or an option names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnSource {
-    /// What it is.
-    pub kind: OwnKind,
-    /// The file name that it gets; else that of its source. Charts name themselves.
+pub struct ArtifactSource {
+    pub kind: ArtifactKind,
+    /// The file name in the bundle; `None` for the file name of the location. Charts contain their name.
     pub name: Option<String>,
-    /// Where it is had from.
-    pub place: OwnPlace,
-    /// What it must be.
+    pub location: ArtifactLocation,
+    /// The required digest.
     pub sha256: Option<Digest>,
-    /// Values files that a chart is rendered with, to find its images.
+    /// Values files with which a chart is rendered to find its images.
     pub values: Vec<PathBuf>,
 }
 
-impl OwnSource {
-    /// Of this kind from there, with nothing else said.
-    pub fn new(kind: OwnKind, place: OwnPlace) -> Self {
+impl ArtifactSource {
+    /// Creates a source without a name, a digest and values.
+    pub fn new(kind: ArtifactKind, location: ArtifactLocation) -> Self {
         Self {
             kind,
             name: None,
-            place,
+            location,
             sha256: None,
             values: Vec::new(),
         }

@@ -1,0 +1,104 @@
+//! `files`, `charts` and `manifests` of a bundle manifest.
+
+use super::reader::Fields;
+use kubexm_types::Digest;
+use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
+
+/// Reads the artifacts that the `spec` of a manifest names.
+pub fn read(spec: &Fields<'_>) -> Vec<ArtifactSource> {
+    let reader = spec.reader();
+    let mut artifacts = Vec::new();
+    for (name, kind) in [
+        ("files", ArtifactKind::File),
+        ("charts", ArtifactKind::Chart),
+    ] {
+        let Some(node) = spec.get(name) else {
+            continue;
+        };
+        for (item, path) in reader.items(node, &spec.path(name)) {
+            let fields = reader.fields(item, &path);
+            artifacts.extend(match kind {
+                ArtifactKind::Chart => chart(&fields),
+                _ => file(&fields),
+            });
+            fields.finish();
+        }
+    }
+    let manifests: Vec<ArtifactLocation> = spec.values("manifests");
+    artifacts.extend(
+        manifests
+            .into_iter()
+            .map(|location| ArtifactSource::new(ArtifactKind::Manifest, location)),
+    );
+    artifacts
+}
+
+fn file(fields: &Fields<'_>) -> Option<ArtifactSource> {
+    let name = fields.required("name").and_then(|_| fields.text("name"));
+    let location = path_or_url(fields);
+    let sha256 = fields.value::<Digest>("sha256");
+    let Some(location) = location else {
+        refuse_location(fields, "give a path or a url");
+        return None;
+    };
+    Some(ArtifactSource {
+        name: Some(name?),
+        sha256,
+        ..ArtifactSource::new(ArtifactKind::File, location)
+    })
+}
+
+fn chart(fields: &Fields<'_>) -> Option<ArtifactSource> {
+    let given = path_or_url(fields);
+    let repository: Option<ArtifactLocation> = fields.value("repository");
+    let (chart, version) = (fields.text("name"), fields.text("version"));
+    let sha256 = fields.value::<Digest>("sha256");
+    let values: Vec<String> = fields.values("values");
+    let location = match (given, repository, chart, version) {
+        (Some(location), None, None, None) => Some(location),
+        (None, Some(ArtifactLocation::Address(url)), Some(chart), Some(version)) => {
+            Some(ArtifactLocation::Repository {
+                url,
+                chart,
+                version,
+            })
+        }
+        _ => None,
+    };
+    let Some(location) = location else {
+        refuse_location(
+            fields,
+            "give a path, a url, or repository with name and version",
+        );
+        return None;
+    };
+    Some(ArtifactSource {
+        sha256,
+        values: values.into_iter().map(Into::into).collect(),
+        ..ArtifactSource::new(ArtifactKind::Chart, location)
+    })
+}
+
+/// Returns the path or the url; `None` if both or none of them is given.
+fn path_or_url(fields: &Fields<'_>) -> Option<ArtifactLocation> {
+    let path = fields
+        .text("path")
+        .map(|path| ArtifactLocation::Path(path.into()));
+    let url = fields.value::<ArtifactLocation>("url");
+    match (path, url) {
+        (Some(_), Some(_)) => None,
+        (path, url) => path.or(url),
+    }
+}
+
+fn refuse_location(fields: &Fields<'_>, hint: &str) {
+    let message = "expected exactly one location";
+    let place = fields.path("");
+    let reader = fields.reader();
+    reader.problem(
+        fields.node(),
+        place.trim_end_matches('.'),
+        message,
+        Some(hint),
+    );
+}
