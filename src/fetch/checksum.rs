@@ -35,9 +35,9 @@ fn parse_line(line: &str, file_name: &str) -> Option<Digest> {
     (last == file_name).then(|| digits(digest))?
 }
 
-/// Parses exactly 64 hexadecimal digits.
+/// Parses exactly 64 hexadecimal digits. Unlike OCI, publishers may use upper case.
 fn digits(token: &str) -> Option<Digest> {
-    (token.len() == 64).then(|| Digest::parse(token).ok())?
+    (token.len() == 64).then(|| Digest::parse(&token.to_ascii_lowercase()).ok())?
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ fn trusted_keys_come_from_options_and_cluster_file() {
         let (code, printed) = kubexm(&[command, "--bundle", &bundle, "-f", &file]);
         assert_eq!(code, Some(2));
         insta::allow_duplicates!(insta::assert_snapshot!(printed, @"
-        error: [folder]/cluster.yaml:7:20: spec.bundle.trust[0]: public key 'x': wants minisign's: 56 letters and digits that begin with RW
+        error: [folder]/cluster.yaml:7:20: spec.bundle.trust[0]: public key 'x': expected a minisign key: 56 characters that begin with RW
           hint: `kubexm config schema cluster` describes every field
         "));
     }

@@ -67,29 +67,29 @@ fn wrong_name_servers_zones_and_addresses_are_reported() {
     }
     insta::assert_snapshot!(all, @"
     === upstreams: [dns.example]
-    example:11:21: spec.dns.upstreams[0]: name server 'dns.example': expected an address, as in 192.0.2.53 or 192.0.2.53:5353
+    example:11:21: spec.dns.upstreams[0]: name server 'dns.example': expected an IP address, as in 192.0.2.53 or 192.0.2.53:5353
       hint: `kubexm config schema cluster` describes every field
     === zones: [{name: cluster.local, servers: [192.0.2.1]}]
-    example:11:17: spec.dns.zones[0].name: is the cluster's own domain
-      hint: CoreDNS itself answers for it: take the zone away
+    example:11:17: spec.dns.zones[0].name: is the domain of the cluster
+      hint: remove the zone: CoreDNS answers for this domain itself
     === zones: [{name: a.example}]
     example:11:17: spec.dns.zones[0].servers: is missing
       hint: `kubexm config schema cluster` describes every field
     === zones: [{name: a.example, servers: []}]
-    example:11:17: spec.dns.zones[0].servers: names no server
-      hint: `kubexm config schema cluster` describes every field
+    example:11:17: spec.dns.zones[0].servers: is empty
+      hint: name at least one server
     === zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]
-    example:11:58: spec.dns.zones[1].name: a.example is there twice
+    example:11:58: spec.dns.zones[1].name: the zone 'a.example' is defined twice
       hint: `kubexm config schema cluster` describes every field
     === nodeLocal: {address: 10.244.0.10}
-    example:11:30: spec.dns.nodeLocal.address: 10.244.0.10 is in 10.244.0.0/16, which the cluster gives out
-      hint: take a link-local address, as in 169.254.20.10
+    example:11:30: spec.dns.nodeLocal.address: 10.244.0.10 is in podCIDR 10.244.0.0/16
+      hint: use a free address, as in 169.254.20.10
     === nodeLocal: {address: 192.0.2.11}
-    example:11:30: spec.dns.nodeLocal.address: 192.0.2.11 is host node1's own
-      hint: take a link-local address, as in 169.254.20.10
+    example:11:30: spec.dns.nodeLocal.address: 192.0.2.11 is the address of host node1
+      hint: use a free address, as in 169.254.20.10
     === nodeLocal: {address: 'fd00::10'}
-    example:11:30: spec.dns.nodeLocal.address: fd00::10 is of another family than the cluster's services
-      hint: give a free address, as in fd00::10
+    example:11:30: spec.dns.nodeLocal.address: fd00::10 has another address family than the services of the cluster
+      hint: use a free address, as in 169.254.20.10
     ");
 }
 

@@ -358,7 +358,7 @@ spec:
         );
         let found = [read.found[0].to_string(), read.found[1].to_string()];
         insta::assert_snapshot!(found.join("\n"), @"
-        'nginx' (Pod, container a): wants a tag or a digest, as in registry.k8s.io/pause:3.10
+        'nginx' (Pod, container a): expected a tag or a digest, as in registry.k8s.io/pause:3.10
         'x.example/b:${TAG}' (Pod, container b): contains a variable that kubexm cannot resolve
         ");
     }

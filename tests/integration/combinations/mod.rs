@@ -71,7 +71,7 @@ impl Combination {
     fn why_not(&self) -> Option<&'static str> {
         let of_units = self.kind == "systemd";
         if of_units && self.etcd == "kubeadm" {
-            return Some("there is no kubeadm to make that etcd");
+            return Some("kubeadm does not run");
         }
         if self.balancer == "none" && self.control_planes > 1 {
             return Some("several control planes need one address");

@@ -93,7 +93,7 @@ fn bundle_without_an_architecture_equals_one_built_without_it() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @"
     error: cannot remove the only architecture of the bundle
-    error: invalid value 'riscv64' for '--arch <ARCH>': architecture 'riscv64': kubexm knows amd64 and arm64
+    error: invalid value 'riscv64' for '--arch <ARCH>': architecture 'riscv64': expected amd64 or arm64
 
     For more information, try '--help'.
     error: the following required arguments were not provided:

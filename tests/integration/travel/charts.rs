@@ -198,21 +198,21 @@ fn manifest_names_the_source_of_each_artifact() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(all, @r#"
     === files: [{name: a}]
-    m:7:11: spec.files[0]: does not say where it is had from, or says it twice
+    m:7:11: spec.files[0]: expected exactly one location
       hint: give a path or a url
     === files: [{name: a, path: b, url: "https://x.example"}]
-    m:7:11: spec.files[0]: does not say where it is had from, or says it twice
+    m:7:11: spec.files[0]: expected exactly one location
       hint: give a path or a url
     === charts: [{repository: "https://c.example", name: c}]
-    m:7:12: spec.charts[0]: does not say where it is had from, or says it twice
+    m:7:12: spec.charts[0]: expected exactly one location
       hint: give a path, a url, or repository with name and version
     === charts: [{url: "ftp://c.example/c"}]
-    m:7:12: spec.charts[0]: does not say where it is had from, or says it twice
+    m:7:12: spec.charts[0]: expected exactly one location
       hint: give a path, a url, or repository with name and version
-    m:7:18: spec.charts[0].url: address 'ftp://c.example/c': wants https://, http:// or a path; charts also oci://
+    m:7:18: spec.charts[0].url: address 'ftp://c.example/c': expected https://, http:// or a path; oci:// for charts
       hint: `kubexm config schema bundle` describes every field
     === manifests: ["https://u:p@x.example/y"]
-    m:7:15: spec.manifests[0]: address 'https://x.example/y': carries a user or password, which would be written into the lock
+    m:7:15: spec.manifests[0]: address 'https://x.example/y': contains a user or password, which would be written into the lock
       hint: `kubexm config schema bundle` describes every field
     "#);
 }

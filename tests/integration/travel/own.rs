@@ -154,7 +154,7 @@ async fn added_content_has_its_images_and_remove_restores_the_bundle() {
     for line in [
         format!("{WEB} (Deployment web, container web): added"),
         format!("{JOB} (Job j, container main): added"),
-        "'nginx' (Pod bare, container c): wants a tag or a digest".to_owned(),
+        "'nginx' (Pod bare, container c): expected a tag or a digest".to_owned(),
         "chart own 0.3.1".to_owned(),
     ] {
         assert!(said.contains(&line), "{line} in {said}");
@@ -285,13 +285,13 @@ async fn refused_additions_are_reported_and_nothing_is_written() {
     == download
     error: 'a b' is not a valid name of a file
     hint: give it a name without blanks and slashes
-    error: invalid value 'x=https://user:secret@dl.example/x' for '--file <NAME=PATH|URL>': address 'https://dl.example/x': carries a user or password, which would be written into the lock
+    error: invalid value 'x=https://user:secret@dl.example/x' for '--file <NAME=PATH|URL>': address 'https://dl.example/x': contains a user or password, which would be written into the lock
 
     For more information, try '--help'.
     == download
     error: apps.example/team/none:1: http://127.0.0.1:[port]/v2/team/none/manifests/1 answered 404
     hint: check that the image and the tag exist
-    error: invalid value 'nginx' for '--image <NAME>': image 'nginx': wants a tag or a digest, as in registry.k8s.io/pause:3.10
+    error: invalid value 'nginx' for '--image <NAME>': image 'nginx': expected a tag or a digest, as in registry.k8s.io/pause:3.10
 
     For more information, try '--help'.
     error: nothing to add: give --image, --file, --chart or --manifest
