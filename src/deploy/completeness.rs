@@ -1,4 +1,4 @@
-//! The completeness check at build time: it plans a cluster and compares the plan and its files with the
+//! The completeness check at build time. It plans a cluster and compares the plan and its files with the
 //! bundle, so that nothing is missing behind the air gap.
 
 use std::collections::{BTreeMap, BTreeSet};

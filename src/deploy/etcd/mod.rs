@@ -49,7 +49,7 @@ const CLIENT_FILES: [&str; 3] = [
 
 /// Returns how the API servers on these hosts connect to etcd; `None` if kubeadm runs etcd.
 ///
-/// If every host has a member, each API server uses only the local one, as with kubeadm: requests to a host
+/// If every host has a member, each API server uses only the local one, as with kubeadm. Requests to a host
 /// that disappeared would block for many seconds.
 pub(super) fn client(cluster: &Cluster, servers: &[HostName]) -> Option<Client> {
     let is_member = |name: &HostName| cluster.roles.etcd.contains(name);

@@ -1,5 +1,5 @@
-//! The start of a member: together with all members for the first time, with its data, or as a new member
-//! that replaces one without data.
+//! The start of a member. A member starts together with all others for the first time, with its data, or as
+//! the replacement of a member without data.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Load balancers for the API servers: proxies on every node ([`local`]), an address on hosts of the role
-//! `loadbalancer` ([`address_holder`]), and an address on control planes ([`control_plane_pod`]).
+//! Load balancers for the API servers. They are proxies on every node ([`local`]), an address on hosts of the
+//! role `loadbalancer` ([`address_holder`]), or an address on control planes ([`control_plane_pod`]).
 
 mod address;
 mod haproxy;

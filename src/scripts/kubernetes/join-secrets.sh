@@ -1,6 +1,6 @@
 #!/bin/sh -eu
-# Checks whether join secrets exist, or removes them: the tokens of all runs of kubexm, the uploaded certificates,
-# and the token whose expiry limits their lifetime.
+# Checks whether join secrets exist, or removes them. They are the tokens of all runs of kubexm, the uploaded
+# certificates, and the token whose expiry limits their lifetime.
 # Arguments: `check` or `remove`.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"

@@ -1,7 +1,7 @@
 //! Serving certificates of kubelets: valid requests are approved, others are reported.
 //!
-//! A kubelet requests its serving certificate with a key that stays on its host, and renews it in the last third
-//! of its validity of one year. No program in a cluster approves such requests
+//! A kubelet requests its serving certificate with a key that stays on its host. The certificate is valid for one
+//! year, and the kubelet renews it in the last third. No program in a cluster approves such requests
 //! (<https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/>), because only kubexm
 //! knows the names of the nodes. Every install approves them, so a cluster needs an install in the last 30 days
 //! of each year. If the certificate expires, `kubectl logs` and `exec` fail until the next install; pods continue.
