@@ -14,9 +14,9 @@ use kubexm_fetch::FetchError;
 use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
+use kubexm_sbom::vulnerability::Severity;
 
 use crate::stop::AGAIN;
-use crate::vulnerabilities::Severity;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
 #[derive(Debug, thiserror::Error)]

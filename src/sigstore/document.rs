@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use super::bundle::{Bundle, Certified, Content, SignedBy};
+use super::limits::{LARGEST_MANIFEST, LARGEST_PART};
 use super::{certificate, log_entry, shown};
 use kubexm_types::Digest;
 
@@ -15,10 +16,6 @@ const MANIFEST_TYPES: [&str; 2] = [
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
-/// Maximum size of a signature manifest, in bytes; registries accept no larger manifest.
-pub const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
-/// Maximum size of a payload or a configuration, in bytes.
-pub const LARGEST_PART: u64 = 1024 * 1024;
 /// Maximum number of signatures of an image.
 const MOST_CLAIMS: usize = 256;
 /// Maximum size of a signature, in bytes; signatures of all supported key types are shorter.

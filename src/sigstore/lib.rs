@@ -17,6 +17,7 @@ pub mod bundle;
 mod certificate;
 pub mod document;
 pub mod file;
+pub mod limits;
 mod log_entry;
 pub mod referrer;
 mod rekor_entry_body;

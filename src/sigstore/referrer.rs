@@ -4,14 +4,14 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::document::{LARGEST_MANIFEST, LARGEST_PART, Part};
+use super::bundle::MEDIA_TYPE_PREFIX;
+use super::document::Part;
+use super::limits::{LARGEST_MANIFEST, LARGEST_PART};
 use super::shown;
 use kubexm_types::Digest;
 
 /// `artifactType` of a referrer with a bundle, in the current version of the format.
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// The prefix of that type in all versions.
-pub(super) const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
 /// Media types of an index of referrers and of a referrer.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -103,7 +103,7 @@ impl Listed {
             .filter(|kind| !kind.is_empty());
         self.media_type == MANIFEST
             && self.size <= LARGEST_MANIFEST as u64
-            && kind.is_none_or(|kind| kind.starts_with(BUNDLES))
+            && kind.is_none_or(|kind| kind.starts_with(MEDIA_TYPE_PREFIX))
     }
 
     fn is_called_a_signature(&self) -> bool {
@@ -123,7 +123,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Referrer>, String> {
     }
     let manifest: Manifest = serde_json::from_slice(bytes)
         .map_err(|error| format!("is not a signature manifest: {}", shown(&error.to_string())))?;
-    let is_bundle = |kind: &str| kind.starts_with(BUNDLES);
+    let is_bundle = |kind: &str| kind.starts_with(MEDIA_TYPE_PREFIX);
     let is_manifest = manifest.media_type.is_none_or(|kind| kind == MANIFEST);
     let Ok([bundle]) = <[Part; 1]>::try_from(manifest.layers) else {
         return Ok(None);

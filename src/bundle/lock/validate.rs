@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lock::text::{invalid, is_printable, name};
 use crate::lock::{Descriptor, Lock, LockedPackages};
 use kubexm_sigstore::Signer;
-use kubexm_sigstore::document::{LARGEST_MANIFEST, LARGEST_PART};
+use kubexm_sigstore::limits::{LARGEST_MANIFEST, LARGEST_PART};
 use kubexm_types::Digest;
 
 /// Checks every text and size that the types do not limit (`FORMAT.md`, section 9).

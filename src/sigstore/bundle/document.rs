@@ -15,8 +15,10 @@ use crate::shown;
 use crate::tree::digest;
 use kubexm_types::Digest;
 
+/// The prefix of a bundle's media type in all versions of the format.
+pub(crate) const MEDIA_TYPE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
 /// Maximum size of a bundle, in bytes.
-const LARGEST: usize = crate::document::LARGEST_PART as usize;
+const LARGEST: usize = crate::limits::LARGEST_PART as usize;
 /// Maximum size of a signature, in bytes; signatures of all supported key types are shorter.
 pub(super) const LONGEST_SIGNATURE: usize = 2048;
 /// Maximum size of a certificate, in bytes; Fulcio's certificates are shorter.
@@ -175,7 +177,7 @@ impl Document {
     }
 
     fn version(&self) -> Result<Version, String> {
-        let rest = self.media_type.strip_prefix(crate::referrer::BUNDLES);
+        let rest = self.media_type.strip_prefix(MEDIA_TYPE_PREFIX);
         match rest {
             Some("+json;version=0.1" | ".v0.1+json") => Ok(Version::V0_1),
             Some("+json;version=0.2" | ".v0.2+json") => Ok(Version::V0_2),

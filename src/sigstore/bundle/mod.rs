@@ -11,7 +11,7 @@ mod envelope;
 use document::{Document, Material};
 use kubexm_types::Digest;
 
-pub(super) use document::Certified;
+pub(super) use document::{Certified, MEDIA_TYPE_PREFIX};
 pub(super) use entry::Entry;
 pub(super) use envelope::Statement;
 

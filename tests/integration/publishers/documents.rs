@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm_sigstore::{Signer, Trust, TrustedRoot, document, simple_signing};
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, document, limits, simple_signing};
 use kubexm_types::VerifyingKey;
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn invalid_documents_are_named() {
         let refusal = by_identity(&sigstore, &blobs, &wrong).unwrap_err();
         assert!(refusal.contains(reason), "{refusal}");
     }
-    let long = vec![b' '; document::LARGEST_MANIFEST + 1];
+    let long = vec![b' '; limits::LARGEST_MANIFEST + 1];
     assert!(document::read(&long).unwrap_err().contains("larger than"));
     for (payload, reason) in [
         (&b"{"[..], "cannot be read"),
