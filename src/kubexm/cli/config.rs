@@ -99,7 +99,8 @@ fn validate(arguments: &Validate, output: Output, events: &Events) -> Result<(),
     let path = file.display();
     match result?.content {
         Some(Validated::Cluster { name, hosts }) => {
-            outln!("{path}: cluster '{name}' with {hosts} hosts is valid");
+            let noun = if hosts == 1 { "host" } else { "hosts" };
+            outln!("{path}: cluster '{name}' with {hosts} {noun} is valid");
         }
         Some(Validated::Bundle { name }) => outln!("{path}: bundle manifest '{name}' is valid"),
         Some(Validated::Mirrors) | None => outln!("{path}: the mirrors file is valid"),
