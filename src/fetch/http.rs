@@ -201,7 +201,7 @@ impl Http {
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     pub async fn download(&self, wanted: &Wanted) -> Result<(Digest, u64), FetchError> {
         if let Some(digest) = &wanted.expected
-            && let Some(size) = self.from_local(&wanted.label, digest).await?
+            && let Some(size) = self.load_local(&wanted.label, digest).await?
         {
             return Ok((*digest, size));
         }

@@ -116,6 +116,9 @@ pub enum FetchError {
     Several(Vec<FetchError>),
 }
 
+/// The origin of an address, and why a request to it failed.
+type SiteAndCause = (String, String);
+
 impl FetchError {
     /// Whether another server may succeed, because the server or the connection caused the error.
     fn is_of_a_server(&self) -> bool {
@@ -133,7 +136,7 @@ impl FetchError {
     /// cannot be reached, or it refuses with the same status.
     #[must_use]
     pub fn grouped_by_site(errors: Vec<Self>) -> Vec<Self> {
-        let mut groups: Vec<(Option<(String, String)>, Vec<Self>)> = Vec::new();
+        let mut groups: Vec<(Option<SiteAndCause>, Vec<Self>)> = Vec::new();
         for error in errors {
             let site = error.site_and_cause();
             match groups
@@ -144,7 +147,7 @@ impl FetchError {
                 None => groups.push((site, vec![error])),
             }
         }
-        let merge = |(site, group): (Option<(String, String)>, Vec<Self>)| {
+        let merge = |(site, group): (Option<SiteAndCause>, Vec<Self>)| {
             let count = group.len();
             let mut group = group.into_iter();
             let mut first = group.next()?;
@@ -161,7 +164,7 @@ impl FetchError {
     }
 
     /// Returns the origin of the address and the cause of an error of a site.
-    fn site_and_cause(&self) -> Option<(String, String)> {
+    fn site_and_cause(&self) -> Option<SiteAndCause> {
         let (url, cause) = match self {
             Self::Unreachable { url, reason, .. } => (url, reason.clone()),
             Self::Refused { url, status, .. } => (url, status.to_string()),

@@ -57,7 +57,7 @@ impl Http {
     ///
     /// # Errors
     /// The cache cannot be written.
-    pub(super) async fn from_local(
+    pub(super) async fn load_local(
         &self,
         label: &str,
         digest: &Digest,

@@ -148,7 +148,7 @@ impl Puller {
     /// The request fails, the digest differs, or the cache cannot be written. Wrong content is not kept.
     pub async fn blob(&self, name: &ImageRef, blob: &Descriptor) -> Result<(), FetchError> {
         let label = &format!("{name} {}", &blob.digest.hex()[..12]);
-        if self.http.from_local(label, &blob.digest).await? == Some(blob.size) {
+        if self.http.load_local(label, &blob.digest).await? == Some(blob.size) {
             return Ok(());
         }
         let fetch = |address: RegistryAddress, tries| async move {
@@ -171,7 +171,7 @@ impl Puller {
         if let Some(digest) = digest
             && self
                 .http
-                .from_local(&name.to_string(), &digest)
+                .load_local(&name.to_string(), &digest)
                 .await?
                 .is_some()
         {
