@@ -1,10 +1,11 @@
 //! Reverts the changes that the receipt of a host records, the last change first.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::plan::{Receipt, StepError, Stop};
+use crate::plan::{Receipt, Record, StepError, Stop};
 use crate::steps::Undo;
 use kubexm_host::{Command, Host};
 use kubexm_types::HostName;
@@ -43,7 +44,7 @@ pub async fn reset_host(
     let records = Receipt::read(host.as_ref()).await.map_err(failed)?;
     let mut reverted = 0;
     let mut seen = BTreeSet::new();
-    for record in records.iter().rev() {
+    for record in in_order_of_reset(records) {
         if stop.is_cancelled() {
             return Ok(reverted);
         }
@@ -60,6 +61,22 @@ pub async fn reset_host(
     reloaded.map_err(|error| failed(StepError::Host(error)))?;
     Receipt::remove(host.as_ref()).await.map_err(failed)?;
     Ok(reverted)
+}
+
+/// Returns the records in the order in which a reset reverts them: the steps in the reverse order of their first
+/// records, and the records of one step from the last to the first.
+///
+/// A later version of kubexm can have another script that reverts a step, and then appends a second record of this
+/// step. Steps that ran after the first one still depend on it: pods are stopped through a container runtime
+/// that runs.
+fn in_order_of_reset(records: Vec<Record>) -> Vec<Record> {
+    let mut first = BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
+        first.entry(record.step.clone()).or_insert(at);
+    }
+    let mut ordered: Vec<_> = records.into_iter().enumerate().collect();
+    ordered.sort_by_key(|(at, record)| Reverse((first.get(&record.step).copied(), *at)));
+    ordered.into_iter().map(|(_, record)| record).collect()
 }
 
 /// Reverts one change and reports it.

@@ -279,6 +279,41 @@ async fn damaged_receipt_is_not_an_empty_one() {
 }
 
 #[tokio::test]
+async fn reset_reverts_a_step_that_another_version_repeated_after_the_steps_that_depend_on_it() {
+    let host = Sandbox::new();
+    let undo = |text: &str| Undo::Script {
+        title: text.to_owned(),
+        script: format!("# Script of {text}.\necho {text} >>/root/log"),
+        arguments: Vec::new(),
+    };
+    let records = [
+        (
+            "unit containerd.service",
+            undo("earlier stop of containerd"),
+        ),
+        ("kubelet surroundings", undo("stop of pods")),
+        ("unit kubelet.service", undo("earlier stop of kubelet")),
+        ("unit containerd.service", undo("stop of containerd")),
+        ("unit kubelet.service", undo("stop of kubelet")),
+    ];
+    for (step, undo) in records {
+        let receipt = Receipt::new(Arc::clone(&host.host));
+        receipt
+            .record(step, undo.to_value().unwrap())
+            .await
+            .unwrap();
+    }
+    host.take_back().await;
+    insta::assert_snapshot!(std::fs::read_to_string(host.at("/root/log")).unwrap(), @"
+    stop of kubelet
+    earlier stop of kubelet
+    stop of pods
+    stop of containerd
+    earlier stop of containerd
+    ");
+}
+
+#[tokio::test]
 async fn undo_record_is_written_once_and_readable_by_root_only() {
     use std::os::unix::fs::PermissionsExt;
     let host = Sandbox::new();

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm_engine::plan::{Check, Ensure, Receipt, StepContext, StepError, UndoLog};
-use kubexm_engine::steps::Undo;
+use kubexm_engine::plan::{Check, Ensure, Receipt, StepContext, StepError, Stop, UndoLog};
+use kubexm_engine::reset::reset_host;
 use kubexm_host::Host;
 use kubexm_host::local::LocalHost;
 use kubexm_types::event::Events;
@@ -78,18 +78,11 @@ impl Sandbox {
         }
     }
 
-    /// Does what a reset does: reverts all records, the last one first, and deletes the receipt.
+    /// Resets the host and deletes the temporary files of kubexm.
     pub async fn take_back(&self) {
-        for record in Receipt::read(self.host.as_ref())
+        reset_host(&self.host, &self.events, &Stop::new())
             .await
-            .unwrap()
-            .iter()
-            .rev()
-        {
-            let undo: Undo = serde_json::from_value(record.undo.clone()).unwrap();
-            undo.revert(self.host.as_ref()).await.unwrap();
-        }
-        Receipt::remove(self.host.as_ref()).await.unwrap();
+            .unwrap();
         let _ = std::fs::remove_dir_all(self.at("/run/kubexm"));
     }
 

@@ -28,7 +28,7 @@ pub use graph::InvalidPlan;
 pub use journal::Journal;
 pub use perform::{Done, perform};
 pub use progress::{Outcome, SkipReason};
-pub use receipt::Receipt;
+pub use receipt::{Receipt, Record};
 pub use step::{
     Action, Check, Condition, Describe, Ensure, Kind, Step, StepContext, StepError, UndoLog, Wait,
 };
