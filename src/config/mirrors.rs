@@ -183,7 +183,9 @@ fn addresses(
 }
 
 fn is_web(text: &str) -> bool {
-    text.starts_with("https://") || text.starts_with("http://")
+    // The parser of URLs removes line breaks and tabs.
+    let plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    plain && (text.starts_with("https://") || text.starts_with("http://"))
 }
 
 fn refuse(reader: &Reader, node: &Node, path: &str) {
@@ -262,6 +264,9 @@ mod tests {
             "downloads: {https://dl.example: []}",
             "downloads: {https://dl.example: {a: b}}",
             "registries: {r.example: m.example}",
+            "registries: {r.example: \"https://m.example/a\\nb\"}",
+            "registries: {r.example: \"https://m example\"}",
+            "downloads: {\"https://dl.example\\n\": https://m}",
             "checksums: other",
             "connectionsPerHost: 0",
         ] {

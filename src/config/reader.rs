@@ -198,18 +198,6 @@ impl Reader {
         }
     }
 
-    /// Returns a mapping of names to scalars.
-    pub fn text_map(&self, node: &Node, path: &str) -> BTreeMap<String, String> {
-        let fields = self.fields(node, path);
-        let mut map = BTreeMap::new();
-        for (name, value) in &fields.entries {
-            if let Some(text) = self.text(value, &format!("{path}.{name}")) {
-                map.insert((*name).to_owned(), text);
-            }
-        }
-        map
-    }
-
     /// Returns the accepted value that a node contains. A former name gives its replacement and a notice.
     pub fn choose(&self, node: &Node, path: &str, choice: Choice<'_>) -> Option<&'static str> {
         let text = self.text(node, path)?;
@@ -393,11 +381,25 @@ impl<'a> Fields<'a> {
         all.iter().copied().find(|value| name_of(*value) == chosen)
     }
 
-    /// Returns a mapping of names to scalars; empty if the field is missing.
-    pub fn text_map(&self, name: &'static str) -> BTreeMap<String, String> {
-        self.get(name).map_or_else(BTreeMap::new, |node| {
-            self.reader.text_map(node, &self.path(name))
-        })
+    /// Parses the keys and the values of a mapping; empty if the field is missing.
+    pub fn map<K, V>(&self, name: &'static str) -> BTreeMap<K, V>
+    where
+        K: FromStr<Err: Display> + Ord,
+        V: FromStr<Err: Display>,
+    {
+        let Some(fields) = self.section(name) else {
+            return BTreeMap::new();
+        };
+        let mut map = BTreeMap::new();
+        for (name, key, value) in fields.keyed() {
+            let path = fields.path(name);
+            let parsed = name.parse::<K>();
+            let parsed = parsed.map_err(|error| self.reader.problem(key, &path, error, None));
+            if let (Ok(key), Some(value)) = (parsed, self.reader.value(value, &path)) {
+                map.insert(key, value);
+            }
+        }
+        map
     }
 
     /// Returns a mapping as JSON; an empty object if the field is missing.
@@ -416,6 +418,12 @@ impl<'a> Fields<'a> {
             }
             None => serde_json::json!({}),
         }
+    }
+
+    /// Returns all entries with the nodes of key and value, for mappings whose keys are chosen by the user.
+    pub fn keyed(&self) -> impl Iterator<Item = (&'a str, &'a Node, &'a Node)> + '_ {
+        let keys = self.keys.iter();
+        keys.filter_map(|(name, key)| Some((*name, *key, *self.entries.get(name)?)))
     }
 
     /// Returns all entries, for mappings whose keys are chosen by the user.

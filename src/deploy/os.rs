@@ -101,7 +101,8 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    settings.extend(system.sysctl.clone());
+    let own = system.sysctl.iter();
+    settings.extend(own.map(|(key, value)| (key.to_string(), value.to_string())));
     let arguments: Vec<String> = settings
         .iter()
         .flat_map(|(key, value)| [key.clone(), value.clone()])

@@ -188,7 +188,8 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
     ];
     names.extend(endpoint.address.map(|address| address.to_string()));
     names.extend(first_address(cluster.network.service_cidr).map(|address| address.to_string()));
-    names.extend(cluster.kubernetes.cert_sans.iter().cloned());
+    let sans = cluster.kubernetes.cert_sans.iter();
+    names.extend(sans.map(ToString::to_string));
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names

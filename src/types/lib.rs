@@ -1,5 +1,5 @@
 //! Values that every other crate uses, each a type that refuses what is not valid: digests, versions,
-//! architectures, image references, host names, host paths, keys; and the [`event`]s that commands emit.
+//! architectures, image references, host names and addresses, host paths, labels, flags, keys; and the [`event`]s that commands emit.
 
 pub mod arch;
 pub mod artifact;
@@ -7,26 +7,38 @@ pub mod atomic_file;
 pub mod debian_version;
 pub mod digest;
 pub mod event;
+pub mod flag;
+pub mod host_address;
 pub mod host_name;
 pub mod host_path;
 pub mod image;
+pub mod kernel_setting;
+pub mod label;
+pub mod line;
 pub mod name_server;
 pub mod public_key;
 pub mod rpm_version;
 pub mod secret;
 pub mod signature_policy;
+pub mod user_name;
 pub mod verifying_key;
 pub mod version;
 
 pub use arch::Arch;
 pub use atomic_file::{AtomicFile, write_atomic};
 pub use digest::{Digest, DigestReader, DigestWriter};
+pub use flag::{FeatureGate, FlagName, FlagValue};
+pub use host_address::{CertificateName, HostAddress};
 pub use host_name::HostName;
 pub use host_path::HostPath;
 pub use image::ImageRef;
+pub use kernel_setting::{KernelSetting, KernelValue};
+pub use label::{LabelKey, LabelValue};
+pub use line::Line;
 pub use name_server::NameServer;
 pub use public_key::PublicKey;
 pub use secret::Secret;
+pub use user_name::UserName;
 pub use verifying_key::VerifyingKey;
 pub use version::Version;
 

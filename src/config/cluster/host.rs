@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use kubexm_types::{Arch, HostName, Secret};
+use kubexm_types::{Arch, HostName, LabelKey, LabelValue, Secret};
 
 /// A host and how to reach it.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct HostSpec {
     /// Architecture; `None` to use the facts of the host.
     pub arch: Option<Arch>,
     /// Labels of the node.
-    pub labels: BTreeMap<String, String>,
+    pub labels: BTreeMap<LabelKey, LabelValue>,
     /// Taints of the node. `None` keeps kubeadm's default, which taints control planes; `Some(vec![])` removes it.
     pub taints: Option<Vec<Taint>>,
 }
@@ -33,9 +33,8 @@ pub struct HostSpec {
 /// A node taint, `key=value:effect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
-    pub key: String,
-    /// May be empty.
-    pub value: String,
+    pub key: LabelKey,
+    pub value: LabelValue,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{KubernetesKind, Patch};
-use kubexm_types::Version;
+use kubexm_types::{CertificateName, Version};
 
 /// `spec.kubernetes`.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct Kubernetes {
     pub kube_proxy: Component,
     pub proxy_mode: ProxyMode,
     /// Additional names and addresses for the certificate of the API server.
-    pub cert_sans: Vec<String>,
+    pub cert_sans: Vec<CertificateName>,
     /// kubeadm's `--ignore-preflight-errors`.
     pub ignore_preflight_errors: Vec<String>,
     /// Patches of the files that kubeadm writes, in this order.
@@ -92,7 +92,7 @@ impl Kubernetes {
 /// Settings of one program of Kubernetes.
 #[derive(Debug, Clone)]
 pub struct Component {
-    /// Flags, without the leading dashes.
+    /// Flags, without the leading dashes. No value has control characters.
     pub extra_args: BTreeMap<String, String>,
     pub feature_gates: BTreeMap<String, bool>,
     /// Fields that are merged into the configuration file; may be an empty object.

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::problem::Notice;
-use kubexm_types::{HostName, PublicKey};
+use kubexm_types::{HostName, KernelSetting, KernelValue, PublicKey};
 
 pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
 pub use etcd::Etcd;
@@ -84,7 +84,7 @@ pub struct System {
     /// Maximum difference between the clocks of hosts, in seconds.
     pub max_clock_skew_seconds: u64,
     /// Additional sysctl values.
-    pub sysctl: BTreeMap<String, String>,
+    pub sysctl: BTreeMap<KernelSetting, KernelValue>,
 }
 
 impl Cluster {

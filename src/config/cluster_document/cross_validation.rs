@@ -5,7 +5,7 @@ use crate::cluster::{
     ProxyRun,
 };
 use crate::reader::Fields;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, LabelKey};
 
 /// Fills in default roles and reports every contradiction.
 pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
@@ -17,6 +17,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_etcd(spec, cluster);
     check_load_balancer(spec, cluster);
     check_registry(spec, cluster);
+    check_labels(spec, cluster);
     for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
     }
@@ -103,6 +104,51 @@ fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
                     "remove the host, or give it the role",
                 );
             }
+        }
+    }
+}
+
+/// Domains of Kubernetes' labels that a kubelet may set for its node
+/// (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction>).
+const OPEN_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+
+/// Labels of other domains of Kubernetes that a kubelet may set for its node.
+const OPEN_LABELS: [&str; 11] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+/// Refuses labels with which the kubelet of a kubeadm cluster does not start.
+fn check_labels(spec: &Fields<'_>, cluster: &Cluster) {
+    if cluster.kubernetes.kind == KubernetesKind::Systemd {
+        return;
+    }
+    let below = |prefix: &str, domain: &str| {
+        let rest = prefix.strip_suffix(domain);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_closed = |label: &&LabelKey| {
+        let Some(prefix) = label.prefix() else {
+            return false;
+        };
+        let of_kubernetes = ["kubernetes.io", "k8s.io"].iter().any(|d| below(prefix, d));
+        let open = OPEN_DOMAINS.iter().any(|domain| below(prefix, domain));
+        of_kubernetes && !open && !OPEN_LABELS.contains(&label.as_str())
+    };
+    for (at, host) in cluster.hosts.iter().enumerate() {
+        if let Some(label) = host.labels.keys().find(is_closed) {
+            let message = format!("a kubelet may not set the label '{label}' for its node");
+            let hint = "remove it, and run `kubectl label node` after the install";
+            refuse(spec, &format!("spec.hosts[{at}].labels"), &message, hint);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::hosts::expand_home;
+use super::kubernetes::read_flags;
 use crate::cluster::{Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
 use kubexm_types::HostPath;
@@ -26,7 +27,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         Some(_) => fields.choice("type", KINDS),
         None => Some("kubeadm"),
     };
-    let extra_args = fields.text_map("extraArgs");
+    let extra_args = read_flags(&fields);
     let external = fields.section("external");
     let etcd = match (kind, &external) {
         (Some("external"), Some(external)) => {
@@ -206,8 +207,11 @@ fn require_all(fields: &Fields<'_>) -> bool {
 }
 
 fn is_endpoint(text: &str) -> bool {
-    url::Url::parse(text).is_ok_and(|url| {
-        let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
-        url.scheme() == "https" && url.has_host() && bare
-    })
+    // The parser of URLs removes line breaks, and flags separate endpoints by commas.
+    let separator = |c: char| c.is_whitespace() || c.is_control() || c == ',';
+    !text.contains(separator)
+        && url::Url::parse(text).is_ok_and(|url| {
+            let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
+            url.scheme() == "https" && url.has_host() && bare
+        })
 }

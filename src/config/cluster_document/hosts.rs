@@ -1,13 +1,13 @@
 //! `spec.hosts`, `spec.defaults` and `spec.roleGroups`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::cluster::{HostSpec, Roles, Taint};
 use crate::host_range;
 use crate::reader::Fields;
-use kubexm_types::Secret;
-use kubexm_types::{Arch, HostName};
+use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, Secret, UserName};
 
 pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let reader = spec.reader();
@@ -60,29 +60,29 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
 
 /// Reads every default once, so that its type is checked even if every host overrides it.
 fn check_defaults(defaults: &Fields<'_>) {
-    for name in ["user", "password", "privateKeyPath"] {
-        defaults.text(name);
-    }
+    defaults.text("privateKeyPath");
+    defaults.value::<UserName>("user");
+    read_password(defaults);
     defaults.number("port", 1, 65535);
     defaults.value::<Arch>("arch");
-    defaults.text_map("labels");
+    read_labels(defaults);
     read_taints(defaults);
 }
 
 pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Option<HostSpec> {
     let reader = host.reader();
-    // Reads the default even if the host overrides it, so that the field counts as known.
-    let text = |name| {
-        let default = defaults.and_then(|d| d.text(name));
-        host.text(name).or(default)
-    };
     let name = host
         .required("name")
         .and_then(|_| host.value::<HostName>("name"));
-    let address = host.required("address").and_then(|_| host.text("address"));
+    let address = host
+        .required("address")
+        .and_then(|_| host.value::<HostAddress>("address"));
     let internal = match host.value::<IpAddr>("internalAddress") {
         Some(address) => Some(address),
-        None => match address.as_ref().map(|address| address.parse::<IpAddr>()) {
+        None => match address
+            .as_ref()
+            .map(|address| address.as_str().parse::<IpAddr>())
+        {
             Some(Err(_)) if host.get("internalAddress").is_none() => {
                 let hint = "set internalAddress to the IP address that the cluster uses";
                 let message = "is missing: the address of the host is a name";
@@ -99,18 +99,24 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     };
     let default_port = defaults.and_then(|d| d.number("port", 1, 65535));
     let port = host.number("port", 1, 65535).or(default_port);
-    let user = text("user").unwrap_or_else(|| "root".to_owned());
-    let password = text("password").map(Secret);
-    let private_key_path = text("privateKeyPath").map(|path| expand_home(&path));
+    // Each default is read even if the host overrides it, so that the field counts as known.
+    let default_user = defaults.and_then(|d| d.value::<UserName>("user"));
+    let user = host.value("user").or(default_user);
+    let user = user.map_or_else(|| "root".to_owned(), |user| user.to_string());
+    let default_password = defaults.and_then(read_password);
+    let password = read_password(host).or(default_password);
+    let default_key = defaults.and_then(|d| d.text("privateKeyPath"));
+    let private_key_path = host.text("privateKeyPath").or(default_key);
+    let private_key_path = private_key_path.map(|path| expand_home(&path));
     let default_arch = defaults.and_then(|d| d.value("arch"));
     let arch = host.value("arch").or(default_arch);
-    let mut labels = defaults.map(|d| d.text_map("labels")).unwrap_or_default();
-    labels.extend(host.text_map("labels"));
+    let mut labels = defaults.map(read_labels).unwrap_or_default();
+    labels.extend(read_labels(host));
     let default_taints = defaults.and_then(read_taints);
     let taints = read_taints(host).or(default_taints);
     Some(HostSpec {
         name: name?,
-        address: address?,
+        address: address?.to_string(),
         internal_address: internal?,
         port: u16::try_from(port.unwrap_or(22)).ok()?,
         user,
@@ -120,6 +126,23 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         labels,
         taints,
     })
+}
+
+fn read_labels(fields: &Fields<'_>) -> BTreeMap<LabelKey, LabelValue> {
+    fields.map("labels")
+}
+
+/// Reads a password. A problem does not contain it.
+fn read_password(fields: &Fields<'_>) -> Option<Secret> {
+    let (node, text) = (fields.get("password")?, fields.text("password")?);
+    if text.chars().any(char::is_control) {
+        let message = "contains a line break or another control character";
+        let hint = "write the password in one line, in quotes";
+        let path = fields.path("password");
+        fields.reader().problem(node, &path, message, Some(hint));
+        return None;
+    }
+    Some(Secret(text))
 }
 
 pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
@@ -132,16 +155,23 @@ pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
         };
         let (rest, effect) = text.rsplit_once(':').unwrap_or((&text, ""));
         let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+        let hint = "write a taint as in dedicated=database:NoSchedule";
         if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-            let hint = "write a taint as in dedicated=database:NoSchedule";
             reader.problem(item, &path, "expected key=value:effect", Some(hint));
             continue;
         }
-        taints.push(Taint {
-            key: key.into(),
-            value: value.into(),
-            effect: effect.into(),
-        });
+        match (LabelKey::parse(key), LabelValue::parse(value)) {
+            (Ok(key), Ok(value)) => taints.push(Taint {
+                key,
+                value,
+                effect: effect.into(),
+            }),
+            (key, value) => {
+                for error in key.err().into_iter().chain(value.err()) {
+                    reader.problem(item, &path, error, Some(hint));
+                }
+            }
+        }
     }
     Some(taints)
 }

@@ -8,7 +8,7 @@ use crate::cluster::{
 };
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
-use kubexm_types::{HostName, Version};
+use kubexm_types::{CertificateName, FeatureGate, FlagName, FlagValue, HostName, Line, Version};
 
 /// Values of `kubernetes.type`, and of `kubernetes.types` in a bundle manifest.
 pub(crate) const KINDS: Choice<'_> = Choice {
@@ -33,8 +33,8 @@ pub(super) fn read_kubernetes(
     let kind = fields.choice("type", KINDS).and_then(KubernetesKind::named);
     let kind = kind.unwrap_or(KubernetesKind::Kubeadm);
     let cluster_name = fields
-        .text("clusterName")
-        .unwrap_or_else(|| "kubernetes".to_owned());
+        .value::<Line>("clusterName")
+        .map_or_else(|| "kubernetes".to_owned(), |name| name.to_string());
     let dns_domain = fields
         .value::<HostName>("dnsDomain")
         .map(|name| name.to_string());
@@ -69,7 +69,8 @@ fn read_kubeadm(kubernetes: &Fields<'_>, hosts: &[HostSpec]) -> (Vec<String>, Ve
     let Some(fields) = kubernetes.section("kubeadm") else {
         return (Vec::new(), Vec::new());
     };
-    let ignored = fields.values("ignorePreflightErrors");
+    let ignored: Vec<Line> = fields.values("ignorePreflightErrors");
+    let ignored = ignored.iter().map(ToString::to_string).collect();
     let patches = read_patches(&fields, hosts);
     fields.finish();
     (ignored, patches)
@@ -116,24 +117,28 @@ pub(super) fn empty_component() -> Component {
     }
 }
 
+/// Reads `extraArgs`.
+pub(super) fn read_flags(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let flags: BTreeMap<FlagName, FlagValue> = fields.map("extraArgs");
+    let flags = flags.into_iter();
+    flags
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
+}
+
 pub(super) fn component_fields(fields: &Fields<'_>) -> Component {
     let reader = fields.reader();
-    let extra_args = fields.text_map("extraArgs");
-    if let (Some(node), Some(name)) = (
-        fields.get("extraArgs"),
-        extra_args.keys().find(|name| name.starts_with('-')),
-    ) {
-        let message = format!("write '{}' without dashes", name.trim_start_matches('-'));
-        reader.problem(node, &fields.path("extraArgs"), message, None);
-    }
+    let extra_args = read_flags(fields);
     let mut feature_gates = BTreeMap::new();
     if let Some(gates) = fields.section("featureGates") {
-        for (name, node) in gates.entries() {
-            match node.value {
-                Value::Bool(on) => {
-                    feature_gates.insert(name.to_owned(), on);
+        for (name, key, node) in gates.keyed() {
+            let path = gates.path(name);
+            match (name.parse::<FeatureGate>(), &node.value) {
+                (Ok(gate), Value::Bool(on)) => {
+                    feature_gates.insert(gate.to_string(), *on);
                 }
-                _ => reader.problem(node, &gates.path(name), "expected true or false", None),
+                (Err(error), _) => reader.problem(key, &path, error, None),
+                _ => reader.problem(node, &path, "expected true or false", None),
             }
         }
     }
@@ -175,7 +180,7 @@ pub(super) fn refuse_extra_config(fields: &Fields<'_>, name: &str, component: &C
     }
 }
 
-pub(super) fn read_api_server(kubernetes: &Fields<'_>) -> (Component, Vec<String>) {
+pub(super) fn read_api_server(kubernetes: &Fields<'_>) -> (Component, Vec<CertificateName>) {
     kubernetes.section("apiServer").map_or_else(
         || (empty_component(), Vec::new()),
         |fields| {

@@ -9,6 +9,7 @@ use crate::cluster::{
 };
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
+use kubexm_types::HostName;
 
 /// Returns the values of `highAvailability.type`.
 pub(crate) fn types() -> Vec<&'static str> {
@@ -100,6 +101,12 @@ fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> 
     NonZeroU8::new(u8::try_from(number).ok()?)
 }
 
+/// Returns the host of an endpoint if it is an IP address or a DNS name.
+fn endpoint_host(text: &str) -> Option<String> {
+    let valid = text.parse::<IpAddr>().is_ok() || HostName::parse(text).is_ok();
+    valid.then(|| text.to_owned())
+}
+
 pub(super) fn read_endpoint(
     spec: &Fields<'_>,
     hosts: &[HostSpec],
@@ -147,9 +154,11 @@ pub(super) fn read_endpoint(
     if let Value::Text(text) = &node.value {
         let default = default_port.to_string();
         let (host, port) = text.rsplit_once(':').unwrap_or((text, &default));
-        return match port.parse::<u16>() {
-            Ok(port) if !host.is_empty() => {
-                let host = host.trim_matches(['[', ']']).to_owned();
+        return match (
+            port.parse::<u16>(),
+            endpoint_host(host.trim_matches(['[', ']'])),
+        ) {
+            (Ok(port), Some(host)) => {
                 let address = loopback.filter(|_| local && host.parse::<IpAddr>().is_err());
                 Some(Endpoint {
                     host,
@@ -158,13 +167,23 @@ pub(super) fn read_endpoint(
                 })
             }
             _ => {
-                reader.problem(node, path, "expected host:port", None);
+                let hint = "write an IP address or a name in lower case, as in api.example:6443";
+                reader.problem(node, path, "expected host:port", Some(hint));
                 None
             }
         };
     }
     let fields = reader.fields(node, path);
-    let (domain, host) = (fields.text("domain"), fields.text("host"));
+    let name = |field: &'static str| {
+        let (node, text) = (fields.get(field)?, fields.text(field)?);
+        let host = endpoint_host(&text);
+        if host.is_none() {
+            let message = "expected an IP address or a DNS name in lower case, as in api.example";
+            reader.problem(node, &fields.path(field), message, None);
+        }
+        host
+    };
+    let (domain, host) = (name("domain"), name("host"));
     if domain.is_some() && host.is_some() {
         let hint = "remove one of them: they have the same meaning";
         reader.problem(node, path, "contains both domain and host", Some(hint));
@@ -179,7 +198,7 @@ pub(super) fn read_endpoint(
         address = loopback.filter(|_| host.as_ref().is_some_and(|h| h.parse::<IpAddr>().is_err()));
     }
     let host = host.or_else(|| address.map(|address| address.to_string()));
-    if host.is_none() {
+    if host.is_none() && !reader.has_problem_at(path) {
         reader.problem(node, path, "expected a domain or an address", None);
     }
     Some(Endpoint {

@@ -187,7 +187,7 @@ fn read_system(spec: &Fields<'_>) -> System {
         if let Some(seconds) = fields.number("maxClockSkewSeconds", 1, 3600) {
             system.max_clock_skew_seconds = seconds.unsigned_abs();
         }
-        system.sysctl = fields.text_map("sysctl");
+        system.sysctl = fields.map("sysctl");
         fields.finish();
     }
     system

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::hosts::expand_home;
 use crate::cluster::{ExternalRegistry, Registry, RegistryLogin};
 use crate::reader::{Choice, Fields, accept};
-use kubexm_types::{HostName, HostPath, ImageRef};
+use kubexm_types::{HostName, HostPath, ImageRef, UserName};
 
 /// Fields of an external registry, and fields of a registry that kubexm runs.
 const EXTERNAL: [&str; 5] = ["address", "project", "caFile", "username", "passwordFile"];
@@ -62,7 +62,10 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
 fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegistry> {
     let reader = fields.reader();
     let (address, project) = (fields.text("address"), fields.text("project"));
-    let (user, password) = (fields.text("username"), fields.text("passwordFile"));
+    let (user, password) = (
+        fields.value::<UserName>("username"),
+        fields.text("passwordFile"),
+    );
     let ca = fields.text("caFile");
     if !is_external {
         return None;
@@ -87,7 +90,8 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
         let hint = "write it as in address: harbor.example:443, project: mirror";
         reader.problem(node, &fields.path("address"), error, Some(hint));
     }
-    if user.is_some() != password_file.is_some() {
+    let given = fields.get("username").is_some();
+    if given != password_file.is_some() {
         let hint = "give both username and passwordFile, or neither";
         let path = fields.path("username");
         reader.problem(
@@ -100,7 +104,7 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     let login = user
         .zip(password_file)
         .map(|(user, password_file)| RegistryLogin {
-            user,
+            user: user.to_string(),
             password_file,
         });
     Some(ExternalRegistry {

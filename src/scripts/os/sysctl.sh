@@ -6,7 +6,11 @@ verb=$1
 shift
 former=/var/lib/kubexm/backup/sysctl
 while [ $# -gt 0 ]; do
-  path=/proc/sys/$(echo "$1" | tr . /)
+  # As in sysctl.d: after a first '.', dots and slashes are exchanged.
+  case ${1#"${1%%[./]*}"} in
+  .*) path=/proc/sys/$(echo "$1" | tr ./ /.) ;;
+  *) path=/proc/sys/$1 ;;
+  esac
   case $verb in
   check) [ "$(cat "$path" 2>/dev/null)" = "$2" ] || { echo "$1 is $(cat "$path" 2>/dev/null)"; exit 1; } ;;
   apply)

@@ -1,7 +1,7 @@
 //! Scripts that change interfaces, rules and addresses.
 
 use super::machine::Machine;
-use crate::{load_balancer, network};
+use crate::{load_balancer, network, os};
 
 /// In a network namespace of its own: chains and rules of kube-proxy, calico and the host.
 const RULES: &str = r#"
@@ -269,5 +269,27 @@ fn pod_routes_are_set_and_removed() {
 fn proxy_without_an_answer_is_unhealthy() {
     Machine::with_each_shell(|machine| {
         assert_ne!(machine.run(load_balancer::CHECK_PROXY, &["7444"]).status, 0);
+    });
+}
+
+/// As in sysctl.d, the first separator decides what the others mean.
+#[test]
+fn kernel_settings_of_interfaces_with_a_dot_are_found() {
+    Machine::with_each_shell(|machine| {
+        for setting in [
+            "net.ipv4.conf.eth0/5.rp_filter",
+            "net/ipv4/conf/eth0.5/rp_filter",
+        ] {
+            let script = crate::Script {
+                verb: None,
+                name: "apply and check",
+                text: "sh -euc \"$1\" kubexm apply \"$2\" 2; sh -euc \"$1\" kubexm check \"$2\" 2",
+            };
+            let before = "ip link add eth0.5 type bridge";
+            let ended = machine.run_after(before, script, &[os::SYSCTL.text, setting], "");
+            assert_eq!(ended.status, 0, "{setting}: {}", ended.complained);
+            let former = machine.read("/var/lib/kubexm/backup/sysctl");
+            assert!(former.contains("/proc/sys/net/ipv4/conf/eth0.5/rp_filter "));
+        }
     });
 }

@@ -56,7 +56,8 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
     let mut api_server = section("apiServer", &kubernetes.api_server);
-    api_server.cert_sans = kubernetes.cert_sans.clone();
+    let sans = kubernetes.cert_sans.iter();
+    api_server.cert_sans = sans.map(ToString::to_string).collect();
     let endpoint = &cluster.control_plane_endpoint;
     if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
         // kubeadm adds the host name of the endpoint. Users may connect to its address as well.

@@ -14,7 +14,7 @@ use kubexm_render::kubelet;
 use kubexm_render::kubernetes as template;
 use kubexm_render::kubernetes::KubeProxyService;
 use kubexm_scripts::kubernetes as scripts;
-use kubexm_types::HostPath;
+use kubexm_types::{HostPath, InvalidValue, LabelKey, LabelValue};
 
 const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
@@ -92,7 +92,7 @@ fn kubelet_files(
         runtime: runtime::configured(inputs).socket().to_owned(),
         resolv_conf: RESOLV_CONF.to_owned(),
         static_pods: STATIC_PODS.to_owned(),
-        taints: taints(inputs, host),
+        taints: taints(inputs, host)?,
     };
     files.readable(KUBELET_CONFIG, &config::kubelet_config(cluster, Some(own))?)?;
     Ok(files)
@@ -113,16 +113,18 @@ fn kubelet_flags(inputs: &Inputs<'_>, host: &HostSpec) -> BTreeMap<String, Strin
 }
 
 /// Returns the taints of a node: those of the user, or the default taint of a control plane.
-fn taints(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<Taint> {
-    let control_plane = || Taint {
-        key: CONTROL_PLANE.to_owned(),
-        value: String::new(),
-        effect: "NoSchedule".to_owned(),
+fn taints(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<Taint>, InvalidValue> {
+    let control_plane = || {
+        Ok(Taint {
+            key: LabelKey::parse(CONTROL_PLANE)?,
+            value: LabelValue::default(),
+            effect: "NoSchedule".to_owned(),
+        })
     };
     match (&host.taints, inputs.cluster.is_control_plane(&host.name)) {
-        (Some(taints), _) => taints.clone(),
-        (None, true) => vec![control_plane()],
-        (None, false) => Vec::new(),
+        (Some(taints), _) => Ok(taints.clone()),
+        (None, true) => Ok(vec![control_plane()?]),
+        (None, false) => Ok(Vec::new()),
     }
 }
 

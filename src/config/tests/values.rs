@@ -1,0 +1,242 @@
+//! Values that reach files of the operating system: each has the grammar of its file, and is refused with its place.
+
+use super::*;
+
+/// Changes [`GOOD`], and returns the problems.
+fn problems(from: &str, to: &str) -> Vec<Problem> {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replacen(from, to, 1);
+    match parse_cluster("cluster.yaml", &text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.list,
+    }
+}
+
+/// Fails unless the text has exactly one problem, at this path and on the line of the change.
+fn refused(from: &str, to: &str, path: &str) {
+    let list = problems(from, to);
+    let line = GOOD.lines().position(|line| line.contains(from)).unwrap() + 1;
+    let [problem] = list.as_slice() else {
+        panic!("{to}: {list:#?}");
+    };
+    let place = (problem.path.as_str(), problem.line);
+    assert_eq!(place, (path, line as u64), "{to}: {}", problem.message);
+    assert!(problem.column > 1 && problem.hint.is_some(), "{problem:?}");
+}
+
+const KUBERNETES: &str = "kubernetes: {version: v1.36.3}";
+
+/// Adds a section in front of `kubernetes`, on the same line.
+fn section_refused(section: &str, path: &str) {
+    let to = format!("{section}\n  {KUBERNETES}");
+    refused(KUBERNETES, &to, path);
+}
+
+/// Adds settings of Kubernetes.
+fn kubernetes_refused(settings: &str, path: &str) {
+    let to = format!("kubernetes: {{version: v1.36.3, {settings}}}");
+    refused(KUBERNETES, &to, path);
+}
+
+#[test]
+fn kernel_settings_have_one_line_each() {
+    for (sysctl, key) in [
+        (
+            r#"kernel.panic: "1\nkernel.core_pattern = |/tmp/x""#,
+            "kernel.panic",
+        ),
+        (r#""kernel.panic\nkernel.x": "1""#, "kernel.panic\nkernel.x"),
+        (r#""../../etc/shadow": "1""#, "../../etc/shadow"),
+        (r#""kernel.panic = 1 #": "1""#, "kernel.panic = 1 #"),
+    ] {
+        let path = format!("spec.system.sysctl.{key}");
+        section_refused(&format!("system: {{sysctl: {{{sysctl}}}}}"), &path);
+    }
+    let good = "system: {sysctl: {kernel.panic: 10, net/ipv4/conf/eth0.5/rp_filter: \"1\", net.ipv4.tcp_rmem: 4096 1 2}}";
+    let good = format!("{good}\n  {KUBERNETES}");
+    assert_eq!(problems(KUBERNETES, &good), []);
+}
+
+#[test]
+fn labels_and_taints_have_the_form_of_the_api() {
+    let host = "{name: node3, address: 10.0.0.13}";
+    let with = |field: &str| format!("{{name: node3, address: 10.0.0.13, {field}}}");
+    for (field, path) in [
+        ("labels: {a b: x}", "labels.a b"),
+        ("labels: {\"x,y\": x}", "labels.x,y"),
+        ("labels: {disk: a b}", "labels.disk"),
+        ("labels: {disk: \"x,y=z\"}", "labels.disk"),
+        ("labels: {disk: \"a\\nb\"}", "labels.disk"),
+        ("labels: {node-role.kubernetes.io/db: \"\"}", "labels"),
+        ("labels: {example.k8s.io/db: \"\"}", "labels"),
+        ("taints: [\"a b=c:NoSchedule\"]", "taints[0]"),
+        ("taints: [\"a=b c:NoSchedule\"]", "taints[0]"),
+        ("taints: [\"a=b\\nc:NoSchedule\"]", "taints[0]"),
+    ] {
+        refused(host, &with(field), &format!("spec.hosts[2].{path}"));
+    }
+    let defaults = "defaults: {user: ops, password: sesame}";
+    let labels = "defaults: {user: ops, password: sesame, labels: {a b: x}}";
+    let list = problems(defaults, labels);
+    assert_eq!(list[0].path, "spec.defaults.labels.a b");
+    let good = with(
+        "labels: {disk: ssd, example.org/a: 1, topology.kubernetes.io/zone: b, node.kubernetes.io/x: y}, \
+         taints: [\"dedicated=db:NoSchedule\", \"example.org/a:NoExecute\"]",
+    );
+    assert_eq!(problems(host, &good), []);
+}
+
+#[test]
+fn kubelets_of_systemd_clusters_may_have_every_label() {
+    let text = GOOD
+        .replace(
+            "10.0.0.13}",
+            "10.0.0.13, labels: {node-role.kubernetes.io/db: \"\"}}",
+        )
+        .replace(
+            KUBERNETES,
+            "etcd: {type: systemd}\n  kubernetes: {version: v1.36.3, type: systemd}",
+        );
+    parse_cluster("cluster.yaml", &text).unwrap();
+}
+
+#[test]
+fn addresses_and_users_of_hosts_have_no_separators() {
+    for (from, to, path) in [
+        (
+            "10.0.0.13",
+            "\"10.0.0.13\\n192.0.2.1 evil\", internalAddress: 10.0.0.13",
+            "spec.hosts[2].address",
+        ),
+        (
+            "10.0.0.13",
+            "-oProxyCommand=x, internalAddress: 10.0.0.13",
+            "spec.hosts[2].address",
+        ),
+        ("user: root", "user: \"a b\"", "spec.hosts[1].user"),
+        ("user: root", "user: \"root\\nx\"", "spec.hosts[1].user"),
+        (
+            "password: sesame",
+            "password: \"sesame\\nrm\"",
+            "spec.defaults.password",
+        ),
+        ("name: demo", "name: \"demo\\nx\"", "metadata.name"),
+        (
+            "name: node3",
+            "name: \"node3\\n1.2.3.4 x\"",
+            "spec.hosts[2].name",
+        ),
+    ] {
+        let list = problems(from, to);
+        assert_eq!(
+            list.first().map(|one| one.path.as_str()),
+            Some(path),
+            "{list:#?}"
+        );
+        assert!(!format!("{list:?}").contains("sesame"));
+    }
+}
+
+#[test]
+fn settings_of_kubernetes_have_one_line() {
+    for (settings, path) in [
+        ("clusterName: \"a\\nb\"", "clusterName"),
+        ("clusterName: \"a\\u2028b\"", "clusterName"),
+        ("dnsDomain: \"a\\nb\"", "dnsDomain"),
+        ("apiServer: {certSANs: ['a\"b']}", "apiServer.certSANs[0]"),
+        (
+            "apiServer: {certSANs: [api.example, \"a\\nb\"]}",
+            "apiServer.certSANs[1]",
+        ),
+        (
+            "apiServer: {extraArgs: {--v: 2}}",
+            "apiServer.extraArgs.--v",
+        ),
+        (
+            "apiServer: {extraArgs: {v: \"2\\nx\"}}",
+            "apiServer.extraArgs.v",
+        ),
+        (
+            "scheduler: {extraArgs: {\"a\\nb\": x}}",
+            "scheduler.extraArgs.a\nb",
+        ),
+        (
+            "controllerManager: {extraArgs: {v: \"2\\n\"}}",
+            "controllerManager.extraArgs.v",
+        ),
+        (
+            "kubelet: {featureGates: {\"A=true,B\": true}}",
+            "kubelet.featureGates.A=true,B",
+        ),
+        (
+            "kubeProxy: {extraArgs: {v=1: x}}",
+            "kubeProxy.extraArgs.v=1",
+        ),
+        (
+            "kubeadm: {ignorePreflightErrors: [\"a\\nb\"]}",
+            "kubeadm.ignorePreflightErrors[0]",
+        ),
+    ] {
+        kubernetes_refused(settings, &format!("spec.kubernetes.{path}"));
+    }
+    let good = "clusterName: 'a b \"c\"', apiServer: {certSANs: [api.example, '*.example', 10.0.0.9], \
+                extraArgs: {v: 2, audit-log-path: /a b}}";
+    let good = format!("kubernetes: {{version: v1.36.3, {good}}}");
+    assert_eq!(problems(KUBERNETES, &good), []);
+}
+
+#[test]
+fn addresses_of_other_programs_have_no_line_breaks() {
+    let endpoint = "spec.controlPlaneEndpoint";
+    for (section, path) in [
+        ("controlPlaneEndpoint: \"api x:6443\"", endpoint),
+        ("controlPlaneEndpoint: \"api\\n1.2.3.4 x:6443\"", endpoint),
+        (
+            "controlPlaneEndpoint: {domain: \"api\\nx\"}",
+            "spec.controlPlaneEndpoint.domain",
+        ),
+        (
+            "controlPlaneEndpoint: {host: \"api x\"}",
+            "spec.controlPlaneEndpoint.host",
+        ),
+        ("etcd: {extraArgs: {a: \"b\\nc\"}}", "spec.etcd.extraArgs.a"),
+        ("registry: {hostName: \"a\\nb\"}", "spec.registry.hostName"),
+        ("registry: {dataDir: \"/a\\nb\"}", "spec.registry.dataDir"),
+        (
+            "registry: {type: external, address: \"a\\nb\"}",
+            "spec.registry.address",
+        ),
+        (
+            "registry: {type: external, address: a.example, project: \"a\\nb\"}",
+            "spec.registry.address",
+        ),
+        ("dns: {upstreams: \"192.0.2.53\\nx\"}", "spec.dns.upstreams"),
+        (
+            "dns: {zones: [{name: \"a b\", servers: [192.0.2.53]}]}",
+            "spec.dns.zones[0].name",
+        ),
+        (
+            "dns: {nodeLocal: {address: \"169.254.20.10\\n\"}}",
+            "spec.dns.nodeLocal.address",
+        ),
+        (
+            "network: {podCIDR: \"10.244.0.0/16\\n\"}",
+            "spec.network.podCIDR",
+        ),
+    ] {
+        section_refused(section, path);
+    }
+    let list = problems(
+        KUBERNETES,
+        "registry: {type: external, address: a.example, username: \"a:b\", passwordFile: /dev/null}\n  kubernetes: {version: v1.36.3}",
+    );
+    assert!(
+        list.iter().any(|one| one.path == "spec.registry.username"),
+        "{list:#?}"
+    );
+    let list = problems(
+        KUBERNETES,
+        "etcd: {type: external, external: {endpoints: [\"https://a:2379\\n\"], caFile: /etc/hosts, certFile: /etc/hosts, keyFile: /etc/hosts}}\n  kubernetes: {version: v1.36.3}",
+    );
+    assert_eq!(list[0].path, "spec.etcd.external.endpoints", "{list:#?}");
+}
