@@ -159,7 +159,7 @@ async fn prepare(
     verify(bundle, events).await?;
     clock.lap("verify");
     events.phase("connect");
-    let hosts = options.connection.connect(cluster).await?;
+    let hosts = session::logged(options.connection.connect(cluster).await?, state);
     let facts = session::gather(cluster, &hosts).await?;
     clock.lap("connect");
     events.phase("preflight");

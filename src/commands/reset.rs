@@ -57,6 +57,7 @@ pub async fn reset(
     journal.begin("reset", "");
     events.phase("connect");
     let hosts = unless_stopped(stop, options.connection.connect(&cluster)).await?;
+    let hosts = session::logged(hosts, &state);
     events.phase("reset");
     let resetting = join_all(hosts.values().map(|host| reset_host(host, events, stop)));
     let Some(results) = in_time(stop, resetting).await else {

@@ -9,7 +9,7 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
-use kubexm_engine::plan::Journal;
+use kubexm_engine::plan::{Journal, LoggedHost};
 use kubexm_host::known_hosts::HostKeys;
 use kubexm_host::{Command, Facts, Host, HostError, SshHost, SshOptions};
 use kubexm_types::HostName;
@@ -96,6 +96,15 @@ impl Connection {
         });
         Ok(named.collect())
     }
+}
+
+/// Returns the hosts with log files in the state directory of the cluster.
+pub(crate) fn logged(hosts: Hosts, state: &Path) -> Hosts {
+    let logged = hosts.into_iter().map(|(name, host)| {
+        let host: Arc<dyn Host> = Arc::new(LoggedHost::new(host, state));
+        (name, host)
+    });
+    logged.collect()
 }
 
 /// Collects the facts of all hosts.

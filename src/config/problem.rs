@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kubexm_types::untrusted::is_unprintable;
+
 /// One problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -51,14 +53,14 @@ impl Problems {
 /// Maximum number of characters of a file's text in a message.
 const LONGEST: usize = 300;
 
-/// Escapes control characters of a file's text, and shortens the text.
+/// Escapes control characters and invisible characters of a file's text, and shortens the text.
 fn shown(text: &str) -> String {
     let mut shown: String = text
         .chars()
         .take(LONGEST)
         .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = (!c.is_control()).then_some(c);
+            let escaped = is_unprintable(c).then(|| c.escape_default());
+            let plain = (!is_unprintable(c)).then_some(c);
             escaped.into_iter().flatten().chain(plain)
         })
         .collect();

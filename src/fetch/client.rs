@@ -13,6 +13,7 @@ use super::FetchError;
 use super::host_limiter::{CONNECTIONS, HostLimiters, Permit};
 use super::oci::Session;
 use super::retry::{Failure, LONGEST_WAIT, retry_after};
+use kubexm_types::Untrusted;
 
 /// Timeout for a read without progress.
 pub(super) const STALLED: Duration = Duration::from_secs(30);
@@ -283,7 +284,6 @@ async fn registry_message(response: Response) -> Option<String> {
     let bytes = read(response, LARGEST_REFUSAL).await.ok()??;
     let body: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
     let reason = body["errors"][0]["message"].as_str()?;
-    let printable = reason.chars().filter(|letter| !letter.is_control());
-    let reason: String = printable.take(200).collect();
+    let reason = Untrusted::one_line(reason, 200).to_string();
     (!reason.is_empty()).then_some(reason)
 }

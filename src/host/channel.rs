@@ -64,6 +64,7 @@ pub(super) async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output>
         status: 0,
         stdout: Vec::new(),
         stderr: Vec::new(),
+        log: None,
     };
     let mut status = None;
     while let Some(message) = read.wait().await {

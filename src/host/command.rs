@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kubexm_scripts::Script;
+use kubexm_types::Untrusted;
 
 /// The standard input of a command.
 pub enum Input {
@@ -24,6 +26,7 @@ pub struct Command {
     pub(super) input: Input,
     pub(super) timeout: Option<Duration>,
     pub(super) description: Option<String>,
+    pub(super) is_secret: bool,
 }
 
 impl Command {
@@ -34,6 +37,7 @@ impl Command {
             input: Input::None,
             timeout: None,
             description: None,
+            is_secret: false,
         }
     }
 
@@ -54,6 +58,7 @@ impl Command {
             input: Input::None,
             timeout: None,
             description: None,
+            is_secret: false,
         }
     }
 
@@ -103,6 +108,18 @@ impl Command {
         self
     }
 
+    /// Marks the output as secret: it does not go to the log file of the host.
+    #[must_use]
+    pub fn secret_output(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    /// Returns whether the output can contain a secret.
+    pub fn has_secret_output(&self) -> bool {
+        self.is_secret
+    }
+
     /// Returns the text that names the command in errors and logs.
     pub fn description(&self) -> String {
         match &self.description {
@@ -129,6 +146,8 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Standard error, at most [`Output::LIMIT`] bytes of it.
     pub stderr: Vec<u8>,
+    /// The log file on this machine that contains the output.
+    pub log: Option<PathBuf>,
 }
 
 impl Output {
@@ -140,24 +159,25 @@ impl Output {
         self.status == 0
     }
 
-    /// Returns standard output as text. Invalid UTF-8 is replaced.
+    /// Returns standard output as text, for a parser. Invalid UTF-8 is replaced. [`Output::shown`] returns the
+    /// text for people.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Returns the last 12 lines of standard error for error messages. If it is empty, the lines come
-    /// from standard output.
-    pub fn complaint(&self) -> String {
+    /// Returns the first lines of standard output for messages.
+    pub fn shown(&self) -> Untrusted {
+        Untrusted::first(&String::from_utf8_lossy(&self.stdout))
+    }
+
+    /// Returns the last lines of standard error for error messages. If it is empty, the lines come from
+    /// standard output.
+    pub fn complaint(&self) -> Untrusted {
         let stream = if self.stderr.is_empty() {
             &self.stdout
         } else {
             &self.stderr
         };
-        let text = String::from_utf8_lossy(stream);
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
-        lines[lines.len().saturating_sub(12)..].join("\n")
+        Untrusted::last(&String::from_utf8_lossy(stream))
     }
 }

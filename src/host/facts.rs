@@ -214,7 +214,7 @@ impl Facts {
         let output = host.run(command).await?;
         let after = now();
         if !output.success() {
-            return Err(failed(output.complaint()));
+            return Err(failed(output.complaint().to_string()));
         }
         let (mut facts, clock) =
             parse::facts(&output.text()).map_err(|error| failed(error.to_string()))?;

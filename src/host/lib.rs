@@ -22,7 +22,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use kubexm_types::HostName;
+use kubexm_types::{HostName, untrusted};
 
 /// The failure of a connection to a host, or of a command on it.
 #[derive(Debug, thiserror::Error)]
@@ -77,10 +77,10 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Returns a cause without a hint.
-    pub fn new(cause: impl Into<String>) -> Self {
+    /// Returns a cause without a hint. The cause may quote the host.
+    pub fn new(cause: impl AsRef<str>) -> Self {
         Self {
-            cause: cause.into(),
+            cause: untrusted::message(cause.as_ref()),
             hint: None,
         }
     }

@@ -133,6 +133,7 @@ impl LocalHost {
             status: status.code().unwrap_or(128),
             stdout: printed,
             stderr: errors,
+            log: None,
         })
     }
 

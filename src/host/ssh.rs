@@ -140,7 +140,7 @@ impl SshHost {
             return Ok(BecomeRoot::SudoWithPassword(password.clone()));
         }
         let complaint = output.complaint();
-        if complaint.contains("incorrect password") {
+        if complaint.as_str().contains("incorrect password") {
             let reason = Reason::new("sudo refuses the password of the cluster file");
             return Err(denied(
                 &self.options,

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use super::known_hosts::{HostKeys, Verdict};
 use super::ssh::SshOptions;
 use super::{HostError, Reason};
+use kubexm_types::Untrusted;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without data after which kubexm sends a keepalive request.
@@ -89,7 +90,8 @@ impl client::Handler for Handler {
     ) -> Result<(), Self::Error> {
         match reason {
             client::DisconnectReason::ReceivedDisconnect(info) => {
-                let cause = format!("the host closed the connection: {}", info.message);
+                let message = Untrusted::one_line(&info.message, 300);
+                let cause = format!("the host closed the connection: {message}");
                 self.disconnect.record(Reason::new(cause));
                 Ok(())
             }

@@ -34,6 +34,7 @@ impl Host for Counting {
             status: 0,
             stdout: Vec::new(),
             stderr: Vec::new(),
+            log: None,
         })
     }
 }

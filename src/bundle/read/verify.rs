@@ -18,13 +18,15 @@ use kubexm_types::{Digest, DigestWriter};
 const MOST_THREADS: usize = 3;
 /// Number of bytes that are hashed at a time.
 const STEP: u64 = 1 << 17;
+/// Maximum number of damaged blobs that an error lists.
+const LISTED: usize = 20;
 
 impl Bundle {
     /// Reads all stored content and compares its digests, on at most `threads` threads. It compares the
     /// content of decompressed gzip; [`Bundle::verify_recompressed`] compares the gzip streams.
     ///
     /// # Errors
-    /// Blobs are damaged; the error lists all of them.
+    /// Blobs are damaged; the error lists the first of them.
     pub fn verify(&self, threads: usize, events: &Events) -> Result<(), BundleError> {
         self.verify_blobs(None, threads, events)
     }
@@ -71,8 +73,16 @@ impl Bundle {
             return Ok(());
         }
         let count = bad.len();
-        bad.extend(self.volumes().damaged_volumes());
-        let list = bad.join("\n  ");
+        let more = match count.saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!("\n  … and {more} more"),
+        };
+        bad.truncate(LISTED);
+        let volumes = self.volumes().damaged_volumes();
+        let list = bad.join("\n  ") + &more;
+        let list = volumes
+            .iter()
+            .fold(list, |list, volume| format!("{list}\n  {volume}"));
         let reason = format!(
             "{count} of {} parts are damaged:\n  {list}\nhint: copy the bundle again",
             labels.len() + 1

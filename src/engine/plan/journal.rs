@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
-use kubexm_types::write_atomic;
+use kubexm_types::{untrusted, write_atomic};
 
 /// The state directory of a cluster, locked by one command at a time.
 pub struct Journal {
@@ -88,7 +88,7 @@ impl Journal {
         }
         if let Ok(mut file) = self.file.lock() {
             // The journal is for people. A command must not fail because kubexm cannot write it.
-            let _ = writeln!(file, "{line}");
+            let _ = writeln!(file, "{}", untrusted::json(&line.to_string()));
         }
     }
 }

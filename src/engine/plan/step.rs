@@ -1,5 +1,6 @@
 //! The contract between the executor and the steps of a deployment.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
+use kubexm_types::Untrusted;
 use kubexm_types::event::Events;
 
 /// Why a step failed.
@@ -17,14 +19,16 @@ pub enum StepError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// A command of the step ended with a non-zero status.
-    #[error("{action} failed (exit status {status}):\n{complaint}")]
+    #[error("{action} failed (exit status {status}):\n{complaint}{}", output_in(.log.as_deref()))]
     Command {
         /// What the command does, such as "write the receipt".
         action: String,
         /// The exit status.
         status: i32,
         /// The last lines that the command printed.
-        complaint: String,
+        complaint: Untrusted,
+        /// The log file with the whole output.
+        log: Option<PathBuf>,
     },
     /// The bundle cannot be read.
     #[error(transparent)]
@@ -65,8 +69,16 @@ impl StepError {
             action: action.to_owned(),
             status: output.status,
             complaint: output.complaint(),
+            log: output.log,
         })
     }
+}
+
+/// Returns the line that names the log file with the whole output of a command.
+pub(crate) fn output_in(log: Option<&Path>) -> String {
+    log.map_or_else(String::new, |log| {
+        format!("\nthe whole output is in {}", log.display())
+    })
 }
 
 /// What a check of an [`Ensure`] found.

@@ -8,15 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::plan::step::output_in;
 use kubexm_bundle::lock::{Lock, LockedImage, LockedSignature};
 use kubexm_bundle::{BlobPart, Blobs, BundleError};
 use kubexm_host::piped::piped;
 use kubexm_host::{Command, Host, HostError, Input, Output};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
-use kubexm_types::{Digest, HostPath, ImageRef};
+use kubexm_types::{Digest, HostPath, ImageRef, Untrusted};
 
 /// Number of bytes of a blob in one block of the stream.
 const BLOCK: usize = 1 << 20;
@@ -31,12 +33,17 @@ pub enum SeedError {
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// A command on the host failed.
-    #[error("cannot upload images to {host} (exit status {status}):\n{complaint}")]
+    #[error(
+        "cannot upload images to {host} (exit status {status}):\n{complaint}{}",
+        output_in(.log.as_deref())
+    )]
     Refused {
         host: String,
         status: i32,
         /// The last lines that the command printed.
-        complaint: String,
+        complaint: Untrusted,
+        /// The log file with the whole output.
+        log: Option<PathBuf>,
     },
     /// The stream to the host failed.
     #[error("cannot send images: {0}")]
@@ -242,6 +249,7 @@ async fn run_command(host: &dyn Host, command: Command) -> Result<Output, SeedEr
         host,
         status,
         complaint,
+        log: output.log,
     })
 }
 

@@ -50,7 +50,7 @@ async fn run_check(host: &dyn Host, action: String, command: Command) -> Result<
     let output = host.run(command.describe(action)).await?;
     Ok(match output.success() {
         true => Check::Satisfied,
-        false => Check::Needed(output.text().trim().to_owned()),
+        false => Check::Needed(output.shown().to_string()),
     })
 }
 

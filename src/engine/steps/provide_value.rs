@@ -53,7 +53,8 @@ impl<T: Send + Sync + 'static> Action for ProvideValue<T> {
     }
 
     async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
-        let command = script_with_input(self.script, &self.arguments, self.input.as_ref())?;
+        let command =
+            script_with_input(self.script, &self.arguments, self.input.as_ref())?.secret_output();
         let output = run_command(host, &self.title, command).await?;
         let value = (self.parse)(&output.text())
             .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;

@@ -50,13 +50,13 @@ impl Wait for WaitFor {
         let output = host.run(command).await?;
         Ok(match output.success() {
             true => Condition::Met,
-            false => Condition::Unmet(output.text()),
+            false => Condition::Unmet(output.shown().to_string()),
         })
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
         let command = Command::from_script(self.diagnosis.script, &self.diagnosis.arguments);
         let output = host.run(command.describe("diagnosis")).await?;
-        Ok(output.text())
+        Ok(output.shown().to_string())
     }
 }

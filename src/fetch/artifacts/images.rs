@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use kubexm_types::ImageRef;
+use kubexm_types::{ImageRef, Untrusted};
 
 /// The lists of containers in a pod's specification
 /// (<https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>).
@@ -33,7 +33,7 @@ impl Found {
 
     pub(super) fn new(text: &str, place: String, is_sure: bool) -> Self {
         let text = text.trim();
-        let shown: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+        let shown = Untrusted::one_line(text, 200).to_string();
         let image = if text.contains("{{") || text.contains("$(") || text.contains("${") {
             Err("contains a variable that kubexm cannot resolve".to_owned())
         } else {
@@ -142,7 +142,7 @@ fn describe(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     let name = object["metadata"]["name"].as_str();
     let text = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
-    Some(text.chars().filter(|c| !c.is_control()).take(120).collect())
+    Some(Untrusted::one_line(&text, 120).to_string())
 }
 
 /// The traversal of one object.
@@ -232,7 +232,7 @@ impl Walk<'_> {
 fn dotted(path: &[&str], last: &str) -> String {
     let parts: Vec<&str> = path.iter().copied().chain([last]).collect();
     let text: String = parts.join(".");
-    text.chars().filter(|c| !c.is_control()).take(120).collect()
+    Untrusted::one_line(&text, 120).to_string()
 }
 
 /// Joins `repository` with `registry`, `tag` and `digest`. An empty tag is replaced by `default`, as most

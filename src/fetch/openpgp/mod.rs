@@ -31,6 +31,7 @@ use pgp::packet::{Packet, PacketParser, Signature, SignatureType};
 use pgp::types::KeyDetails;
 
 use certificate::certificates;
+use kubexm_types::Untrusted;
 use standing::{SigningKey, check_digest};
 
 pub use error::{OpenPgpError, Refusal, Refused};
@@ -215,10 +216,8 @@ fn signers(signature: &Signature) -> Vec<String> {
 
 /// Returns an error with a cause that may quote untrusted input: shortened, without control characters.
 fn unreadable(cause: impl std::fmt::Display) -> OpenPgpError {
-    let cause = cause.to_string();
-    let shown = cause.chars().take(200);
-    let shown = shown.map(|one| if one.is_control() { ' ' } else { one });
-    OpenPgpError::Unreadable(shown.collect())
+    let shown = Untrusted::one_line(&cause.to_string(), 200);
+    OpenPgpError::Unreadable(shown.to_string())
 }
 
 /// Returns the current time, in seconds since 1970.

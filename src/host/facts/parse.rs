@@ -35,7 +35,13 @@ pub(super) fn facts(text: &str) -> Result<(Facts, f64), FactsError> {
         };
         let (key, value) = line.split_once('=').ok_or_else(|| wrong("has no '='"))?;
         match key {
-            "clock" => clock = Some(value.parse().map_err(|_| wrong("is not a time"))?),
+            "clock" => {
+                let seconds = value
+                    .parse()
+                    .ok()
+                    .filter(|seconds: &f64| seconds.is_finite());
+                clock = Some(seconds.ok_or_else(|| wrong("is not a time"))?);
+            }
             "firewalld_port" => open_ports.push(value.to_owned()),
             _ => fact(&mut facts, key, value).map_err(wrong)?,
         }

@@ -115,6 +115,8 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("cgroup=v3", "is neither v1 nor v2"),
         ("selinux=2", "is neither 0 nor 1"),
         ("clock=now", "is not a time"),
+        ("clock=nan", "is not a time"),
+        ("clock=-inf", "is not a time"),
     ];
     for (line, reason) in cases {
         assert_eq!(

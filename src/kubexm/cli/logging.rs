@@ -1,6 +1,7 @@
 //! `-v`, `-vv` and `--log FILE`: what kubexm does, for people who look for the cause of a problem.
 
 use std::fs::File;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +14,7 @@ use tracing_subscriber::{Layer, fmt};
 
 use super::{Failure, GLOBAL};
 use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::untrusted::printable;
 
 /// Only kubexm's own crates write to the log: other libraries might log what they send.
 const TARGET: &str = "kubexm";
@@ -42,7 +44,7 @@ impl LoggingArgs {
             _ => LevelFilter::DEBUG,
         };
         let terminal = fmt::layer()
-            .with_writer(std::io::stderr)
+            .with_writer(|| Printable(std::io::stderr()))
             .with_ansi(false)
             .with_filter(Targets::new().with_target(TARGET, level));
         let file = match &self.log {
@@ -56,12 +58,29 @@ impl LoggingArgs {
                     ))
                 })?;
                 let filter = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
-                let layer = fmt::layer().with_writer(Mutex::new(file)).with_ansi(false);
+                let file = Mutex::new(Printable(file));
+                let layer = fmt::layer().with_writer(file).with_ansi(false);
                 Some(layer.with_filter(filter))
             }
         };
         let subscriber = tracing_subscriber::registry().with(terminal).with(file);
         subscriber.try_init().map_err(Failure::unexpected)
+    }
+}
+
+/// A writer that removes control sequences: fields of log lines may quote hosts and servers.
+struct Printable<W>(W);
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // The layer writes each line at once.
+        let text = printable(&String::from_utf8_lossy(line));
+        self.0.write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -34,6 +34,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::report::{self, Output};
 use kubexm_types::event::Events;
+use kubexm_types::untrusted;
 
 pub use exit::Failure;
 
@@ -179,7 +180,10 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
 fn end(events: &Events, output: Output, emits_events: bool, result: Result<(), Failure>) -> u8 {
     let code = result.as_ref().err().map_or(0, Failure::code);
     let is_reported = result.as_ref().is_err_and(Failure::is_reported);
-    let message = result.err().map(|failure| failure.to_string());
+    // Hosts, servers and bundles provide parts of the message.
+    let message = result
+        .err()
+        .map(|failure| untrusted::message(&failure.to_string()));
     if emits_events {
         events.end(code, message.clone());
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Failure;
 use kubexm_types::event::Events;
+use kubexm_types::untrusted;
 
 /// The version of all JSON documents. A new field does not change it; a removed or changed field does.
 pub const API_VERSION: &str = "output.kubexm.io/v1";
@@ -22,7 +23,7 @@ pub fn redirect_to_events(events: &Events) {
     let _ = EVENTS.set(events.clone());
 }
 
-/// Writes text unchanged.
+/// Writes text without control sequences: names in bundles, locks and registries come from outside.
 ///
 /// If the reader closed the pipe, the rest is dropped and the work continues. Any other failure, such as
 /// a full disk behind `>`, ends the program with exit code 1. Otherwise half an output could be used as a
@@ -31,6 +32,7 @@ pub fn text(text: &str) {
     if let Some(events) = EVENTS.get() {
         return events.note(text.trim_end());
     }
+    let text = untrusted::printable(text);
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
@@ -81,7 +83,7 @@ pub fn json<T: Serialize>(kind: &'static str, body: &T) -> Result<String, Failur
         body,
     };
     let text = serde_json::to_string_pretty(&document);
-    Ok(text.map_err(Failure::unexpected)? + "\n")
+    Ok(untrusted::json(&text.map_err(Failure::unexpected)?) + "\n")
 }
 
 /// Writes the JSON document of a result.

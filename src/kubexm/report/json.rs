@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
+use kubexm_types::untrusted;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -31,12 +32,12 @@ impl<W: Write + Send> Listener for Json<W> {
         let time = OffsetDateTime::now_utc()
             .format(&Rfc3339)
             .unwrap_or_default();
-        if let Ok(mut line) = serde_json::to_vec(&Line { time, event })
+        if let Ok(line) = serde_json::to_string(&Line { time, event })
             && let Ok(mut out) = self.0.lock()
         {
-            line.push(b'\n');
+            let line = untrusted::json(&line) + "\n";
             // A closed pipe must not stop an install halfway.
-            let _ = out.write_all(&line).and_then(|()| out.flush());
+            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
         }
     }
 }

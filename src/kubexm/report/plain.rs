@@ -5,9 +5,9 @@ use std::io::{Stderr, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::text::printable;
 use super::{bytes, warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
+use kubexm_types::untrusted::printable;
 
 /// The least time between two lines about a running transfer.
 const EVERY: Duration = Duration::from_secs(10);

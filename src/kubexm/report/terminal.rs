@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::text::{keep_end, keep_start, printable, wrap};
+use super::text::{keep_end, keep_start, wrap};
 use super::{warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
+use kubexm_types::untrusted::printable;
 
 /// The width of lines in columns. A wider terminal is not filled, and a narrower one wraps.
 const WIDTH: usize = 80;

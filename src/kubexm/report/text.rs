@@ -1,28 +1,4 @@
-//! Text that fits a terminal and cannot control it.
-
-/// Removes control sequences from the text of hosts and registries: they could move the cursor, rename the
-/// window or hide lines. Line ends and tabs stay.
-pub(super) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\u{1b}' if rest.next_if_eq(&'[').is_some() => {
-                // Parameters up to the final letter.
-                while rest.next_if(|c| matches!(c, ' '..='?')).is_some() {}
-                rest.next_if(|c| matches!(c, '@'..='~'));
-            }
-            '\r' if rest.peek() == Some(&'\n') => {}
-            '\r' => out.push('\n'),
-            '\n' | '\t' => out.push(c),
-            // Marks that change the direction of writing can hide text, too.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
+//! Text that fits a terminal.
 
 /// Breaks lines at spaces so that none is wider than `width`, unless a single word is: a path or
 /// a command must stay in one piece to be copied.

@@ -1,5 +1,7 @@
 //! Events: what happens while a command runs, as data. Crates emit events; the CLI reports them.
 
+mod printable;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -187,9 +189,10 @@ impl Events {
         Self::new(Arc::new(Discard))
     }
 
-    /// Emits an event.
+    /// Emits an event. Its texts may quote hosts and servers, so every listener gets them as
+    /// [`message`](crate::untrusted::message) returns them.
     pub fn emit(&self, event: Event) {
-        self.listener.on(&event);
+        self.listener.on(&event.printable());
     }
 
     /// Emits [`Event::Phase`].

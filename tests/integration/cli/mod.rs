@@ -6,6 +6,7 @@ mod bundles;
 mod cache;
 mod commands;
 mod documents;
+mod hostile_text;
 mod input;
 mod logging;
 mod outdated;

@@ -3,7 +3,7 @@
 use oci_client::errors::OciDistributionError;
 
 use crate::FetchError;
-use kubexm_types::ImageRef;
+use kubexm_types::{ImageRef, Untrusted};
 
 /// Why a registry refused a request.
 #[derive(Debug)]
@@ -98,12 +98,7 @@ fn registry_message(message: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
     let error = &value["errors"][0];
     let reason = error["message"].as_str().or(error["code"].as_str());
-    let reason: String = reason
-        .unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(200)
-        .collect();
+    let reason = Untrusted::one_line(reason.unwrap_or_default(), 200);
     match reason.is_empty() {
         true => String::new(),
         false => format!(": {reason}"),

@@ -12,6 +12,7 @@ use crate::cli::output::outln;
 use crate::cli::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::sbom::{SbomFormat, sbom, write};
+use kubexm_types::untrusted;
 
 /// The number of notes that are printed to standard error.
 const MOST_NOTES: usize = 10;
@@ -83,7 +84,7 @@ pub fn warn(notes: &BTreeSet<String>) {
     let mut out = std::io::stderr().lock();
     for note in notes.iter().take(MOST_NOTES) {
         // Standard error may be closed; the document contains the note, too.
-        let _ = writeln!(out, "note: {note}");
+        let _ = writeln!(out, "note: {}", untrusted::message(note));
     }
     if notes.len() > MOST_NOTES {
         let more = notes.len() - MOST_NOTES;
