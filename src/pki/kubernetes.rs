@@ -80,8 +80,7 @@ impl ClusterPki {
         };
         let service_account = signing_key(store, "sa")?;
         let front_proxy_ca = front_proxy.certificate().to_owned();
-        let pair = ca.pair().clone();
-        Self::issue(cluster, pair, front_proxy_ca, service_account, issue)
+        Self::issue(cluster, ca.pair()?, front_proxy_ca, service_account, issue)
     }
 
     /// Returns placeholders for certificates and keys; `None` if kubeadm issues them.

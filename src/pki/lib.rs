@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, PublicKeyData, SanType,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -26,6 +26,16 @@ pub enum PkiError {
         action: &'static str,
         path: String,
         source: std::io::Error,
+    },
+    /// The key of a CA is not there, and this command needs it.
+    #[error(
+        "cannot {purpose}: {path} does not exist, but the certificate of this CA does\n\
+         hint: put the key back for this command: kubexm never creates a CA where one exists"
+    )]
+    MissingKey {
+        /// What the key is needed for, as in "issue the certificate registry".
+        purpose: String,
+        path: String,
     },
     /// A certificate or key is invalid.
     #[error("certificate or key {name}: {reason}")]
@@ -63,6 +73,54 @@ pub struct SigningKey {
     pub private: String,
 }
 
+fn new_key(name: &str) -> Result<KeyPair, PkiError> {
+    KeyPair::generate().map_err(|error| invalid(name, error))
+}
+
+/// Returns the key of a certificate.
+///
+/// # Errors
+/// The key belongs to another certificate.
+fn of_certificate(name: &str, certificate: &str, key: String) -> Result<String, PkiError> {
+    let pair = KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?;
+    let der = pem_content(name, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(name, error))?;
+    match parsed.tbs_certificate.subject_pki.raw == pair.subject_public_key_info() {
+        true => Ok(key),
+        false => Err(invalid(
+            name,
+            "the key belongs to another certificate\nhint: restore both files from the same backup",
+        )),
+    }
+}
+
+/// Returns the fingerprint of the CA `name` in the store; `None` if the store does not have its certificate.
+///
+/// # Errors
+/// The certificate cannot be read, or is invalid.
+pub fn ca_fingerprint(store: &CertificateStore, name: &str) -> Result<Option<Digest>, PkiError> {
+    let text = store.read(&format!("{name}.crt"))?;
+    text.map(|text| Ok(Digest::of(&pem_content(name, &text)?)))
+        .transpose()
+}
+
+/// Returns the fingerprint of the public key of the key pair `name` in the store; `None` if the store does not
+/// have it.
+///
+/// # Errors
+/// The key cannot be read, or is invalid.
+pub fn key_fingerprint(store: &CertificateStore, name: &str) -> Result<Option<Digest>, PkiError> {
+    let fingerprint = |text: String| {
+        let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
+        Ok(Digest::of(&key.subject_public_key_info()))
+    };
+    store
+        .read(&format!("{name}.key"))?
+        .map(fingerprint)
+        .transpose()
+}
+
 /// Loads the key pair `name` from the store, or creates it.
 fn signing_key(store: &CertificateStore, name: &str) -> Result<SigningKey, PkiError> {
     let signing_key = |key: KeyPair| SigningKey {
@@ -73,70 +131,121 @@ fn signing_key(store: &CertificateStore, name: &str) -> Result<SigningKey, PkiEr
         let key = KeyPair::from_pem(&text).map_err(|error| invalid(name, error))?;
         return Ok(signing_key(key));
     }
-    let key = signing_key(KeyPair::generate().map_err(|error| invalid(name, error))?);
+    let key = signing_key(new_key(name)?);
     store.write(&format!("{name}.key"), &key.private)?;
     Ok(key)
 }
 
-/// A certificate authority.
+/// A certificate authority. Its key may be elsewhere, as long as nothing needs to be signed.
 pub struct Ca {
-    pair: Pair,
+    certificate: String,
+    /// The key, PEM; `None` if it is not in the store.
+    key: Option<String>,
+    /// The path of the key's file, for messages.
+    key_path: String,
 }
 
 impl Ca {
-    /// Loads the CA `name` from the store, or creates it.
+    /// Loads the CA `name` from the store. Creates it if the store has neither a certificate nor a key of this
+    /// name; it never replaces one of them.
+    ///
+    /// A read-only store without the key gets a key in memory, so that the result has certificates to compare.
     ///
     /// # Errors
-    /// The CA has expired, or its files cannot be read or written.
+    /// The CA has expired, its key belongs to another certificate, or its files cannot be read or written.
     pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
-        if let Some(pair) = store.load(name)? {
-            if days_left(name, &pair.certificate)? < 0 {
-                return Err(invalid(
-                    name,
-                    "the CA has expired\nhint: remove its files to create a new one",
-                ));
-            }
-            return Ok(Self { pair });
+        let key = store.read(&format!("{name}.key"))?;
+        let key_path = store.path(&format!("{name}.key")).display().to_string();
+        let Some(certificate) = store.read(&format!("{name}.crt"))? else {
+            return Self::create(store, name, key, key_path);
+        };
+        if days_left(name, &certificate)? < 0 {
+            return Err(invalid(
+                name,
+                "the CA has expired\nhint: reset the cluster, and install it again with a new CA",
+            ));
         }
+        let key = match key {
+            Some(key) => Some(of_certificate(name, &certificate, key)?),
+            None if store.is_read_only() => Some(new_key(name)?.serialize_pem()),
+            None => None,
+        };
+        Ok(Self {
+            certificate,
+            key,
+            key_path,
+        })
+    }
+
+    /// Creates a CA. `key` is the key of a creation that was interrupted before it wrote the certificate.
+    fn create(
+        store: &CertificateStore,
+        name: &str,
+        key: Option<String>,
+        key_path: String,
+    ) -> Result<Self, PkiError> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         set_validity(&mut params, CA_DAYS);
-        let key = KeyPair::generate().map_err(|error| invalid(name, error))?;
+        let is_new = key.is_none();
+        let key = match key {
+            Some(key) => KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?,
+            None => new_key(name)?,
+        };
         let certificate = params
             .self_signed(&key)
-            .map_err(|error| invalid(name, error))?;
-        let pair = Pair {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        };
-        store.save(name, &pair)?;
-        Ok(Self { pair })
+            .map_err(|error| invalid(name, error))?
+            .pem();
+        let key = key.serialize_pem();
+        if is_new {
+            store.write(&format!("{name}.key"), &key)?;
+        }
+        // The certificate is written last, so that it never exists without its key.
+        store.write(&format!("{name}.crt"), &certificate)?;
+        Ok(Self {
+            certificate,
+            key: Some(key),
+            key_path,
+        })
     }
 
     /// Returns the CA with its key, for programs that sign certificates. Secret.
-    pub fn pair(&self) -> &Pair {
-        &self.pair
+    ///
+    /// # Errors
+    /// The key is not in the store.
+    pub fn pair(&self) -> Result<Pair, PkiError> {
+        Ok(Pair {
+            certificate: self.certificate.clone(),
+            key: self.key("write the key of the CA to the hosts")?.to_owned(),
+        })
     }
 
     /// Returns the CA's certificate, PEM.
     pub fn certificate(&self) -> &str {
-        &self.pair.certificate
+        &self.certificate
+    }
+
+    fn key(&self, purpose: &str) -> Result<&str, PkiError> {
+        self.key.as_deref().ok_or_else(|| PkiError::MissingKey {
+            purpose: purpose.to_owned(),
+            path: self.key_path.clone(),
+        })
     }
 
     /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
-    /// another subject or CA, or is about to expire.
+    /// another subject or CA, or is about to expire. Only then the CA's key is needed.
     ///
     /// # Errors
-    /// Files cannot be read or written, or `leaf` is invalid.
+    /// Files cannot be read or written, the CA's key is needed and is not there, or `leaf` is invalid.
     pub fn issue(
         &self,
         store: &CertificateStore,
         name: &str,
         leaf: &Leaf,
     ) -> Result<Pair, PkiError> {
-        let purpose = Digest::of(format!("{}{leaf:?}", self.pair.certificate).as_bytes()).hex();
+        let purpose = Digest::of(format!("{}{leaf:?}", self.certificate).as_bytes()).hex();
         let purpose_file = format!("{name}.for");
         let same_purpose = store
             .read(&purpose_file)?
@@ -170,8 +279,9 @@ impl Ca {
         params.extended_key_usages = leaf.usage.extended();
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, LEAF_DAYS);
-        let ca_key = KeyPair::from_pem(&self.pair.key).map_err(|error| invalid("CA key", error))?;
-        let issuer = Issuer::from_ca_cert_pem(&self.pair.certificate, ca_key)
+        let ca_key = self.key(&format!("issue the certificate {name}"))?;
+        let ca_key = KeyPair::from_pem(ca_key).map_err(|error| invalid("CA key", error))?;
+        let issuer = Issuer::from_ca_cert_pem(&self.certificate, ca_key)
             .map_err(|error| invalid("CA certificate", error))?;
         let key = KeyPair::generate().map_err(|error| invalid(name, error))?;
         let certificate = params
@@ -329,6 +439,82 @@ mod tests {
                 .starts_with("sha256:")
         );
     }
+
+    /// A CA of a running cluster, whose certificate and key must survive.
+    fn store_with_ca() -> (tempfile::TempDir, CertificateStore, Pair) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path());
+        let pair = Ca::load_or_create(&store, "ca").unwrap().pair().unwrap();
+        (dir, store, pair)
+    }
+
+    #[test]
+    fn ca_whose_key_is_elsewhere_is_kept_and_its_certificates_are_used() {
+        let (dir, store, pair) = store_with_ca();
+        let leaf = Leaf::client("admin", None);
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        let issued = ca.issue(&store, "admin", &leaf).unwrap();
+        std::fs::remove_file(dir.path().join("ca.key")).unwrap();
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        assert_eq!(ca.certificate(), pair.certificate);
+        let again = ca.issue(&store, "admin", &leaf).unwrap();
+        assert_eq!(again.certificate, issued.certificate);
+        let errors = [
+            ca.issue(&store, "other", &leaf).err().unwrap().to_string(),
+            ca.pair().err().unwrap().to_string(),
+        ];
+        let place = dir.path().display().to_string();
+        insta::assert_snapshot!(errors.join("\n").replace(&place, "[dir]"), @"
+        cannot issue the certificate other: [dir]/ca.key does not exist, but the certificate of this CA does
+        hint: put the key back for this command: kubexm never creates a CA where one exists
+        cannot write the key of the CA to the hosts: [dir]/ca.key does not exist, but the certificate of this CA does
+        hint: put the key back for this command: kubexm never creates a CA where one exists
+        ");
+        assert!(!dir.path().join("ca.key").exists());
+        let certificate = std::fs::read_to_string(dir.path().join("ca.crt")).unwrap();
+        assert_eq!(certificate, pair.certificate);
+    }
+
+    #[test]
+    fn key_of_another_ca_is_refused() {
+        let (dir, store, _) = store_with_ca();
+        let (other, ..) = store_with_ca();
+        std::fs::copy(other.path().join("ca.key"), dir.path().join("ca.key")).unwrap();
+        let error = Ca::load_or_create(&store, "ca").err().unwrap();
+        insta::assert_snapshot!(error, @"
+        certificate or key ca: the key belongs to another certificate
+        hint: restore both files from the same backup
+        ");
+    }
+
+    /// A creation writes the key first.
+    #[test]
+    fn key_of_an_interrupted_creation_is_not_replaced() {
+        let (dir, store, pair) = store_with_ca();
+        std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        assert_eq!(ca.pair().unwrap().key, pair.key);
+        let key = std::fs::read_to_string(dir.path().join("ca.key")).unwrap();
+        assert_eq!(key, pair.key);
+    }
+
+    #[test]
+    fn fingerprints_are_those_of_the_files() {
+        let (_dir, store, pair) = store_with_ca();
+        let expected = kubexm_types::authority::fingerprints(&pair.certificate);
+        assert_eq!(
+            ca_fingerprint(&store, "ca").unwrap(),
+            expected.first().copied()
+        );
+        assert_eq!(ca_fingerprint(&store, "none").unwrap(), None);
+        let key = signing_key(&store, "sa").unwrap();
+        let expected = kubexm_types::authority::fingerprints(&key.public);
+        assert_eq!(
+            key_fingerprint(&store, "sa").unwrap(),
+            expected.first().copied()
+        );
+    }
+
     /// `plan --diff` reads the certificates of a cluster and must not write any.
     #[test]
     fn read_only_store_is_not_written() {

@@ -40,6 +40,16 @@ impl CertificateStore {
         }
     }
 
+    /// Returns whether the store may not be written.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Returns the path of a file.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
     /// Reads a certificate and its key; `None` if one of the files does not exist.
     pub(super) fn load(&self, name: &str) -> Result<Option<Pair>, PkiError> {
         let certificate = self.read(&format!("{name}.crt"))?;
