@@ -1,14 +1,19 @@
 //! Issues the certificates of a cluster.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+
+use base64::Engine;
 
 use crate::CommandError;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
-use kubexm_pki::{Ca, CertificateStore, Leaf, Pair};
+use kubexm_pki::{Ca, CertificateStore, Leaf, Pair, ca_fingerprint, key_fingerprint};
+use kubexm_preflight::identity::{self, Expected};
+use kubexm_types::{Authority, Digest, authority};
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 pub(crate) fn load_or_issue(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
@@ -30,6 +35,50 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         kubernetes: kubernetes(cluster, store)?,
         ca: ca.certificate().to_owned(),
     })
+}
+
+/// Returns the authorities that kubexm keeps in the state directory, with their files. Reads certificates, and the
+/// key of service accounts, but no key of a CA.
+///
+/// # Errors
+/// A file cannot be read, or is damaged.
+pub(crate) fn kept(
+    cluster: &Cluster,
+    state: &Path,
+) -> Result<BTreeMap<Authority, Expected>, CommandError> {
+    let store = CertificateStore::read_only(state.join("pki"));
+    let kubernetes = store.subdirectory("kubernetes");
+    let found = identity::kept(cluster).into_iter().map(|authority| {
+        let (store, name) = match authority {
+            Authority::Registry => (&store, format!("kubexm-{}", cluster.name)),
+            Authority::Etcd => (&store, format!("etcd-{}", cluster.name)),
+            Authority::Kubernetes => (&kubernetes, "kubernetes".to_owned()),
+            Authority::FrontProxy => (&kubernetes, "front-proxy-ca".to_owned()),
+            Authority::ServiceAccounts => (&kubernetes, "sa".to_owned()),
+        };
+        let (fingerprint, file) = match authority {
+            Authority::ServiceAccounts => (key_fingerprint(store, &name), format!("{name}.key")),
+            _ => (ca_fingerprint(store, &name), format!("{name}.crt")),
+        };
+        let expected = Expected {
+            fingerprint: fingerprint.map_err(CommandError::configuration)?,
+            source: store.path(&file).display().to_string(),
+        };
+        Ok((authority, expected))
+    });
+    found.collect()
+}
+
+/// Returns the fingerprint of the CA in a kubeconfig; `None` if there is none that can be read.
+pub(crate) fn of_kubeconfig(path: &Path) -> Option<Digest> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut lines = text.lines().map(str::trim);
+    let data = lines.find_map(|line| line.strip_prefix("certificate-authority-data:"))?;
+    let pem = base64::engine::general_purpose::STANDARD
+        .decode(data.trim())
+        .ok()?;
+    let fingerprints = authority::fingerprints(&String::from_utf8_lossy(&pem));
+    fingerprints.first().copied()
 }
 
 /// The server certificate of the cluster's registry, valid for every host that runs it.
@@ -79,7 +128,6 @@ fn kubernetes(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     use super::*;

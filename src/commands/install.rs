@@ -1,10 +1,11 @@
 //! `install`: brings a cluster up on its hosts, or continues an install that was interrupted.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::identity::{KnownCluster, Origins};
 use crate::plan::Planned;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
@@ -15,6 +16,7 @@ use crate::{
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{Certificates, Deployment, Inputs};
+use kubexm_engine::cluster::HostLocks;
 use kubexm_engine::plan::{self, Journal, Outcome, SkipReason};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
@@ -74,18 +76,66 @@ pub async fn install(
     events: &Events,
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
-    let mut clock = Clock::start();
     options.connection.check()?;
     let (bundle, cluster) = options.source.open(events)?;
-    let state = options.connection.state_directory(&cluster);
+    let state = options.connection.state_directory(&cluster, events)?;
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
     journal.begin("install", &bundle.bundle().lock_digest().to_string());
     let events = with_journal(events.clone(), Arc::clone(&journal));
-    let preparing = prepare(&bundle, &cluster, options, &state, &events, &mut clock);
-    let (hosts, deployment) = unless_stopped(stop, preparing).await?;
+    let mut locks = None;
+    let context = Context {
+        options,
+        bundle: &bundle,
+        cluster: &cluster,
+        journal: &journal,
+        events: &events,
+        stop,
+    };
+    let installed = install_locked(&context, &mut locks).await;
+    if let Some(locks) = locks {
+        locks.release().await;
+    }
+    installed
+}
+
+/// What an install works with.
+struct Context<'a> {
+    options: &'a InstallOptions,
+    bundle: &'a Arc<BundleSet>,
+    cluster: &'a Cluster,
+    journal: &'a Journal,
+    events: &'a Events,
+    stop: &'a Stop,
+}
+
+/// Installs a cluster. The locks of the hosts remain in `locks`, also after a failure.
+async fn install_locked(
+    context: &Context<'_>,
+    locks: &mut Option<HostLocks>,
+) -> Result<InstallReport, CommandError> {
+    let Context {
+        cluster,
+        journal,
+        events,
+        stop,
+        ..
+    } = *context;
+    let state = journal.folder();
+    let mut clock = Clock::start();
+    let preparing = prepare(context, locks, &mut clock);
+    let Prepared {
+        hosts,
+        facts,
+        mut known,
+        origins,
+        deployment,
+    } = unless_stopped(stop, preparing).await?;
+    known
+        .begin_install(cluster, &hosts, &facts, &origins)
+        .await?;
     events.phase("apply");
-    let counted = with_counter(&events, &deployment);
+    let counted = with_counter(events, &deployment);
     let outcome = plan::execute(deployment.plan, &hosts, &counted, stop)
         .await
         .map_err(CommandError::configuration)?;
@@ -96,10 +146,13 @@ pub async fn install(
     };
     let (changed, unchanged, ran) = (outcome.changed, outcome.unchanged, outcome.ran);
     judge(outcome, unreachable)?;
+    if known.is_incomplete() {
+        known.end_install(cluster, &session::gather(cluster, &hosts).await?)?;
+    }
     let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
     let kubeconfig = journal
         .save("admin.conf", kubeconfig.as_bytes())
-        .map_err(|error| FileError::new("write admin.conf in", &state, error))?;
+        .map_err(|error| FileError::new("write admin.conf in", state, error))?;
     events.emit(Event::Summary {
         changed,
         unchanged,
@@ -128,10 +181,14 @@ pub async fn dry_run(
 ) -> Result<DryRun, CommandError> {
     let (bundle, cluster) = options.source.open(events)?;
     let looking = async {
-        let hosts = options.connection.connect(&cluster).await?;
+        let state = options.connection.state_directory(&cluster, events)?;
+        let hosts = options.connection.connect(&cluster, &state).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         notices::emit_experimental_hosts(&facts, events);
-        let findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
+        let known = KnownCluster::read(&cluster, &state)?;
+        known.origins(&cluster, &facts, events)?;
+        let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
+        findings.extend(known.findings(&cluster, &facts));
         let inputs = inputs_without_certificates(&cluster, &bundle, &facts);
         let planned = kubexm_deploy::plan(&inputs);
         if planned.is_err() {
@@ -146,30 +203,55 @@ pub async fn dry_run(
     unless_stopped(stop, looking).await
 }
 
-/// Everything before the first change on a host.
+/// What is known before the first change on a host.
+struct Prepared {
+    hosts: Hosts,
+    facts: BTreeMap<HostName, Facts>,
+    known: KnownCluster,
+    origins: Origins,
+    deployment: Deployment,
+}
+
+/// Everything before the first change on a host, apart from its lock.
 async fn prepare(
-    bundle: &Arc<BundleSet>,
-    cluster: &Cluster,
-    options: &InstallOptions,
-    state: &Path,
-    events: &Events,
+    context: &Context<'_>,
+    locks: &mut Option<HostLocks>,
     clock: &mut Clock,
-) -> Result<(Hosts, Deployment), CommandError> {
+) -> Result<Prepared, CommandError> {
+    let Context {
+        bundle,
+        cluster,
+        events,
+        ..
+    } = *context;
+    let state = context.journal.folder();
     events.phase("verify");
     verify(bundle, events).await?;
     clock.lap("verify");
     events.phase("connect");
-    let hosts = session::logged(options.connection.connect(cluster).await?, state);
+    let hosts = context.options.connection.connect(cluster, state).await?;
+    let hosts = session::logged(hosts, state);
+    let taken = session::lock(&hosts, context.journal, "install", events, context.stop).await?;
+    *locks = Some(taken);
     let facts = session::gather(cluster, &hosts).await?;
     clock.lap("connect");
     events.phase("preflight");
     notices::emit_experimental_hosts(&facts, events);
-    let findings = preflight::check(cluster, &hosts, &facts, bundle).await;
+    let known = KnownCluster::read(cluster, state)?;
+    let origins = known.origins(cluster, &facts, events)?;
+    let mut findings = preflight::check(cluster, &hosts, &facts, bundle).await;
+    findings.extend(known.findings(cluster, &facts));
     preflight::report(&findings, events)?;
     let certificates = certificates::load_or_issue(cluster, state)?;
     let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, certificates))?;
     clock.lap("preflight and plan");
-    Ok((hosts, deployment))
+    Ok(Prepared {
+        hosts,
+        facts,
+        known,
+        origins,
+        deployment,
+    })
 }
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.

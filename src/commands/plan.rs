@@ -63,9 +63,9 @@ pub async fn diff(
 ) -> Result<PlanDiff, CommandError> {
     options.connection.check()?;
     let (bundle, cluster) = options.source.open(events)?;
-    let state = options.connection.state_directory(&cluster);
+    let state = options.connection.state_directory(&cluster, events)?;
     let comparing = async {
-        let hosts = options.connection.connect(&cluster).await?;
+        let hosts = options.connection.connect(&cluster, &state).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         let certificates = certificates::preview(&cluster, &state)?;
         let inputs = install::inputs(&cluster, &bundle, &facts, certificates);

@@ -6,13 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-use crate::{CommandError, FileError};
+use crate::{CommandError, FileError, preflight, state};
 use kubexm_config::Cluster;
-use kubexm_engine::plan::{Journal, LoggedHost};
+use kubexm_engine::cluster::lock::LockError;
+use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
+use kubexm_engine::plan::{Journal, LoggedHost, Stop};
 use kubexm_host::known_hosts::HostKeys;
 use kubexm_host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use kubexm_preflight::Finding;
 use kubexm_types::HostName;
+use kubexm_types::event::Events;
 
 /// The number of connections that are opened at the same time.
 const PARALLEL: usize = 20;
@@ -29,16 +35,24 @@ pub struct Connection {
     pub known_hosts: Option<PathBuf>,
     /// Whether to accept and record the key of a host that is not known yet.
     pub accept_new_host_keys: bool,
-    /// The state directory with journal, CA and kubeconfig; `None` for `.kubexm/<cluster>`.
+    /// The state directory with journal, CA and kubeconfig; `None` for `$XDG_STATE_HOME/kubexm/<cluster>`.
     pub state: Option<PathBuf>,
 }
 
 impl Connection {
-    /// Returns the state directory of a cluster.
-    pub(crate) fn state_directory(&self, cluster: &Cluster) -> PathBuf {
-        self.state
-            .clone()
-            .unwrap_or_else(|| Path::new(".kubexm").join(&cluster.name))
+    /// Returns the state directory of a cluster. Emits a note if it is where an earlier version created it.
+    ///
+    /// # Errors
+    /// See [`state::default`].
+    pub(crate) fn state_directory(
+        &self,
+        cluster: &Cluster,
+        events: &Events,
+    ) -> Result<PathBuf, CommandError> {
+        match &self.state {
+            Some(state) => Ok(state.clone()),
+            None => state::default(&cluster.name, events),
+        }
     }
 
     /// Fails if a file of the options does not exist, before work that takes minutes.
@@ -53,8 +67,8 @@ impl Connection {
         }
     }
 
-    fn host_keys(&self, cluster: &Cluster) -> HostKeys {
-        let recorded = self.state_directory(cluster).join("known_hosts");
+    fn host_keys(&self, state: &Path) -> HostKeys {
+        let recorded = state.join("known_hosts");
         let home =
             std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".ssh/known_hosts"));
         let files = home
@@ -68,13 +82,17 @@ impl Connection {
         }
     }
 
-    /// Connects to all hosts of the cluster.
+    /// Connects to all hosts of the cluster. Accepted host keys are recorded in the state directory.
     ///
     /// # Errors
     /// Lists every host that cannot be reached, with the cause.
-    pub(crate) async fn connect(&self, cluster: &Cluster) -> Result<Hosts, CommandError> {
+    pub(crate) async fn connect(
+        &self,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<Hosts, CommandError> {
         self.check()?;
-        let host_keys = self.host_keys(cluster);
+        let host_keys = self.host_keys(state);
         let options = cluster.hosts.iter().map(|host| SshOptions {
             name: host.name.clone(),
             address: host.address.clone(),
@@ -145,6 +163,59 @@ fn all<T>(results: Vec<Result<T, HostError>>) -> Result<Vec<T>, CommandError> {
 pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
     Ok(Journal::open(folder)
         .map_err(|error| FileError::new("use the state directory", folder, error))?)
+}
+
+/// Takes the locks of all hosts for a command that changes them.
+///
+/// # Errors
+/// Another kubexm has a lock, or a host was lost.
+pub(crate) async fn lock(
+    hosts: &Hosts,
+    journal: &Journal,
+    command: &str,
+    events: &Events,
+    stop: &Stop,
+) -> Result<HostLocks, CommandError> {
+    let now = OffsetDateTime::now_utc().format(&Rfc3339);
+    let now = now.map_err(CommandError::configuration)?;
+    let state = journal.folder();
+    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
+    let holder = Holder {
+        user: of_environment(&["SUDO_USER", "USER", "LOGNAME"]),
+        machine: std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
+        pid: std::process::id(),
+        command: command.to_owned(),
+        state: state.display().to_string(),
+        since: now.parse().map_err(CommandError::configuration)?,
+    };
+    let taken = HostLocks::take(hosts, &holder, journal.origin(), events, stop).await;
+    taken.map_err(|error| match error {
+        LockError::Hosts(errors) => CommandError::Hosts(errors),
+        LockError::Refused(refusals) => {
+            let findings: Vec<Finding> = refusals.iter().map(locked).collect();
+            match preflight::report(&findings, events) {
+                Err(error) => error,
+                Ok(()) => CommandError::NotReady(findings),
+            }
+        }
+    })
+}
+
+fn locked(refusal: &Refusal) -> Finding {
+    let hint = format!(
+        "wait until that command ends; if its process no longer runs, the lock ends in {} seconds",
+        refusal.seconds
+    );
+    Finding::new(&refusal.host, true, refusal.to_string(), &hint)
+}
+
+/// Returns the first of these environment variables that is set.
+fn of_environment(names: &[&str]) -> String {
+    let mut values = names.iter().filter_map(|name| std::env::var(name).ok());
+    values
+        .find(|value| !value.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Returns the error of every host that no longer answers. A task on another host may have failed because

@@ -1,6 +1,7 @@
-//! Plans and their execution: tasks in a graph ([`plan`]), steps that change hosts ([`steps`]), and the
-//! upload of a bundle's images into registries ([`seed`]). This crate is independent of Kubernetes.
+//! Plans and their execution: tasks in a graph ([`plan`]), steps that change hosts ([`steps`]), the upload of a
+//! bundle's images into registries ([`seed`]), and the identity and the locks of clusters ([`cluster`]). This crate is independent of Kubernetes.
 
+pub mod cluster;
 pub mod plan;
 pub mod reset;
 pub mod seed;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use crate::plan::{Receipt, Record, StepError, Stop};
 use crate::steps::Undo;
 use kubexm_host::{Command, Host};
-use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, StepState};
+use kubexm_types::{ClusterId, HostName};
 
 /// Why the changes on a host cannot be reverted.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,13 @@ pub enum ResetError {
     /// Another version of kubexm wrote the record.
     #[error("{0}: this version of kubexm cannot read a record of the receipt: {1}")]
     Record(HostName, serde_json::Error),
+    /// The host and its records name different clusters. kubexm never writes such records.
+    #[error(
+        "{0}: the records in /var/lib/kubexm name several clusters: {clusters}\nhint: find out which program \
+         changed the files there",
+        clusters = .1.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Clusters(HostName, BTreeSet<ClusterId>),
     /// A command failed on the host, or the host was lost.
     #[error("{}", with_host(.0, .1))]
     Step(HostName, StepError),
@@ -42,6 +49,14 @@ pub async fn reset_host(
 ) -> Result<usize, ResetError> {
     let failed = |error: StepError| ResetError::Step(host.name().clone(), error);
     let records = Receipt::read(host.as_ref()).await.map_err(failed)?;
+    let own = Receipt::cluster(host.as_ref()).await.map_err(failed)?;
+    let clusters = own.into_iter();
+    let clusters: BTreeSet<ClusterId> = clusters
+        .chain(records.iter().filter_map(|record| record.cluster))
+        .collect();
+    if clusters.len() > 1 {
+        return Err(ResetError::Clusters(host.name().clone(), clusters));
+    }
     let mut reverted = 0;
     let mut seen = BTreeSet::new();
     for record in in_order_of_reset(records) {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
 use kubexm_scripts::host as scripts;
-use kubexm_types::Arch;
+use kubexm_types::{Arch, ClusterIdentity, Digest};
 
 use super::{Command, Host, HostError};
 
@@ -69,6 +69,10 @@ pub struct Facts {
     pub runtimes: BTreeSet<Runtime>,
     /// Whether kubexm's receipt exists: an install has begun.
     pub receipt: bool,
+    /// The cluster that the host belongs to.
+    pub cluster: Membership,
+    /// The authorities whose certificates or public keys are on the host, by path.
+    pub authorities: BTreeMap<String, Vec<Digest>>,
     /// Whether files of Kubernetes exist.
     pub kubernetes: bool,
     /// Whether `kubeadm init` succeeded.
@@ -79,6 +83,18 @@ pub struct Facts {
     pub etcd_formed: bool,
     /// Seconds by which the host's clock is ahead of this machine's, as far as the round trip allows.
     pub clock_ahead: f64,
+}
+
+/// The cluster that a host belongs to, by its own record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// The host has no record: it belongs to no cluster, or an earlier version of kubexm installed it.
+    #[default]
+    Unrecorded,
+    /// The host belongs to this cluster.
+    Cluster(ClusterIdentity),
+    /// The record is damaged.
+    Damaged,
 }
 
 /// A distribution, by os-release(5).

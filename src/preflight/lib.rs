@@ -7,6 +7,7 @@ pub mod etcd_client;
 mod exchange;
 pub mod external_checks;
 mod firewall;
+pub mod identity;
 mod pods;
 pub mod registry_client;
 

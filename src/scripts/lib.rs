@@ -117,7 +117,9 @@ scripts! {
     }
     /// Scripts of the crate `kubexm-host`.
     host {
+        CLAIM = "host/claim.sh"
         FACTS = "host/facts.sh"
+        LOCK = "host/lock.sh"
         SANDBOX = "host/sandbox.sh"
         UPLOAD = "host/upload.sh"
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod files;
+mod locks;
 mod machine;
 mod network;
 mod packages;

@@ -4,6 +4,8 @@
 pub mod arch;
 pub mod artifact;
 pub mod atomic_file;
+pub mod authority;
+pub mod cluster_identity;
 pub mod debian_version;
 pub mod digest;
 pub mod event;
@@ -27,6 +29,8 @@ pub mod version;
 
 pub use arch::Arch;
 pub use atomic_file::{AtomicFile, write_atomic};
+pub use authority::Authority;
+pub use cluster_identity::{ClusterId, ClusterIdentity, UtcTime};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use flag::{FeatureGate, FlagName, FlagValue};
 pub use host_address::{CertificateName, HostAddress};

@@ -1,9 +1,10 @@
 //! The controller's state directory of a cluster: the journal of all commands, and a lock that admits one
 //! command at a time.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,14 +14,14 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
-use kubexm_types::{untrusted, write_atomic};
+use kubexm_types::{Digest, HostName, untrusted, write_atomic};
 
 /// The state directory of a cluster, locked by one command at a time.
 pub struct Journal {
     folder: PathBuf,
     file: Mutex<File>,
-    // Keeps the lock until the command ends.
-    _lock: File,
+    // Locked until the command ends.
+    lock: File,
 }
 
 impl Journal {
@@ -51,13 +52,47 @@ impl Journal {
         Ok(Self {
             folder: folder.to_owned(),
             file: Mutex::new(open("journal.jsonl")?),
-            _lock: lock,
+            lock,
         })
     }
 
     /// Returns the state directory.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns a value that only runs with this state directory on this machine have, for [`HostLocks`]: while
+    /// this journal is open, no other process can open a journal of the same origin.
+    ///
+    /// Two machines that share or copy a state directory have different origins, and so have two directories
+    /// of one machine.
+    ///
+    /// [`HostLocks`]: crate::cluster::HostLocks
+    pub fn origin(&self) -> Digest {
+        // Without a boot ID the origin is of this process only.
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_else(|_| std::process::id().to_string());
+        let file = self.lock.metadata();
+        let file = file.map_or((0, 0), |file| (file.dev(), file.ino()));
+        Digest::of(format!("{boot} {file:?}").as_bytes())
+    }
+
+    /// Returns the hosts on which runs with this state directory began a step.
+    pub fn hosts(folder: &Path) -> BTreeSet<HostName> {
+        #[derive(serde::Deserialize)]
+        struct Line {
+            event: String,
+            host: Option<HostName>,
+        }
+        let Ok(file) = File::open(folder.join("journal.jsonl")) else {
+            return BTreeSet::new();
+        };
+        let lines = BufReader::new(file).lines().map_while(Result::ok);
+        let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+        lines
+            .filter(|line| line.event == "step")
+            .filter_map(|line| line.host)
+            .collect()
     }
 
     /// Writes a secret file to the state directory, with mode 0600, and returns its path.

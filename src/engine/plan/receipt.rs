@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::step::{StepError, UndoLog};
 use kubexm_host::{Command, Host, Input};
 use kubexm_scripts::steps as scripts;
+use kubexm_types::{ClusterId, ClusterIdentity};
 
 /// A line of the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,17 +19,41 @@ pub struct Record {
     pub step: String,
     /// How to revert the change: an [`Undo`](crate::steps::Undo) as JSON.
     pub undo: serde_json::Value,
+    /// The cluster for which kubexm made the change; `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterId>,
+}
+
+impl Record {
+    /// Returns what identifies a record: step and undo, without the cluster. After an update of kubexm the
+    /// host still has records without a cluster.
+    fn key(&self) -> String {
+        format!("{} {}", self.step, self.undo)
+    }
 }
 
 /// Prints the receipt. It fails if the receipt exists and cannot be read: an empty receipt would lose the
 /// undo records.
 const READ: &str = "[ ! -e /var/lib/kubexm/receipt.jsonl ] || cat /var/lib/kubexm/receipt.jsonl";
+/// Prints the host's record of its cluster.
+const CLUSTER: &str = "[ ! -e /var/lib/kubexm/cluster ] || cat /var/lib/kubexm/cluster";
+/// Removes what kubexm keeps on the host, the receipt first: a receipt without the record of its cluster would
+/// not say to which cluster the host belongs.
+const REMOVE: &str = "rm -f /var/lib/kubexm/receipt.jsonl && rm -rf /var/lib/kubexm";
 
 /// The receipt of one host.
 pub struct Receipt {
     host: Arc<dyn Host>,
-    /// The lines of the receipt; `None` before the first record.
-    known: Mutex<Option<BTreeSet<String>>>,
+    /// What the receipt contains; `None` before the first record.
+    known: Mutex<Option<Known>>,
+}
+
+/// What a receipt contains.
+struct Known {
+    /// The keys of all records.
+    records: BTreeSet<String>,
+    /// The cluster that the host belongs to.
+    cluster: Option<ClusterId>,
 }
 
 impl Receipt {
@@ -59,10 +84,27 @@ impl Receipt {
             .collect()
     }
 
+    /// Returns the cluster that the host belongs to; `None` if an earlier version of kubexm installed it.
+    ///
+    /// # Errors
+    /// The host's record cannot be read, or is damaged.
+    pub async fn cluster(host: &dyn Host) -> Result<Option<ClusterId>, StepError> {
+        let action = "read to which cluster the host belongs";
+        let command = Command::script(CLUSTER, [""; 0]).describe(action);
+        let output = StepError::unless_done(action, host.run(command).await?)?;
+        let text = output.text();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let identity = ClusterIdentity::from_json(&text)
+            .map_err(|error| StepError::Other(format!("/var/lib/kubexm/cluster: {error}")))?;
+        Ok(Some(identity.id))
+    }
+
     /// Removes `/var/lib/kubexm` with the receipt.
     pub async fn remove(host: &dyn Host) -> Result<(), StepError> {
         let action = "remove the receipt";
-        let command = Command::script("rm -rf /var/lib/kubexm", [""; 0]);
+        let command = Command::script(REMOVE, [""; 0]);
         let output = host.run(command.describe(action)).await?;
         StepError::unless_done(action, output).map(|_| ())
     }
@@ -88,32 +130,33 @@ fn damaged(line: usize, error: &serde_json::Error) -> StepError {
 #[async_trait]
 impl UndoLog for Receipt {
     async fn record(&self, step: &str, undo: serde_json::Value) -> Result<(), StepError> {
+        let mut known = self.known.lock().await;
+        let known = match &mut *known {
+            Some(known) => known,
+            none => {
+                let records = Self::read(self.host.as_ref()).await?;
+                none.insert(Known {
+                    records: records.iter().map(Record::key).collect(),
+                    cluster: Self::cluster(self.host.as_ref()).await?,
+                })
+            }
+        };
         let record = Record {
             step: step.to_owned(),
             undo,
+            cluster: known.cluster,
         };
+        if known.records.contains(&record.key()) {
+            return Ok(());
+        }
         let line = serde_json::to_string(&record)
             .map_err(|error| StepError::Other(format!("cannot write the receipt: {error}")))?;
-        let mut known = self.known.lock().await;
-        if known.is_none() {
-            let records = Self::read(self.host.as_ref()).await?;
-            let lines = records
-                .iter()
-                .filter_map(|record| serde_json::to_string(record).ok());
-            *known = Some(lines.collect());
-        }
-        let Some(known) = known.as_mut() else {
-            return Ok(());
-        };
-        if known.contains(&line) {
-            return Ok(());
-        }
         let input = Input::Bytes(format!("{line}\n").into_bytes());
         let action = "write the receipt";
         let command = Command::from_script(scripts::RECEIPT_APPEND, [""; 0]).input(input);
         let output = self.host.run(command.describe(action)).await?;
         StepError::unless_done(action, output)?;
-        known.insert(line);
+        known.records.insert(record.key());
         Ok(())
     }
 }

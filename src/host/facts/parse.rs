@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
+use kubexm_types::{ClusterIdentity, Digest, authority};
 
-use super::{Cgroup, Disk, Facts, Module, Runtime, Selinux, Tool};
+use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Tool};
 
 /// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -101,6 +104,11 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             facts.disks.insert(path, disk);
         }
         "receipt" => facts.receipt = flag(value)?,
+        "cluster" => facts.cluster = membership(&decoded(value)?),
+        "authority" => {
+            let (path, fingerprints) = fingerprints(value)?;
+            facts.authorities.insert(path, fingerprints);
+        }
         "kubernetes" => facts.kubernetes = flag(value)?,
         "initialized" => facts.initialized = flag(value)?,
         "joined" => facts.joined = flag(value)?,
@@ -108,6 +116,25 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         _ => return Err("the key is unknown"),
     }
     Ok(())
+}
+
+/// Decodes the content of a file. Bytes that are not UTF-8 are replaced.
+fn decoded(value: &str) -> Result<String, &'static str> {
+    let bytes = STANDARD.decode(value).map_err(|_| "is not base64")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn membership(text: &str) -> Membership {
+    match ClusterIdentity::from_json(text) {
+        Ok(identity) => Membership::Cluster(identity),
+        Err(_) => Membership::Damaged,
+    }
+}
+
+/// Parses a path and the content of the file.
+fn fingerprints(value: &str) -> Result<(String, Vec<Digest>), &'static str> {
+    let (path, content) = value.split_once(' ').ok_or("has no content")?;
+    Ok((path.to_owned(), authority::fingerprints(&decoded(content)?)))
 }
 
 /// Returns `None` for an empty value.

@@ -30,6 +30,8 @@ container_selinux=no
 exists=/opt/a=b c
 disk=77 100 / /opt/a=b c
 receipt=no
+cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
+authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
 kubernetes=no
 runtime=crio
 initialized=no
@@ -81,6 +83,16 @@ fn every_line_is_read() {
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,
+        cluster: Membership::Cluster(ClusterIdentity {
+            id: "0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11".parse().unwrap(),
+            name: "a".parse().unwrap(),
+            created: "2026-01-31T12:00:00Z".parse().unwrap(),
+        }),
+        authorities: [(
+            "/etc/kubernetes/pki/ca.crt".to_owned(),
+            vec![Digest::of(b"abc")],
+        )]
+        .into(),
         ..Facts::default()
     };
     assert_eq!((facts, clock), (expected, 17.5));
@@ -114,6 +126,8 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("disk=zz 1 / /opt", "is not the space of a disk"),
         ("cgroup=v3", "is neither v1 nor v2"),
         ("selinux=2", "is neither 0 nor 1"),
+        ("cluster=%", "is not base64"),
+        ("authority=/etc/x", "has no content"),
         ("clock=now", "is not a time"),
         ("clock=nan", "is not a time"),
         ("clock=-inf", "is not a time"),
@@ -124,6 +138,14 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
             format!("line 2 of the facts is '{line}': {reason}")
         );
     }
+}
+
+#[test]
+fn damaged_record_of_a_cluster_is_not_an_unknown_cluster() {
+    let facts = parsed("cluster=e30=\nclock=1\n");
+    assert_eq!(facts.cluster, Membership::Damaged);
+    assert_eq!(parsed("cluster=\nclock=1\n").cluster, Membership::Damaged);
+    assert_eq!(parsed("clock=1\n").cluster, Membership::Unrecorded);
 }
 
 #[test]

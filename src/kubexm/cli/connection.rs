@@ -15,7 +15,11 @@ pub struct ConnectionArgs {
     /// Accept and record the SSH key of a host that is not known yet
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// State directory with the cluster's journal, CA and kubeconfig [default: .kubexm/<cluster>]
+    /// State directory with the cluster's ID, journal, CAs and kubeconfig
+    ///
+    /// The default is `$XDG_STATE_HOME/kubexm/<cluster>`, which is `~/.local/state/kubexm/<cluster>` where that
+    /// variable is not set. A directory `.kubexm/<cluster>` of an earlier version in the working directory is
+    /// still used.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

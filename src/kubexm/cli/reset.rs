@@ -8,7 +8,7 @@ use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::{Failure, interrupt};
 use crate::report::Output;
-use kubexm_commands::reset::{self, ResetOptions};
+use kubexm_commands::reset::{self, LostCluster, ResetOptions};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -21,6 +21,12 @@ pub struct Reset {
     cluster: PathBuf,
     #[command(flatten)]
     connection: ConnectionArgs,
+    /// ID of the hosts' cluster, if its state directory is lost
+    ///
+    /// A reset refuses hosts of another cluster than that of the state directory, and its error contains the ID
+    /// of their cluster. `none` stands for hosts that an earlier version of kubexm installed, which have no ID.
+    #[arg(long, value_name = "ID")]
+    cluster_id: Option<LostCluster>,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -35,6 +41,7 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     let options = ResetOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options(),
+        lost: arguments.cluster_id,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     let report = reset::reset(&options, events, &stop).await?;

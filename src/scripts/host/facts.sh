@@ -60,6 +60,13 @@ for path in "$@"; do
     awk -v path="$path" 'NR == 2 { print "disk=" $4 " " $2 " " $6 " " path }'
 done
 echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
+[ ! -e /var/lib/kubexm/cluster ] ||
+  echo "cluster=$(head -c 4096 /var/lib/kubexm/cluster | base64 | tr -d '\n')"
+# Certificates of authorities and the public key of service accounts, which are not secret.
+pki=/etc/kubernetes/pki
+for file in $pki/ca.crt $pki/front-proxy-ca.crt $pki/etcd/ca.crt $pki/sa.pub /etc/kubexm/etcd/ca.crt /etc/kubexm/registry-ca.crt; do
+  [ ! -f "$file" ] || echo "authority=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
+done
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"
 [ ! -S /run/containerd/containerd.sock ] || echo runtime=containerd
 [ ! -S /run/docker.sock ] || echo runtime=docker

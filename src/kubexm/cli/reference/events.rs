@@ -108,7 +108,7 @@ fn examples() -> Vec<Event> {
             changed: 57,
             unchanged: 0,
             ran: 2,
-            kubeconfig: Some(".kubexm/example/admin.conf".to_owned()),
+            kubeconfig: Some("/home/admin/.local/state/kubexm/example/admin.conf".to_owned()),
         },
         Event::Written {
             path: "kubernetes.tar.zst".to_owned(),

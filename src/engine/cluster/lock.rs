@@ -1,0 +1,249 @@
+//! Locks of hosts: a host admits one kubexm that changes it at a time, also from another machine and from
+//! another state directory.
+//!
+//! A lock is a lease in `/run/kubexm.lock` on the host. It ends [`VALID`] after its holder renewed it last, by
+//! the host's time since boot, so no clock needs to be correct. A lock that a process of the SSH session holds
+//! would live as long as sshd believes in a broken connection, which can be hours.
+//!
+//! A killed run must not make its own user wait. The lock of a state directory excludes other runs of the same
+//! directory on this machine, so that a lease with the same origin ([`Journal::origin`]) belongs to a process
+//! that no longer runs. [`HostLocks::take`] takes over such a lease at once.
+//!
+//! [`Journal::origin`]: crate::plan::Journal::origin
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+
+use crate::plan::Stop;
+use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_scripts::host as scripts;
+use kubexm_types::event::Events;
+use kubexm_types::untrusted::Untrusted;
+use kubexm_types::{ClusterId, Digest, HostName, UtcTime};
+
+/// Time after the last renewal until a lock ends.
+pub const VALID: Duration = Duration::from_secs(120);
+/// Time between two renewals.
+const RENEWAL: Duration = Duration::from_secs(20);
+/// Time that a host has to answer.
+pub(super) const ANSWER: Duration = Duration::from_secs(60);
+/// The exit status of the script if another kubexm has the lock.
+const LOCKED: i32 = 3;
+
+/// Who has a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The user on the controller.
+    pub user: String,
+    /// The host name of the controller.
+    pub machine: String,
+    /// The process on the controller.
+    pub pid: u32,
+    /// The command, as in `install`.
+    pub command: String,
+    /// The state directory on the controller.
+    pub state: String,
+    /// When the command began, by the controller's clock.
+    pub since: UtcTime,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let printable = |text: &str| Untrusted::one_line(text, 200);
+        write!(
+            f,
+            "`kubexm {}` of {}@{} (process {}, state directory {}) since {}",
+            printable(&self.command),
+            printable(&self.user),
+            printable(&self.machine),
+            self.pid,
+            printable(&self.state),
+            self.since
+        )
+    }
+}
+
+/// A host whose lock another kubexm has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub host: HostName,
+    /// Who has the lock; `None` if the host's record is not readable.
+    pub holder: Option<Holder>,
+    /// Seconds until the lock ends, if its holder does not renew it.
+    pub seconds: u64,
+}
+
+/// Why hosts cannot be locked.
+#[derive(Debug)]
+pub enum LockError {
+    /// Other runs have the locks.
+    Refused(Vec<Refusal>),
+    /// Hosts failed or were lost.
+    Hosts(Vec<HostError>),
+}
+
+/// The locks of hosts that this process has. They are renewed until they are released.
+pub struct HostLocks {
+    hosts: BTreeMap<HostName, Arc<dyn Host>>,
+    lease: Lease,
+    renewal: JoinHandle<()>,
+}
+
+impl HostLocks {
+    /// Takes the locks of all hosts, or none. `stop` is cancelled if another kubexm takes a lock over, after
+    /// this process could not renew it in time.
+    ///
+    /// # Errors
+    /// See [`LockError`].
+    pub async fn take(
+        hosts: &BTreeMap<HostName, Arc<dyn Host>>,
+        holder: &Holder,
+        origin: Digest,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<Self, LockError> {
+        let hosts = hosts.clone();
+        let lease = Lease::new(holder, origin);
+        let taking = hosts.values().map(|host| lease.ask(host, "take"));
+        let (mut refusals, mut errors) = (Vec::new(), Vec::new());
+        for answer in join_all(taking).await {
+            match answer {
+                Ok(refusal) => refusals.extend(refusal),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() && refusals.is_empty() {
+            let renewing = renew(hosts.clone(), lease.clone(), events.clone(), stop.clone());
+            let renewal = tokio::spawn(renewing);
+            return Ok(Self {
+                hosts,
+                lease,
+                renewal,
+            });
+        }
+        lease.release(&hosts).await;
+        Err(match errors.is_empty() {
+            true => LockError::Refused(refusals),
+            false => LockError::Hosts(errors),
+        })
+    }
+
+    /// Releases the locks. The lock of a host that does not answer ends by itself.
+    pub async fn release(self) {
+        self.renewal.abort();
+        self.lease.release(&self.hosts).await;
+    }
+}
+
+impl Drop for HostLocks {
+    fn drop(&mut self) {
+        self.renewal.abort();
+    }
+}
+
+/// What a run sends to the script.
+#[derive(Clone)]
+struct Lease {
+    token: String,
+    origin: String,
+    holder: String,
+}
+
+impl Lease {
+    fn new(holder: &Holder, origin: Digest) -> Self {
+        // An ID of its own for each run. Without random numbers SSH would have failed before.
+        let token = ClusterId::random().map_or_else(|_| origin.hex(), |id| id.to_string());
+        Self {
+            token,
+            origin: origin.hex(),
+            holder: serde_json::to_string(holder).unwrap_or_default(),
+        }
+    }
+
+    fn command(&self, verb: &'static str) -> Command {
+        let seconds = VALID.as_secs().to_string();
+        let arguments = [&self.token, &self.origin, &seconds, &self.holder].map(String::clone);
+        Command::from_script(scripts::LOCK.verb(verb), arguments)
+            .describe(format!("{verb} the lock of the host"))
+            .timeout(ANSWER)
+    }
+
+    /// Takes or renews the lock of a host. Returns who has it, if that is another run.
+    async fn ask(
+        &self,
+        host: &Arc<dyn Host>,
+        verb: &'static str,
+    ) -> Result<Option<Refusal>, HostError> {
+        let command = self.command(verb);
+        let description = command.description();
+        let output = host.run(command).await?;
+        match output.status {
+            0 => Ok(None),
+            LOCKED => Ok(Some(refusal(host.name(), &output))),
+            _ => Err(HostError::Command {
+                host: host.name().clone(),
+                command: description,
+                reason: output.complaint().to_string(),
+            }),
+        }
+    }
+
+    async fn release(&self, hosts: &BTreeMap<HostName, Arc<dyn Host>>) {
+        let releasing = hosts
+            .values()
+            .map(|host| host.run(self.command("release").timeout(RENEWAL)));
+        // A lock that is not released ends by itself.
+        let _: Vec<Result<Output, HostError>> = join_all(releasing).await;
+    }
+}
+
+/// Parses the script's answer: seconds, and the holder as JSON.
+fn refusal(host: &HostName, output: &Output) -> Refusal {
+    let text = output.text();
+    let (seconds, holder) = text.split_once(' ').unwrap_or_default();
+    Refusal {
+        host: host.clone(),
+        holder: serde_json::from_str(holder.trim()).ok(),
+        seconds: seconds.parse().unwrap_or(VALID.as_secs()),
+    }
+}
+
+/// Renews the locks until another run has one of them.
+async fn renew(hosts: BTreeMap<HostName, Arc<dyn Host>>, lease: Lease, events: Events, stop: Stop) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        // A lost host is the concern of the work on it.
+        let answers = join_all(hosts.values().map(|host| lease.ask(host, "renew"))).await;
+        let taken: Vec<Refusal> = answers
+            .into_iter()
+            .filter_map(Result::ok)
+            .flatten()
+            .collect();
+        for refusal in &taken {
+            let holder = refusal.holder.as_ref();
+            events.note(format!(
+                "{}: this process did not renew its lock in time, and {} has it now: stopping",
+                refusal.host,
+                holder.map_or("another kubexm".to_owned(), Holder::to_string)
+            ));
+        }
+        if !taken.is_empty() {
+            return stop.cancel();
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.holder {
+            Some(holder) => write!(f, "is locked by {holder}"),
+            None => f.write_str("is locked by another kubexm"),
+        }
+    }
+}

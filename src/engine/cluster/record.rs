@@ -1,0 +1,193 @@
+//! `cluster.json` in the state directory: which cluster it is, which hosts belong to it, and the fingerprints of
+//! its authorities.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use kubexm_types::{Authority, ClusterId, ClusterIdentity, Digest, HostName, write_atomic};
+
+/// What kubexm did with a host of the cluster last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum HostState {
+    /// An install began to change it.
+    Member,
+    /// A reset began to revert the changes.
+    Resetting,
+}
+
+/// The record of a cluster in its state directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterRecord {
+    #[serde(flatten)]
+    identity: ClusterIdentity,
+    /// All hosts that an install has changed and that no reset has completed.
+    #[serde(default)]
+    hosts: BTreeMap<HostName, HostState>,
+    /// The fingerprints of the authorities that the cluster has.
+    #[serde(default)]
+    authorities: BTreeMap<Authority, Digest>,
+    /// Fields of later versions.
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
+}
+
+impl ClusterRecord {
+    /// The name of the file in the state directory.
+    pub const FILE: &str = "cluster.json";
+
+    /// Creates the record of a new cluster, with a random ID. Writes nothing.
+    ///
+    /// # Errors
+    /// The operating system provides no random numbers.
+    pub fn new(name: HostName) -> io::Result<Self> {
+        let now = OffsetDateTime::now_utc()
+            .replace_nanosecond(0)
+            .map_err(io::Error::other)?;
+        let now = now.format(&Rfc3339).map_err(io::Error::other)?;
+        Ok(Self::of(ClusterIdentity {
+            id: ClusterId::random()?,
+            name,
+            created: now.parse().map_err(io::Error::other)?,
+        }))
+    }
+
+    /// Creates the record of a cluster that exists. Writes nothing.
+    pub fn of(identity: ClusterIdentity) -> Self {
+        Self {
+            identity,
+            hosts: BTreeMap::new(),
+            authorities: BTreeMap::new(),
+            others: serde_json::Map::new(),
+        }
+    }
+
+    /// Loads the record of a state directory; `None` if it has none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn load(folder: &Path) -> io::Result<Option<Self>> {
+        let text = match std::fs::read_to_string(folder.join(Self::FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read?,
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(io::Error::other)
+    }
+
+    /// Writes the record, durably.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, folder: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
+        text.push('\n');
+        write_atomic(&folder.join(Self::FILE), text.as_bytes(), 0o600)
+    }
+
+    /// Returns the identity that hosts carry.
+    pub fn identity(&self) -> &ClusterIdentity {
+        &self.identity
+    }
+
+    /// Returns the fingerprints of the authorities.
+    pub fn authorities(&self) -> &BTreeMap<Authority, Digest> {
+        &self.authorities
+    }
+
+    /// Returns the hosts that belong to the cluster: an install has changed them, and no reset has completed.
+    pub fn hosts(&self) -> impl Iterator<Item = &HostName> {
+        self.hosts.keys()
+    }
+
+    /// Returns whether a host belongs to the cluster.
+    pub fn has_host(&self, name: &HostName) -> bool {
+        self.hosts.contains_key(name)
+    }
+
+    /// Returns whether a reset of the host has begun and its end was not recorded. Such a host may already be
+    /// without a trace of kubexm.
+    pub fn is_resetting(&self, name: &HostName) -> bool {
+        self.hosts.get(name) == Some(&HostState::Resetting)
+    }
+
+    /// Adds hosts that an install will change.
+    pub fn add_hosts<'a>(&mut self, names: impl IntoIterator<Item = &'a HostName>) {
+        let members = names.into_iter().cloned();
+        self.hosts
+            .extend(members.map(|name| (name, HostState::Member)));
+    }
+
+    /// Notes that a reset of hosts begins. A host that does not belong to the cluster is not added.
+    pub fn begin_reset<'a>(&mut self, names: impl IntoIterator<Item = &'a HostName>) {
+        for name in names {
+            if let Some(state) = self.hosts.get_mut(name) {
+                *state = HostState::Resetting;
+            }
+        }
+    }
+
+    /// Removes a host whose reset is complete. The cluster is gone when [`ClusterRecord::hosts`] is empty.
+    pub fn end_reset(&mut self, name: &HostName) {
+        self.hosts.remove(name);
+    }
+
+    /// Adds the fingerprint of an authority, unless the record already has one.
+    pub fn learn(&mut self, authority: Authority, fingerprint: Digest) {
+        self.authorities.entry(authority).or_insert(fingerprint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> HostName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn record_is_kept_with_fields_of_later_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(ClusterRecord::load(folder.path()).unwrap(), None);
+        let mut record = ClusterRecord::new(name("example")).unwrap();
+        record.add_hosts([&name("node1"), &name("node2")]);
+        record.learn(Authority::FrontProxy, Digest::of(b"1"));
+        record.learn(Authority::FrontProxy, Digest::of(b"2"));
+        record.save(folder.path()).unwrap();
+        let file = folder.path().join(ClusterRecord::FILE);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("\"front-proxy\""), "{text}");
+        std::fs::write(&file, text.replacen('{', "{\"later\": [1],", 1)).unwrap();
+        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        assert_eq!(loaded.identity(), record.identity());
+        assert_eq!(loaded.authorities(), record.authorities());
+        assert_eq!(
+            loaded.authorities()[&Authority::FrontProxy],
+            Digest::of(b"1")
+        );
+        loaded.begin_reset([&name("node1"), &name("other")]);
+        loaded.save(folder.path()).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("\"later\""), "{text}");
+        let mut loaded = ClusterRecord::load(folder.path()).unwrap().unwrap();
+        assert!(loaded.is_resetting(&name("node1")) && !loaded.is_resetting(&name("node2")));
+        loaded.end_reset(&name("node1"));
+        assert_eq!(loaded.hosts().collect::<Vec<_>>(), [&name("node2")]);
+        assert!(!loaded.has_host(&name("other")));
+    }
+
+    #[test]
+    fn damaged_record_is_an_error_and_not_a_new_cluster() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(ClusterRecord::FILE), "{").unwrap();
+        assert!(ClusterRecord::load(folder.path()).is_err());
+    }
+}

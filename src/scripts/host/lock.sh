@@ -1,0 +1,37 @@
+#!/bin/sh -eu
+# Locks the host for one kubexm. The lock is a lease: it ends some seconds after its holder renewed it last, by
+# the host's time since boot. Where another kubexm has the lock, prints the seconds until its end and who
+# has it, and exits with status 3.
+# Arguments: `take`, `renew` or `release`; the token of this run; the origin of this run; seconds; who runs, in
+# one line. Runs of one origin exclude each other before they come here: a lock of the same origin is the lock
+# of a process that no longer runs.
+umask 077
+lock=/run/kubexm.lock
+# Runs of this script take turns. A missing flock is a finding of preflight.
+exec 9</run
+! command -v flock >/dev/null || flock -w 30 9
+now=$(cut -d. -f1 /proc/uptime)
+end=0 token='' origin='' holder=''
+if [ -s "$lock" ]; then
+  { read -r end && read -r token && read -r origin && read -r holder; } <"$lock" || end=0
+fi
+case $end in '' | *[!0-9]*) end=0 ;; esac
+write() { printf '%s\n' "$((now + $4))" "$2" "$3" "$5" >"$lock"; }
+case $1 in
+take)
+  if [ "$end" -gt "$now" ] && [ "$token" != "$2" ] && [ "$origin" != "$3" ]; then
+    echo "$((end - now)) $holder"
+    exit 3
+  fi
+  write "$@"
+  ;;
+renew)
+  if [ "$end" -gt "$now" ] && [ "$token" != "$2" ]; then
+    echo "$((end - now)) $holder"
+    exit 3
+  fi
+  write "$@"
+  ;;
+release) [ "$token" != "$2" ] || rm -f "$lock" ;;
+*) echo "usage: lock.sh take|renew|release TOKEN ORIGIN SECONDS HOLDER" >&2; exit 2 ;;
+esac
