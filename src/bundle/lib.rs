@@ -20,6 +20,7 @@ pub mod lock;
 pub mod oci_artifact;
 pub mod read;
 pub mod signature;
+pub mod statement;
 mod threads;
 pub mod write;
 
@@ -36,7 +37,8 @@ pub use lock::blob_index::{BlobIndex, BlobInfo};
 pub use read::bundle_set::BundleSet;
 pub use read::contents::ContentVisitor;
 pub use read::{Access, Bundle};
-pub use signature::Signer;
+pub use signature::{BundleSignature, Signer};
+pub use statement::{CreationTime, Revision, Sequence};
 pub use threads::cores;
 pub use write::grouping::arrange;
 pub use write::gzip_analysis::{EncoderCache, analyze_gzip};

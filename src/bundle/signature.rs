@@ -1,5 +1,5 @@
 //! Minisign signatures of bundles (<https://jedisct1.github.io/minisign/>). The signature covers
-//! `index.json`, which names all other content by digest.
+//! `index.json`, which names all other content by digest, and the trusted comment.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -8,15 +8,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use minisign::{KeyPair, SecretKey, SecretKeyBox};
 
+use crate::statement::{Revision, Statement};
 use kubexm_types::public_key::BadSignature;
 use kubexm_types::{Digest, PublicKey};
 
 /// The key derivation algorithm of a secret key without a password.
 const NO_PASSWORD: [u8; 2] = [0, 0];
 
-/// A decrypted secret key.
+/// A decrypted secret key, and the revision that its signatures state.
 pub struct Signer {
     key: SecretKey,
+    revision: Revision,
 }
 
 impl std::fmt::Debug for Signer {
@@ -38,6 +40,14 @@ pub enum KeyError {
         /// What is wrong.
         reason: String,
     },
+    /// The file is a public key.
+    #[error(
+        "{path}: this is a public key, but a signature needs the secret key\nhint: give the .key file that belongs to it"
+    )]
+    Public {
+        /// The file.
+        path: String,
+    },
     /// The password is missing or wrong.
     #[error("{path}: cannot decrypt the secret key: {reason}")]
     Password {
@@ -49,12 +59,13 @@ pub enum KeyError {
 }
 
 impl Signer {
-    /// Loads a secret key. Calls `password` only for an encrypted key.
+    /// Loads a secret key for signatures of this revision. Calls `password` only for an encrypted key.
     ///
     /// # Errors
     /// The file cannot be read, it is not a secret key, or the password is wrong.
     pub fn load(
         path: &Path,
+        revision: Revision,
         password: impl FnOnce() -> Result<String, String>,
     ) -> Result<Self, KeyError> {
         let unreadable = |reason: String| KeyError::Unreadable {
@@ -62,6 +73,11 @@ impl Signer {
             reason,
         };
         let text = std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+        if PublicKey::parse(&text).is_ok() {
+            return Err(KeyError::Public {
+                path: path.display().to_string(),
+            });
+        }
         let line = text.lines().nth(1).unwrap_or_default().trim();
         let bytes = STANDARD
             .decode(line)
@@ -69,7 +85,7 @@ impl Signer {
         if bytes.get(2..4) == Some(&NO_PASSWORD) {
             // `minisign -W` writes keys without the checksum that the library verifies.
             let key = SecretKey::from_bytes(&bytes).map_err(|e| unreadable(e.to_string()))?;
-            return Ok(Self { key });
+            return Ok(Self { key, revision });
         }
         let failed = |reason: String| KeyError::Password {
             path: path.display().to_string(),
@@ -80,12 +96,17 @@ impl Signer {
             .map_err(|error| unreadable(error.to_string()))?
             .into_secret_key(Some(password))
             .map_err(|error| failed(error.to_string()))?;
-        Ok(Self { key })
+        Ok(Self { key, revision })
     }
 
-    /// Returns the content of `index.json.minisig`. Its trusted comment names the bundle and the lock.
-    pub(super) fn sign(&self, index: &[u8], name: &str, lock: &Digest) -> Result<String, String> {
-        let comment = format!("kubexm bundle {name}, lock {lock}");
+    /// Returns the content of `index.json.minisig`.
+    pub(super) fn sign(&self, index: &[u8], name: &str, lock: Digest) -> Result<String, String> {
+        let statement = Statement {
+            name: name.to_owned(),
+            lock,
+            revision: Some(self.revision),
+        };
+        let comment = statement.to_string();
         minisign::sign(
             None,
             &self.key,
@@ -95,6 +116,11 @@ impl Signer {
         )
         .map(minisign::SignatureBox::into_string)
         .map_err(|error| format!("cannot sign: {error}"))
+    }
+
+    /// Returns the revision that the signatures state.
+    pub fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// Returns the public key.
@@ -133,11 +159,42 @@ pub fn new_keys(password: Option<String>) -> Result<NewKeys, String> {
     pair.and_then(text).map_err(|error| error.to_string())
 }
 
-/// Checks that one of the trusted keys made the signature of an `index.json`.
+/// The signature of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleSignature {
+    /// The ID of the key, as minisign prints it.
+    pub key: String,
+    /// Whether a trusted key made the signature. Otherwise these are claims of the file.
+    pub verified: bool,
+    /// `None` in the signatures of earlier versions and of other programs.
+    pub revision: Option<Revision>,
+}
+
+impl BundleSignature {
+    /// Returns what an unverified signature claims about a bundle, or `None` if it is not a signature.
+    pub(crate) fn claimed(signature: &str, name: &str, lock: &Digest) -> Option<Self> {
+        let comment = signature.lines().nth(2).unwrap_or_default();
+        let comment = comment.strip_prefix("trusted comment: ");
+        let statement = comment.and_then(|comment| Statement::parse(comment).ok().flatten());
+        let statement = statement.filter(|s| s.name == name && s.lock == *lock);
+        Some(Self {
+            key: key_id(signature)?,
+            verified: false,
+            revision: statement.and_then(|statement| statement.revision),
+        })
+    }
+}
+
+/// Checks that one of the trusted keys made the signature of an `index.json`. Returns what the signature
+/// states about the bundle, if kubexm made it.
 ///
 /// # Errors
 /// The reason, as the rest of a sentence about the bundle.
-pub fn check(index: &[u8], signature: Option<&str>, trust: &[PublicKey]) -> Result<(), String> {
+pub fn check(
+    index: &[u8],
+    signature: Option<&str>,
+    trust: &[PublicKey],
+) -> Result<Option<Statement>, String> {
     let Some(signature) = signature else {
         return Err(
             "is not signed, but a signature by a trusted key is required\nhint: check where the bundle comes from; its builder signs it with `kubexm bundle sign`"
@@ -147,7 +204,7 @@ pub fn check(index: &[u8], signature: Option<&str>, trust: &[PublicKey]) -> Resu
     let mut why = BadSignature::OtherKey;
     for key in trust {
         match key.verify(index, signature) {
-            Ok(()) => return Ok(()),
+            Ok(comment) => return Statement::parse(&comment),
             Err(BadSignature::OtherKey) => {}
             Err(other) => why = other,
         }

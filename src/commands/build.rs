@@ -11,7 +11,7 @@ use crate::{
 use kubexm_bundle::format::placement::Base;
 use kubexm_bundle::lock::blob_index::content_size;
 use kubexm_bundle::lock::difference::{Difference, differences};
-use kubexm_bundle::{Level, Lock, PackOptions, Placement, Signed, Signer, Written};
+use kubexm_bundle::{Level, Lock, PackOptions, Placement, Revision, Signed, Signer, Written};
 use kubexm_fetch::Cache;
 use kubexm_types::Digest;
 use kubexm_types::event::Events;
@@ -58,6 +58,8 @@ pub struct BuildReport {
     pub content: u64,
     /// The lock beside the bundle.
     pub lock: PathBuf,
+    /// The creation time and the sequence number of the signature, if the bundle is signed.
+    pub revision: Option<Revision>,
     /// The notes of the SBOM, if one was written.
     pub sbom: Option<(PathBuf, BTreeSet<String>)>,
 }
@@ -114,6 +116,7 @@ pub async fn build(
     if base.is_none() && !options.base.is_empty() {
         events.warn("--base: the site has no blob of this bundle; the bundle contains all of them");
     }
+    let revision = options.signer.as_ref().map(Signer::revision);
     let packing = Packing {
         path: options.out.clone(),
         lock: lock.clone(),
@@ -140,6 +143,7 @@ pub async fn build(
         written,
         content: content_size(lock.blobs()),
         lock: lock_path,
+        revision,
         sbom,
     })
 }

@@ -79,4 +79,37 @@ impl ClusterSource {
         notices::emit_experimental(&self.cluster, &cluster, events);
         Ok((Arc::new(bundle), cluster))
     }
+
+    /// Opens the bundle and reads the cluster file, as `open` does. Without a trusted key the user must accept
+    /// that the signature is not verified, because an install runs programs of the bundle as root.
+    pub(crate) fn open_to_install(
+        &self,
+        unsigned: bool,
+        events: &Events,
+    ) -> Result<(Arc<BundleSet>, Cluster), CommandError> {
+        let bundle = self.bundles.last();
+        let bundle = bundle.map_or_else(String::new, |path| path.display().to_string());
+        let cluster = self.cluster.display();
+        let is_trusting = !self.access.trusting(&self.cluster)?.trust.is_empty();
+        if !is_trusting && !unsigned {
+            return Err(CommandError::Configuration(format!(
+                "{bundle}: cannot verify the signature: neither --trust nor spec.bundle.trust in {cluster} \
+                 names a key\nhint: give the public key of the bundle's builder with --trust FILE, or \
+                 install without this check with --unsigned"
+            )));
+        }
+        if is_trusting && unsigned {
+            return Err(CommandError::Configuration(format!(
+                "--unsigned contradicts spec.bundle.trust in {cluster}: the key there must have signed the \
+                 bundle\nhint: leave out --unsigned, or remove the keys"
+            )));
+        }
+        let opened = self.open(events)?;
+        if unsigned {
+            events.note(format!(
+                "{bundle}: the signature is not verified, because of --unsigned"
+            ));
+        }
+        Ok(opened)
+    }
 }

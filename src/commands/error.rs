@@ -16,6 +16,7 @@ use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
 use kubexm_sbom::vulnerability::Severity;
 
+use crate::rollback::OlderBundle;
 use crate::stop::AGAIN;
 
 /// The failure of a command. Its text is complete: what failed, where, the cause, and hints.
@@ -112,6 +113,9 @@ pub enum CommandError {
     /// The bundle format reports an error.
     #[error(transparent)]
     Format(BundleError),
+    /// A bundle is older than the newest one that the cluster was installed from.
+    #[error(transparent)]
+    Older(#[from] OlderBundle),
     /// A download failed.
     #[error(transparent)]
     Fetch(FetchError),
@@ -170,6 +174,7 @@ impl CommandError {
             | Self::DamagedCache { .. }
             | Self::Vulnerable { .. }
             | Self::Format(_)
+            | Self::Older(_)
             | Self::Fetch(_)
             | Self::Sbom(_) => ErrorKind::Bundle,
             Self::Hosts(_) | Self::NotCompared(_) => ErrorKind::Host,

@@ -9,7 +9,7 @@ use crate::{BundleAccess, CommandError};
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{LockedFile, LockedImage};
 use kubexm_bundle::read::publishers::{Count, claimed};
-use kubexm_bundle::{Bundle, Lock};
+use kubexm_bundle::{Bundle, BundleSignature, CreationTime, Lock, Sequence};
 use kubexm_types::{Arch, Digest};
 
 /// Which bundle to look at.
@@ -39,6 +39,8 @@ pub struct Inspection {
     pub base: Option<BaseInfo>,
     /// The ID of the minisign key that signed the bundle.
     pub signed_by: Option<String>,
+    /// The signature of the bundle, and what it states.
+    pub signature: Option<SignatureInfo>,
     /// The digest of the lock.
     pub lock: String,
     /// The versions of Kubernetes.
@@ -67,6 +69,31 @@ pub struct BaseInfo {
     pub blobs: usize,
     /// The number of all blobs.
     pub total: usize,
+}
+
+/// The signature of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignatureInfo {
+    /// The ID of the minisign key.
+    pub key: String,
+    /// Whether a trusted key made the signature. Otherwise these are claims of the file.
+    pub verified: bool,
+    /// When the bundle was signed; `None` in a signature of an earlier kubexm.
+    pub created: Option<CreationTime>,
+    /// The order of the signed bundles of a cluster; `None` in a signature of an earlier kubexm.
+    pub sequence: Option<Sequence>,
+}
+
+impl From<&BundleSignature> for SignatureInfo {
+    fn from(signature: &BundleSignature) -> Self {
+        Self {
+            key: signature.key.clone(),
+            verified: signature.verified,
+            created: signature.revision.map(|revision| revision.created),
+            sequence: signature.revision.map(|revision| revision.sequence),
+        }
+    }
 }
 
 /// How much a publisher signed.
@@ -186,7 +213,8 @@ pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
             blobs: base.blobs.len(),
             total: bundle.lock().blobs().len(),
         }),
-        signed_by: bundle.signed_by(),
+        signed_by: bundle.signature().map(|signature| signature.key.clone()),
+        signature: bundle.signature().map(SignatureInfo::from),
         lock: bundle.lock_digest().to_string(),
         kubernetes: lock.kubernetes.iter().map(ToString::to_string).collect(),
         architectures: lock.architectures.clone(),

@@ -11,7 +11,7 @@ use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
 use crate::{
     ClusterSource, CommandError, Connection, FileError, LeftOver, StepFailures, certificates,
-    notices, preflight, threads,
+    notices, preflight, rollback, threads,
 };
 use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
@@ -30,6 +30,10 @@ pub struct InstallOptions {
     pub source: ClusterSource,
     /// How to reach the hosts.
     pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
 }
 
 /// What an install did.
@@ -77,12 +81,13 @@ pub async fn install(
     stop: &Stop,
 ) -> Result<InstallReport, CommandError> {
     options.connection.check()?;
-    let (bundle, cluster) = options.source.open(events)?;
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
     let state = options.connection.state_directory(&cluster, events)?;
     // Held until the end: only one command may change the cluster.
     let journal = Arc::new(session::journal(&state)?);
     journal.begin("install", &bundle.bundle().lock_digest().to_string());
     let events = with_journal(events.clone(), Arc::clone(&journal));
+    rollback::check(&state, bundle.bundle(), options.allow_older, &events)?;
     let mut locks = None;
     let context = Context {
         options,
@@ -115,6 +120,7 @@ async fn install_locked(
     locks: &mut Option<HostLocks>,
 ) -> Result<InstallReport, CommandError> {
     let Context {
+        bundle,
         cluster,
         journal,
         events,
@@ -134,6 +140,8 @@ async fn install_locked(
     known
         .begin_install(cluster, &hosts, &facts, &origins)
         .await?;
+    // Before the first step: an older bundle must not continue an interrupted install.
+    rollback::record(journal, bundle.bundle())?;
     events.phase("apply");
     let counted = with_counter(events, &deployment);
     let outcome = plan::execute(deployment.plan, &hosts, &counted, stop)
@@ -179,9 +187,10 @@ pub async fn dry_run(
     events: &Events,
     stop: &Stop,
 ) -> Result<DryRun, CommandError> {
-    let (bundle, cluster) = options.source.open(events)?;
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let looking = async {
-        let state = options.connection.state_directory(&cluster, events)?;
         let hosts = options.connection.connect(&cluster, &state).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         notices::emit_experimental_hosts(&facts, events);

@@ -34,6 +34,7 @@ pub mod remove;
 pub mod render;
 pub mod repack;
 pub mod reset;
+mod rollback;
 pub mod sbom;
 mod session;
 pub mod sign;
@@ -49,7 +50,8 @@ mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
 pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures};
-pub use kubexm_bundle::Level;
+pub use kubexm_bundle::{CreationTime, Level, Revision, Sequence};
+pub use rollback::OlderBundle;
 pub use session::Connection;
 pub use stop::Stop;
 pub use volume_size::VolumeSize;

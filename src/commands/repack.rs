@@ -79,7 +79,8 @@ impl Target {
             kubexm_bundle::write_until(out, lock, &storage, &blobs, options, events, stop)?;
         let beside = lock_file::beside(out);
         lock_file::write(&beside, lock)?;
-        if let Some(key) = old.signed_by() {
+        if let Some(signature) = old.signature() {
+            let key = &signature.key;
             events.warn(format!(
                 "{} is not signed: the signature of key {key} is for the old content\nhint: sign it with \
                  `kubexm bundle sign`",

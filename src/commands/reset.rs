@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 
 use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
+use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
 use crate::{CommandError, Connection, notices};
@@ -148,7 +149,7 @@ fn judge(results: Vec<Result<usize, ResetError>>) -> Result<usize, CommandError>
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists.
 fn forget(state: &Path) {
-    for name in ["admin.conf", "pki", ClusterRecord::FILE] {
+    for name in ["admin.conf", "pki", ClusterRecord::FILE, rollback::RECORD] {
         let path = state.join(name);
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(&path),

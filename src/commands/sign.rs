@@ -9,10 +9,11 @@ use serde::Serialize;
 use crate::{BundleAccess, CommandError, FileError, Stop, VolumeSize, WrittenBundle, background};
 use kubexm_bundle::signature::new_keys;
 use kubexm_bundle::write::rewrite;
+use kubexm_bundle::{CreationTime, Revision};
 use kubexm_types::PublicKey;
 use kubexm_types::event::Events;
 
-pub use kubexm_bundle::Signer;
+pub use kubexm_bundle::{Sequence, Signer};
 
 /// Which bundle to sign.
 pub struct SignOptions {
@@ -35,6 +36,8 @@ pub struct SignReport {
     pub written: WrittenBundle,
     /// The public key that verifies the signature.
     pub public_key: PublicKey,
+    /// The creation time and the sequence number that the signature states.
+    pub revision: Revision,
 }
 
 /// A new pair of keys.
@@ -49,13 +52,21 @@ pub struct KeyFiles {
 
 /// Reads a minisign secret key. `password` is called only if the key is encrypted.
 ///
+/// Signatures of the key state `SOURCE_DATE_EPOCH` or the current time as creation time. Without a sequence
+/// number they state the seconds from 1970 to the creation time.
+///
 /// # Errors
-/// The file is not a minisign secret key, or the password is wrong.
+/// The file is not a minisign secret key, the password is wrong, or `SOURCE_DATE_EPOCH` is not a time.
 pub fn load_key(
     path: &Path,
+    sequence: Option<Sequence>,
     password: impl FnOnce() -> Result<String, String>,
 ) -> Result<Signer, CommandError> {
-    Signer::load(path, password).map_err(CommandError::configuration)
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let created = CreationTime::of_source_date_epoch(epoch.as_deref());
+    let created = created.map_err(CommandError::configuration)?;
+    let revision = Revision::new(created.unwrap_or_else(CreationTime::now), sequence);
+    Signer::load(path, revision, password).map_err(CommandError::configuration)
 }
 
 /// Signs a bundle.
@@ -69,6 +80,7 @@ pub async fn sign(
 ) -> Result<SignReport, CommandError> {
     let bundle = options.access.open(&options.bundle)?;
     let (signer, split) = (options.signer, options.split);
+    let revision = signer.revision();
     let public_key = signer.public_key().map_err(CommandError::configuration)?;
     if options.out.is_none() && split.is_none() && bundle.volume_count().is_some() {
         return Err(CommandError::Configuration(
@@ -87,6 +99,7 @@ pub async fn sign(
     Ok(SignReport {
         written: written.await?,
         public_key,
+        revision,
     })
 }
 

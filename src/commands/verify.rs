@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::inspect::SignedBy;
+use crate::inspect::{SignatureInfo, SignedBy};
 use crate::{BundleAccess, CommandError, Stop, background, threads};
 use kubexm_bundle::format::volumes::check_volume;
 use kubexm_bundle::read::publishers::Publishers;
+use kubexm_bundle::{Bundle, Sequence};
 use kubexm_fetch::signatures::trusted_root_at;
 use kubexm_types::event::Events;
 
@@ -34,6 +35,8 @@ pub struct VerifyOptions {
     pub depth: Depth,
     /// Trusted root files of private Sigstore instances.
     pub trusted_roots: Vec<PathBuf>,
+    /// The least sequence number that the signature of the bundle must state.
+    pub min_sequence: Option<Sequence>,
 }
 
 /// What was verified.
@@ -44,6 +47,8 @@ pub struct Verification {
     pub path: PathBuf,
     /// How much was verified.
     pub verified: Depth,
+    /// The signature of the bundle; `None` if it is not signed, or if only a volume was verified.
+    pub signature: Option<SignatureInfo>,
     /// What each publisher signed; verified.
     pub publishers: Vec<SignedBy>,
     /// The items whose signatures only a base bundle contains.
@@ -74,6 +79,7 @@ pub async fn verify(
 
 fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, CommandError> {
     let mut publishers = Publishers::default();
+    let mut signature = None;
     // Wrong paths are reported before the whole bundle is read.
     let roots = options.trusted_roots.iter();
     let roots: Vec<_> = roots
@@ -84,10 +90,12 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
             check_volume(&options.bundle, &options.access.volumes)?;
         }
         Depth::Index => {
-            options.access.open(&options.bundle)?;
+            let bundle = open(options)?;
+            signature = bundle.signature().map(SignatureInfo::from);
         }
         Depth::Content => {
-            let bundle = options.access.open(&options.bundle)?;
+            let bundle = open(options)?;
+            signature = bundle.signature().map(SignatureInfo::from);
             bundle.verify(threads(), events)?;
             bundle.verify_recompressed(events)?;
             publishers = bundle.verify_publishers(&roots)?;
@@ -97,10 +105,41 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
     Ok(Verification {
         path: options.bundle.clone(),
         verified: options.depth,
+        signature,
         publishers: verified
             .map(|(signer, count)| SignedBy::new(signer, count))
             .collect(),
         signed_in_base: publishers.elsewhere,
         not_verified: publishers.under_other_roots,
     })
+}
+
+/// Opens the bundle and compares its sequence number.
+fn open(options: &VerifyOptions) -> Result<Bundle, CommandError> {
+    let bundle = options.access.open(&options.bundle)?;
+    let Some(least) = options.min_sequence else {
+        return Ok(bundle);
+    };
+    let signature = bundle.signature();
+    let cause = match signature.map(|signature| (signature.verified, signature.revision)) {
+        Some((true, Some(revision))) if revision.sequence >= least => return Ok(bundle),
+        Some((true, Some(revision))) => {
+            let sequence = revision.sequence;
+            format!(
+                "its sequence number {sequence} is less than {least}\nhint: get the newest bundle"
+            )
+        }
+        Some((true, None)) => {
+            "its signature has no sequence number\nhint: sign the bundle again with \
+             `kubexm bundle sign` of this version"
+                .to_owned()
+        }
+        Some((false, _)) | None => {
+            "its sequence number is not verified\nhint: name the key that signed \
+             the bundle with --trust"
+                .to_owned()
+        }
+    };
+    let path = bundle.path().display();
+    Err(CommandError::Bundle(format!("{path}: {cause}")))
 }

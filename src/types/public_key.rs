@@ -48,11 +48,12 @@ impl PublicKey {
         })
     }
 
-    /// Verifies the text of a minisign signature file (prehashed) over `content`.
+    /// Verifies the text of a minisign signature file (prehashed) over `content`. Returns the trusted
+    /// comment, which the signature covers.
     ///
     /// # Errors
     /// The signature is not valid.
-    pub fn verify(&self, content: &[u8], signature: &str) -> Result<(), BadSignature> {
+    pub fn verify(&self, content: &[u8], signature: &str) -> Result<String, BadSignature> {
         let signature =
             minisign_verify::Signature::decode(signature).map_err(|_| BadSignature::Unreadable)?;
         self.key
@@ -60,7 +61,8 @@ impl PublicKey {
             .map_err(|error| match error {
                 minisign_verify::Error::UnexpectedKeyId => BadSignature::OtherKey,
                 _ => BadSignature::Wrong,
-            })
+            })?;
+        Ok(signature.trusted_comment().to_owned())
     }
 }
 

@@ -6,6 +6,7 @@ usage: reader.py list BUNDLE              name, versions, and every blob with si
        reader.py extract BUNDLE HEX OUT   one blob as its publisher made it (not decompressed gzip)
        reader.py content BUNDLE HEX OUT   what is stored for a blob: the blob, or the content of a gzip blob
        reader.py verify BUNDLE [FOLDER]   the content of every blob, compared with its digest; written as FOLDER/HEX
+       reader.py signature BUNDLE         what the signature claims; this reader does not verify it
        reader.py inventory FILE           the site, its bundles and its blobs
 
 HEX is the beginning of the hexadecimal digits of a digest.
@@ -144,12 +145,30 @@ class Bundle:
         self.lock = Lock(self.lock_text)
         self.sizes = self.lock.sizes
         self.placement = json.loads(entries["kubexm.storage.json"])
-        self.signed = "index.json.minisig" in entries
+        self.signature = entries.get("index.json.minisig")
         images = self.lock.document["images"]
         tops = [i["manifest"] for i in images] + [i["signature"]["manifest"] for i in images if "signature" in i]
         named = {(top["digest"], top["size"]) for top in tops}
         others = [m for m in index["manifests"] if m.get("artifactType") != artifact]
         require(all((m["digest"], m["size"]) in named for m in others), "the index names what the lock does not")
+
+    def statement(self):
+        """Section 10.1: creation time and sequence number, or why there are none."""
+        if self.signature is None:
+            return "not signed"
+        comment = self.signature.decode().splitlines()[2].removeprefix("trusted comment: ")
+        if not comment.startswith("kubexm bundle "):
+            return "signed by another program"
+        form = r"kubexm bundle (\S+), lock (sha256:[0-9a-f]{64})(?:, created (\S+), sequence (0|[1-9][0-9]*))?"
+        parts = re.fullmatch(form, comment)
+        require(parts, f"trusted comment {comment}")
+        name, lock, created, sequence = parts.groups()
+        require(name == self.lock.document["name"] and lock == sha256(self.lock_text), "the comment is of another bundle")
+        if created is None:
+            return "no creation time and no sequence number"
+        require(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", created), created)
+        require(int(sequence) < 1 << 53, sequence)
+        return f"created {created}, sequence {sequence}"
 
     def read_placement(self):
         """Sections 6, 7 and 3.1: where the chunks of each blob are."""
@@ -226,7 +245,7 @@ class Bundle:
 
     def list(self):
         versions = f"bundle {self.placement['storageVersion']}, lock {self.lock.document['lockVersion']}"
-        signed = ", signed" if self.signed else ""
+        signed = ", signed" if self.signature else ""
         print(f"{self.lock.document['name']} ({versions}{signed}) {sha256(self.lock_text)}")
         self.lock.list(self.encoding)
 
@@ -266,6 +285,8 @@ def main(arguments):
             Bundle(path).verify(*folder)
         case ["extract" | "content" as what, path, digits, out]:
             Bundle(path).extract(digits, out, what == "extract")
+        case ["signature", path]:
+            print(Bundle(path).statement())
         case ["inventory", path]:
             inventory(path)
         case _:

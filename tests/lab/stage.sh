@@ -39,6 +39,8 @@ stage() { # NAME OPTIONS…: sets up the test; options of single tests stay in `
   kubexm=$work/kubexm
   cp "${KUBEXM:-$top/target/debug/kubexm}" "$kubexm"
   cluster=$work/cluster.yaml state=$work/state from=()
+  # Options about the signature of the bundle; empty if the cluster file names a key.
+  trust=(--unsigned)
   trap end_stage EXIT
 }
 end_stage() {
@@ -76,7 +78,7 @@ with_cluster() { # COMMAND OPTIONS…
 install_cluster() { # OPTIONS…: with the bundle options in `from`, if there are any
   local bundles=(--bundle "$bundle")
   [ ${#from[@]} -eq 0 ] || bundles=("${from[@]}")
-  with_cluster install "${bundles[@]}" "$@"
+  with_cluster install "${bundles[@]}" "${trust[@]}" "$@"
 }
 reset() { with_cluster reset --yes; }
 fails() { # STATUS PATTERN OPTIONS…: install ends with this status, and its output matches

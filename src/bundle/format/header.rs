@@ -1,14 +1,21 @@
 //! The header of a bundle: its first zstd frame, parsed as untrusted input.
+//!
+//! With trusted keys, only its first three entries are decompressed and parsed before the signature is
+//! verified.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use crate::format::oci_layout;
 use crate::format::placement::Placement;
 use crate::format::tar_entry::{TAR_BLOCK, entry_header};
 use crate::lock::Lock;
-use crate::signature;
+use crate::signature::{self, BundleSignature};
+use crate::statement::Statement;
 use kubexm_types::{Digest, PublicKey};
 
+/// The number of entries that a signature needs: `oci-layout`, `index.json` and the signature.
+const SIGNED_ENTRIES: usize = 3;
 /// `oci-layout`, `index.json`, its signature, the artifact manifest, the lock, the empty configuration
 /// and the placement document.
 const ENTRIES: usize = 7;
@@ -22,6 +29,8 @@ pub struct BundleHeader {
     pub lock_digest: Digest,
     /// The placement document.
     pub storage: Placement,
+    /// The signature.
+    pub signature: Option<BundleSignature>,
     /// The documents as they are in the file.
     pub documents: oci_layout::Documents,
 }
@@ -47,13 +56,64 @@ impl From<&str> for HeaderError {
     }
 }
 
-/// Parses the header and verifies every document against the digests above it. If `trust` is not empty,
-/// one of its keys must have signed the index; this is checked before anything else is parsed.
+/// Parses the header and verifies every document against the digests above it. `size` is the size of the
+/// header in bytes. If `trust` is not empty, one of its keys must have signed the index; this is checked
+/// before anything behind the signature is read.
 ///
 /// # Errors
 /// The header is damaged or not trusted.
-pub fn read(head: &[u8], trust: &[PublicKey]) -> Result<BundleHeader, HeaderError> {
-    from_entries(&entries(head)?, trust)
+pub fn read(head: impl Read, size: u64, trust: &[PublicKey]) -> Result<BundleHeader, HeaderError> {
+    let mut tar = Tar {
+        source: head.take(size.saturating_add(1)),
+        size,
+        read: 0,
+    };
+    let mut entries = BTreeMap::new();
+    if !trust.is_empty() {
+        tar.read_entries(&mut entries, SIGNED_ENTRIES)?;
+        verify_signature(&borrowed(&entries), trust)?;
+    }
+    tar.read_entries(&mut entries, ENTRIES)?;
+    from_entries(&borrowed(&entries), trust)
+}
+
+fn borrowed(entries: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, &[u8]> {
+    let entries = entries.iter();
+    entries
+        .map(|(name, content)| (name.clone(), &content[..]))
+        .collect()
+}
+
+/// The index of a header, its signature, and what a trusted key states about the bundle.
+struct SignedIndex<'a> {
+    index: &'a [u8],
+    signature: Option<&'a str>,
+    statement: Option<Statement>,
+}
+
+/// Checks that one of the trusted keys signed the index. Without keys it accepts every bundle.
+fn verify_signature<'a>(
+    entries: &BTreeMap<String, &'a [u8]>,
+    trust: &[PublicKey],
+) -> Result<SignedIndex<'a>, HeaderError> {
+    let layout = entries.get("oci-layout").copied();
+    if layout != Some(oci_layout::LAYOUT.as_bytes()) {
+        return Err("is not a kubexm bundle: it has no OCI image layout of version 1.0.0".into());
+    }
+    let index = *entries.get("index.json").ok_or("has no index.json")?;
+    let signature = entries
+        .get(oci_layout::SIGNATURE)
+        .map(|text| std::str::from_utf8(text).map_err(|_| "has a signature that is not UTF-8"))
+        .transpose()?;
+    let statement = match trust {
+        [] => None,
+        trust => signature::check(index, signature, trust).map_err(HeaderError::Untrusted)?,
+    };
+    Ok(SignedIndex {
+        index,
+        signature,
+        statement,
+    })
 }
 
 /// Does what [`read`] does, from the names and contents of the entries.
@@ -64,18 +124,11 @@ pub fn from_entries(
     entries: &BTreeMap<String, &[u8]>,
     trust: &[PublicKey],
 ) -> Result<BundleHeader, HeaderError> {
-    let layout = entries.get("oci-layout").copied();
-    if layout != Some(oci_layout::LAYOUT.as_bytes()) {
-        return Err("is not a kubexm bundle: it has no OCI image layout of version 1.0.0".into());
-    }
-    let index = *entries.get("index.json").ok_or("has no index.json")?;
-    let signature = entries
-        .get(oci_layout::SIGNATURE)
-        .map(|text| std::str::from_utf8(text).map_err(|_| "has a signature that is not UTF-8"))
-        .transpose()?;
-    if !trust.is_empty() {
-        signature::check(index, signature, trust).map_err(HeaderError::Untrusted)?;
-    }
+    let SignedIndex {
+        index,
+        signature,
+        statement,
+    } = verify_signature(entries, trust)?;
     let (manifest, lock_text) = documents(index, entries)?;
     let text = std::str::from_utf8(lock_text).map_err(|_| "its lock is not UTF-8")?;
     let lock = Lock::from_yaml(text)?;
@@ -101,10 +154,23 @@ pub fn from_entries(
     let places = *entries
         .get(oci_layout::STORAGE)
         .ok_or("has no placement document")?;
+    let lock_digest = Digest::of(lock_text);
     let storage = Placement::read(places, &lock)?;
     Ok(BundleHeader {
+        signature: match (signature, trust) {
+            (None, _) => None,
+            (Some(text), []) => BundleSignature::claimed(text, &lock.name, &lock_digest),
+            (Some(text), _) => {
+                compare(statement.as_ref(), &lock.name, &lock_digest)?;
+                signature::key_id(text).map(|key| BundleSignature {
+                    key,
+                    verified: true,
+                    revision: statement.and_then(|statement| statement.revision),
+                })
+            }
+        },
         lock,
-        lock_digest: Digest::of(lock_text),
+        lock_digest,
         storage,
         documents: oci_layout::Documents {
             index: index.to_vec(),
@@ -138,47 +204,117 @@ fn documents<'a>(
     Ok((manifest, pick(lock, "lock")?))
 }
 
-/// Returns names and contents. It accepts only what kubexm writes, header for header: regular files with
-/// the names of the layout, each once. It refuses links, devices, long names and other paths.
-fn entries(head: &[u8]) -> Result<BTreeMap<String, &[u8]>, String> {
-    let unreadable = || "its header is not a valid tar\nhint: copy the bundle again".to_owned();
-    let block = TAR_BLOCK as usize;
-    let mut entries = BTreeMap::new();
-    let mut rest = head;
-    while !rest.is_empty() {
-        let (header, after) = rest.split_at_checked(block).ok_or_else(unreadable)?;
-        let (name, size) = name_and_size(header).ok_or_else(unreadable)?;
+/// Compares what a trusted key states about a bundle with the bundle.
+fn compare(statement: Option<&Statement>, name: &str, lock: &Digest) -> Result<(), HeaderError> {
+    let other = statement.filter(|statement| statement.name != name || statement.lock != *lock);
+    let Some(other) = other else { return Ok(()) };
+    Err(HeaderError::Untrusted(format!(
+        "its signature is for the bundle '{}' with the lock {}, but it is the bundle '{name}' with the lock {lock}\nhint: do not use this bundle",
+        other.name.escape_default(),
+        other.lock
+    )))
+}
+
+/// Reads the tar of a header. It accepts only what kubexm writes, header for header: regular files with the
+/// names of the layout, each once. It refuses links, devices, long names and other paths.
+struct Tar<R> {
+    /// The header, and one byte more if there is one.
+    source: R,
+    /// Size of the header in bytes, as the seek table states it.
+    size: u64,
+    /// Number of bytes that were read.
+    read: u64,
+}
+
+impl<R: Read> Tar<R> {
+    /// Reads entries until there are `count`, or until the end. The names must be new.
+    fn read_entries(
+        &mut self,
+        entries: &mut BTreeMap<String, Vec<u8>>,
+        count: usize,
+    ) -> Result<(), String> {
+        loop {
+            if entries.len() == count && count < ENTRIES {
+                return Ok(());
+            }
+            let Some((name, content)) = self.next_entry()? else {
+                return Ok(());
+            };
+            let shown = name.escape_default();
+            if entries.contains_key(&name) {
+                return Err(format!(
+                    "its header has the entry '{shown}' twice\nhint: do not use this bundle"
+                ));
+            }
+            if entries.len() == ENTRIES {
+                return Err(format!(
+                    "its header has more than {ENTRIES} entries\nhint: do not use this bundle"
+                ));
+            }
+            entries.insert(name, content);
+        }
+    }
+
+    /// Returns the name and the content of the next entry, or `None` at the end.
+    fn next_entry(&mut self) -> Result<Option<(String, Vec<u8>)>, String> {
+        let header = self.bytes(TAR_BLOCK)?;
+        if header.is_empty() {
+            return match self.read == self.size {
+                true => Ok(None),
+                false => Err(self.ends_early()),
+            };
+        }
+        if header.len() as u64 != TAR_BLOCK {
+            return Err(self.ends_early());
+        }
+        let unreadable = || "its header is not a valid tar\nhint: copy the bundle again".to_owned();
+        let (name, size) = name_and_size(&header).ok_or_else(unreadable)?;
         let shown = name.escape_default();
-        if !is_ours(&name) || *header != entry_header(&name, size) {
+        if !is_ours(&name) || header[..] != entry_header(&name, size) {
             return Err(format!(
                 "its header has an entry '{shown}' that the format does not allow\nhint: do not use this bundle"
             ));
         }
-        let length = usize::try_from(size).map_err(|_| unreadable())?;
-        let padded = length
-            .checked_next_multiple_of(block)
+        let padded = size
+            .checked_next_multiple_of(TAR_BLOCK)
             .ok_or_else(unreadable)?;
-        let (content, next) = after.split_at_checked(padded).ok_or_else(unreadable)?;
+        let mut content = self.bytes(padded)?;
+        if content.len() as u64 != padded {
+            return Err(self.ends_early());
+        }
+        // `size` is at most `padded`, which is the length of a vector.
+        content.truncate(size as usize);
         if let Some(digits) = name.strip_prefix("blobs/sha256/")
-            && Digest::of(&content[..length]).hex() != digits
+            && Digest::of(&content).hex() != digits
         {
             return Err(format!(
                 "its header's entry '{shown}' does not have the digest in its name\nhint: copy the bundle again"
             ));
         }
-        if entries.insert(name.clone(), &content[..length]).is_some() {
-            return Err(format!(
-                "its header has the entry '{shown}' twice\nhint: do not use this bundle"
-            ));
-        }
-        if entries.len() > ENTRIES {
-            return Err(format!(
-                "its header has more than {ENTRIES} entries\nhint: do not use this bundle"
-            ));
-        }
-        rest = next;
+        Ok(Some((name, content)))
     }
-    Ok(entries)
+
+    /// Reads up to `count` bytes; fewer at the end.
+    fn bytes(&mut self, count: u64) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        let result: io::Result<usize> = self.source.by_ref().take(count).read_to_end(&mut bytes);
+        result.map_err(|_| {
+            "its header cannot be decompressed\nhint: copy the bundle again".to_owned()
+        })?;
+        self.read += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// Returns why the header ends inside an entry.
+    fn ends_early(&self) -> String {
+        match self.read == self.size {
+            true => "its header is not a valid tar\nhint: copy the bundle again".to_owned(),
+            false => {
+                "its header does not have the size in its seek table\nhint: copy the bundle again"
+                    .to_owned()
+            }
+        }
+    }
 }
 
 fn name_and_size(header: &[u8]) -> Option<(String, u64)> {

@@ -50,7 +50,7 @@ impl Documents {
     /// # Errors
     /// The key cannot sign.
     pub fn sign(&mut self, signer: &Signer, name: &str) -> Result<(), String> {
-        let signature = signer.sign(&self.index, name, &Digest::of(&self.lock))?;
+        let signature = signer.sign(&self.index, name, Digest::of(&self.lock))?;
         self.signature = Some(signature.into_bytes());
         Ok(())
     }

@@ -18,7 +18,7 @@ use flate2::read::MultiGzDecoder;
 use super::format::tar_entry::TRAILER;
 use super::lock::Lock;
 use super::write::LARGEST_FRAME;
-use super::{Blobs, BundleError, PartHandler, StoredContent, signature};
+use super::{Blobs, BundleError, BundleSignature, PartHandler, StoredContent};
 use crate::codec::elf;
 use crate::codec::elf::ElfFilterReader;
 use crate::codec::recompress::{RecompressingReader, Verified};
@@ -129,11 +129,9 @@ impl Bundle {
         self.header.storage.base.as_ref()
     }
 
-    /// Returns the ID of the key in the signature, as minisign prints it. Without trusted keys the signature
-    /// was not verified.
-    pub fn signed_by(&self) -> Option<String> {
-        let text = std::str::from_utf8(self.header.documents.signature.as_deref()?).ok()?;
-        signature::key_id(text)
+    /// Returns the signature. Without trusted keys it was not verified.
+    pub fn signature(&self) -> Option<&BundleSignature> {
+        self.header.signature.as_ref()
     }
 
     /// Returns the documents of the header: index, signature, artifact manifest and lock.
@@ -338,17 +336,9 @@ fn read_header(
         offset: 0,
         packed: u64::from(frame.packed),
     };
-    let mut content = Vec::new();
-    group::decoder(volumes, range)
-        .and_then(|decoder| decoder.take(plain + 1).read_to_end(&mut content))
+    let decoder = group::decoder(volumes, range)
         .map_err(|_| "its header cannot be decompressed\nhint: copy the bundle again")?;
-    if content.len() as u64 != plain {
-        return Err(
-            "its header does not have the size in its seek table\nhint: copy the bundle again"
-                .into(),
-        );
-    }
-    header::read(&content, trust)
+    header::read(decoder, plain, trust)
 }
 
 /// Assigns the frames of the seek table to the groups of the placement document, in order.

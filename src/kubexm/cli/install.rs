@@ -12,9 +12,10 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm install bundle.tar.zst -f cluster.yaml --dry-run
-  kubexm install bundle.tar.zst -f cluster.yaml
-  kubexm install old.tar.zst new.tar.zst -f cluster.yaml --trust site.pub")]
+  kubexm install bundle.tar.zst -f cluster.yaml --trust site.pub --dry-run
+  kubexm install bundle.tar.zst -f cluster.yaml --trust site.pub
+  kubexm install base.tar.zst new.tar.zst -f cluster.yaml --trust site.pub
+  kubexm install bundle.tar.zst -f cluster.yaml --unsigned")]
 pub struct Install {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -23,6 +24,17 @@ pub struct Install {
     /// Check the hosts and print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Install although no key verifies the signature of the bundle
+    ///
+    /// An install runs the programs of its bundle as root on every host. Without a key (--trust, or
+    /// spec.bundle.trust in the cluster file) this option is required.
+    #[arg(long, conflicts_with = "trust")]
+    unsigned: bool,
+    /// Accept a bundle that is older than the newest one that the cluster was installed from
+    ///
+    /// The state directory records the sequence number in the signature of the newest bundle.
+    #[arg(long)]
+    allow_older: bool,
 }
 
 /// Installs a cluster, or prints what an install would do.
@@ -30,6 +42,8 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
     let options = InstallOptions {
         source: arguments.cluster.source(),
         connection: arguments.connection.options(),
+        unsigned: arguments.unsigned,
+        allow_older: arguments.allow_older,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {

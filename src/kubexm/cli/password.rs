@@ -5,13 +5,14 @@ use std::io;
 use std::path::Path;
 
 use super::Failure;
-use kubexm_commands::sign::{Signer, load_key};
+use kubexm_commands::sign::{Sequence, Signer, load_key};
 
 /// The environment variable with the password of a signing key.
 const PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
 
-/// Reads a secret key. Its password comes from the environment, or kubexm asks for it.
-pub fn signer(path: &Path) -> Result<Signer, Failure> {
+/// Reads a secret key for signatures with this sequence number. Its password comes from the environment, or
+/// kubexm asks for it.
+pub fn signer(path: &Path, sequence: Option<Sequence>) -> Result<Signer, Failure> {
     let password = || match std::env::var(PASSWORD) {
         Ok(password) => Ok(password),
         Err(_) => {
@@ -22,7 +23,7 @@ pub fn signer(path: &Path) -> Result<Signer, Failure> {
             })
         }
     };
-    Ok(load_key(path, password)?)
+    Ok(load_key(path, sequence, password)?)
 }
 
 /// Returns the password of a new key, from the environment or typed twice.

@@ -85,6 +85,9 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
     let options = InstallOptions {
         source: arguments.cluster.source(),
         connection: arguments.connection.options(),
+        // The comparison runs nothing of the bundle on a host.
+        unsigned: true,
+        allow_older: true,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let found = plan::diff(&options, events, &stop).await?;

@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::outln;
 use crate::report::bytes;
 use kubexm_commands::repack::{Repacked, Target};
-use kubexm_commands::{Level, VolumeSize, WrittenBundle};
+use kubexm_commands::{Level, Revision, VolumeSize, WrittenBundle};
 
 /// Where and how a changed bundle is written.
 #[derive(Debug, Clone, Args)]
@@ -55,6 +55,12 @@ pub fn print(written: &WrittenBundle) {
 /// Prints the lock beside a bundle.
 pub fn print_lock(path: &Path) {
     outln!("  lock     {}", path.display());
+}
+
+/// Prints what the signature of a bundle states.
+pub fn print_revision(revision: &Revision) {
+    outln!("  created  {}", revision.created);
+    outln!("  sequence {}", revision.sequence);
 }
 
 /// Prints a bundle that was repacked.

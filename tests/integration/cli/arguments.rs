@@ -18,6 +18,7 @@ fn exit_codes_state_the_kind_of_failure() {
         (2, vec!["bundle"]),
         (2, vec!["bundle", "verify"]),
         (2, vec!["install", "--bundle", &small]),
+        (2, vec!["install", &small, "-f", &cluster]),
         (2, vec!["bundle", "list", &small, "--output", "xml"]),
         (
             2,

@@ -11,6 +11,7 @@ fn bundle_is_described_listed_and_verified() {
     insta::assert_snapshot!(inspected, @"
     example ([folder]/small.tar.zst)
       size           6.01 KiB
+      signature      none
       lock           sha256:fd003a1d5589f1b50aab61b2eb19f3e878ff3a321cdb0c79bfa97d77a5da7276
       kubernetes     1.36.3
       architectures  amd64
@@ -23,7 +24,10 @@ fn bundle_is_described_listed_and_verified() {
     file        4.88 KiB 120017acd130 part0001 1.0.0 amd64
     ");
     let (_, verified, _) = run(&["bundle", "verify", &path]);
-    insta::assert_snapshot!(verified, @"[folder]/small.tar.zst: every blob matches its digest");
+    insta::assert_snapshot!(verified, @"
+    [folder]/small.tar.zst: every blob matches its digest
+      signature: none
+    ");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn every_command_prints_documented_json() {
             vec!["oci://127.0.0.1:1/x:1", "-o", &new, "--cache", &cache],
         ),
         ("bundle sign", Events, vec![&gone, "--key", &gone]),
-        ("install", Events, vec![&gone, "-f", &cluster]),
+        ("install", Events, vec![&gone, "-f", &cluster, "--unsigned"]),
         ("reset", Events, vec!["-f", &cluster]),
         ("registry seed", Events, vec![&gone, "-f", &cluster]),
         ("bundle inspect", Document("BundleInspection"), vec![&small]),

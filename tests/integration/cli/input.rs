@@ -188,8 +188,8 @@ fn all_findings_of_a_file_are_reported_with_the_missing_version() {
     let out = folder.path().join("out").display().to_string();
     for command in [
         vec!["plan", "--bundle", &small],
-        vec!["install", "--bundle", &small],
-        vec!["install", "--dry-run", "--bundle", &small],
+        vec!["install", "--unsigned", "--bundle", &small],
+        vec!["install", "--dry-run", "--unsigned", "--bundle", &small],
         vec!["render", "--out", &out, "--bundle", &small],
     ] {
         let printed = findings(text.as_bytes(), &command);

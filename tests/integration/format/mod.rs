@@ -17,11 +17,12 @@ use crate::example::{all, assert_holds, kubexm};
 use sample::{Layers, Sample};
 
 /// The golden bundles that have all of their content, with the version of their format.
-const COMPLETE: [(&str, u32); 4] = [
+const COMPLETE: [(&str, u32); 5] = [
     ("bundle-v1.tar.zst", 1),
     ("bundle-v2.tar.zst", 2),
     ("bundle-v3.tar.zst", 3),
     ("bundle-v3-kept.tar.zst", 3),
+    ("bundle-v3-sequence.tar.zst", 3),
 ];
 /// The golden bundles without the blobs of [`Sample::base`].
 const INCREMENTAL: [(&str, u32); 2] = [
@@ -115,6 +116,37 @@ fn signature_of_a_golden_bundle_is_trusted() {
     };
     Bundle::open_with(&golden("bundle-v3.tar.zst"), &access).unwrap();
     Bundle::open_with(&golden("bundle-v1.tar.zst"), &access).unwrap_err();
+}
+
+#[test]
+fn readers_agree_on_what_a_golden_signature_states() {
+    for (name, key, stated) in [
+        ("bundle-v1.tar.zst", None, "not signed"),
+        (
+            "bundle-v3.tar.zst",
+            Some("golden.pub"),
+            "no creation time and no sequence number",
+        ),
+        (
+            "bundle-v3-sequence.tar.zst",
+            Some("golden-sequence.pub"),
+            "created 2026-01-02T03:04:05Z, sequence 1767323045",
+        ),
+    ] {
+        let path = golden(name);
+        let said = reader(&["signature", path.to_str().unwrap()]).unwrap();
+        assert_eq!(said, format!("{stated}\n"), "{name}");
+        let Some(key) = key else { continue };
+        let key = golden(key);
+        let verified = run(
+            &["bundle", "verify", "--trust", key.to_str().unwrap()],
+            &path,
+        );
+        assert!(
+            verified.contains(&format!("(verified): {stated}\n")),
+            "{verified}"
+        );
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::cli::{Failure, interrupt, password, target};
 use crate::report::bytes;
 use kubexm_commands::build::{BuildOptions, GzipStorage, build};
 use kubexm_commands::sbom::SbomFile;
-use kubexm_commands::{Level, VolumeSize};
+use kubexm_commands::{Level, Sequence, VolumeSize};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -49,6 +49,11 @@ pub struct Build {
     /// kubexm asks for it
     #[arg(long, alias = "key", value_name = "FILE")]
     sign: Option<PathBuf>,
+    /// Sequence number of the signature [default: seconds since 1970, or SOURCE_DATE_EPOCH]
+    ///
+    /// `install` refuses a bundle with a smaller number than the newest one of the cluster.
+    #[arg(long, value_name = "N", requires = "sign")]
+    sequence: Option<Sequence>,
     /// Also write an SBOM: `cyclonedx-json`, unless the name ends in `.spdx.json` or another format of
     /// `bundle sbom` follows
     #[arg(long, value_name = "FILE[,FORMAT]", conflicts_with = "base")]
@@ -91,7 +96,7 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
     let signer = arguments
         .sign
         .as_deref()
-        .map(password::signer)
+        .map(|key| password::signer(key, arguments.sequence))
         .transpose()?;
     let (level, gzip) = match (arguments.fast, arguments.gzip) {
         (true, _) => (Level::FAST, GzipStorage::Keep),
@@ -113,6 +118,9 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
     target::print(&report.written);
     outln!("  content  {}", bytes(report.content));
     target::print_lock(&report.lock);
+    if let Some(revision) = &report.revision {
+        target::print_revision(revision);
+    }
     if let Some((path, notes)) = report.sbom {
         sbom::warn(&notes);
         outln!("{}", path.display());

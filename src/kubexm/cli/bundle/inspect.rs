@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::signature;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, output};
@@ -49,9 +50,10 @@ fn print(bundle: &Inspection) {
             base.total
         );
     }
-    if let Some(key) = &bundle.signed_by {
-        outln!("  signed by      key {key}");
-    }
+    outln!(
+        "  signature      {}",
+        signature::line(bundle.signature.as_ref())
+    );
     outln!("  lock           {}", bundle.lock);
     outln!("  kubernetes     {}", bundle.kubernetes.join(", "));
     let arches: Vec<&str> = bundle

@@ -17,6 +17,7 @@ mod push;
 mod remove;
 pub(super) mod sbom;
 mod sign;
+mod signature;
 mod sources;
 mod split;
 mod verify;

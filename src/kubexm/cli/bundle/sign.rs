@@ -7,8 +7,8 @@ use clap::Args;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt, password, target};
-use kubexm_commands::VolumeSize;
 use kubexm_commands::sign::{SignOptions, sign};
+use kubexm_commands::{Sequence, VolumeSize};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -21,6 +21,11 @@ pub struct Sign {
     /// The minisign secret key; its password comes from KUBEXM_KEY_PASSWORD, or kubexm asks for it
     #[arg(long, alias = "sign", value_name = "FILE")]
     key: PathBuf,
+    /// Sequence number of the signature [default: seconds since 1970, or SOURCE_DATE_EPOCH]
+    ///
+    /// `install` refuses a bundle with a smaller number than the newest one of the cluster.
+    #[arg(long, value_name = "N")]
+    sequence: Option<Sequence>,
     /// Path of the signed bundle [default: replaces the bundle]
     #[arg(short, long, value_name = "BUNDLE")]
     out: Option<PathBuf>,
@@ -35,12 +40,13 @@ pub async fn run(arguments: Sign, events: &Events) -> Result<(), Failure> {
     let options = SignOptions {
         bundle: arguments.bundle.path()?.to_owned(),
         access: arguments.bundle.access(),
-        signer: password::signer(&arguments.key)?,
+        signer: password::signer(&arguments.key, arguments.sequence)?,
         out: arguments.out,
         split: arguments.split,
     };
     let report = sign(options, events, &stop).await?;
     target::print(&report.written);
     outln!("  trust    {}", report.public_key);
+    target::print_revision(&report.revision);
     Ok(())
 }

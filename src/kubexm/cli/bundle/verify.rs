@@ -4,16 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::signature;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
 use crate::cli::{Failure, interrupt, output};
 use crate::report::Output;
+use kubexm_commands::Sequence;
 use kubexm_commands::verify::{Depth, Verification, VerifyOptions, verify};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   kubexm bundle verify bundle.tar.zst --trust site.pub
+  kubexm bundle verify bundle.tar.zst --trust site.pub --min-sequence 1767323045
   kubexm bundle verify bundle.tar.zst.003 --volume-only")]
 pub struct Verify {
     #[command(flatten)]
@@ -28,6 +31,14 @@ pub struct Verify {
     /// under it; repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["volume_only", "metadata_only"])]
     trusted_root: Vec<PathBuf>,
+    /// Refuse a bundle whose signature states a smaller sequence number
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "volume_only",
+        requires = "trust"
+    )]
+    min_sequence: Option<Sequence>,
 }
 
 /// Verifies a bundle.
@@ -42,6 +53,7 @@ pub async fn run(arguments: &Verify, output: Output, events: &Events) -> Result<
         access: arguments.bundle.access(),
         depth,
         trusted_roots: arguments.trusted_root.clone(),
+        min_sequence: arguments.min_sequence,
     };
     // In JSON, standard output is for the document alone.
     let silent = Events::silent();
@@ -64,6 +76,9 @@ fn print(found: &Verification) {
         Depth::Volume => outln!("{path}: the volume matches the list"),
         Depth::Index => outln!("{path}: the index matches the file; no content was read"),
         Depth::Content => outln!("{path}: every blob matches its digest"),
+    }
+    if found.verified != Depth::Volume {
+        outln!("  signature: {}", signature::line(found.signature.as_ref()));
     }
     for publisher in &found.publishers {
         outln!("  {}: signed by {}", publisher.count(), publisher.signer);

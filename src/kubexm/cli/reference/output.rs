@@ -8,6 +8,7 @@ use crate::cli::bundle::sbom::SbomFile;
 use crate::cli::man::Pages;
 use crate::cli::output;
 use crate::cli::plan::PlanFile;
+use kubexm_commands::CreationTime;
 use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
@@ -15,7 +16,7 @@ use kubexm_commands::config::{FileProblem, Validation};
 use kubexm_commands::diff::{Change, Comparison, ItemKind, KindSummary};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
-    BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignedBy,
+    BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
 };
 use kubexm_commands::inventory::InventoryReport;
 use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
@@ -66,6 +67,12 @@ fn inspection() -> Inspection {
             total: 120,
         }),
         signed_by: Some("93D1E5D6B2B1F1A4".to_owned()),
+        signature: Some(SignatureInfo {
+            key: "93D1E5D6B2B1F1A4".to_owned(),
+            verified: true,
+            created: CreationTime::of_source_date_epoch(Some("1767323045")).unwrap(),
+            sequence: "1767323045".parse().ok(),
+        }),
         lock: digest("lock").to_string(),
         kubernetes: vec!["1.36.3".to_owned()],
         architectures: vec![Arch::Amd64],
@@ -211,6 +218,7 @@ fn kinds() -> Vec<Kind> {
     let verification = Verification {
         path: "bundle.tar.zst".into(),
         verified: Depth::Content,
+        signature: inspection().signature,
         publishers: inspection().publishers,
         signed_in_base: 0,
         not_verified: Vec::new(),

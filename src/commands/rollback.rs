@@ -1,0 +1,236 @@
+//! Rollback protection: an install refuses a signed bundle that is older than the newest one that the
+//! cluster was installed from. The record is in the state directory. Hosts have no copy: a controller
+//! that can change the state directory has the cluster's CA keys.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CommandError, FileError};
+use kubexm_bundle::{Bundle, Revision, Sequence};
+use kubexm_engine::plan::Journal;
+use kubexm_types::Digest;
+use kubexm_types::event::Events;
+
+/// The name of the record in the state directory.
+pub(crate) const RECORD: &str = "newest-bundle.json";
+
+/// The newest signed bundle that a cluster was installed from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Newest {
+    name: String,
+    lock: Digest,
+    created: String,
+    sequence: Sequence,
+}
+
+/// Why a bundle is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: the cluster was installed from a newer bundle: {}\nhint: install the newest bundle, or accept \
+     this one with --allow-older",
+    .bundle.display(),
+    comparison(.given.as_ref(), .newest, .record)
+)]
+pub struct OlderBundle {
+    bundle: PathBuf,
+    /// `None` if no trusted signature states a revision.
+    given: Option<Revision>,
+    newest: String,
+    record: PathBuf,
+}
+
+fn comparison(given: Option<&Revision>, newest: &str, record: &Path) -> String {
+    let given = match given {
+        Some(Revision { created, sequence }) => {
+            format!("this one has sequence number {sequence}, created {created}")
+        }
+        None => "this one has no sequence number that a trusted key signed".to_owned(),
+    };
+    format!("{given}; {} records {newest}", record.display())
+}
+
+/// Returns the revision of a bundle, if a trusted key signed it.
+fn revision(bundle: &Bundle) -> Option<Revision> {
+    let signature = bundle.signature().filter(|signature| signature.verified);
+    signature.and_then(|signature| signature.revision)
+}
+
+/// Compares a bundle with the newest one that the cluster was installed from. Reports a verified signature
+/// without a sequence number as a note.
+///
+/// # Errors
+/// The bundle is older, or has no sequence number, and `allow_older` is false. The record cannot be read.
+pub(crate) fn check(
+    state: &Path,
+    bundle: &Bundle,
+    allow_older: bool,
+    events: &Events,
+) -> Result<(), CommandError> {
+    let given = revision(bundle);
+    if given.is_none()
+        && bundle
+            .signature()
+            .is_some_and(|signature| signature.verified)
+    {
+        events.note(format!(
+            "{}: its signature has no creation time and no sequence number, so kubexm cannot recognize an \
+             older bundle; `kubexm bundle sign` of this version writes both",
+            bundle.path().display()
+        ));
+    }
+    let record = state.join(RECORD);
+    let Some(newest) = read(&record)? else {
+        return Ok(());
+    };
+    if given.is_some_and(|given| given.sequence >= newest.sequence) {
+        return Ok(());
+    }
+    let older = OlderBundle {
+        bundle: bundle.path().to_owned(),
+        given,
+        newest: format!(
+            "sequence number {} of the bundle '{}', created {}",
+            newest.sequence, newest.name, newest.created
+        ),
+        record,
+    };
+    if !allow_older {
+        return Err(older.into());
+    }
+    let reason = older.to_string();
+    events.warn(format!(
+        "{}\n--allow-older accepts it",
+        reason.lines().next().unwrap_or_default()
+    ));
+    Ok(())
+}
+
+/// Records a bundle as the newest one, unless the record has a newer one or no trusted key signed it.
+///
+/// # Errors
+/// The record cannot be read or written.
+pub(crate) fn record(journal: &Journal, bundle: &Bundle) -> Result<(), CommandError> {
+    let Some(Revision { created, sequence }) = revision(bundle) else {
+        return Ok(());
+    };
+    let path = journal.folder().join(RECORD);
+    if read(&path)?.is_some_and(|newest| newest.sequence >= sequence) {
+        return Ok(());
+    }
+    let newest = Newest {
+        name: bundle.lock().name.clone(),
+        lock: bundle.lock_digest(),
+        created: created.to_string(),
+        sequence,
+    };
+    let text = serde_json::to_string_pretty(&newest).map_err(CommandError::bundle)?;
+    journal
+        .save(RECORD, format!("{text}\n").as_bytes())
+        .map_err(|error| FileError::new("write", &path, error))?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<Newest>, CommandError> {
+    let failed = |cause: String| {
+        let error = FileError::new("read the newest bundle of the cluster in", path, cause);
+        error.hint("restore the file from a backup; without it, kubexm accepts older bundles")
+    };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error.to_string()).into()),
+    };
+    let newest = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(Some(newest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use kubexm_bundle::signature::new_keys;
+    use kubexm_bundle::{
+        Access, Blobs, BundleError, CreationTime, Level, Lock, PackOptions, Placement, Signed,
+        Signer,
+    };
+
+    use super::*;
+
+    struct NoBlobs;
+
+    impl Blobs for NoBlobs {
+        fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+            Err(BundleError::Missing(digest.to_string()))
+        }
+    }
+
+    /// Writes an empty bundle, signed with these sequence numbers, and opens it as trusted.
+    fn signed(folder: &Path, sequences: [u64; 3]) -> [Bundle; 3] {
+        let keys = new_keys(None).unwrap();
+        std::fs::write(folder.join("own.key"), &keys.secret).unwrap();
+        let lock = Lock::from_yaml(
+            "lockVersion: 1\nname: example\nkubernetes: []\narchitectures: []\nfiles: []\n\
+             images: []\npackages: []\nkubeadm: []\n",
+        );
+        let lock = lock.unwrap();
+        sequences.map(|sequence| {
+            let revision = Revision::new(CreationTime::now(), Some(sequence.try_into().unwrap()));
+            let signer = Signer::load(&folder.join("own.key"), revision, || unreachable!());
+            let options = PackOptions {
+                signed: Signed::By(&signer.unwrap()),
+                ..PackOptions::new(Level::FAST, 1)
+            };
+            let path = folder.join(format!("{sequence}.tar.zst"));
+            let (places, events) = (Placement::plain(&lock), Events::silent());
+            kubexm_bundle::write(&path, &lock, &places, &NoBlobs, options, &events).unwrap();
+            let access = Access {
+                trust: vec![keys.public.parse().unwrap()],
+                ..Access::default()
+            };
+            Bundle::open_with(&path, &access).unwrap()
+        })
+    }
+
+    #[test]
+    fn record_keeps_the_newest_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7]);
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        record(&journal, &sixth).unwrap();
+        check(&state, &sixth, false, &events).unwrap();
+        check(&state, &seventh, false, &events).unwrap();
+        let refused = check(&state, &fifth, false, &events);
+        assert!(
+            matches!(refused, Err(CommandError::Older(_))),
+            "{refused:?}"
+        );
+        check(&state, &fifth, true, &events).unwrap();
+        // An older bundle that the user accepted does not lower the number.
+        record(&journal, &fifth).unwrap();
+        check(&state, &fifth, false, &events).unwrap_err();
+        record(&journal, &seventh).unwrap();
+        check(&state, &sixth, false, &events).unwrap_err();
+    }
+
+    #[test]
+    fn bundle_without_a_trusted_signature_is_not_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        signed(folder.path(), [5, 6, 7]);
+        let claimed = Bundle::open(&folder.path().join("7.tar.zst")).unwrap();
+        assert!(
+            claimed
+                .signature()
+                .is_some_and(|signature| !signature.verified)
+        );
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &claimed).unwrap();
+        assert!(!state.join(RECORD).exists());
+    }
+}

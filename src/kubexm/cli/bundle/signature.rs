@@ -1,0 +1,19 @@
+//! The signature of a bundle in words.
+
+use kubexm_commands::inspect::SignatureInfo;
+
+/// Returns who signed a bundle, and what the signature states.
+pub fn line(signature: Option<&SignatureInfo>) -> String {
+    let Some(signature) = signature else {
+        return "none".to_owned();
+    };
+    let trust = match signature.verified {
+        true => "verified",
+        false => "not verified, give --trust",
+    };
+    let revision = match (&signature.created, &signature.sequence) {
+        (Some(created), Some(sequence)) => format!("created {created}, sequence {sequence}"),
+        _ => "no creation time and no sequence number".to_owned(),
+    };
+    format!("key {} ({trust}): {revision}", signature.key)
+}
