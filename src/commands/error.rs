@@ -11,6 +11,7 @@ use kubexm_deploy::DeployError;
 use kubexm_engine::plan::{StepError, TaskId};
 use kubexm_engine::reset::ResetError;
 use kubexm_fetch::FetchError;
+use kubexm_fetch::resolve::ChangedEntry;
 use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
@@ -75,6 +76,13 @@ pub enum CommandError {
         /// The differences; empty if only addresses, checksums or facts about kubeadm differ.
         differences: Vec<Difference>,
     },
+    /// Entries of an existing lock differ from what their publishers state now.
+    #[error(
+        "the lock differs from what publishers state; nothing was written{}\nhint: compare the lock with its \
+         history; remove an entry to accept the publisher's digest, or keep the lock with --keep-locked",
+        indented(.0)
+    )]
+    LockDiffers(Vec<ChangedEntry>),
     /// A command needs a complete bundle and got an incremental one.
     #[error(
         "{}: this is an incremental bundle: it does not contain the blobs of its base '{base}'\nhint: \
@@ -170,6 +178,7 @@ impl CommandError {
             Self::Bundle(_)
             | Self::Incomplete { .. }
             | Self::Drift { .. }
+            | Self::LockDiffers(_)
             | Self::Incremental { .. }
             | Self::DamagedCache { .. }
             | Self::Vulnerable { .. }

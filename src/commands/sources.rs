@@ -8,7 +8,7 @@ use crate::{CommandError, Stop, completeness, notices};
 use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Cache;
-use kubexm_fetch::resolve::Resolver;
+use kubexm_fetch::resolve::{LockComparison, Resolver};
 use kubexm_fetch::signatures::Policies;
 use kubexm_types::Arch;
 use kubexm_types::event::Events;
@@ -22,6 +22,8 @@ pub struct Sources {
     pub cluster: Option<PathBuf>,
     /// The architectures that replace those of the manifest; empty to keep them.
     pub architectures: Vec<Arch>,
+    /// Whether to keep digests of an existing lock that differ from what publishers state now.
+    pub keep_locked: bool,
     /// How to download.
     pub downloads: DownloadOptions,
 }
@@ -68,13 +70,42 @@ impl Sources {
         let policies = Policies::load(&catalog, &manifest.signatures)?;
         let resolver = Resolver::new(&http, &catalog, previous, &policies);
         let resolved = async {
+            if previous.is_some() {
+                events.phase("compare");
+                self.judge(resolver.compare_files(&manifest).await?, events)?;
+            }
             let lock = resolver.build(&manifest).await?;
+            if previous.is_some() {
+                self.judge(resolver.compare_images(&lock).await?, events)?;
+            }
             completeness::check(&resolver, &catalog, &lock, cluster.as_ref(), events).await?;
             Ok::<_, CommandError>(lock)
         };
         tokio::select! {
             lock = resolved => Ok((lock?, cache)),
             () = stop.cancelled() => Err(BundleError::Stopped.into()),
+        }
+    }
+
+    /// Fails if entries of the lock differ from what publishers state now, unless the user keeps them.
+    fn judge(&self, found: LockComparison, events: &Events) -> Result<(), CommandError> {
+        for server in &found.not_compared {
+            events.warn(format!(
+                "the lock was not compared with its publisher at {server}"
+            ));
+        }
+        match (found.changed.is_empty(), self.keep_locked) {
+            (true, _) => Ok(()),
+            (false, false) => Err(CommandError::LockDiffers(found.changed)),
+            (false, true) => {
+                let changed = found.changed.iter();
+                let changed: Vec<String> = changed.map(|entry| format!("  {entry}")).collect();
+                events.warn(format!(
+                    "--keep-locked keeps digests that differ from their publishers:\n{}",
+                    changed.join("\n")
+                ));
+                Ok(())
+            }
         }
     }
 }

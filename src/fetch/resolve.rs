@@ -1,6 +1,7 @@
 //! Resolves a bundle manifest to a lock, with all its content in the cache.
 
 mod images;
+mod locked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, Version};
+
+pub use locked::{ChangedEntry, LockComparison};
 
 /// Number of concurrent downloads of files and blobs.
 const PARALLEL: usize = 16;

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kubexm_bundle::lock::{ChecksumSource, FileFormat, LockedFile};
+use kubexm_bundle::lock::{
+    ChecksumSource, Descriptor, FileFormat, LockedFile, LockedImage, PlatformManifest,
+};
 use kubexm_bundle::{Blobs, BundleError, Lock, PackOptions, Placement, Written, write};
 use kubexm_types::event::Events;
 use kubexm_types::{Arch, Digest, Version};
@@ -62,6 +64,20 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         blobs.add(content);
     }
     (lock, blobs)
+}
+
+/// Returns an image with one platform, whose manifest is the top manifest.
+pub fn image(name: &str, manifest: Descriptor) -> LockedImage {
+    LockedImage {
+        name: name.parse().unwrap(),
+        platforms: vec![PlatformManifest {
+            arch: Arch::Amd64,
+            manifest: manifest.clone(),
+            blobs: Vec::new(),
+        }],
+        manifest,
+        signature: None,
+    }
 }
 
 /// Packs every blob unchanged, without groups.

@@ -8,6 +8,7 @@ mod at_hand;
 mod bundle_format;
 mod cli;
 mod combinations;
+mod compared_lock;
 mod differences;
 mod downloads;
 mod example;

@@ -22,6 +22,12 @@ pub struct SourceArgs {
     /// Clusters with arm64 hosts are experimental: no test has run kubexm on a real arm64 host.
     #[arg(long, value_delimiter = ',')]
     arch: Vec<Arch>,
+    /// Keep digests of an existing lock that differ from what publishers state now
+    ///
+    /// Before a build uses a lock, it compares each kept digest with the publisher's checksum file or with
+    /// the image's tag. Without this option a difference is an error.
+    #[arg(long)]
+    keep_locked: bool,
     #[command(flatten)]
     downloads: DownloadArgs,
 }
@@ -34,6 +40,7 @@ impl SourceArgs {
             manifest: self.manifest,
             cluster: self.cluster,
             architectures: self.arch,
+            keep_locked: self.keep_locked,
         }
     }
 }
