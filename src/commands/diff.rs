@@ -6,32 +6,19 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::{CommandError, lock_file};
-pub use kubexm_bundle::lock::difference::ItemKind;
-use kubexm_bundle::lock::difference::{Difference, differences};
+use kubexm_bundle::lock::difference::differences;
+pub use kubexm_bundle::lock::difference::{Difference, ItemKind};
 
 /// The differences between two bundles or locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
     /// The differences, by name.
-    pub differences: Vec<Change>,
+    pub differences: Vec<Difference>,
     /// The number of differences, by kind.
     pub summary: Vec<KindSummary>,
     /// The size in bytes of the blobs that only the second bundle contains.
     pub new_bytes: u64,
-}
-
-/// One difference.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Change {
-    pub kind: ItemKind,
-    /// What differs: a component, an image, a package.
-    pub name: String,
-    /// The version or digest in the first bundle; `None` if only the second contains it.
-    pub before: Option<String>,
-    /// The version or digest in the second bundle; `None` if only the first contains it.
-    pub after: Option<String>,
 }
 
 /// The number of differences of one kind.
@@ -42,35 +29,6 @@ pub struct KindSummary {
     pub changed: usize,
     pub added: usize,
     pub removed: usize,
-}
-
-impl From<Difference> for Change {
-    fn from(difference: Difference) -> Self {
-        let Difference {
-            kind,
-            name,
-            before,
-            after,
-        } = difference;
-        Self {
-            kind,
-            name,
-            before,
-            after,
-        }
-    }
-}
-
-impl std::fmt::Display for Change {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = &self.name;
-        match (&self.before, &self.after) {
-            (None, Some(after)) => write!(f, "+ {name} {after}"),
-            (Some(before), None) => write!(f, "- {name} {before}"),
-            (Some(before), Some(after)) => write!(f, "~ {name} {before} -> {after}"),
-            (None, None) => write!(f, "  {name}"),
-        }
-    }
 }
 
 impl std::fmt::Display for KindSummary {
@@ -89,7 +47,7 @@ impl std::fmt::Display for KindSummary {
 }
 
 /// Counts differences by kind.
-fn summary(differences: &[Change]) -> Vec<KindSummary> {
+fn summary(differences: &[Difference]) -> Vec<KindSummary> {
     let mut kinds: BTreeMap<ItemKind, KindSummary> = BTreeMap::new();
     for change in differences {
         let summary = kinds.entry(change.kind).or_insert(KindSummary {
@@ -116,8 +74,7 @@ pub fn diff(before: &Path, after: &Path) -> Result<Comparison, CommandError> {
         lock_file::of_bundle_or_file(before)?,
         lock_file::of_bundle_or_file(after)?,
     );
-    let changes = differences(&before, &after).into_iter();
-    let changes: Vec<Change> = changes.map(Change::from).collect();
+    let changes = differences(&before, &after);
     let had = before.blobs();
     let new = after.blobs().iter();
     let new = new.filter(|(digest, _)| !had.contains_key(digest));

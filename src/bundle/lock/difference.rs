@@ -37,7 +37,8 @@ impl ItemKind {
 }
 
 /// An item that differs between two locks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Difference {
     pub kind: ItemKind,
     /// The name of the item, without its version.

@@ -13,7 +13,7 @@ use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
 use kubexm_commands::config::{FileProblem, Validation};
-use kubexm_commands::diff::{Change, Comparison, ItemKind, KindSummary};
+use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
     BaseInfo, Contents, Inspection, Item, ItemSignature, PackageSet, SignatureInfo, SignedBy,
@@ -224,7 +224,7 @@ fn kinds() -> Vec<Kind> {
         not_verified: Vec::new(),
     };
     let comparison = Comparison {
-        differences: vec![Change {
+        differences: vec![diff::Difference {
             kind: ItemKind::File,
             name: "file containerd amd64".to_owned(),
             before: Some("2.3.6".to_owned()),
