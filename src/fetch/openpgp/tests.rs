@@ -351,8 +351,8 @@ fn signing_subkey_must_sign_its_binding() {
     };
     made.change("good", "stripped", |key| drop(strip(key)));
     let bytes = std::fs::read(other.path("good")).unwrap();
-    let mut stranger = SignedPublicKey::from_bytes(bytes.as_slice()).unwrap();
-    let back = strip(&mut stranger);
+    let mut other = SignedPublicKey::from_bytes(bytes.as_slice()).unwrap();
+    let back = strip(&mut other);
     made.change("good", "exchanged", |key| {
         strip(key);
         let binding = &mut key.public_subkeys[0].signatures[0];

@@ -115,6 +115,13 @@ fn extract_writes_only_the_named_content() {
     assert_eq!(there, ["part0000", "tool", "tools-arm64.tar.gz"]);
 }
 
+/// Writes a lock file and returns its path.
+fn write_lock(folder: &Path, name: &str, lock: &Lock) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, serde_saphyr::to_string(lock).unwrap()).unwrap();
+    path.display().to_string()
+}
+
 #[test]
 fn diff_reports_added_removed_and_changed_content() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,12 +131,10 @@ fn diff_reports_added_removed_and_changed_content() {
     new.files[0].digest = Digest::of(b"newer");
     new.files[0].size = 1024;
     new.files[1].component = "other".to_owned();
-    let path = |name: &str, lock: &Lock| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, serde_saphyr::to_string(lock).unwrap()).unwrap();
-        path.display().to_string()
-    };
-    let (first, second) = (path("a.lock.yaml", &old), path("b.lock.yaml", &new));
+    let (first, second) = (
+        write_lock(folder.path(), "a.lock.yaml", &old),
+        write_lock(folder.path(), "b.lock.yaml", &new),
+    );
     let (code, said, err) = run(&["bundle", "diff", &first, &second]);
     assert_eq!(code, Some(0), "{err}");
     insta::assert_snapshot!(said, @"
@@ -181,12 +186,10 @@ fn diff_reports_a_replaced_version_as_one_change() {
     // One of two versions is replaced, and one gets other content.
     file(&mut new, 2, "kubeadm", Version::new(1, 10, 2), "k10.2");
     file(&mut new, 3, "runc", Version::new(1, 3, 0), "other");
-    let path = |name: &str, lock: &Lock| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, serde_saphyr::to_string(lock).unwrap()).unwrap();
-        path.display().to_string()
-    };
-    let (first, second) = (path("a.lock.yaml", &old), path("b.lock.yaml", &new));
+    let (first, second) = (
+        write_lock(folder.path(), "a.lock.yaml", &old),
+        write_lock(folder.path(), "b.lock.yaml", &new),
+    );
     let (code, said, err) = run(&["bundle", "diff", &first, &second]);
     assert_eq!(code, Some(0), "{err}");
     insta::assert_snapshot!(said, @"
