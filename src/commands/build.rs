@@ -203,10 +203,9 @@ impl Packing {
         }
         events.phase("pack");
         let options = PackOptions {
-            level: self.level,
-            threads: threads() as u32,
             volume: self.split.map(VolumeSize::bytes),
             signed: self.signer.as_ref().map_or(Signed::No, Signed::By),
+            ..PackOptions::new(self.level, threads() as u32)
         };
         let path = &self.path;
         let written =

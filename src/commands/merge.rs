@@ -44,10 +44,9 @@ pub async fn merge(
         let gzip = kubexm_bundle::analyze_gzip(lock, &merged, &merged, 1, &events, &|| false)?;
         let storage = kubexm_bundle::arrange(lock, &gzip);
         let packing = PackOptions {
-            level: options.level,
-            threads: threads() as u32,
             volume: options.split.map(VolumeSize::bytes),
             signed: Signed::As(merged.bundle().documents()),
+            ..PackOptions::new(options.level, threads() as u32)
         };
         let written =
             kubexm_bundle::write_until(path, lock, &storage, &merged, packing, &events, &stop)?;

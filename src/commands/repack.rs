@@ -72,6 +72,7 @@ impl Target {
         events.phase("pack");
         let options = PackOptions {
             volume: self.split.map(VolumeSize::bytes),
+            copied: Some(old),
             ..PackOptions::new(self.level, threads() as u32)
         };
         let out = &self.out;
@@ -94,19 +95,21 @@ impl Target {
     }
 }
 
-/// Stores gzip layers as the old bundle stores them: decompressed, or as published.
+/// Leaves the blobs of the old bundle in their groups, so that the compressed groups can be copied. Stores
+/// new gzip layers as the old bundle stores its own: decompressed, or as published.
 fn storage(
     blobs: &OldAndCache<'_>,
     lock: &Lock,
     events: &Events,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Placement, CommandError> {
-    if *blobs.old.storage() == Placement::plain(blobs.old.lock()) {
+    let old = blobs.old.storage();
+    if *old == Placement::plain(blobs.old.lock()) {
         return Ok(Placement::plain(lock));
     }
     events.phase("analyze");
     let gzip = kubexm_bundle::analyze_gzip(lock, blobs, blobs, threads(), events, stop)?;
-    Ok(kubexm_bundle::arrange(lock, &gzip))
+    Ok(old.clone().changed_to(kubexm_bundle::arrange(lock, &gzip)))
 }
 
 /// Blobs of the old bundle, and new ones in the cache. Each source knows how its own blobs are stored.

@@ -6,14 +6,14 @@ use crate::format::tar_entry::TAR_BLOCK;
 use kubexm_types::Digest;
 
 /// A group with the stored sizes of its blobs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupLayout {
     pieces: u32,
     entries: Vec<StoredBlob>,
 }
 
 /// A blob in its stored form.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBlob {
     /// Digest of the blob.
     pub blob: Digest,

@@ -248,17 +248,38 @@ impl Placement {
     /// Removes the blobs that the base contains.
     #[must_use]
     pub fn without(mut self, base: Base) -> Self {
+        self.retain(|blob| !base.blobs.contains(blob));
+        self.base = Some(base);
+        self
+    }
+
+    /// Returns the placement for the blobs of `new`: in the groups of this placement where it has them, in
+    /// the groups of `new` otherwise.
+    #[must_use]
+    pub fn changed_to(mut self, mut new: Self) -> Self {
+        let blobs = |placement: &Self| -> BTreeSet<Digest> {
+            let entries = placement.groups.iter().flat_map(|group| &group.entries);
+            entries.map(|entry| entry.blob).collect()
+        };
+        let (here, wanted) = (blobs(&self), blobs(&new));
+        self.retain(|blob| wanted.contains(blob));
+        new.retain(|blob| !here.contains(blob));
+        self.groups.append(&mut new.groups);
+        Self {
+            groups: self.groups,
+            ..new
+        }
+    }
+
+    /// Removes the other blobs.
+    fn retain(&mut self, keep: impl Fn(&Digest) -> bool) {
         for group in &mut self.groups {
-            group
-                .entries
-                .retain(|entry| !base.blobs.contains(&entry.blob));
+            group.entries.retain(|entry| keep(&entry.blob));
             if group.entries.len() == 1 {
                 group.pieces = 1;
             }
         }
         self.groups.retain(|group| !group.entries.is_empty());
-        self.base = Some(base);
-        self
     }
 
     /// Returns the blobs of the lock that are not in the file.

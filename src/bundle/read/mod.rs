@@ -10,6 +10,7 @@ mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub struct Bundle {
 #[derive(Debug, Clone)]
 pub(super) struct LocatedGroup {
     pub(super) frames: FrameRange,
+    /// The indexes of its frames in the seek table.
+    indexes: Range<usize>,
     pub(super) layout: Arc<GroupLayout>,
 }
 
@@ -178,6 +181,15 @@ impl Bundle {
 
     pub(super) fn groups(&self) -> &[LocatedGroup] {
         &self.groups
+    }
+
+    /// Returns the frames of the group with this content and order, and their position, if there is one.
+    pub(super) fn packed_group(&self, layout: &GroupLayout) -> Option<(FrameRange, &[Frame])> {
+        let first = layout.entries().first()?;
+        let (group, _) = self.entries.get(&first.blob)?;
+        let group = self.groups.get(*group)?;
+        let frames = self.frames.get(group.indexes.clone())?;
+        (*group.layout == *layout).then_some((group.frames, frames))
     }
 
     pub(super) fn frames(&self) -> &[Frame] {
@@ -349,15 +361,17 @@ fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, 
     };
     let sizes = header.lock.blobs();
     let mut offset = u64::from(frames.first().ok_or_else(mismatch)?.packed);
-    let mut rest = frames.iter().skip(1);
+    let mut rest = frames.iter().enumerate().skip(1);
+    let mut end = 1;
     let mut groups = Vec::new();
     for group in &header.storage.groups {
         let layout = GroupLayout::new(group, |digest| sizes.get(digest).map(|blob| blob.size))
             .ok_or_else(mismatch)?;
         let mut left = layout.plain().ok_or_else(mismatch)?;
-        let start = offset;
+        let (start, first) = (offset, end);
         while left > 0 {
-            let frame = rest.next().ok_or_else(mismatch)?;
+            let (index, frame) = rest.next().ok_or_else(mismatch)?;
+            end = index + 1;
             if u64::from(frame.plain) != left.min(LARGEST_FRAME) {
                 return Err(mismatch());
             }
@@ -369,11 +383,12 @@ fn locate(header: &BundleHeader, frames: &[Frame]) -> Result<Vec<LocatedGroup>, 
                 offset: start,
                 packed: offset - start,
             },
+            indexes: first..end,
             layout: Arc::new(layout),
         });
     }
     match (rest.next(), rest.next()) {
-        (Some(trailer), None) if u64::from(trailer.plain) == TRAILER => Ok(groups),
+        (Some((_, trailer)), None) if u64::from(trailer.plain) == TRAILER => Ok(groups),
         _ => Err(mismatch()),
     }
 }

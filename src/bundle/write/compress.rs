@@ -1,6 +1,6 @@
 //! Compresses the zstd frames of a bundle.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use zstd::zstd_safe::CParameter;
 
@@ -95,6 +95,37 @@ pub fn frame(
         packed: u32::try_from(counted.bytes).map_err(|_| too_large())?,
         plain: u32::try_from(plain).map_err(|_| too_large())?,
     })
+}
+
+/// Copies the next compressed frame of `source` to `out`, and verifies its checksum and its sizes.
+pub fn copy(source: &mut impl BufRead, frame: Frame, out: &mut impl Write) -> io::Result<Frame> {
+    let copied = Copied {
+        source: source.take(u64::from(frame.packed)),
+        out,
+    };
+    let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, copied))?;
+    decoder.window_log_max(WINDOW)?;
+    if io::copy(&mut decoder, &mut io::sink())? != u64::from(frame.plain) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it does not have the size in the seek table",
+        ));
+    }
+    Ok(frame)
+}
+
+/// Writes what is read to `out`.
+struct Copied<R, W> {
+    source: R,
+    out: W,
+}
+
+impl<R: Read, W: Write> Read for Copied<R, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.out.write_all(&buffer[..count])?;
+        Ok(count)
+    }
 }
 
 /// Returns the maximum number of threads. Each needs memory for tables, which grow with the level.

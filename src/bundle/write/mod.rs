@@ -16,14 +16,15 @@ use std::path::Path;
 use super::level::Level;
 use super::lock::Lock;
 use super::signature::Signer;
-use super::{Blobs, BundleError};
-use crate::format::chunks::GroupLayout;
+use super::{Blobs, Bundle, BundleError};
+use crate::format::chunks::{GroupLayout, StoredBlob};
 use crate::format::oci_layout;
 use crate::format::placement::Placement;
 use crate::format::seek_table;
 use crate::format::seek_table::Frame;
 use crate::format::tar_entry::{TAR_BLOCK, TRAILER, entry_header};
 use crate::lock::blob_index::content_size;
+use crate::read::group::FrameRange;
 use crate::write::compress::Effort;
 use crate::write::group_reader::GroupSource;
 use crate::write::output::Output;
@@ -43,6 +44,9 @@ pub struct PackOptions<'a> {
     /// Size of a volume in bytes; `None` for a single file.
     pub volume: Option<u64>,
     pub signed: Signed<'a>,
+    /// A bundle whose compressed groups are copied where the new bundle has the same groups. The level
+    /// then applies to the other groups only.
+    pub copied: Option<&'a Bundle>,
 }
 
 /// The signature of the new bundle.
@@ -65,6 +69,7 @@ impl PackOptions<'_> {
             threads,
             volume: None,
             signed: Signed::No,
+            copied: None,
         }
     }
 }
@@ -273,12 +278,38 @@ impl Packer<'_> {
         for group in &self.storage.groups {
             let layout = GroupLayout::new(group, |digest| all.get(digest).map(|blob| blob.size))
                 .ok_or_else(|| self.damaged("a blob is not in the lock"))?;
+            if let Some(old) = self.options.copied
+                && let Some((range, frames)) = old.packed_group(&layout)
+            {
+                self.copy(feed, old, range, frames)?;
+                let stored = layout.entries().iter().map(StoredBlob::stored_size);
+                transfer.advance(stored.sum());
+                continue;
+            }
             let source = GroupSource::open(&layout, self.blobs, &label, &transfer, self.stop);
             self.group(feed, &layout, source.map_err(io::Error::other)?)?;
         }
         transfer.done();
         let trailer = [0u8; TRAILER as usize];
         feed.frame(&mut &trailer[..], TRAILER, Effort::least())
+    }
+
+    /// Copies the frames of a group.
+    fn copy(
+        &self,
+        feed: &FrameQueue,
+        old: &Bundle,
+        range: FrameRange,
+        frames: &[Frame],
+    ) -> io::Result<()> {
+        let mut packed = old.volumes().reader(range.offset);
+        for frame in frames {
+            if (self.stop)() {
+                return Err(io::Error::other("stopped"));
+            }
+            feed.copy(&mut packed, *frame, &old.path().display().to_string())?;
+        }
+        Ok(())
     }
 
     fn group(

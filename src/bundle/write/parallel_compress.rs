@@ -1,10 +1,12 @@
-//! Compresses the zstd frames of a bundle on several threads: one reads, [`WORKERS`] compress, one writes.
+//! Compresses or copies the zstd frames of a bundle on several threads: one reads, [`WORKERS`] compress,
+//! one writes.
 //! The next frame starts while the last bytes of a frame are still being compressed.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use crate::BundleError;
 use crate::channel_reader::ChannelReader;
 use crate::format::seek_table::Frame;
 use crate::threads::ended;
@@ -22,12 +24,37 @@ const WAITING: usize = 32;
 /// thread takes precedence.
 const CHANNEL_CLOSED: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
-/// A frame to compress from the next `plain` bytes of a worker's input.
+/// A frame to make from the next bytes of a worker's input.
 struct FrameJob {
     /// Index among all frames.
     number: usize,
-    plain: u64,
-    effort: Effort,
+    work: Work,
+}
+
+/// How a frame is made.
+enum Work {
+    /// Compresses this number of bytes.
+    Compress { plain: u64, effort: Effort },
+    /// Copies a compressed frame of the bundle with this path.
+    Copy { frame: Frame, path: String },
+}
+
+impl Work {
+    /// Returns the number of bytes of input.
+    fn input(&self) -> u64 {
+        match self {
+            Self::Compress { plain, .. } => *plain,
+            Self::Copy { frame, .. } => u64::from(frame.packed),
+        }
+    }
+
+    /// Returns its share of the memory that all workers use.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Compress { effort, .. } => effort.weight(),
+            Self::Copy { .. } => Effort::least().weight(),
+        }
+    }
 }
 
 /// A part of a worker's output.
@@ -51,7 +78,7 @@ struct JobSender {
     spare: Receiver<Vec<u8>>,
 }
 
-/// Compresses frames on a thread.
+/// Compresses and copies frames on a thread.
 struct Worker {
     orders: Receiver<FrameJob>,
     content: ChannelReader,
@@ -70,15 +97,25 @@ impl FrameQueue {
     /// # Errors
     /// The source fails or is too short, or another thread failed.
     pub fn frame(&self, source: &mut dyn Read, plain: u64, effort: Effort) -> io::Result<()> {
+        self.send(source, Work::Compress { plain, effort })
+    }
+
+    /// Sends a compressed frame, which the worker copies and whose checksum it verifies. `path` is the
+    /// bundle that contains it.
+    ///
+    /// # Errors
+    /// As [`FrameQueue::frame`], and the frame is damaged.
+    pub fn copy(&self, source: &mut dyn Read, frame: Frame, path: &str) -> io::Result<()> {
+        let path = path.to_owned();
+        self.send(source, Work::Copy { frame, path })
+    }
+
+    fn send(&self, source: &mut dyn Read, work: Work) -> io::Result<()> {
         let number = self.frames.replace(self.frames.get() + 1);
         let worker = &self.workers[number % WORKERS];
-        let order = FrameJob {
-            number,
-            plain,
-            effort,
-        };
+        let mut left = work.input();
+        let order = FrameJob { number, work };
         worker.orders.send(order).map_err(|_| CHANNEL_CLOSED)?;
-        let mut left = plain;
         while left > 0 {
             let size = left.min(STEP);
             let mut step = worker.spare.try_recv().unwrap_or_default();
@@ -167,7 +204,7 @@ fn worker() -> (JobSender, Worker, OutputReceiver) {
 }
 
 impl Worker {
-    /// Compresses all frames of this worker.
+    /// Makes all frames of this worker.
     fn pack(mut self, semaphore: &OrderedSemaphore, threads: u32) -> io::Result<()> {
         let packed = self.frames(semaphore, threads);
         if packed.is_err() {
@@ -178,22 +215,38 @@ impl Worker {
     }
 
     fn frames(&mut self, semaphore: &OrderedSemaphore, threads: u32) -> io::Result<()> {
-        for FrameJob {
-            number,
-            plain,
-            effort,
-        } in &self.orders
-        {
+        for FrameJob { number, work } in &self.orders {
             let permit = semaphore
-                .take(number, effort.weight())
+                .take(number, work.weight())
                 .ok_or(CHANNEL_CLOSED)?;
             let (content, out) = (&mut self.content, &mut self.out);
-            let frame = compress::frame(content, plain, out, effort, threads)?;
+            let frame = match work {
+                Work::Compress { plain, effort } => {
+                    compress::frame(content, plain, out, effort, threads)?
+                }
+                Work::Copy { frame, path } => compress::copy(content, frame, out)
+                    .map_err(|error| damaged(&path, number, &error))?,
+            };
             drop(permit);
             self.out.end(frame)?;
         }
         Ok(())
     }
+}
+
+/// Returns the error for a frame that cannot be copied. A closed channel is not damage.
+fn damaged(path: &str, number: usize, error: &io::Error) -> io::Error {
+    if error.kind() == CHANNEL_CLOSED {
+        return CHANNEL_CLOSED.into();
+    }
+    io::Error::other(BundleError::Damaged {
+        path: path.to_owned(),
+        // The header frame is not in the queue.
+        reason: format!(
+            "frame {} is damaged: {error}\nhint: copy the bundle again",
+            number + 1
+        ),
+    })
 }
 
 /// Writes the workers' output frame by frame, until all workers have ended.

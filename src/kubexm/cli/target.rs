@@ -16,7 +16,7 @@ pub struct TargetArgs {
     /// replaced when the new one is complete
     #[arg(short, long, value_name = "NEW")]
     out: PathBuf,
-    /// Compression level, 1 (fast) to 19 (small)
+    /// Compression level of new content, 1 (fast) to 19 (small). Unchanged groups of blobs are copied
     #[arg(long, default_value_t)]
     level: Level,
     /// Write volumes of at most this size, such as 4GiB (for FAT32)

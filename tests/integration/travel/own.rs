@@ -216,6 +216,33 @@ async fn added_content_has_its_images_and_remove_restores_the_bundle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unchanged_groups_are_copied_and_a_damaged_one_is_refused() {
+    let site = Site::new().await;
+    let (new, app) = (site.at("new.tar.zst"), site.at("app.yaml"));
+    let (readme, before) = (
+        format!("README={app}"),
+        std::fs::read(&site.bundle).unwrap(),
+    );
+    // Another level would give other bytes.
+    let (code, _, err) = site.add(&["--file", &readme, "--level", "1", "-o", &new], false);
+    assert_eq!(code, Some(0), "{err}");
+    let middle = before.len() / 2;
+    let part = &before[middle..middle + 256];
+    let after = std::fs::read(&new).unwrap();
+    assert!(after.windows(part.len()).any(|window| window == part));
+
+    let mut damaged = before.clone();
+    damaged[middle] ^= 1;
+    std::fs::write(&site.bundle, damaged).unwrap();
+    std::fs::remove_file(&new).unwrap();
+    let (code, _, err) = site.add(&["--file", &readme, "-o", &new], false);
+    assert_eq!(code, Some(3));
+    assert!(err.contains("is damaged: "), "{err}");
+    assert!(err.contains("hint: copy the bundle again"), "{err}");
+    assert!(!Path::new(&new).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
     let site = Site::new().await;
     let (new, tgz, broken) = (
