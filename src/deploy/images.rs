@@ -6,8 +6,8 @@ use super::runtime::{self, Preload};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{Task, TaskName};
-use kubexm_engine::steps::RunScript;
-use kubexm_scripts::runtime::STOP_PODS;
+use kubexm_engine::steps::{RunScript, Undo};
+use kubexm_scripts::undo::STOP_PODS;
 use kubexm_types::ImageRef;
 
 /// Pulls a node's images.
@@ -46,9 +46,9 @@ fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut step = RunScript::new("pinned images", title, scripts.check, scripts.pull);
     // A reset reverts the last record first, so pods end before the second script stops their remains.
     if let Some(script) = runtime.after_pods() {
-        step = step.undo_script("Stop what pods left running", script);
+        step = step.undo(Undo::run(script, [""; 0]));
     }
-    step = step.undo_script("Stop pods", STOP_PODS);
+    step = step.undo(Undo::run(STOP_PODS, [""; 0]));
     Ok(PULL
         .task(&host.name)
         .after(registry::serving(inputs))

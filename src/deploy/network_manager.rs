@@ -4,12 +4,12 @@
 use super::{DeployError, Inputs};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::{FileContent, PlannedFile};
-use kubexm_engine::steps::RunScript;
+use kubexm_engine::steps::{RunScript, Undo};
 use kubexm_render::os;
-use kubexm_scripts::os as scripts;
+use kubexm_scripts::{os as scripts, undo};
 use kubexm_types::HostPath;
 
-const PATH: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
+const PATH: &str = undo::NETWORK_MANAGER_FILE;
 /// Interfaces that runtimes, kube-proxy and network plugins create.
 const INTERFACES: [&str; 11] = [
     "cni*",
@@ -39,10 +39,7 @@ pub(super) fn step(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Option<RunScr
     );
     let step = RunScript::new("NetworkManager", title, check, apply)
         .arguments([PATH, content.trim_end()])
-        .undo_script(
-            "Let NetworkManager manage all interfaces again",
-            scripts::NETWORK_MANAGER_FORGET,
-        );
+        .undo(Undo::run(undo::NETWORK_MANAGER_FORGET, [PATH]));
     let file = PlannedFile {
         path: HostPath::parse(PATH)?,
         mode: 0o644,

@@ -8,9 +8,11 @@ use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
 use kubexm_engine::plan::{Task, TaskName};
-use kubexm_engine::steps::{InstallPackages, ManagedBlock, RunScript, TrackNewDirs, WriteFile};
+use kubexm_engine::steps::{
+    InstallPackages, ManagedBlock, RunScript, TrackNewDirs, Undo, WriteFile,
+};
 use kubexm_render::os;
-use kubexm_scripts::os as scripts;
+use kubexm_scripts::{os as scripts, undo};
 use kubexm_types::{HostName, HostPath};
 
 /// Prepares a host for everything else.
@@ -73,7 +75,7 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             scripts::SWAP_OFF.verb("apply"),
         );
         let swap = RunScript::new("swap", "Turn swap off", check, apply);
-        task = task.step(swap.undo_script("Turn swap on again", scripts::SWAP_ON));
+        task = task.step(swap.undo(Undo::run(undo::SWAP_ON, [""; 0])));
     }
     if let Some(step) = network_manager::step(inputs, host)? {
         task = task.step(step);
@@ -121,7 +123,7 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
                 scripts::SYSCTL.verb("apply"),
             )
             .arguments(arguments)
-            .undo_script("Restore kernel settings", scripts::SYSCTL_RESTORE),
+            .undo(Undo::run(undo::SYSCTL_RESTORE, [""; 0])),
         );
     if system.manage_hosts_file {
         let path = HostPath::parse("/etc/hosts")?;

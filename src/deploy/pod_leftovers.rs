@@ -2,7 +2,8 @@
 //! removes them.
 
 use kubexm_engine::steps::{RunScript, Undo};
-use kubexm_scripts::{markers, network};
+use kubexm_scripts::markers;
+use kubexm_scripts::undo::LEFTOVERS_REMOVE;
 
 /// Records, before such a pod runs, that a reset must remove `what`. `owner` is an argument of
 /// `network/remove-leftovers.sh`.
@@ -11,10 +12,10 @@ pub(super) fn register_cleanup(id: &str, what: &str, owner: &'static str) -> Run
     let title = format!("Record {what} for a reset");
     RunScript::new(&name, title, markers::CHECK, markers::SET)
         .arguments([format!("traces-{id}")])
-        .undo(remove(&format!("Remove {what}"), owner))
+        .undo(remove(owner))
 }
 
 /// Returns the undo record that removes the leftovers of an owner.
-pub(super) fn remove(title: &str, owner: &'static str) -> Undo {
-    Undo::script(title, network::REMOVE_LEFTOVERS.verb(owner), [""; 0])
+pub(super) fn remove(owner: &'static str) -> Undo {
+    Undo::run(LEFTOVERS_REMOVE, [owner])
 }

@@ -6,17 +6,34 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::plan::{Receipt, Record, StepError, Stop};
-use crate::steps::Undo;
+use crate::steps::undo::{self, Refusal, Revert, Undo};
 use kubexm_host::{Command, Host};
 use kubexm_types::event::{Event, Events, StepState};
 use kubexm_types::{ClusterId, HostName};
 
+/// What to do about a record that a reset refuses.
+const REFUSED: &str = "hint: the host was not changed; compare the record with the host, revert by hand what is right in it, \
+                       remove its line from /var/lib/kubexm/receipt.jsonl, and reset again";
+
 /// Why the changes on a host cannot be reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
-    /// Another version of kubexm wrote the record.
-    #[error("{0}: this version of kubexm cannot read a record of the receipt: {1}")]
-    Record(HostName, serde_json::Error),
+    /// The record has a form that no version up to this one writes.
+    #[error(
+        "{host}: this version of kubexm cannot read the record of {step:?} in the receipt: {cause}\n{REFUSED}"
+    )]
+    Record {
+        host: HostName,
+        step: String,
+        cause: serde_json::Error,
+    },
+    /// The record asks for something that kubexm does not do.
+    #[error("{host}: the record of {step:?} in the receipt is refused: {cause}\n{REFUSED}")]
+    Refused {
+        host: HostName,
+        step: String,
+        cause: Refusal,
+    },
     /// The host and its records name different clusters. kubexm never writes such records.
     #[error(
         "{0}: the records in /var/lib/kubexm name several clusters: {clusters}\nhint: find out which program \
@@ -36,9 +53,106 @@ impl ResetError {
     }
 }
 
+/// The reset of one host, with all of its records read and validated.
+pub struct HostReset {
+    host: Arc<dyn Host>,
+    reverts: Vec<Revert>,
+}
+
+/// What a reset did on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reverted {
+    /// The number of reverted changes.
+    pub changes: usize,
+    /// A sentence for everything that stays on the host.
+    pub kept: Vec<String>,
+    /// Whether all changes were reverted and the receipt was removed.
+    pub complete: bool,
+}
+
+impl HostReset {
+    /// Reads the receipt of a host and validates all of its records. Changes nothing.
+    ///
+    /// # Errors
+    /// The receipt cannot be read, or a record is not one that kubexm writes.
+    pub async fn read(host: &Arc<dyn Host>) -> Result<Self, ResetError> {
+        let name = || host.name().clone();
+        let records = Receipt::read(host.as_ref()).await;
+        let records = records.map_err(|error| ResetError::Step(name(), error))?;
+        let own = Receipt::cluster(host.as_ref()).await;
+        let own = own.map_err(|error| ResetError::Step(name(), error))?;
+        let clusters = own.into_iter();
+        let clusters: BTreeSet<ClusterId> = clusters
+            .chain(records.iter().filter_map(|record| record.cluster))
+            .collect();
+        if clusters.len() > 1 {
+            return Err(ResetError::Clusters(name(), clusters));
+        }
+        let mut reverts: Vec<Revert> = Vec::new();
+        for Record { step, undo, .. } in in_order_of_reset(records) {
+            let undo: Undo = serde_json::from_value(undo).map_err(|cause| ResetError::Record {
+                host: name(),
+                step: step.clone(),
+                cause,
+            })?;
+            let validated = undo.validate().map_err(|cause| ResetError::Refused {
+                host: name(),
+                step,
+                cause,
+            })?;
+            for revert in validated {
+                if !reverts.iter().any(|known| known.is_same_as(&revert)) {
+                    reverts.push(revert);
+                }
+            }
+        }
+        Ok(Self {
+            host: Arc::clone(host),
+            reverts,
+        })
+    }
+
+    /// Returns the number of changes to revert.
+    pub fn changes(&self) -> usize {
+        self.reverts.len()
+    }
+
+    /// Reverts all changes on the host and then removes its receipt.
+    ///
+    /// Stops between two changes when `stop` is cancelled; the receipt then remains for the next run.
+    ///
+    /// # Errors
+    /// A change cannot be reverted.
+    pub async fn run(&self, events: &Events, stop: &Stop) -> Result<Reverted, ResetError> {
+        let host = &self.host;
+        let failed = |error: StepError| ResetError::Step(host.name().clone(), error);
+        let mut reverted = Reverted {
+            changes: 0,
+            kept: Vec::new(),
+            complete: false,
+        };
+        for step in &self.reverts {
+            if stop.is_cancelled() {
+                return Ok(reverted);
+            }
+            let kept = revert(host, step, events).await.map_err(failed)?;
+            reverted.kept.extend(kept);
+            reverted.changes += 1;
+        }
+        let reload = Command::new("systemctl").arg("daemon-reload");
+        let reloaded = host.run(reload).await;
+        reloaded.map_err(|error| failed(StepError::Host(error)))?;
+        let printed = Receipt::remove(host.as_ref()).await.map_err(failed)?;
+        reverted.kept.extend(printed.lines().filter_map(undo::kept));
+        for kept in &reverted.kept {
+            events.warn(format!("{}: {kept}", host.name()));
+        }
+        reverted.complete = true;
+        Ok(reverted)
+    }
+}
+
 /// Reverts all changes on a host and then removes its receipt. Returns the number of reverted changes.
-///
-/// Stops between two changes when `stop` is cancelled; the receipt then remains for the next run.
 ///
 /// # Errors
 /// The receipt cannot be read, or a change cannot be reverted.
@@ -47,35 +161,8 @@ pub async fn reset_host(
     events: &Events,
     stop: &Stop,
 ) -> Result<usize, ResetError> {
-    let failed = |error: StepError| ResetError::Step(host.name().clone(), error);
-    let records = Receipt::read(host.as_ref()).await.map_err(failed)?;
-    let own = Receipt::cluster(host.as_ref()).await.map_err(failed)?;
-    let clusters = own.into_iter();
-    let clusters: BTreeSet<ClusterId> = clusters
-        .chain(records.iter().filter_map(|record| record.cluster))
-        .collect();
-    if clusters.len() > 1 {
-        return Err(ResetError::Clusters(host.name().clone(), clusters));
-    }
-    let mut reverted = 0;
-    let mut seen = BTreeSet::new();
-    for record in in_order_of_reset(records) {
-        if stop.is_cancelled() {
-            return Ok(reverted);
-        }
-        let undo: Undo = serde_json::from_value(record.undo.clone())
-            .map_err(|error| ResetError::Record(host.name().clone(), error))?;
-        if !seen.insert(record.undo.to_string()) {
-            continue;
-        }
-        revert(host, &undo, events).await.map_err(failed)?;
-        reverted += 1;
-    }
-    let reload = Command::new("systemctl").arg("daemon-reload");
-    let reloaded = host.run(reload).await;
-    reloaded.map_err(|error| failed(StepError::Host(error)))?;
-    Receipt::remove(host.as_ref()).await.map_err(failed)?;
-    Ok(reverted)
+    let reset = HostReset::read(host).await?;
+    Ok(reset.run(events, stop).await?.changes)
 }
 
 /// Returns the records in the order in which a reset reverts them: the steps in the reverse order of their first
@@ -95,16 +182,20 @@ fn in_order_of_reset(records: Vec<Record>) -> Vec<Record> {
 }
 
 /// Reverts one change and reports it.
-async fn revert(host: &Arc<dyn Host>, undo: &Undo, events: &Events) -> Result<(), StepError> {
+async fn revert(
+    host: &Arc<dyn Host>,
+    revert: &Revert,
+    events: &Events,
+) -> Result<Vec<String>, StepError> {
     let began = Instant::now();
-    let result = undo.revert(host.as_ref()).await;
+    let result = revert.run(host.as_ref()).await;
     events.emit(Event::Step {
         host: host.name().clone(),
         module: "reset".to_owned(),
         task: "undo".to_owned(),
-        step: undo.title(),
+        step: revert.title().to_owned(),
         state: match &result {
-            Ok(()) => StepState::Reverted,
+            Ok(_) => StepState::Reverted,
             Err(error) => StepState::Failed(error.to_string()),
         },
         elapsed: began.elapsed(),

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+pub mod undo;
 
 /// A POSIX shell script. It runs as `sh -euc TEXT kubexm ARGUMENTS…`, so that no value becomes part of
 /// its text.
@@ -163,6 +164,7 @@ scripts! {
     /// Marker files of changes that run once.
     markers {
         CHECK = "markers/check.sh"
+        REMOVE = "markers/remove.sh"
         SET = "markers/set.sh"
     }
     /// The pod network.
@@ -210,6 +212,8 @@ scripts! {
     steps {
         BLOCK_EDIT = "steps/block-edit.sh"
         BLOCK_STATE = "steps/block-state.sh"
+        DIRECTORY_CREATE = "steps/directory-create.sh"
+        DIRECTORY_REMOVE = "steps/directory-remove.sh"
         FILE_LOOK = "steps/file-look.sh"
         FILE_PREPARE = "steps/file-prepare.sh"
         FILE_REMOVE = "steps/file-remove.sh"
@@ -218,8 +222,8 @@ scripts! {
         INSTALL_RECEIVE = "steps/install-receive.sh"
         MISSING_PATHS = "steps/missing-paths.sh"
         RECEIPT_APPEND = "steps/receipt-append.sh"
+        RECEIPT_REMOVE = "steps/receipt-remove.sh"
         RECEIVE_INPUT = "steps/receive-input.sh"
-        REMOVE_TREE = "steps/remove-tree.sh"
         RUN_TO_COMPLETION_END = "steps/run-to-completion-end.sh"
         RUN_TO_COMPLETION = "steps/run-to-completion.sh"
     }

@@ -6,6 +6,8 @@ mod locks;
 mod machine;
 mod network;
 mod packages;
+mod reset;
+mod undo;
 
 use std::collections::BTreeSet;
 use std::path::Path;

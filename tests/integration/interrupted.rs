@@ -1,28 +1,37 @@
 //! Long commands, their input, and receipts, after an interruption.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::locks;
 use crate::sandbox::{Sandbox, path};
 use async_trait::async_trait;
-use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, UndoLog};
+use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, Stop, UndoLog};
+use kubexm_engine::reset::reset_host;
 use kubexm_engine::steps::{InputFile, RunScript, RunToCompletion, Undo, WriteFile};
 use kubexm_host::{Command, Host, HostError, Input, Output};
 use kubexm_types::HostName;
+use kubexm_types::event::{Event, Events, Listener};
 use serde_json::json;
 
 const SECRET: &str = "token: abcdef.0123456789abcdef\n";
 
 /// Logs what it does. Between begin and end it waits until a file is deleted.
 const COMMAND: &str = r#"
-echo $PPID >/root/guard
-echo $$ >/root/command
-cat "$INPUT" >/root/input
-echo begin >>/root/log
-while [ -e /root/hold ]; do sleep 0.1; done
-echo end >>/root/log
+echo $PPID >/etc/test-guard
+echo $$ >/etc/test-command
+cat "$INPUT" >/etc/test-input
+echo begin >>/etc/test-log
+while [ -e /etc/test-hold ]; do sleep 0.1; done
+echo end >>/etc/test-log
 "#;
+
+fn created(name: &str) -> Undo {
+    Undo::RemoveFile {
+        path: path(&format!("/etc/test-{name}")),
+        folders: Vec::new(),
+    }
+}
 
 fn once() -> RunToCompletion {
     RunToCompletion {
@@ -34,13 +43,9 @@ fn once() -> RunToCompletion {
             preview: "token: <token>".to_owned(),
             content: Arc::new(|| Ok(SECRET.into())),
         }),
-        cleanup: "echo clean >>/root/log".into(),
+        cleanup: "echo clean >>/etc/test-log".into(),
         arguments: Vec::new(),
-        undo: vec![Undo::Script {
-            title: "Take init back".to_owned(),
-            script: "echo undo >>/root/log; rm -f /root/input /root/guard /root/command".to_owned(),
-            arguments: Vec::new(),
-        }],
+        undo: ["input", "guard", "command"].map(created).into(),
     }
 }
 
@@ -69,11 +74,11 @@ fn is_running(pid: &str) -> bool {
 
 /// Starts to apply the step, stops the command in the middle and kills its guard.
 async fn kill_in_the_middle(host: &Arc<Sandbox>) {
-    host.write("/root/hold", "");
-    let (other, begun) = (Arc::clone(host), host.read("/root/log").len());
+    host.write("/etc/test-hold", "");
+    let (other, begun) = (Arc::clone(host), host.read("/etc/test-log").len());
     let running = tokio::spawn(async move { other.apply(&once()).await });
-    until(|| host.read("/root/log").len() > begun).await;
-    kill_9(&host.read("/root/guard"));
+    until(|| host.read("/etc/test-log").len() > begun).await;
+    kill_9(&host.read("/etc/test-guard"));
     assert!(running.await.unwrap().is_err());
 }
 
@@ -84,8 +89,8 @@ async fn run_once_runs_once() {
     host.apply(&once()).await.unwrap();
     assert_eq!(host.check(&once()).await, Check::Satisfied);
     host.apply(&once()).await.unwrap();
-    assert_eq!(host.read("/root/log"), "begin\nend\n");
-    assert_eq!(host.read("/root/input"), SECRET);
+    assert_eq!(host.read("/etc/test-log"), "begin\nend\n");
+    assert_eq!(host.read("/etc/test-input"), SECRET);
     let left: Vec<_> = std::fs::read_dir(host.at("/run/kubexm")).unwrap().collect();
     assert!(
         !left
@@ -95,7 +100,8 @@ async fn run_once_runs_once() {
         "the secret stays behind: {left:?}"
     );
     host.take_back().await;
-    assert_eq!(host.read("/root/log"), "begin\nend\nundo\n");
+    assert_eq!(host.read("/etc/test-log"), "begin\nend\n");
+    assert!(!host.at("/etc/test-input").exists(), "the undo records ran");
 }
 
 #[tokio::test]
@@ -106,13 +112,16 @@ async fn next_run_waits_for_and_cleans_up_after_an_orphaned_command() {
     let again = tokio::spawn(async move { other.apply(&once()).await });
     until(|| locks::is_held(&host.at("/run/kubexm/once.lock"))).await;
     assert_eq!(
-        host.read("/root/log"),
+        host.read("/etc/test-log"),
         "begin\n",
         "the command was run twice"
     );
-    std::fs::remove_file(host.at("/root/hold")).unwrap();
+    std::fs::remove_file(host.at("/etc/test-hold")).unwrap();
     again.await.unwrap().unwrap();
-    assert_eq!(host.read("/root/log"), "begin\nend\nclean\nbegin\nend\n");
+    assert_eq!(
+        host.read("/etc/test-log"),
+        "begin\nend\nclean\nbegin\nend\n"
+    );
     assert_eq!(host.check(&once()).await, Check::Satisfied);
 }
 
@@ -120,12 +129,15 @@ async fn next_run_waits_for_and_cleans_up_after_an_orphaned_command() {
 async fn reset_kills_an_orphaned_command_first() {
     let host = Arc::new(Sandbox::new());
     kill_in_the_middle(&host).await;
-    let command = host.read("/root/command");
+    let command = host.read("/etc/test-command");
     assert!(is_running(&command));
     host.take_back().await;
-    assert_eq!(host.read("/root/log"), "begin\nundo\n");
+    assert!(
+        !host.at("/etc/test-command").exists(),
+        "the undo records ran"
+    );
     until(|| !is_running(&command)).await;
-    assert_eq!(host.read("/root/log"), "begin\nundo\n");
+    assert_eq!(host.read("/etc/test-log"), "begin\n");
 }
 
 #[tokio::test]
@@ -142,7 +154,7 @@ async fn failed_command_is_cleaned_up_and_its_output_reported() {
     ");
     assert!(!error.contains("abcdef"), "{error}");
     host.apply(&once()).await.unwrap();
-    assert_eq!(host.read("/root/log"), "clean\nbegin\nend\n");
+    assert_eq!(host.read("/etc/test-log"), "clean\nbegin\nend\n");
 }
 
 /// A host whose connection breaks while the input is sent, as when kubexm is killed. The standard input of
@@ -175,9 +187,9 @@ impl UndoLog for Forget {
 async fn incomplete_input_is_never_used() {
     let host = Sandbox::new();
     let way: Arc<dyn Host> = Arc::new(CutOff(Arc::clone(&host.host)));
-    let script = RunScript::new("s", "Read", "false", "cat >/root/input")
+    let script = RunScript::new("s", "Read", "false", "cat >/etc/test-input")
         .input(Arc::new(|| Ok(SECRET.into())));
-    let file = WriteFile::secret(path("/root/input"), SECRET);
+    let file = WriteFile::secret(path("/etc/test-input"), SECRET);
     for step in [&once() as &dyn Ensure, &script, &file] {
         let error = step
             .apply(&host.context(&way, &Forget))
@@ -185,7 +197,7 @@ async fn incomplete_input_is_never_used() {
             .unwrap_err()
             .to_string();
         assert!(
-            !host.at("/root/input").exists(),
+            !host.at("/etc/test-input").exists(),
             "{}: {error}",
             step.describe()
         );
@@ -193,8 +205,8 @@ async fn incomplete_input_is_never_used() {
         step.apply(&host.context(&host.host, &Forget))
             .await
             .unwrap();
-        assert_eq!(host.read("/root/input"), SECRET);
-        std::fs::remove_file(host.at("/root/input")).unwrap();
+        assert_eq!(host.read("/etc/test-input"), SECRET);
+        std::fs::remove_file(host.at("/etc/test-input")).unwrap();
     }
 }
 
@@ -207,13 +219,13 @@ async fn unreadable_input_kills_the_command() {
         }
     }
     let host = Sandbox::new();
-    let command = Command::script("cat; : >/root/went-on", [""; 0]);
+    let command = Command::script("cat; : >/etc/test-went-on", [""; 0]);
     let result = host
         .host
         .run(command.input(Input::Stream(Box::new(Damaged))))
         .await;
     assert!(matches!(result, Err(HostError::Input { .. })), "{result:?}");
-    assert!(!host.at("/root/went-on").exists());
+    assert!(!host.at("/etc/test-went-on").exists());
 }
 
 #[tokio::test]
@@ -280,12 +292,10 @@ async fn damaged_receipt_is_not_an_empty_one() {
 
 #[tokio::test]
 async fn reset_reverts_a_step_that_another_version_repeated_after_the_steps_that_depend_on_it() {
-    let host = Sandbox::new();
-    let undo = |text: &str| Undo::Script {
-        title: text.to_owned(),
-        script: format!("# Script of {text}.\necho {text} >>/root/log"),
-        arguments: Vec::new(),
-    };
+    let reverted = Arc::new(Reverted::default());
+    let mut host = Sandbox::new();
+    host.events = Events::new(Arc::clone(&reverted) as Arc<dyn Listener>);
+    let undo = |text: &str| created(text);
     let records = [
         (
             "unit containerd.service",
@@ -304,13 +314,83 @@ async fn reset_reverts_a_step_that_another_version_repeated_after_the_steps_that
             .unwrap();
     }
     host.take_back().await;
-    insta::assert_snapshot!(std::fs::read_to_string(host.at("/root/log")).unwrap(), @"
-    stop of kubelet
-    earlier stop of kubelet
-    stop of pods
-    stop of containerd
-    earlier stop of containerd
+    insta::assert_snapshot!(reverted.0.lock().unwrap().join("\n"), @"
+    Remove /etc/test-stop of kubelet
+    Remove /etc/test-earlier stop of kubelet
+    Remove /etc/test-stop of pods
+    Remove /etc/test-stop of containerd
+    Remove /etc/test-earlier stop of containerd
     ");
+}
+
+/// The titles of the steps that a reset reverted.
+#[derive(Default)]
+struct Reverted(Mutex<Vec<String>>);
+
+impl Listener for Reverted {
+    fn on(&self, event: &Event) {
+        if let Event::Step { step, .. } = event {
+            self.0.lock().unwrap().push(step.clone());
+        }
+    }
+}
+
+/// A receipt that asks for a free script or a system path, as one of a hostile host can.
+#[tokio::test]
+async fn hostile_receipt_is_refused_before_anything_is_reverted() {
+    for (record, cause) in [
+        (
+            json!({"kind": "script", "title": "Stop pods", "script": "touch /etc/pwned", "arguments": []}),
+            "is not an undo script of kubexm",
+        ),
+        (
+            json!({"kind": "run", "script": "../../etc/evil.sh", "arguments": []}),
+            "is not an undo script of kubexm",
+        ),
+        (
+            json!({"kind": "removeTree", "path": "/var/lib"}),
+            "is a path of the operating system",
+        ),
+        (
+            json!({"kind": "removeTree", "path": "relative"}),
+            "cannot read the record",
+        ),
+        (
+            json!({"kind": "format", "path": "/dev/sda"}),
+            "cannot read the record",
+        ),
+    ] {
+        let host = Sandbox::new();
+        host.write("/etc/test-kept", "");
+        host.write("/run/netns/site", "theirs");
+        let records = [
+            created("kept").to_value().unwrap(),
+            json!({"kind": "removeTree", "path": "/run/netns"}),
+            record,
+        ];
+        for (at, undo) in records.into_iter().enumerate() {
+            let receipt = Receipt::new(Arc::clone(&host.host));
+            receipt.record(&format!("step {at}"), undo).await.unwrap();
+        }
+        let error = reset_host(&host.host, &host.events, &Stop::new()).await;
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains(cause) && error.contains("\"step 2\""),
+            "{error}"
+        );
+        assert!(error.contains("\nhint: "), "{error}");
+        assert!(host.at("/etc/test-kept").exists(), "{cause}");
+        assert!(!host.at("/etc/pwned").exists(), "{cause}");
+        assert!(host.at("/var/lib/kubexm/receipt.jsonl").exists(), "{cause}");
+        // Without the line, the reset is complete, and network namespaces of others stay.
+        let path = host.at("/var/lib/kubexm/receipt.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().take(2).collect();
+        std::fs::write(&path, format!("{}\n", lines.join("\n"))).unwrap();
+        host.take_back().await;
+        assert_eq!(host.read("/run/netns/site"), "theirs");
+        assert!(!host.at("/etc/test-kept").exists() && !path.exists());
+    }
 }
 
 #[tokio::test]

@@ -90,7 +90,10 @@ impl Site {
             .await?;
         journal.save("admin.conf", b"").unwrap();
         for host in hosts.values() {
-            let undo = Undo::script("Forget", "rm -f /etc/installed", [""; 0]);
+            let undo = Undo::RemoveFile {
+                path: "/etc/installed".parse().unwrap(),
+                folders: Vec::new(),
+            };
             let receipt = Receipt::new(Arc::clone(host));
             let undo = undo.to_value().unwrap();
             receipt.record("file", undo).await.unwrap();

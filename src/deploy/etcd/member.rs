@@ -8,9 +8,10 @@ use crate::{BIN, DeployError, Inputs, members, os};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, Payload, RunScript, TrackNewDirs, WriteFile};
+use kubexm_engine::steps::{InstallFiles, Payload, RunScript, TrackNewDirs, Undo, WriteFile};
 use kubexm_render::etcd;
 use kubexm_scripts::etcd as scripts;
+use kubexm_scripts::undo::ETCD_FOLDER_RESTORE;
 use kubexm_types::{HostPath, InvalidValue};
 
 /// etcd's unit.
@@ -92,10 +93,7 @@ pub(super) fn install(
                 scripts::FOLDER.verb("apply"),
             )
             .arguments([data])
-            .undo_script(
-                "Restore the mode of etcd's directory",
-                scripts::FOLDER_RESTORE,
-            ),
+            .undo(Undo::run(ETCD_FOLDER_RESTORE, [data])),
         )
         .step(InstallFiles {
             title: format!("etcd {}", release.version),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
+use kubexm_scripts::undo::ADDRESS_REMOVE;
 use kubexm_scripts::{load_balancer as scripts, markers};
 
 /// Records that a host may have the address, so that a reset removes it.
@@ -15,13 +16,8 @@ pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
         markers::CHECK,
         markers::SET,
     );
-    let title = format!("Remove the address {address}");
     step.arguments([format!("address-{address}")])
-        .undo(Undo::script(
-            title,
-            scripts::ADDRESS_REMOVE,
-            [address.to_string()],
-        ))
+        .undo(Undo::run(ADDRESS_REMOVE, [address.to_string()]))
 }
 
 /// Returns a step that finds the network interface with the host's own address, and the value that it

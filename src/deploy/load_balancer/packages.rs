@@ -5,8 +5,9 @@ use super::{Balancer, all, configured, missing_image};
 use crate::{Inputs, os};
 use kubexm_bundle::lock::{LockedPackages, PackageFormat};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::steps::RunScript;
+use kubexm_engine::steps::{RunScript, Undo};
 use kubexm_scripts::load_balancer as scripts;
+use kubexm_scripts::undo::UNMASK_SERVICES;
 use kubexm_types::HostName;
 
 /// Returns whether a package belongs to a load balancer.
@@ -40,7 +41,7 @@ pub(crate) fn mask_services(inputs: &Inputs<'_>, host: &HostSpec) -> Option<RunS
         scripts::MASK_SERVICES.verb("apply"),
     )
     .arguments(units);
-    Some(step.undo_script("Unmask services", scripts::UNMASK_SERVICES))
+    Some(step.undo(Undo::run(UNMASK_SERVICES, [""; 0])))
 }
 
 /// Returns what the load balancer needs and the bundle does not have.

@@ -14,10 +14,11 @@ use super::{Balancer, Image, required_image};
 use crate::{DeployError, Inputs, kubernetes, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId};
-use kubexm_engine::steps::{RunScript, WaitFor, WriteFile};
+use kubexm_engine::steps::{RunScript, Undo, WaitFor, WriteFile};
 use kubexm_render::load_balancer as template;
 use kubexm_scripts::load_balancer as scripts;
 use kubexm_scripts::os::PORT_OPEN;
+use kubexm_scripts::undo::JOIN_PROXY_STOP;
 use kubexm_types::{Digest, HostName, HostPath};
 
 /// Directory of static pods that the script of `kubeadm init` gives to the kubelet.
@@ -126,9 +127,7 @@ impl StaticPod {
             api_server.to_string(),
             self.manifest()?.to_string(),
         ]);
-        Ok(task.step(
-            forward.undo_script("Stop the proxy for joins", scripts::JOIN_PROXY.verb("stop")),
-        ))
+        Ok(task.step(forward.undo(Undo::run(JOIN_PROXY_STOP, ["stop"]))))
     }
 
     fn config(&self, inputs: &Inputs<'_>) -> Result<String, DeployError> {

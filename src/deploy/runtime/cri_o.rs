@@ -10,8 +10,8 @@ use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, Payload, TrackNewDirs, WriteFile};
 use kubexm_render::{crio, merge};
-use kubexm_scripts::Script;
 use kubexm_scripts::runtime as scripts;
+use kubexm_scripts::undo::{STOP_CRIO_SCOPES, UndoScript};
 use kubexm_types::HostPath;
 
 const CONFIG: &str = "/etc/crio/crio.conf.d/10-kubexm.conf";
@@ -123,8 +123,8 @@ impl Runtime for CriO {
         }
     }
 
-    fn after_pods(&self) -> Option<Script> {
-        Some(scripts::STOP_CRIO_SCOPES)
+    fn after_pods(&self) -> Option<UndoScript> {
+        Some(STOP_CRIO_SCOPES)
     }
 }
 

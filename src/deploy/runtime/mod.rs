@@ -14,6 +14,7 @@ use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_scripts::Script;
+use kubexm_scripts::undo::UndoScript;
 use kubexm_types::{HostName, Version};
 
 /// Installs and starts a node's container runtime.
@@ -70,7 +71,7 @@ pub(super) trait Runtime: Sync {
     fn images(&self) -> ImageScripts;
 
     /// Returns a script that stops what pods leave running after they have ended.
-    fn after_pods(&self) -> Option<Script> {
+    fn after_pods(&self) -> Option<UndoScript> {
         None
     }
 

@@ -33,13 +33,12 @@ impl Record {
 }
 
 /// Prints the receipt. It fails if the receipt exists and cannot be read: an empty receipt would lose the
-/// undo records.
-const READ: &str = "[ ! -e /var/lib/kubexm/receipt.jsonl ] || cat /var/lib/kubexm/receipt.jsonl";
+/// undo records. So would a receipt that is longer than the output of a command can be.
+const READ: &str = "file=/var/lib/kubexm/receipt.jsonl; [ -e \"$file\" ] || exit 0; size=$(wc -c <\"$file\"); \
+    [ \"$size\" -le 8388608 ] || { echo \"$file has $size bytes; a receipt has at most 8 MiB\" >&2; exit 1; }; \
+    cat \"$file\"";
 /// Prints the host's record of its cluster.
 const CLUSTER: &str = "[ ! -e /var/lib/kubexm/cluster ] || cat /var/lib/kubexm/cluster";
-/// Removes what kubexm keeps on the host, the receipt first: a receipt without the record of its cluster would
-/// not say to which cluster the host belongs.
-const REMOVE: &str = "rm -f /var/lib/kubexm/receipt.jsonl && rm -rf /var/lib/kubexm";
 
 /// The receipt of one host.
 pub struct Receipt {
@@ -101,12 +100,15 @@ impl Receipt {
         Ok(Some(identity.id))
     }
 
-    /// Removes `/var/lib/kubexm` with the receipt.
-    pub async fn remove(host: &dyn Host) -> Result<(), StepError> {
+    /// Removes `/var/lib/kubexm` with the receipt. Returns the output, which names what stays.
+    ///
+    /// # Errors
+    /// The command fails, or the connection to the host breaks.
+    pub async fn remove(host: &dyn Host) -> Result<String, StepError> {
         let action = "remove the receipt";
-        let command = Command::script(REMOVE, [""; 0]);
+        let command = Command::from_script(scripts::RECEIPT_REMOVE, [""; 0]);
         let output = host.run(command.describe(action)).await?;
-        StepError::unless_done(action, output).map(|_| ())
+        Ok(StepError::unless_done(action, output)?.text())
     }
 }
 

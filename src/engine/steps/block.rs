@@ -6,6 +6,7 @@ use super::{Undo, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 use kubexm_scripts::steps as scripts;
+use kubexm_scripts::undo::BLOCK_REMOVE;
 use kubexm_types::HostPath;
 
 /// Keeps lines between the comments `# kubexm begin` and `# kubexm end`. Other lines do not change.
@@ -60,11 +61,7 @@ impl Ensure for ManagedBlock {
         let state = run_command(context.host, &format!("read {}", self.path), look)
             .await?
             .text();
-        let undo = Undo::script(
-            format!("Remove kubexm's names from {}", self.path),
-            scripts::BLOCK_EDIT,
-            [self.path.as_str(), "remove", state.trim()],
-        );
+        let undo = Undo::run(BLOCK_REMOVE, [self.path.as_str(), "remove", state.trim()]);
         context.undo.record(&self.id(), undo.to_value()?).await?;
         // When the connection breaks, an argument arrives completely or not at all.
         let command = Command::from_script(

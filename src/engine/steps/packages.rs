@@ -14,6 +14,7 @@ use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
 use kubexm_host::{Command, Host, Input, tar_stream};
+use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, UndoScript};
 use kubexm_scripts::{Script, packages};
 
 /// Installs the requested packages of a set.
@@ -33,7 +34,7 @@ struct Manager {
     /// Simulates an installation, or installs.
     main: Script,
     /// Removes packages.
-    remove: Script,
+    remove: UndoScript,
 }
 
 /// dpkg and apt, of Debian and its derivatives.
@@ -41,7 +42,7 @@ const APT: Manager = Manager {
     name: "apt",
     check: packages::APT_CHECK,
     main: packages::APT,
-    remove: packages::APT_REMOVE,
+    remove: APT_REMOVE,
 };
 
 /// rpm and dnf, of Red Hat and its derivatives.
@@ -49,7 +50,7 @@ const DNF: Manager = Manager {
     name: "dnf",
     check: packages::DNF_CHECK,
     main: packages::DNF,
-    remove: packages::DNF_REMOVE,
+    remove: DNF_REMOVE,
 };
 
 /// The file in the stream that lists the packages for `sha256sum -c`.
@@ -122,8 +123,7 @@ impl Ensure for InstallPackages {
             .map(|(package, _)| package.name.clone())
             .collect();
         let packages: Vec<LockedPackage> = packages.into_iter().map(|(p, _)| p).collect();
-        let title = format!("Remove {} packages", names.len());
-        let undo = Undo::script(title, self.manager().remove, names);
+        let undo = Undo::run(self.manager().remove, names);
         context.undo.record(&self.id(), undo.to_value()?).await?;
         let total = packages.iter().map(|package| package.size).sum();
         let label = format!("{} packages → {}", packages.len(), context.host.name());

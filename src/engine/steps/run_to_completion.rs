@@ -10,6 +10,7 @@ use crate::plan::{
 use kubexm_host::Host;
 use kubexm_scripts::Script;
 use kubexm_scripts::steps as scripts;
+use kubexm_scripts::undo::COMMAND_END;
 use kubexm_types::HostPath;
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
@@ -81,8 +82,7 @@ impl Ensure for RunToCompletion {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         // A reset reverts the last record first.
-        let title = format!("Stop what still runs of: {}", self.title);
-        let end = Undo::script(title, scripts::RUN_TO_COMPLETION_END, [""; 0]);
+        let end = Undo::run(COMMAND_END, [""; 0]);
         for undo in self.undo.iter().chain([&end]) {
             context
                 .undo

@@ -62,13 +62,6 @@ impl RunScript {
         self
     }
 
-    /// Adds an undo script with the arguments that are set at this point.
-    #[must_use]
-    pub fn undo_script(self, title: &str, script: impl Into<Script>) -> Self {
-        let undo = Undo::script(title, script, self.arguments.clone());
-        self.undo(undo)
-    }
-
     /// Sets the standard input of `apply`.
     #[must_use]
     pub fn input(mut self, input: DeferredInput) -> Self {

@@ -1,17 +1,19 @@
-//! Records which directories do not exist yet, so that a reset removes them with their content.
+//! Records which directories do not exist yet, so that a reset removes what the cluster stores in them.
 
 use async_trait::async_trait;
 
 use super::{Undo, check_marker, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
+use kubexm_scripts::undo::directories::content;
 use kubexm_scripts::{markers, steps as scripts};
 use kubexm_types::{HostPath, InvalidValue};
 
 /// Directories that programs of the cluster create and fill.
 ///
-/// A reset removes the directories that did not exist before the install. In the others it removes only
-/// the files that the receipt records.
+/// A reset removes from the directories that did not exist before the install what programs of the cluster stored there
+/// ([`content`]). In the others it removes only the files that the receipt records. The step creates a directory with
+/// a marker before any program does, unless a program needs to create it.
 pub struct TrackNewDirs {
     /// The name of the marker file.
     pub id: String,
@@ -70,14 +72,22 @@ impl Ensure for TrackNewDirs {
         )
         .await?
         .text();
+        let mut marked = Vec::new();
         for path in &self.paths {
             if missing.lines().any(|line| line == path.as_str()) {
-                let undo = Undo::RemoveTree { path: path.clone() };
+                let undo = Undo::RemoveDirectory { path: path.clone() };
                 context
                     .undo
                     .record(&Describe::id(self), undo.to_value()?)
                     .await?;
+                if let Some(mode) = content(path.as_str()).mode {
+                    marked.extend([path.to_string(), mode.to_owned()]);
+                }
             }
+        }
+        if !marked.is_empty() {
+            let create = Command::from_script(scripts::DIRECTORY_CREATE, marked);
+            run_command(context.host, &self.describe(), create).await?;
         }
         run_command(
             context.host,

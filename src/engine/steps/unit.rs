@@ -6,6 +6,7 @@ use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
 use kubexm_scripts::systemd;
+use kubexm_scripts::undo::UNIT_STOP;
 use kubexm_types::HostPath;
 
 /// A unit that must be enabled and, unless `start` is false, run with the current content of its files.
@@ -54,8 +55,7 @@ impl Ensure for ManageUnit {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let title = format!("Stop {}", self.name);
-        let undo = Undo::script(title, systemd::UNIT_STOP, [self.name.clone()]);
+        let undo = Undo::run(UNIT_STOP, [self.name.clone()]);
         context.undo.record(&self.id(), undo.to_value()?).await?;
         run_command(context.host, &self.describe(), self.command("apply"))
             .await

@@ -4,11 +4,14 @@
 # Arguments: path, mode in octal digits, SHA-256.
 path=$1 mode=$2 digest=$3
 folder=$(dirname "$path")
+name=$(basename "$path")
 (umask 022; mkdir -p "$folder")
 umask 077
 # The name starts with a dot, because the kubelet and other programs read every other file in some directories.
-# It contains the name of the file, so that a reset after a power failure can find the temporary file.
-partial=$(mktemp "$folder/.$(basename "$path").kubexm-XXXXXX")
+# It contains the name of the file, so that the next run, or a reset, after a power failure can find the
+# temporary file.
+rm -f "$folder/.$name".kubexm-??????
+partial=$(mktemp "$folder/.$name.kubexm-XXXXXX")
 trap 'rm -f "$partial"' EXIT
 cat >"$partial"
 got=$(sha256sum "$partial" | cut -d' ' -f1)

@@ -1,12 +1,13 @@
 #!/bin/sh -eu
 # Creates the join token, uploads the certificates for further control planes, and prints the cluster's CA.
 # The standard output of kubeadm contains the certificate key.
-# Arguments: pattern of the configuration's path for mktemp, number of control planes. Standard input: the
+# Arguments: path of the configuration, with XXXXXX for the process number, number of control planes. Standard input: the
 # configuration; the file exists only while the script runs.
 export PATH="/usr/local/bin:$PATH" KUBECONFIG=/etc/kubernetes/admin.conf
 umask 077
 mkdir -p /run/kubexm
-config=$(mktemp "$1")
+# receive-input.sh removes the file of a killed script by its process number.
+config=${1%XXXXXX}$$
 trap 'rm -f "$config"' EXIT
 cat >"$config"
 kubeadm token create --config "$config" >/dev/null

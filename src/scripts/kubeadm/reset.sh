@@ -1,10 +1,30 @@
 #!/bin/sh -eu
-# Runs `kubeadm reset`.
+# Ends what kubeadm and its kubelet started, and removes the files that kubeadm created. `kubeadm reset` would also delete
+# files of the site, because it empties /etc/kubernetes/pki and /etc/kubernetes/manifests. All control planes are reset
+# at the same time, so none asks another to remove its member of etcd.
 # Arguments: the runtime's socket.
 export PATH="/usr/local/bin:$PATH"
 systemctl stop kubelet 2>/dev/null || :
-command -v kubeadm >/dev/null || exit 0
-# kubexm resets all control planes at the same time. A request to the others for the configuration, or to
-# remove this member of etcd, would wait for hosts that are already reset.
-rm -f /etc/kubernetes/admin.conf
-kubeadm reset -f --skip-phases=remove-etcd-member --cri-socket "$1" >/dev/null 2>&1 || :
+if command -v crictl >/dev/null; then
+  pods=$(crictl --runtime-endpoint "$1" pods -q 2>/dev/null || :)
+  [ -z "$pods" ] || printf '%s\n' "$pods" | xargs crictl --runtime-endpoint "$1" rmp -f >/dev/null 2>&1 || :
+fi
+# Volumes of pods. /proc/mounts has \040 for a blank in a path.
+awk 'index($2, "/var/lib/kubelet/") == 1 { gsub(/\\040/, " ", $2); print $2 }' /proc/mounts | sort -r |
+  while IFS= read -r mount; do
+    umount "$mount" 2>/dev/null || umount -l "$mount" 2>/dev/null || :
+  done
+if cd /var/lib/kubelet 2>/dev/null; then
+  rm -f config.yaml instance-config.yaml kubeadm-flags.env cpu_manager_state memory_manager_state
+  rm -rf --one-file-system pki pods 2>/dev/null || :
+fi
+cd /etc/kubernetes 2>/dev/null || exit 0
+[ ! -e manifests/etcd.yaml ] || rm -rf --one-file-system /var/lib/etcd/member
+for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do rm -f "manifests/$name.yaml"; done
+for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do rm -f "$name.conf"; done
+for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
+  etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do
+  rm -f "pki/$name.crt" "pki/$name.key"
+done
+rm -f pki/sa.key pki/sa.pub
+rmdir pki/etcd pki manifests 2>/dev/null || :

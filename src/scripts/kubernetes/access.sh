@@ -11,7 +11,8 @@ check) kubectl --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo diff
 apply)
   umask 077
   mkdir -p /run/kubexm
-  config=$(mktemp /run/kubexm/access-XXXXXX)
+  # receive-input.sh removes the file of a killed script by its process number.
+  config=/run/kubexm/access-$$
   trap 'rm -f "$config"' EXIT
   cat >"$config"
   /usr/local/bin/kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl apply -f "$2" >/dev/null

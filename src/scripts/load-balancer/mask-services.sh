@@ -17,7 +17,7 @@ apply)
   [ -e /var/www ] || : >/var/lib/kubexm/backup/no-pages
   for unit in "$@"; do
     is_absent "$unit" || continue
-    echo "$unit" >>/var/lib/kubexm/backup/masked
+    grep -Fqsx "$unit" /var/lib/kubexm/backup/masked || echo "$unit" >>/var/lib/kubexm/backup/masked
     systemctl mask --quiet "$unit" 2>/dev/null
   done
   ;;

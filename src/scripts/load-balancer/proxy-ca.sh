@@ -5,8 +5,10 @@ case $1 in
 check) [ -s "$2" ] || { echo "is missing"; exit 1; } ;;
 put)
   umask 022
-  cat >"$2.kubexm-new"
-  mv -f "$2.kubexm-new" "$2"
+  # A reset finds this name (steps/file-remove.sh).
+  new=$(dirname "$2")/.$(basename "$2").kubexm-new
+  cat >"$new"
+  mv -f "$new" "$2"
   ;;
 *) echo "usage: proxy-ca.sh check|put" >&2; exit 2 ;;
 esac

@@ -2,6 +2,7 @@
 # Unmasks units, and removes leftovers of their packages: unused directories below /run, and a page of nginx.
 [ -e /var/lib/kubexm/backup/masked ] || exit 0
 while read -r unit; do
+  case $unit in */* | -* | '') continue ;; esac
   systemctl unmask --quiet "$unit" 2>/dev/null || :
   rmdir "/run/${unit%.service}" 2>/dev/null || :
 done </var/lib/kubexm/backup/masked

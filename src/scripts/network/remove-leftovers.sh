@@ -1,24 +1,96 @@
 #!/bin/sh -eu
-# Removes leftovers of pods from their host after they have ended, such as interfaces, routes and rules.
-# Arguments: the owner of the leftovers: `kubernetes` (kubelet, kube-proxy, flannel), `bridge`, `calico`, `cilium` or
-# `node-local-dns`.
+# Removes leftovers of pods from their host after they have ended, such as interfaces, routes and rules. Everything
+# is found by the exact names that its owner gives it. A comment that only contains such a name does not count.
+# Arguments: the owner of the leftovers: `kubernetes` (kubelet, kube-proxy, CNI plugins, flannel), `bridge`, `calico`,
+# `cilium` or `node-local-dns`.
 
-# Deletes rules, then chains. iptables-restore reads a rule in the quoting in which `iptables -S` prints it;
-# a shell would execute what a comment contains.
-# Arguments: tables, pattern of rules, pattern of chains or nothing.
+# Reads a table as iptables-save prints it and prints what iptables-restore needs to remove the owner's chains, the
+# rules that lead to them, and rules with one of the owner's comments. iptables-restore reads a rule in the quoting in
+# which iptables-save prints it; a shell would execute what a comment contains.
+# Arguments: the owner, the table.
+print_edits() {
+  awk -v owner="$1" -v table="$2" '
+    function is_own_chain(name) {
+      if (owner == "calico") return name ~ /^cali-[A-Za-z0-9_.-]+$/
+      if (owner == "cilium") {
+        sub(/^OLD_/, "", name)
+        return name ~ /^CILIUM_(INPUT|OUTPUT|FORWARD|TRANSIENT_FORWARD|(INPUT|OUTPUT|FORWARD|PRE|POST)_(nat|mangle|raw|filter))$/
+      }
+      if (owner != "kubernetes") return 0
+      if (name ~ /^FLANNEL-(FWD|POSTRTG)$/) return 1
+      if (name ~ /^CNI-(ADMIN|FORWARD|HOSTPORT-(DNAT|SETMARK|MASQ)|ISOLATION-STAGE-[12])$/) return 1
+      # CNI plugins derive these names from a container: 28 characters.
+      if (name ~ /^CNI-((DN|SN)-)?[0-9a-f]+$/) return length(name) == 28
+      # kube-proxy derives these names from a service or an endpoint: 16 characters after the prefix.
+      if (name ~ /^KUBE-(SVC|SVL|SEP|EXT|XLB)-[A-Z2-7]+$/) return length(name) == 25
+      if (name ~ /^KUBE-(FW|HP)-[A-Z2-7]+$/) return length(name) == 24
+      return name ~ /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|NODE-PORT|POSTROUTING|MARK-(MASQ|DROP)|FORWARD|FIREWALL|PROXY-FIREWALL|PROXY-CANARY|KUBELET-CANARY|IPTABLES-HINT|HOSTPORTS|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER)$/
+    }
+    function is_own_comment(text) {
+      if (owner == "calico") return text ~ /^cali:[A-Za-z0-9_-]+$/ && length(text) == 21
+      if (owner == "kubernetes") return text == "flanneld masq" || text == "flanneld forward"
+      if (owner == "node-local-dns")
+        return text == "NodeLocal DNS Cache: skip conntrack" || text == "NodeLocal DNS Cache: allow DNS traffic"
+      return 0
+    }
+    # A policy of "-" distinguishes chains that a program created from those of the kernel.
+    /^:/ {
+      name = substr($1, 2)
+      if ($2 == "-" && is_own_chain(name)) { own[name] = 1; chains[++count] = name }
+    }
+    /^-A / {
+      if ($2 in own) next
+      rest = $0
+      option = ""
+      found = 0
+      while (match(rest, /^ *("([^"\\]|\\.)*"|[^ ]+)/)) {
+        word = substr(rest, 1, RLENGTH)
+        rest = substr(rest, RLENGTH + 1)
+        sub(/^ +/, "", word)
+        quoted = sub(/^"/, "", word)
+        if (quoted) { sub(/"$/, "", word); gsub(/\\/, "", word) }
+        if (option == "-j" || option == "-g") found = found || (word in own)
+        if (option == "--comment") found = found || is_own_comment(word)
+        option = (quoted || option == "--comment") ? "" : word
+      }
+      if (found) { sub(/^-A/, "-D"); edits[++edit] = $0 }
+    }
+    END {
+      if (!edit && !count) exit
+      print "*" table
+      for (n = 1; n <= edit; n++) print edits[n]
+      for (n = 1; n <= count; n++) print "-F " chains[n]
+      for (n = 1; n <= count; n++) print "-X " chains[n]
+      print "COMMIT"
+    }'
+}
+# Prints the tables that a program of iptables can read. The program of the older kernel interface would load the
+# kernel module of a table that is not in use.
+# Arguments: the program.
+tables() {
+  case $("$1" -V 2>/dev/null) in
+  *nf_tables*) echo "filter nat mangle raw" ;;
+  *)
+    case $1 in
+    ip6*) cat /proc/net/ip6_tables_names 2>/dev/null || : ;;
+    *) cat /proc/net/ip_tables_names 2>/dev/null || : ;;
+    esac
+    ;;
+  esac
+}
+# Deletes rules and chains with both interfaces of the kernel: a pod may use another one than the host.
+# Arguments: the owner.
 delete_rules() {
-  for iptables in iptables ip6tables; do
-    command -v "$iptables-restore" >/dev/null || continue
-    for table in $1; do
-      "$iptables" -t "$table" -S 2>/dev/null | grep '^-A' | grep -E "$2" | sed 's/^-A/-D/' |
-        while read -r rule; do
-          printf '*%s\n%s\nCOMMIT\n' "$table" "$rule" | "$iptables-restore" --noflush 2>/dev/null || :
-        done
-      [ -n "$3" ] || continue
-      "$iptables" -t "$table" -S 2>/dev/null | sed -n 's/^-N //p' | grep -E "$3" |
-        while read -r chain; do
-          "$iptables" -t "$table" -F "$chain" || :
-          "$iptables" -t "$table" -X "$chain" || :
+  for program in iptables ip6tables iptables-nft ip6tables-nft iptables-legacy ip6tables-legacy; do
+    { command -v "$program" && command -v "$program-save" && command -v "$program-restore"; } >/dev/null || continue
+    for table in $(tables "$program"); do
+      edits=$("$program-save" -t "$table" 2>/dev/null | print_edits "$1" "$table")
+      [ -n "$edits" ] || continue
+      # All of them at once. If the program cannot read one of its own lines, each by itself.
+      printf '%s\n' "$edits" | "$program-restore" --noflush --wait 30 2>/dev/null ||
+        printf '%s\n' "$edits" | grep '^-' | while read -r edit; do
+          printf '*%s\n%s\nCOMMIT\n' "$table" "$edit" |
+            "$program-restore" --noflush --wait 30 2>/dev/null || :
         done
     done
   done
@@ -27,32 +99,59 @@ delete_rules() {
 delete_links() {
   for link in "$@"; do ip link del "$link" 2>/dev/null || :; done
 }
-# Arguments: prefix of names.
-delete_links_with() {
-  for link in /sys/class/net/"$1"*; do
-    [ ! -e "$link" ] || delete_links "${link##*/}"
+# Arguments: pattern of names.
+delete_links_like() {
+  for link in /sys/class/net/*; do
+    [ -e "$link" ] || continue
+    ! printf '%s\n' "${link##*/}" | grep -Eqx "$1" || delete_links "${link##*/}"
   done
 }
-# Arguments: prefix of names.
-delete_sets_with() {
+# Arguments: pattern of names.
+delete_sets_like() {
   command -v ipset >/dev/null || return 0
-  ipset list -n 2>/dev/null | grep "^$1" | while read -r set; do ipset destroy "$set" || :; done
+  ipset list -n 2>/dev/null | grep -Ex "$1" | while read -r set; do ipset destroy "$set" || :; done
 }
 # Arguments: family, name.
 delete_nft_table() {
   ! command -v nft >/dev/null || nft delete table "$1" "$2" 2>/dev/null || :
 }
+# Deletes kube-proxy's virtual servers: those with an address of its device, and those of its node ports. Others may
+# belong to a load balancer of the site.
+delete_virtual_servers() {
+  [ -d /sys/class/net/kube-ipvs0 ] && command -v ipvsadm >/dev/null || return 0
+  {
+    ip -o addr show dev kube-ipvs0 | awk '{ sub(/\/.*/, "", $4); print "address", $4 }'
+    for protocol in TCP UDP SCTP; do
+      for set in "KUBE-NODE-PORT-$protocol" "KUBE-NODE-PORT-$protocol-HASH"; do
+        ipset list "$set" 2>/dev/null |
+          awk -v protocol="$protocol" 'members { sub(/.*:/, "", $1); print "port", protocol, $1 } /^Members:/ { members = 1 }'
+      done
+    done
+    ipvsadm -S -n
+  } | awk '
+    $1 == "address" { addresses[$2] = 1 }
+    $1 == "port" { ports[$2 " " $3] = 1 }
+    $1 == "-A" {
+      at = match($3, /:[0-9]+$/)
+      address = substr($3, 1, at - 1)
+      gsub(/[][]/, "", address)
+      protocol = $2 == "-t" ? "TCP" : $2 == "-u" ? "UDP" : "SCTP"
+      if ((address in addresses) || ((protocol " " substr($3, at + 1)) in ports)) print $2, $3
+    }' | while read -r protocol service; do ipvsadm -D "$protocol" "$service" || :; done
+}
 
 case $1 in
 kubernetes)
   systemctl stop kubepods.slice 2>/dev/null || :
-  # Only if kube-proxy used ipvs. Otherwise the tables belong to another program.
-  if [ -d /sys/class/net/kube-ipvs0 ] && command -v ipvsadm >/dev/null; then ipvsadm --clear || :; fi
+  delete_virtual_servers
   delete_links cni0 flannel.1 flannel-v6.1 kube-ipvs0
-  delete_rules 'filter nat mangle raw' 'KUBE-|CNI-|FLANNEL|flannel' '^(KUBE-|CNI-|FLANNEL)'
-  delete_sets_with KUBE-
-  delete_nft_table ip kube-proxy
-  delete_nft_table ip6 kube-proxy
+  delete_rules kubernetes
+  delete_sets_like 'KUBE-(6-)?(LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(-LOCAL)?|LOAD-BALANCER(-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR)?|NODE-PORT-(LOCAL-)?(TCP|UDP|SCTP-HASH)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)'
+  for family in ip ip6; do
+    delete_nft_table "$family" kube-proxy
+    delete_nft_table "$family" cni_hostport
+  done
+  delete_nft_table inet cni_plugins_masquerade
   delete_nft_table ip flannel-ipv4
   delete_nft_table ip6 flannel-ipv6
   ;;
@@ -63,21 +162,24 @@ bridge)
   ;;
 calico)
   delete_links vxlan.calico vxlan-v6.calico wireguard.cali wg-v6.cali
-  delete_links_with cali
+  delete_links_like 'cali[0-9a-f]{11}'
   [ ! -e /sys/class/net/tunl0 ] || { ip addr flush dev tunl0; ip link set tunl0 down; }
-  # Protocols of Calico's routes: that of its BGP daemon, and its own.
+  # Protocols of Calico's routes: that of its BGP daemon, and its own. Pods have ended, so a BGP daemon that runs is
+  # the host's.
   for protocol in bird 80; do
+    [ "$protocol" != bird ] || ! pidof bird bird6 >/dev/null 2>&1 || continue
     ip route flush proto "$protocol" 2>/dev/null || :
     ip -6 route flush proto "$protocol" 2>/dev/null || :
   done
-  delete_rules 'filter nat mangle raw' cali '^cali'
+  delete_rules calico
   delete_nft_table ip calico
   delete_nft_table ip6 calico
-  delete_sets_with cali
+  delete_sets_like 'cali(40|60|4t|6t)[A-Za-z0-9:_-]*'
   ;;
 cilium)
-  delete_links cilium_vxlan cilium_geneve cilium_host cilium_net
-  delete_links_with lxc
+  delete_links cilium_vxlan cilium_geneve cilium_host cilium_net lxc_health
+  # lxcbr0 is the bridge of LXC.
+  delete_links_like 'lxc[0-9a-f]{12}'
   rm -rf /sys/fs/bpf/cilium /sys/fs/bpf/tc
   if command -v tc >/dev/null; then
     for link in /sys/class/net/*; do
@@ -89,12 +191,12 @@ cilium)
     while ip rule del lookup "$table" 2>/dev/null; do :; done
     ip route flush table "$table" 2>/dev/null || :
   done
-  delete_rules 'filter nat mangle raw' CILIUM '^(OLD_)?CILIUM'
+  delete_rules cilium
   ;;
 node-local-dns)
   # The cache removes its device and its rules when it receives a signal. A reset kills it.
   delete_links nodelocaldns
-  delete_rules 'raw filter' 'NodeLocal DNS Cache' ''
+  delete_rules node-local-dns
   ;;
 *) echo "usage: remove-leftovers.sh kubernetes|bridge|calico|cilium|node-local-dns" >&2; exit 2 ;;
 esac

@@ -1,4 +1,13 @@
 #!/bin/sh -eu
 # Restores the former values of kernel settings.
-[ -e /var/lib/kubexm/backup/sysctl ] || exit 0
-while read -r path value; do echo "$value" >"$path" || :; done </var/lib/kubexm/backup/sysctl
+former=/var/lib/kubexm/backup/sysctl
+[ -e "$former" ] || exit 0
+while read -r path value; do
+  # A damaged line must not write to another file.
+  case $path in
+  */../* | */./*) continue ;;
+  /proc/sys/*) ;;
+  *) continue ;;
+  esac
+  echo "$value" >"$path" || :
+done <"$former"

@@ -1,6 +1,9 @@
 #!/bin/sh -eu
-# Exits with 0 if all packages are installed; prints those that are not.
+# Exits with 0 if all packages are installed and services of packages start; prints those that are not, or the reason.
 # Arguments: names of packages.
+[ ! -e /var/lib/kubexm/policy-rc.d ] ||
+  { echo "has the /usr/sbin/policy-rc.d of an install that was killed"; exit 1; }
+[ ! -e /var/lib/kubexm/packages ] || { echo "has the packages of an install that was killed"; exit 1; }
 missing=
 for name in "$@"; do
   # shellcheck disable=SC2016 # dpkg-query expands it

@@ -21,6 +21,17 @@ apt() {
     -o Dir::Cache="$base/cache" -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold \
     -o APT::Sandbox::User=root "$@"
 }
+policy=/usr/sbin/policy-rc.d
+record=/var/lib/kubexm/policy-rc.d
+text='#!/bin/sh
+# kubexm installs packages.
+exit 101'
+# Removes the policy that a record describes. A write that was cut off left an empty file.
+remove_policy() {
+  [ -e "$record" ] || return 0
+  case $(cat "$policy" 2>/dev/null) in "$text" | '') rm -f "$policy" ;; esac
+  rm -f "$record"
+}
 mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
 case $verb in
 simulate)
@@ -31,15 +42,16 @@ simulate)
     -e 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1 \2 new/p'
   ;;
 install)
+  remove_policy
   tar -x --no-same-owner -C "$base"
-  policy=/usr/sbin/policy-rc.d
-  made=
+  trap 'remove_policy; rm -rf "$base"' EXIT
   if [ ! -e "$policy" ]; then
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    # A killed script removes nothing. The next run and a reset see the record, so it comes first.
+    : >"$record"
+    sync "$record" 2>/dev/null || sync
+    printf '%s\n' "$text" >"$policy"
     chmod 755 "$policy"
-    made=yes
   fi
-  trap '[ -z "$made" ] || rm -f "$policy"; rm -rf "$base"' EXIT
   apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }
   ;;
 *) echo "usage: apt.sh simulate|install" >&2; exit 2 ;;

@@ -69,6 +69,7 @@ case $verb in
 simulate) simulate "$@" ;;
 install)
   trap 'rm -rf "$base"' EXIT
+  mkdir -p "$base"
   tar -x --no-same-owner -C "$base"
   # Empty if the host has all of them.
   [ ! -s "$base/SHA256SUMS" ] || (cd "$base" && sha256sum --quiet -c SHA256SUMS >&2)

@@ -6,6 +6,9 @@
 path=$(readlink -f "$1") verb=$2
 newline='
 '
+new=$(dirname "$path")/.$(basename "$path").kubexm-new
+# A killed run.
+rm -f "$new"
 if [ ! -e "$path" ]; then
   [ "$verb" = put ] || exit 0
   (umask 022; : >"$path")
@@ -24,7 +27,6 @@ elif [ "$3" = absent ] && [ -z "$text" ]; then
 elif [ "$3" = unended ]; then
   text=${text%"$newline"}
 fi
-new=$(dirname "$path")/.$(basename "$path").kubexm-new
 cp -a "$path" "$new"
 printf %s "$text" >"$new"
 # A file that is a mount point, as /etc/hosts may be, cannot be replaced, only overwritten.

@@ -4,9 +4,15 @@
 # Arguments: number, path, SHA-256 and mode of each file.
 umask 077
 mkdir -p /var/lib/kubexm/staging
-# Each run has its own directory, because the receiver of a killed run may still clean up.
+# Each run has its own directory, because the receiver of a killed run may still work. Directories without a
+# lock are leftovers.
+for old in /var/lib/kubexm/staging/*; do
+  [ ! -d "$old" ] || flock -n "$old" rm -rf "$old" || :
+done
 staging=$(mktemp -d /var/lib/kubexm/staging/XXXXXX)
 trap 'rm -rf "$staging"; rmdir /var/lib/kubexm/staging 2>/dev/null || :' EXIT
+exec 9<"$staging"
+flock 9
 tar -x --no-same-owner -C "$staging"
 while [ $# -gt 0 ]; do
   number=$1 path=$2 digest=$3 mode=$4

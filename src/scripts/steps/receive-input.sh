@@ -9,7 +9,7 @@ mask=$(umask)
 umask 077
 mkdir -p /run/kubexm
 # A killed script may have left a secret here.
-for old in /run/kubexm/input-*; do
+for old in /run/kubexm/input-* /run/kubexm/access-* /run/kubexm/secrets-*; do
   [ ! -e "$old" ] || kill -0 "${old##*-}" 2>/dev/null || rm -f "$old"
 done
 input=/run/kubexm/input-$$

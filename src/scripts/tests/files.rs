@@ -4,35 +4,6 @@ use super::machine::Machine;
 use crate::{etcd, kubeadm, os, steps};
 
 #[test]
-fn tree_is_removed_without_mounted_file_systems() {
-    Machine::with_each_shell(|machine| {
-        machine.write("/disk/data", "theirs");
-        machine.write("/srv/own/deep/file", "ours");
-        machine.write("/srv/own-not/file", "theirs");
-        let mounts = "mkdir -p '/srv/own/a disk' /srv/own/b\n\
-                      mount --bind /disk '/srv/own/a disk'\nmount --bind /disk /srv/own/b";
-        let ended = machine.run_after(mounts, steps::REMOVE_TREE, &["/srv/own"], "");
-        assert_eq!(ended.status, 0, "{}", ended.complained);
-        assert!(!machine.has("/srv/own"));
-        assert_eq!(machine.read("/disk/data"), "theirs");
-        assert_eq!(machine.read("/srv/own-not/file"), "theirs");
-        machine.done(steps::REMOVE_TREE, &["/srv/own"]);
-    });
-}
-
-#[test]
-fn tree_is_kept_if_a_file_system_stays_mounted() {
-    Machine::with_each_shell(|machine| {
-        machine.write("/disk/data", "theirs");
-        machine.fake("umount", "exit 32");
-        let mounts = "mkdir -p /srv/own/disk\nmount --bind /disk /srv/own/disk";
-        let ended = machine.run_after(mounts, steps::REMOVE_TREE, &["/srv/own"], "");
-        assert_ne!(ended.status, 0);
-        assert_eq!(machine.read("/disk/data"), "theirs");
-    });
-}
-
-#[test]
 fn script_gets_its_input_and_leaves_no_file() {
     Machine::with_each_shell(|machine| {
         machine.write("/run/kubexm/input-999999999", "of a killed script");

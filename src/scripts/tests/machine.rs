@@ -16,6 +16,7 @@ pub struct Machine {
 
 /// What a script left.
 pub struct Ended {
+    /// The exit status; 137 for a script that was killed.
     pub status: i32,
     pub printed: String,
     pub complained: String,
@@ -29,7 +30,7 @@ impl Machine {
         }
     }
 
-    fn new(shell: &'static str) -> Self {
+    pub fn new(shell: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let machine = Self { folder, shell };
         let root = machine.at("/");
@@ -126,7 +127,7 @@ impl Machine {
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Ended {
-            status: output.status.code().unwrap(),
+            status: output.status.code().unwrap_or(137),
             printed: text(output.stdout),
             complained: text(output.stderr),
         }

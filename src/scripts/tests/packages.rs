@@ -56,7 +56,7 @@ fn services_do_not_start_while_apt_installs() {
             }
             let ended = machine.run_after(&and_look, packages::APT.verb("install"), &arguments, "");
             assert_eq!(ended.status == 0, status == "0", "{}", ended.complained);
-            let expected = theirs.unwrap_or("#!/bin/sh\nexit 101\n");
+            let expected = theirs.unwrap_or("#!/bin/sh\n# kubexm installs packages.\nexit 101\n");
             assert_eq!(machine.read("/root/policy"), expected);
             assert_eq!(policy.exists(), theirs.is_some());
             assert!(!machine.has("/var/lib/kubexm/packages"));

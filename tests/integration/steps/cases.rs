@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubexm_engine::plan::Ensure;
 use kubexm_engine::steps::{
-    Content, InstallFiles, ManagedBlock, Payload, RunScript, Source, TrackNewDirs, WriteFile,
+    Content, InstallFiles, ManagedBlock, Payload, RunScript, Source, TrackNewDirs, Undo, WriteFile,
 };
 use kubexm_types::Digest;
 
@@ -37,7 +37,10 @@ fn script() -> RunScript {
     )
     .arguments(["on"])
     .input(Arc::new(|| Ok(b"on".to_vec())))
-    .undo_script("Switch it off", "rm -f /etc/switch")
+    .undo(Undo::RemoveFile {
+        path: path("/etc/switch"),
+        folders: Vec::new(),
+    })
 }
 
 pub fn binaries() -> InstallFiles {

@@ -140,6 +140,18 @@ async fn interrupted_step_is_completed_or_reverted() {
     }
 }
 
+/// The warnings of a run.
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
+
+impl Listener for Warnings {
+    fn on(&self, event: &Event) {
+        if let Event::Warning { message } = event {
+            self.0.lock().unwrap().push(message.clone());
+        }
+    }
+}
+
 /// A receipt that cannot be written.
 struct NoReceipt;
 
@@ -202,13 +214,34 @@ async fn reset_deletes_own_directories_and_keeps_others() {
     assert_ne!(host.check(&folders()).await, Check::Satisfied);
     host.apply(&folders()).await.unwrap();
     assert_eq!(host.check(&folders()).await, Check::Satisfied);
-    assert_eq!(host.listing(), original, "taking note changes nothing");
-    host.write("/srv/own/deep/data", "ours");
-    symlink("/etc", host.at("/srv/own/link")).unwrap();
+    assert!(host.at("/srv/own/.kubexm-owner").exists());
+    host.write("/srv/own/docker/registry/v2/blobs/data", "ours");
+    symlink("/etc", host.at("/srv/own/docker/registry/v2/link")).unwrap();
     // A second run must not mistake the step's own result for the original state, nor the reverse.
     host.apply(&folders()).await.unwrap();
     host.take_back().await;
     assert_eq!(host.listing(), original);
+}
+
+#[tokio::test]
+async fn reset_reports_and_keeps_what_no_program_of_the_cluster_created() {
+    let warnings = Arc::new(Warnings::default());
+    let mut host = Sandbox::new();
+    host.events = Events::new(Arc::clone(&warnings) as Arc<dyn Listener>);
+    host.apply(&folders()).await.unwrap();
+    host.write("/srv/own/docker/registry/v2/blobs/data", "ours");
+    host.write("/srv/own/notes", "theirs");
+    // Another directory took the place of the one that kubexm created.
+    std::fs::remove_dir_all(host.at("/srv/theirs")).unwrap();
+    host.write("/srv/theirs/member/wal/0.wal", "theirs");
+    host.take_back().await;
+    assert!(!host.at("/srv/own/docker").exists());
+    assert_eq!(host.read("/srv/own/notes"), "theirs");
+    assert_eq!(host.read("/srv/theirs/member/wal/0.wal"), "theirs");
+    insta::assert_snapshot!(warnings.0.lock().unwrap().join("\n"), @"
+    node1: /srv/theirs stays: kubexm did not create it, or its file .kubexm-owner is missing
+    node1: /srv/own/notes stays: no program of the cluster creates it
+    ");
 }
 
 #[tokio::test]
@@ -313,15 +346,6 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
 
 #[tokio::test]
 async fn file_that_no_program_reads_again_is_reported() {
-    #[derive(Default)]
-    struct Warnings(Mutex<Vec<String>>);
-    impl Listener for Warnings {
-        fn on(&self, event: &Event) {
-            if let Event::Warning { message } = event {
-                self.0.lock().unwrap().push(message.clone());
-            }
-        }
-    }
     let warnings = Arc::new(Warnings::default());
     let mut host = Sandbox::new();
     host.events = Events::new(Arc::clone(&warnings) as Arc<dyn Listener>);

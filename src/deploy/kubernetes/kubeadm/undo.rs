@@ -2,19 +2,15 @@
 
 use crate::{Inputs, pod_leftovers, runtime};
 use kubexm_engine::steps::Undo;
-use kubexm_scripts::kubeadm;
+use kubexm_scripts::undo::{KUBEADM_RESET, MARKERS_REMOVE};
 
 /// Returns the records of a node. A reset reverts the last record first: `kubeadm reset`, then its
 /// leftovers.
 pub(super) fn undo(inputs: &Inputs<'_>) -> Vec<Undo> {
     vec![
-        Undo::script(
-            "Remove the marker files of kubeadm",
-            "rm -f /var/lib/kubexm/done/kubeadm-*",
-            [""; 0],
-        ),
-        pod_leftovers::remove("Remove links and rules of pods", "kubernetes"),
-        Undo::script("Reset kubeadm", kubeadm::RESET, [socket(inputs)]),
+        Undo::run(MARKERS_REMOVE, ["kubeadm"]),
+        pod_leftovers::remove("kubernetes"),
+        Undo::run(KUBEADM_RESET, [socket(inputs)]),
     ]
 }
 

@@ -7,13 +7,14 @@ use crate::kubernetes::config;
 use crate::{BIN, DeployError, Inputs, runtime};
 use kubexm_config::cluster::{HostSpec, Taint};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{ManageUnit, RunScript};
+use kubexm_engine::steps::{ManageUnit, RunScript, Undo};
 use kubexm_pki::kubernetes::{ClusterPki, NodePki, node_user};
 use kubexm_render::kubeadm::{OwnKubeProxy, OwnKubelet};
 use kubexm_render::kubelet;
 use kubexm_render::kubernetes as template;
 use kubexm_render::kubernetes::KubeProxyService;
 use kubexm_scripts::kubernetes as scripts;
+use kubexm_scripts::undo::KUBELET_SURROUNDINGS_REMOVE;
 use kubexm_types::{HostPath, InvalidValue, LabelKey, LabelValue};
 
 const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
@@ -41,10 +42,10 @@ pub(super) fn steps(
     let title = "Create the kubelet's directory of static pods and its resolv.conf";
     let environment = RunScript::new("kubelet surroundings", title, check, apply)
         .arguments([STATIC_PODS, RESOLV_CONF])
-        .undo_script(
-            "Remove the kubelet's directory of static pods and its resolv.conf",
-            scripts::KUBELET_SURROUNDINGS_REMOVE,
-        );
+        .undo(Undo::run(
+            KUBELET_SURROUNDINGS_REMOVE,
+            [STATIC_PODS, RESOLV_CONF],
+        ));
     let mut kubelet_files = kubelet_files(inputs, pki, own, host)?;
     let proxy_files = proxy_files(inputs, pki, own, host)?;
     let mut task = task.step(environment);

@@ -10,7 +10,7 @@ use kubexm_engine::steps::{InstallFiles, RunScript, TrackNewDirs, Undo};
 use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_scripts::kubernetes::SAME_CA;
 use kubexm_scripts::markers;
-use kubexm_scripts::runtime::STOP_PODS;
+use kubexm_scripts::undo::{MARKERS_REMOVE, STOP_PODS};
 use kubexm_types::Digest;
 
 /// Directories of Kubernetes' programs and of pods.
@@ -80,14 +80,7 @@ pub(super) fn register_cleanup() -> RunScript {
     let title = "Record pods, links and rules for a reset";
     RunScript::new("node traces", title, markers::CHECK, markers::SET)
         .arguments(["kubernetes-node"])
-        .undo(Undo::script(
-            "Remove the marker file of a node",
-            "rm -f /var/lib/kubexm/done/kubernetes-node",
-            [""; 0],
-        ))
-        .undo(pod_leftovers::remove(
-            "Remove links and rules",
-            "kubernetes",
-        ))
-        .undo(Undo::script("Stop pods", STOP_PODS, [""; 0]))
+        .undo(Undo::run(MARKERS_REMOVE, ["kubernetes-node"]))
+        .undo(pod_leftovers::remove("kubernetes"))
+        .undo(Undo::run(STOP_PODS, [""; 0]))
 }

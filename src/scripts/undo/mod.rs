@@ -1,0 +1,302 @@
+//! Scripts that a reset runs, by name and with typed arguments.
+//!
+//! The receipt on a host names a script of this list and its arguments. The text of the script always comes from
+//! the kubexm that resets, because a receipt can be damaged or forged. A name must therefore stay in this list
+//! for as long as hosts can have receipts with it.
+
+pub mod directories;
+pub mod earlier;
+pub mod protected;
+
+use std::net::IpAddr;
+
+use crate::{Script, etcd, kubeadm, kubernetes, load_balancer, markers, network, os, packages};
+use crate::{runtime, steps, systemd};
+
+/// What an argument of an undo script can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parameter {
+    /// A path that [`protected::is_protected_file`] permits.
+    File,
+    /// A path that [`protected::is_protected_directory`] permits.
+    Directory,
+    /// A systemd unit that kubexm writes or starts.
+    Unit,
+    /// A package that a host can do without.
+    Package,
+    /// An IP address.
+    Address,
+    /// The socket of a container runtime, as in `unix:///run/containerd/containerd.sock`.
+    Socket,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+}
+
+/// Units that a reset stops. A prefix ends with `*`.
+const UNITS: &[&str] = &[
+    "containerd.service",
+    "cri-dockerd.service",
+    "crio.service",
+    "docker.service",
+    "etcd.service",
+    "isulad.service",
+    "kube-*",
+    "kubelet.service",
+    "kubexm-*",
+];
+
+/// Packages that a receipt cannot remove, because the host does not start or cannot be reached without them. A
+/// prefix ends with `*`.
+const ESSENTIAL_PACKAGES: &[&str] = &[
+    "apt",
+    "base-files",
+    "base-passwd",
+    "bash",
+    "coreutils",
+    "dash",
+    "dbus*",
+    "dnf*",
+    "dpkg",
+    "filesystem",
+    "glibc*",
+    "grub*",
+    "init",
+    "initramfs-tools*",
+    "kernel*",
+    "libc6",
+    "linux-image*",
+    "mount",
+    "openssh*",
+    "pam",
+    "passwd",
+    "rpm*",
+    "shadow*",
+    "shim*",
+    "sudo",
+    "systemd*",
+    "udev",
+    "util-linux*",
+];
+
+impl Parameter {
+    /// Returns whether a text is a value of this type.
+    pub fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::File => is_path(text) && !protected::is_protected_file(text),
+            Self::Directory => is_path(text) && !protected::is_protected_directory(text),
+            Self::Unit => is_name(text) && is_listed(text, UNITS),
+            Self::Package => is_name(text) && !is_listed(text, ESSENTIAL_PACKAGES),
+            Self::Address => text.parse::<IpAddr>().is_ok(),
+            Self::Socket => text
+                .strip_prefix("unix://")
+                .is_some_and(|path| is_path(path) && path.starts_with("/run/")),
+            Self::OneOf(texts) => texts.contains(&text),
+        }
+    }
+}
+
+/// Returns whether a text is an absolute path without `..`, empty parts and control characters.
+fn is_path(text: &str) -> bool {
+    text.strip_prefix('/').is_some_and(|rest| {
+        !text.chars().any(char::is_control)
+            && rest.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    let allowed =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | ':' | '@');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
+}
+
+fn is_listed(text: &str, list: &[&str]) -> bool {
+    list.iter().any(|entry| match entry.strip_suffix('*') {
+        Some(prefix) => text.starts_with(prefix),
+        None => text == *entry,
+    })
+}
+
+/// A script that a reset can run.
+#[derive(Debug, Clone, Copy)]
+pub struct UndoScript {
+    /// The script, without a verb: a verb is the first argument.
+    pub script: Script,
+    /// The types of its arguments.
+    pub parameters: &'static [Parameter],
+    /// The type of any further arguments.
+    pub more: Option<Parameter>,
+    /// Returns what the script does, for the user. The arguments are valid.
+    pub title: fn(&[String]) -> String,
+}
+
+impl UndoScript {
+    const fn new(
+        script: Script,
+        parameters: &'static [Parameter],
+        title: fn(&[String]) -> String,
+    ) -> Self {
+        Self {
+            script,
+            parameters,
+            more: None,
+            title,
+        }
+    }
+
+    /// Returns whether the arguments have the right number and types.
+    pub fn accepts(&self, arguments: &[String]) -> bool {
+        let (first, rest) = match arguments.split_at_checked(self.parameters.len()) {
+            Some(parts) => parts,
+            None => return false,
+        };
+        let mut typed = self.parameters.iter().zip(first);
+        typed.all(|(parameter, argument)| parameter.accepts(argument))
+            && rest
+                .iter()
+                .all(|argument| self.more.is_some_and(|more| more.accepts(argument)))
+    }
+}
+
+/// Returns an argument, or an empty text.
+fn argument(arguments: &[String], at: usize) -> &str {
+    arguments.get(at).map_or("", String::as_str)
+}
+
+/// Removes kubexm's block from a file.
+pub const BLOCK_REMOVE: UndoScript = UndoScript::new(
+    steps::BLOCK_EDIT,
+    &[
+        Parameter::File,
+        Parameter::OneOf(&["remove"]),
+        Parameter::OneOf(&["absent", "ended", "unended"]),
+    ],
+    |arguments| format!("Remove kubexm's names from {}", argument(arguments, 0)),
+);
+/// Ends what a killed install left running.
+pub const COMMAND_END: UndoScript = UndoScript::new(steps::RUN_TO_COMPLETION_END, &[], |_| {
+    "Stop what an earlier command left running".to_owned()
+});
+/// Stops and disables a unit.
+pub const UNIT_STOP: UndoScript =
+    UndoScript::new(systemd::UNIT_STOP, &[Parameter::Unit], |arguments| {
+        format!("Stop {}", argument(arguments, 0))
+    });
+const PACKAGES: fn(&[String]) -> String =
+    |arguments| format!("Remove {} packages", arguments.len());
+/// Removes packages with dpkg.
+pub const APT_REMOVE: UndoScript = UndoScript {
+    more: Some(Parameter::Package),
+    ..UndoScript::new(packages::APT_REMOVE, &[], PACKAGES)
+};
+/// Removes packages with rpm.
+pub const DNF_REMOVE: UndoScript = UndoScript {
+    more: Some(Parameter::Package),
+    ..UndoScript::new(packages::DNF_REMOVE, &[], PACKAGES)
+};
+/// Turns swap on.
+pub const SWAP_ON: UndoScript =
+    UndoScript::new(os::SWAP_ON, &[], |_| "Turn swap on again".to_owned());
+/// Restores kernel settings.
+pub const SYSCTL_RESTORE: UndoScript = UndoScript::new(os::SYSCTL_RESTORE, &[], |_| {
+    "Restore kernel settings".to_owned()
+});
+/// The file that excludes interfaces from NetworkManager.
+pub const NETWORK_MANAGER_FILE: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
+/// Removes [`NETWORK_MANAGER_FILE`].
+pub const NETWORK_MANAGER_FORGET: UndoScript = UndoScript::new(
+    os::NETWORK_MANAGER_FORGET,
+    &[Parameter::OneOf(&[NETWORK_MANAGER_FILE])],
+    |_| "Let NetworkManager manage all interfaces again".to_owned(),
+);
+/// Removes marker files of kubeadm or of a node.
+pub const MARKERS_REMOVE: UndoScript = UndoScript::new(
+    markers::REMOVE,
+    &[Parameter::OneOf(&["kubeadm", "kubernetes-node"])],
+    |arguments| format!("Remove the marker files of {}", argument(arguments, 0)),
+);
+/// Removes what kubeadm created.
+pub const KUBEADM_RESET: UndoScript = UndoScript::new(kubeadm::RESET, &[Parameter::Socket], |_| {
+    "Reset kubeadm".to_owned()
+});
+/// Stops all pods.
+pub const STOP_PODS: UndoScript =
+    UndoScript::new(runtime::STOP_PODS, &[], |_| "Stop pods".to_owned());
+/// Stops CRI-O's scopes.
+pub const STOP_CRIO_SCOPES: UndoScript = UndoScript::new(runtime::STOP_CRIO_SCOPES, &[], |_| {
+    "Stop what pods left running".to_owned()
+});
+/// Removes leftovers of pods.
+pub const LEFTOVERS_REMOVE: UndoScript = UndoScript::new(
+    network::REMOVE_LEFTOVERS,
+    &[Parameter::OneOf(&[
+        "kubernetes",
+        "bridge",
+        "calico",
+        "cilium",
+        "node-local-dns",
+    ])],
+    |arguments| {
+        format!(
+            "Remove devices, routes and rules of {}",
+            argument(arguments, 0)
+        )
+    },
+);
+/// Restores the mode of etcd's data directory.
+pub const ETCD_FOLDER_RESTORE: UndoScript =
+    UndoScript::new(etcd::FOLDER_RESTORE, &[Parameter::Directory], |_| {
+        "Restore the mode of etcd's directory".to_owned()
+    });
+/// Removes the kubelet's directory of static pods and its resolv.conf.
+pub const KUBELET_SURROUNDINGS_REMOVE: UndoScript = UndoScript::new(
+    kubernetes::KUBELET_SURROUNDINGS_REMOVE,
+    &[
+        Parameter::OneOf(&["/etc/kubernetes/manifests"]),
+        Parameter::OneOf(&["/etc/kubernetes/resolv.conf"]),
+    ],
+    |_| "Remove the kubelet's directory of static pods and its resolv.conf".to_owned(),
+);
+/// Removes the endpoint's address.
+pub const ADDRESS_REMOVE: UndoScript = UndoScript::new(
+    load_balancer::ADDRESS_REMOVE,
+    &[Parameter::Address],
+    |arguments| format!("Remove the address {}", argument(arguments, 0)),
+);
+/// Stops the proxy for joins.
+pub const JOIN_PROXY_STOP: UndoScript = UndoScript::new(
+    load_balancer::JOIN_PROXY,
+    &[Parameter::OneOf(&["stop"])],
+    |_| "Stop the proxy for joins".to_owned(),
+);
+/// Unmasks services of load balancers.
+pub const UNMASK_SERVICES: UndoScript =
+    UndoScript::new(load_balancer::UNMASK_SERVICES, &[], |_| {
+        "Unmask services".to_owned()
+    });
+
+/// All scripts that a receipt can name.
+pub const SCRIPTS: &[UndoScript] = &[
+    ADDRESS_REMOVE,
+    APT_REMOVE,
+    BLOCK_REMOVE,
+    COMMAND_END,
+    DNF_REMOVE,
+    ETCD_FOLDER_RESTORE,
+    JOIN_PROXY_STOP,
+    KUBEADM_RESET,
+    KUBELET_SURROUNDINGS_REMOVE,
+    LEFTOVERS_REMOVE,
+    MARKERS_REMOVE,
+    NETWORK_MANAGER_FORGET,
+    STOP_CRIO_SCOPES,
+    STOP_PODS,
+    SWAP_ON,
+    SYSCTL_RESTORE,
+    UNIT_STOP,
+    UNMASK_SERVICES,
+];
+
+/// Returns the script of this name.
+pub fn find(name: &str) -> Option<&'static UndoScript> {
+    SCRIPTS.iter().find(|undo| undo.script.name == name)
+}
