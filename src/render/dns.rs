@@ -53,6 +53,8 @@ pub struct NodeLocalCorefile {
     pub address: String,
     /// `address:port` of the health check.
     pub health: String,
+    /// `address:port` of the metrics. The address is an environment variable.
+    pub metrics: &'static str,
     /// The address of the DNS service, which resolves the cluster's names.
     pub coredns: String,
     /// Name servers for all other names. Not empty.

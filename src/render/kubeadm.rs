@@ -36,6 +36,17 @@ pub struct ComponentSection {
     pub args: BTreeMap<String, String>,
     /// Additional names in the API server's certificate.
     pub cert_sans: Vec<String>,
+    /// Files and directories of the host that the program uses.
+    pub volumes: Vec<Volume>,
+}
+
+/// A file or directory of the host, at the same path in the pod of a control plane program.
+pub struct Volume {
+    pub name: &'static str,
+    pub path: &'static str,
+    pub read_only: bool,
+    /// The type of a hostPath volume, as in `File`.
+    pub kind: &'static str,
 }
 
 /// The connection to etcd.
@@ -159,6 +170,10 @@ pub struct Kubelet {
     pub dns_domain: String,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
+    /// Cipher suites of TLS 1.2.
+    pub ciphers: Vec<&'static str>,
+    /// The oldest version of TLS.
+    pub min_tls: &'static str,
     /// The fields that kubeadm would set; `None` with kubeadm.
     pub own: Option<OwnKubelet>,
 }

@@ -137,6 +137,7 @@ scripts! {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
+        FILE_MODES = "kubernetes/file-modes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"

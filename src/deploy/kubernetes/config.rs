@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::hardening;
 use crate::runtime;
 use kubexm_config::cluster::{Cluster, Component};
 use kubexm_render::kubeadm as template;
@@ -32,6 +33,8 @@ pub(super) fn kubelet_config(
             dns_address: cluster.kubelet_dns_address().to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
             feature_gates: runtime::kubelet_gates(cluster),
+            ciphers: hardening::CIPHERS.to_vec(),
+            min_tls: hardening::MIN_TLS,
             own,
         },
     )?;

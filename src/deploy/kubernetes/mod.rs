@@ -1,7 +1,9 @@
 //! Kubernetes: its programs, control planes and nodes.
 
 mod config;
+mod hardening;
 pub(super) mod kubeadm;
+mod serving;
 mod systemd;
 
 use super::module::{Component, Module};
@@ -118,8 +120,6 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
 pub(super) fn all_joined(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let nodes = inputs.cluster.nodes();
     let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
-    if inputs.cluster.kubernetes.kind == KubernetesKind::Systemd {
-        tasks.extend(inputs.first().map(systemd::admitted));
-    }
+    tasks.extend(inputs.first().map(|first| ADMIT.id(&first.name)));
     tasks
 }

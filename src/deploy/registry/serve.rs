@@ -1,5 +1,6 @@
 //! The local registry: a read-only CNCF distribution with a certificate from kubexm's CA.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -20,6 +21,9 @@ const UNIT: &str = "kubexm-registry.service";
 /// Returns the task that fills and starts the registry on a host.
 pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
+    let host = cluster.host(name).map(|host| host.internal_address);
+    let host = host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let listen = SocketAddr::new(host, cluster.registry.port);
     let data_dir = cluster.registry.data_dir.clone();
     let path = |text: String| HostPath::parse(&text);
     let config = path(format!("{ETC}/registry/config.yml"))?;
@@ -36,7 +40,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         "registry configuration",
         &registry::Config {
             data_dir: data_dir.to_string(),
-            listen: format!(":{}", cluster.registry.port),
+            listen: listen.to_string(),
             certificate: certificate.to_string(),
             key: key.to_string(),
         },
@@ -71,7 +75,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     let wait = WaitFor {
         title: "Wait until the registry listens".to_owned(),
         script: PORT_OPEN,
-        arguments: vec!["127.0.0.1".to_owned(), cluster.registry.port.to_string()],
+        arguments: vec![listen.ip().to_string(), listen.port().to_string()],
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(UNIT, 20),
     };

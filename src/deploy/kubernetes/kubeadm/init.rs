@@ -1,16 +1,18 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{config_read_at_init, etcd, node, patches, tasks_before_join, undo};
+use super::{config_read_at_init, etcd, file_modes, node, patches, tasks_before_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
+use crate::kubernetes::hardening::{self, Flag};
+use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunToCompletion, WriteFile};
 use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
-use kubexm_render::kubeadm::ComponentSection;
+use kubexm_render::kubeadm::{ComponentSection, Volume};
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
@@ -43,7 +45,10 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         ],
         undo: undo::undo(inputs),
     });
-    load_balancer::after_join(inputs, first, task)
+    let task = task.step(file_modes());
+    let task = load_balancer::after_join(inputs, first, task)?;
+    // A failed join of another control plane runs a command in a pod of this node.
+    Ok(task.step(ApproveServing::of(inputs, &[first])))
 }
 
 /// Returns a flag as an argument of the script.
@@ -55,7 +60,22 @@ fn yes_or_no(flag: bool) -> String {
 pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String, RenderError> {
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
-    let mut api_server = section("apiServer", &kubernetes.api_server);
+    let api_defaults = hardening::api_server(cluster);
+    let mut api_server = section("apiServer", &kubernetes.api_server, api_defaults);
+    api_server.volumes = vec![
+        Volume {
+            name: "kubexm-audit-policy",
+            path: hardening::AUDIT_POLICY,
+            read_only: true,
+            kind: "File",
+        },
+        Volume {
+            name: "kubexm-audit-log",
+            path: hardening::AUDIT_LOGS,
+            read_only: false,
+            kind: "DirectoryOrCreate",
+        },
+    ];
     let sans = kubernetes.cert_sans.iter();
     api_server.cert_sans = sans.map(ToString::to_string).collect();
     let endpoint = &cluster.control_plane_endpoint;
@@ -83,8 +103,16 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
             service_cidr: cluster.network.service_cidr.to_string(),
             components: vec![
                 api_server,
-                section("controllerManager", &kubernetes.controller_manager),
-                section("scheduler", &kubernetes.scheduler),
+                section(
+                    "controllerManager",
+                    &kubernetes.controller_manager,
+                    hardening::profiling_off(),
+                ),
+                section(
+                    "scheduler",
+                    &kubernetes.scheduler,
+                    hardening::profiling_off(),
+                ),
             ],
             etcd: etcd::section(cluster),
             kubelet: kubelet_config(cluster, None)?,
@@ -93,11 +121,12 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     )
 }
 
-/// Returns the section of a control plane program.
-fn section(section: &'static str, component: &Component) -> ComponentSection {
+/// Returns the section of a control plane program, with defaults for flags that the user does not set.
+fn section(section: &'static str, component: &Component, defaults: Vec<Flag>) -> ComponentSection {
     ComponentSection {
         section,
-        args: config::flags(component),
+        args: config::flags(&hardening::with_defaults(component, defaults)),
         cert_sans: Vec::new(),
+        volumes: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::secrets::JoinSecrets;
-use super::{node, patches, tasks_before_join, undo};
+use super::{file_modes, node, patches, tasks_before_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
@@ -43,6 +43,7 @@ pub(super) fn join(
         arguments: arguments(inputs, host),
         undo: undo::undo(inputs),
     });
+    task = task.step(file_modes());
     if pending {
         task.requires.push(secrets.name());
     }

@@ -8,13 +8,15 @@ mod programs;
 mod secrets;
 mod undo;
 
+use crate::kubernetes::serving::{ApproveServing, registered};
 use crate::{DeployError, Inputs, images, kubernetes, runtime};
 pub(crate) use init::init_config;
 pub(crate) use join::join_config_for_validation;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{Task, TaskId, TaskValue};
-use kubexm_engine::steps::{ConfigReadAtInit, WriteFile};
+use kubexm_engine::steps::{ConfigReadAtInit, RunScript, WriteFile};
 use kubexm_render::kubeadm::Node;
+use kubexm_scripts::kubernetes as scripts;
 
 /// Returns the tasks: programs on all nodes, init on the first control plane, joins on all others.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -51,7 +53,34 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
             tasks.push(task.after([kubernetes::INIT.id(&first.name)]));
         }
     }
+    let nodes = inputs.cluster.nodes();
+    tasks.push(
+        kubernetes::ADMIT
+            .task(&first.name)
+            .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+            .step(registered(&nodes))
+            .step(ApproveServing::of(inputs, &nodes)),
+    );
     Ok(tasks)
+}
+
+/// Files that kubeadm writes with a mode with which every user of the host can read them.
+const FILES: [&str; 3] = [
+    "/var/lib/kubelet/config.yaml",
+    "/var/lib/kubelet/instance-config.yaml",
+    "/var/lib/kubelet/kubeadm-flags.env",
+];
+
+/// Returns the step that makes files of kubeadm readable by root only. kubeadm keeps the mode when it writes them
+/// again.
+fn file_modes() -> RunScript {
+    RunScript::new(
+        "kubeadm file modes",
+        "Protect the kubelet's configuration",
+        scripts::FILE_MODES.verb("check"),
+        scripts::FILE_MODES.verb("apply"),
+    )
+    .arguments(FILES)
 }
 
 /// Returns the step for a file that the kubeadm command with the marker file `marker` reads.

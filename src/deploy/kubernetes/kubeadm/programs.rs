@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
+use crate::kubernetes::hardening;
 use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime};
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
 use kubexm_render::kubelet;
+use kubexm_render::kubernetes::AuditPolicy;
 use kubexm_types::HostPath;
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
 /// Directories of the kubelet and of pods.
-const DIRS: [&str; 7] = [
+const DIRS: [&str; 8] = [
     "/etc/kubernetes",
     "/var/lib/kubelet",
+    hardening::AUDIT_LOGS,
     "/var/log/pods",
     "/var/log/containers",
     "/usr/libexec/kubernetes",
@@ -57,8 +60,11 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     if !inputs.cluster.is_control_plane(&host.name) {
         return Ok(task);
     }
+    let policy = kubexm_render::text("audit policy", &AuditPolicy)?;
+    let policy = WriteFile::new(HostPath::parse(hardening::AUDIT_POLICY)?, policy);
     let client_files = etcd::client_files(inputs)?;
-    Ok(client_files.into_iter().fold(task, Task::step))
+    let files = client_files.into_iter().chain([policy]);
+    Ok(files.fold(task, Task::step))
 }
 
 /// Returns the kubelet's unit and kubeadm's drop-in for it.
@@ -71,11 +77,13 @@ fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
     let unit = kubexm_render::text("kubelet unit", &service)?;
     let drop_in = kubexm_render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
     let path = "/etc/systemd/system/kubelet.service";
-    Ok([
+    let drop_in_path = HostPath::parse(&format!("{path}.d/10-kubeadm.conf"))?;
+    let files = [
         WriteFile::new(HostPath::parse(path)?, unit),
-        WriteFile::new(
-            HostPath::parse(&format!("{path}.d/10-kubeadm.conf"))?,
-            drop_in,
-        ),
-    ])
+        WriteFile::new(drop_in_path, drop_in),
+    ];
+    Ok(files.map(|file| WriteFile {
+        mode: 0o600,
+        ..file
+    }))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::files::{
     self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
-use crate::kubernetes::{BIND_PORT, config};
+use crate::kubernetes::{BIND_PORT, config, hardening};
 use crate::{BIN, DeployError, Inputs, etcd, journal};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
@@ -19,8 +19,6 @@ use kubexm_render::kubernetes::ControlPlaneService;
 use kubexm_scripts::kubernetes::API_SERVER_READY;
 use kubexm_types::HostPath;
 
-const AUDIT_POLICY: &str = "/etc/kubernetes/audit-policy.yaml";
-const AUDIT_LOG: &str = "/var/log/kubernetes/audit.log";
 const CONTROLLER_MANAGER: &str = "/etc/kubernetes/controller-manager.conf";
 const SCHEDULER: &str = "/etc/kubernetes/scheduler.conf";
 const SCHEDULER_CONFIG: &str = "/etc/kubernetes/scheduler.yaml";
@@ -101,7 +99,7 @@ fn api_server(
     files.readable(SERVICE_ACCOUNT, &pki.service_account.public)?;
     files.secret(SERVICE_ACCOUNT_KEY, &pki.service_account.private)?;
     let policy = kubexm_render::text("audit policy", &template::AuditPolicy)?;
-    files.readable(AUDIT_POLICY, &policy)?;
+    files.readable(hardening::AUDIT_POLICY, &policy)?;
     let etcd = etcd::client_files(inputs)?.into_iter();
     Ok(Program {
         name: "kube-apiserver",
@@ -180,16 +178,9 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
     let defaults = [
         ("advertise-address", host.internal_address.to_string()),
         ("allow-privileged", "true".to_owned()),
-        ("audit-log-maxage", "30".to_owned()),
-        ("audit-log-maxbackup", "10".to_owned()),
-        ("audit-log-maxsize", "100".to_owned()),
-        ("audit-log-path", AUDIT_LOG.to_owned()),
-        ("audit-policy-file", AUDIT_POLICY.to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("client-ca-file", CA.to_owned()),
         ("enable-admission-plugins", "NodeRestriction".to_owned()),
-        // With this flag the API server verifies the certificates of kubelets. kubeadm does not set it.
-        ("kubelet-certificate-authority", CA.to_owned()),
         (
             "kubelet-client-certificate",
             pki("apiserver-kubelet-client.crt"),
@@ -199,7 +190,6 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
             "kubelet-preferred-address-types",
             "InternalIP,Hostname".to_owned(),
         ),
-        ("profiling", "false".to_owned()),
         ("proxy-client-cert-file", pki("front-proxy-client.crt")),
         ("proxy-client-key-file", pki("front-proxy-client.key")),
         ("requestheader-allowed-names", FRONT_PROXY_CLIENT.to_owned()),
@@ -236,7 +226,10 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ]
     });
     let defaults = defaults.into_iter().chain(etcd.into_iter().flatten());
-    flags(defaults, &kubernetes.api_server)
+    flags(
+        defaults.chain(hardening::api_server(cluster)),
+        &kubernetes.api_server,
+    )
 }
 
 fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
@@ -253,7 +246,6 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ("cluster-signing-key-file", CA_KEY.to_owned()),
         ("kubeconfig", CONTROLLER_MANAGER.to_owned()),
         ("leader-elect", "true".to_owned()),
-        ("profiling", "false".to_owned()),
         ("requestheader-client-ca-file", FRONT_PROXY_CA.to_owned()),
         ("root-ca-file", CA.to_owned()),
         (
@@ -266,7 +258,10 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ),
         ("use-service-account-credentials", "true".to_owned()),
     ];
-    flags(defaults, &kubernetes.controller_manager)
+    flags(
+        defaults.into_iter().chain(hardening::profiling_off()),
+        &kubernetes.controller_manager,
+    )
 }
 
 fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
@@ -276,5 +271,9 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
         ("bind-address", "127.0.0.1".to_owned()),
         ("config", SCHEDULER_CONFIG.to_owned()),
     ];
-    flags(defaults, component)
+    // The configuration file turns profiling off. With the flag, audits of the command line see it.
+    flags(
+        defaults.into_iter().chain(hardening::profiling_off()),
+        component,
+    )
 }

@@ -35,6 +35,16 @@ impl Files {
         Ok(())
     }
 
+    /// Adds a file without secrets that only root can read, as CIS asks for.
+    pub(super) fn protected(&mut self, path: &str, text: &str) -> Result<(), DeployError> {
+        let file = WriteFile::new(HostPath::parse(path)?, text);
+        self.0.push(WriteFile {
+            mode: 0o600,
+            ..file
+        });
+        Ok(())
+    }
+
     /// Adds a certificate and its key, as `<name>.crt` and `<name>.key` in the cluster's PKI directory.
     pub(super) fn pair(&mut self, name: &str, pair: &Pair) -> Result<(), DeployError> {
         self.readable(&format!("{DIR}/pki/{name}.crt"), &pair.certificate)?;

@@ -7,12 +7,11 @@ mod control_plane;
 mod files;
 mod node;
 mod programs;
-mod serving;
 
 use super::{first_control_plane, joined};
 use crate::{DeployError, Inputs, images, kubernetes};
 use kubexm_config::cluster::HostSpec;
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::ClusterPki;
 
 /// Returns the tasks: programs on all nodes, control planes one after another, then workers.
@@ -67,9 +66,4 @@ fn join(
         Some(own) => node::steps(inputs, pki, own, host, task),
         None => Ok(task),
     }
-}
-
-/// Returns the task that labels nodes and approves their serving certificates.
-pub(super) fn admitted(first: &HostSpec) -> TaskId {
-    kubernetes::ADMIT.id(&first.name)
 }

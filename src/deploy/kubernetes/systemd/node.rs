@@ -52,7 +52,7 @@ pub(super) fn steps(
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
     let runtime = runtime::configured(inputs).unit().to_owned();
     let unit = kubexm_render::text("kubelet unit", &kubelet::Service { command, runtime })?;
-    kubelet_files.readable("/etc/systemd/system/kubelet.service", &unit)?;
+    kubelet_files.protected("/etc/systemd/system/kubelet.service", &unit)?;
     task = run(task, "kubelet", kubelet_files)?;
     run(task, "kube-proxy", proxy_files)
 }
@@ -95,7 +95,7 @@ fn kubelet_files(
         static_pods: STATIC_PODS.to_owned(),
         taints: taints(inputs, host)?,
     };
-    files.readable(KUBELET_CONFIG, &config::kubelet_config(cluster, Some(own))?)?;
+    files.protected(KUBELET_CONFIG, &config::kubelet_config(cluster, Some(own))?)?;
     Ok(files)
 }
 
@@ -143,7 +143,7 @@ fn proxy_files(
         kubeconfig: KUBE_PROXY.to_owned(),
         node: host.name.to_string(),
     };
-    files.readable(
+    files.protected(
         KUBE_PROXY_CONFIG,
         &config::kube_proxy_config(cluster, Some(own))?,
     )?;

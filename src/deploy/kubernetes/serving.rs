@@ -19,15 +19,62 @@ use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
 use kubexm_types::HostName;
 
+use crate::Inputs;
+use crate::journal;
+use kubexm_config::cluster::HostSpec;
+use kubexm_engine::steps::WaitFor;
+use kubexm_pki::kubernetes::node_user;
+use std::net::IpAddr;
+
 /// Approves the requests of kubelets until the API server can connect to each of them.
 pub(super) struct ApproveServing {
-    pub(super) nodes: Vec<Node>,
+    nodes: Vec<Node>,
 }
 
 /// A node, and the names that its serving certificate may contain.
 pub(super) struct Node {
-    pub(super) name: HostName,
-    pub(super) entitled: Entitled,
+    name: HostName,
+    entitled: Entitled,
+}
+
+impl ApproveServing {
+    /// Returns the step for these nodes.
+    pub(super) fn of(inputs: &Inputs<'_>, hosts: &[&HostSpec]) -> Self {
+        let nodes = hosts.iter().map(|host| Node {
+            name: host.name.clone(),
+            entitled: entitled(inputs, host),
+        });
+        Self {
+            nodes: nodes.collect(),
+        }
+    }
+}
+
+/// Returns the step that waits until these nodes are in the cluster.
+pub(super) fn registered(hosts: &[&HostSpec]) -> WaitFor {
+    WaitFor {
+        title: "Wait until every node has registered".to_owned(),
+        script: scripts::NODES.verb("registered"),
+        arguments: hosts.iter().map(|host| host.name.to_string()).collect(),
+        at_most: Duration::from_secs(120),
+        diagnosis: journal("kubelet", 20),
+    }
+}
+
+/// Returns the names that the serving certificate of a node may contain: its name, and the addresses in the
+/// configuration of its kubelet.
+fn entitled(inputs: &Inputs<'_>, host: &HostSpec) -> Entitled {
+    let node_ip = inputs.cluster.kubernetes.kubelet.extra_args.get("node-ip");
+    let addresses = node_ip.into_iter().flat_map(|list| list.split(','));
+    let addresses = addresses.filter_map(|address| address.trim().parse::<IpAddr>().ok());
+    Entitled {
+        common_name: node_user(&host.name),
+        organization: "system:nodes".to_owned(),
+        names: vec![host.name.to_string()],
+        addresses: std::iter::once(host.internal_address)
+            .chain(addresses)
+            .collect(),
+    }
 }
 
 /// Time between two checks.

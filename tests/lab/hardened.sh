@@ -1,0 +1,50 @@
+# shellcheck shell=bash disable=SC2154 # `work` is the caller's
+# Checks of the secure defaults on a running cluster. Sourced with the functions of stage.sh and a function `kubectl`.
+
+hardened() { # CONTROL-PLANE NODE...: the control plane also runs the registry
+  local control_plane=$1 node
+  shift
+  check "the API server has an audit log without the content of Secrets" audit_log "$control_plane"
+  check "profiling is off" profiling_is_off
+  check "the API server refuses CBC suites and accepts GCM suites" suites "$control_plane" "$control_plane" 6443
+  for node in "$control_plane" "$@"; do
+    check "$node: the cluster's CA has signed the serving certificate of the kubelet" suites "$control_plane" "$node" 10250
+    check "$node: only root can read the units and the configuration of the kubelet" kubelet_files "$node"
+  done
+  check "the registry listens on the internal address only" listens_on "$control_plane" 5000
+}
+audit_log() { # HOST
+  kubectl create secret generic audited --from-literal "content=not in the log" >/dev/null
+  kubectl delete secret audited >/dev/null
+  on "$1" grep -q '"resource":"secrets","namespace":"default","name":"audited"' /var/log/kubernetes/audit.log || return 1
+  # The base64 of "not in the log", in a request or in a response.
+  ! on "$1" grep -q -e bm90IGluIHRoZSBsb2c -e 'not in the log' /var/log/kubernetes/audit.log
+}
+profiling_is_off() {
+  local said
+  said=$(kubectl get --raw /debug/pprof/ 2>&1) && { echo "$said" | head -n 3; return 1; }
+  grep -i 'not find\|NotFound' <<<"$said"
+}
+suites() { # CONTROL-PLANE HOST PORT: curl on this machine verifies the certificate with the cluster's CA
+  local url
+  url=https://$(address_of "$2"):$3/healthz
+  on "$1" cat /etc/kubernetes/pki/ca.crt >"$work/cluster-ca.crt" || return 1
+  curl -sS -o /dev/null --cacert "$work/cluster-ca.crt" --tls-max 1.2 \
+    --ciphers ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256 "$url" || return 1
+  ! curl -sS -o /dev/null --cacert "$work/cluster-ca.crt" --tls-max 1.2 \
+    --ciphers ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA "$url" 2>&1
+}
+kubelet_files() { # HOST
+  # shellcheck disable=SC2016 # expands on the host
+  on "$1" sh -c 'set -- /var/lib/kubelet/config.yaml /etc/systemd/system/kubelet.service
+    for file in /etc/systemd/system/kubelet.service.d/*.conf /var/lib/kubelet/kubeadm-flags.env; do
+      [ ! -e "$file" ] || set -- "$@" "$file"
+    done
+    found=$(find "$@" ! -perm 600); echo "$found"; [ -z "$found" ]'
+}
+listens_on() { # HOST PORT
+  local addresses
+  addresses=$(on "$1" ss -ltnH "sport = :$2" | awk '{ print $4 }')
+  echo "$addresses"
+  [ "$addresses" = "$(address_of "$1"):$2" ]
+}
