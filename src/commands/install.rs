@@ -1,6 +1,6 @@
 //! `install`: brings a cluster up on its hosts, or continues an install that was interrupted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,7 +127,6 @@ async fn install_locked(
         stop,
         ..
     } = *context;
-    let state = journal.folder();
     let mut clock = Clock::start();
     let preparing = prepare(context, locks, &mut clock);
     let Prepared {
@@ -153,14 +152,19 @@ async fn install_locked(
         false => session::unreachable(&hosts).await,
     };
     let (changed, unchanged, ran) = (outcome.changed, outcome.unchanged, outcome.ran);
-    judge(outcome, unreachable)?;
+    // A cluster whose control plane runs has a kubeconfig, even if a worker failed.
+    let kubeconfig = match deployment.kubeconfig.get() {
+        Some(text) => save_kubeconfig(journal, text)?,
+        None => PathBuf::new(),
+    };
+    let judged = judge(outcome, unreachable);
+    if judged.is_err() && deployment.kubeconfig.get().is_some() {
+        events.note(format!("the kubeconfig is {}", kubeconfig.display()));
+    }
+    judged?;
     if known.is_incomplete() {
         known.end_install(cluster, &session::gather(cluster, &hosts).await?)?;
     }
-    let kubeconfig = deployment.kubeconfig.get().cloned().unwrap_or_default();
-    let kubeconfig = journal
-        .save("admin.conf", kubeconfig.as_bytes())
-        .map_err(|error| FileError::new("write admin.conf in", state, error))?;
     events.emit(Event::Summary {
         changed,
         unchanged,
@@ -175,6 +179,12 @@ async fn install_locked(
         total: clock.began.elapsed(),
         phases: clock.laps,
     })
+}
+
+/// Writes the administrator's kubeconfig to the state directory, and returns its path.
+fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
+    let saved = journal.save("admin.conf", text.as_bytes());
+    saved.map_err(|error| FileError::new("write admin.conf in", journal.folder(), error).into())
 }
 
 /// Connects to the hosts, checks them, and plans for them. Changes no host and no state.
@@ -301,6 +311,7 @@ pub(crate) fn inputs<'a>(
         lock: bundle.lock(),
         blobs: Arc::clone(bundle) as _,
         hosts: hosts.collect(),
+        absent: BTreeSet::new(),
         certificates,
     }
 }

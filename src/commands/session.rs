@@ -15,7 +15,7 @@ use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
 use kubexm_engine::plan::{Journal, LoggedHost, Stop};
 use kubexm_host::known_hosts::HostKeys;
-use kubexm_host::{Command, Facts, Host, HostError, SshHost, SshOptions};
+use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
@@ -23,7 +23,7 @@ use kubexm_types::event::Events;
 /// The number of connections that are opened at the same time.
 const PARALLEL: usize = 20;
 /// How long a host may take to answer when kubexm looks for the cause of a failure.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Limit = Limit::new(Duration::from_secs(10), "an answer");
 
 /// Connections by host name.
 pub(crate) type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
@@ -218,12 +218,15 @@ fn of_environment(names: &[&str]) -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Returns the error of every host that no longer answers. A task on another host may have failed because
-/// it waited for such a host.
+/// Returns the error of every host whose connection broke. A task on another host may have failed because it
+/// waited for such a host. A host that is only slow to answer is not in the list.
 pub(crate) async fn unreachable(hosts: &Hosts) -> Vec<HostError> {
     let probes = hosts.values().map(|host| {
-        let command = Command::new("true").timeout(ANSWER);
-        async move { host.run(command).await.err() }
+        let command = Command::new("true").limit(ANSWER);
+        async move {
+            let error = host.run(command).await.err();
+            error.filter(|error| matches!(error, HostError::Unreachable { .. }))
+        }
     });
     let answers = futures_util::future::join_all(probes).await;
     answers.into_iter().flatten().collect()

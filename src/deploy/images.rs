@@ -1,10 +1,13 @@
 //! Images that a node pulls before pods need them, and pins.
 
+use std::time::Duration;
+
 use super::module::Module;
 use super::modules;
 use super::runtime::{self, Preload};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
+use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{RunScript, Undo};
 use kubexm_scripts::undo::STOP_PODS;
@@ -12,6 +15,9 @@ use kubexm_types::ImageRef;
 
 /// Pulls a node's images.
 pub(crate) const PULL: TaskName = TaskName::new("images", "pull");
+
+/// How long all pulls of a node may take. A runtime waits without a limit for a registry that does not answer.
+const LIMIT: Limit = Limit::new(Duration::from_secs(3600), "image pulls");
 
 /// The images that nodes pull before pods need them.
 pub(super) struct Pulls;
@@ -53,5 +59,5 @@ fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .task(&host.name)
         .after(registry::serving(inputs))
         .after([runtime::installed(&host.name)])
-        .step(step.arguments(arguments)))
+        .step(step.arguments(arguments).limit(LIMIT)))
 }

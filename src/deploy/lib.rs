@@ -31,7 +31,7 @@ pub use etcd::{EtcdCertificates, MemberCertificates};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec};
-use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, TaskValue};
+use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId, TaskValue};
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -78,6 +78,8 @@ pub struct Inputs<'a> {
     pub blobs: Arc<dyn Blobs>,
     /// The facts of the hosts.
     pub hosts: BTreeMap<HostName, HostFacts>,
+    /// Workers without tasks in this plan, because kubexm cannot use them now. Files of other hosts still name them.
+    pub absent: BTreeSet<HostName>,
     pub certificates: Certificates,
 }
 
@@ -152,7 +154,20 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
         let tasks = module.tasks(inputs, &deployment)?;
         deployment.plan.tasks.extend(tasks);
     }
+    leave_out(&mut deployment.plan, &inputs.absent);
     Ok(deployment)
+}
+
+/// Removes the tasks of hosts from a plan. Other tasks do not wait for them.
+fn leave_out(plan: &mut Plan, absent: &BTreeSet<HostName>) {
+    let tasks = plan.tasks.iter();
+    let removed = tasks.filter(|task| absent.contains(&task.host));
+    let removed: BTreeSet<TaskId> = removed.map(Task::id).collect();
+    plan.tasks.retain(|task| !absent.contains(&task.host));
+    for task in &mut plan.tasks {
+        task.after.retain(|id| !removed.contains(id));
+        task.after_end.retain(|id| !removed.contains(id));
+    }
 }
 
 /// Returns the text of every file that the plan writes on hosts, for `kubexm render`.
@@ -177,6 +192,14 @@ impl Inputs<'_> {
             .unwrap_or(Arch::Amd64);
         let facts = self.hosts.get(host).cloned();
         facts.unwrap_or_else(|| HostFacts::assumed(arch))
+    }
+
+    /// Returns the hosts that become nodes in this plan: control planes, then workers without those that are
+    /// absent.
+    fn nodes(&self) -> Vec<&HostSpec> {
+        let mut nodes = self.cluster.nodes();
+        nodes.retain(|host| !self.absent.contains(&host.name));
+        nodes
     }
 
     /// Returns the architectures of the hosts.

@@ -1,5 +1,6 @@
 //! Inputs of a plan without hosts: assumed facts, and placeholders for secrets.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ impl<'a> Inputs<'a> {
             lock,
             blobs,
             hosts: hosts.collect(),
+            absent: BTreeSet::new(),
             certificates: Certificates::placeholder(cluster),
         }
     }

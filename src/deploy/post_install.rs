@@ -1,4 +1,5 @@
-//! The last task of an install: it waits for the cluster, removes join secrets and fetches the kubeconfig.
+//! The last tasks of an install: they fetch the kubeconfig, remove join secrets and wait for the cluster. Only the
+//! last one depends on workers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +11,11 @@ use kubexm_engine::plan::{Task, TaskId, TaskName, TaskValue};
 use kubexm_engine::steps::{ProvideValue, RunScript, WaitFor};
 use kubexm_scripts::kubernetes as scripts;
 
-/// Waits for the cluster, and fetches the kubeconfig.
+/// Fetches the kubeconfig.
+const KUBECONFIG: TaskName = TaskName::new("cluster", "kubeconfig");
+/// Removes join secrets.
+const JOIN_SECRETS: TaskName = TaskName::new("cluster", "join-secrets");
+/// Waits for the cluster.
 pub(crate) const READY: TaskName = TaskName::new("cluster", "ready");
 
 /// Returns the function that adapts the kubeconfig for the controller. With local proxies the endpoint is on
@@ -44,7 +49,7 @@ fn with_server(kubeconfig: &str, from: &str, to: &str) -> String {
     kubeconfig.lines().map(line).collect()
 }
 
-/// The last task. It runs on the first control plane.
+/// The last tasks. They run on the first control plane.
 pub(super) struct PostInstall;
 
 impl Module for PostInstall {
@@ -66,7 +71,7 @@ fn tasks(
     let Some(first) = inputs.first() else {
         return Ok(Vec::new());
     };
-    let nodes = inputs.cluster.nodes();
+    let nodes = inputs.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
     let mut task = READY
         .task(&first.name)
@@ -111,7 +116,17 @@ fn tasks(
         value: kubeconfig.clone(),
         files: Vec::new(),
     };
-    Ok(vec![task.step(remove_secrets).step(fetch)])
+    let fetch = KUBECONFIG
+        .task(&first.name)
+        .after([kubernetes::first_control_plane(first)])
+        .step(fetch);
+    // A worker that failed must not leave the secrets in the cluster.
+    let remove_secrets = JOIN_SECRETS
+        .task(&first.name)
+        .after([kubernetes::first_control_plane(first)])
+        .after_end(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+        .step(remove_secrets);
+    Ok(vec![fetch, remove_secrets, task])
 }
 
 #[cfg(test)]

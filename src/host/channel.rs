@@ -1,10 +1,11 @@
-//! Sends input through an SSH channel, and receives output and exit status.
+//! Sends input through an SSH channel, and interprets the messages that it receives.
 
 use bytes::Bytes;
 use russh::{ChannelMsg, client};
 use tokio::sync::mpsc;
 
-use super::{Input, Output};
+use super::Input;
+use super::supervise::{Received, TooMuchOutput};
 
 /// Size in bytes of one piece of input that is read from a stream and sent.
 const CHUNK: usize = 60 * 1024;
@@ -57,36 +58,33 @@ pub(super) async fn send(
     }
 }
 
-/// Receives everything that a command prints, and its exit status. Returns `None` if the connection
-/// ended before the command did.
-pub(super) async fn receive(read: &mut russh::ChannelReadHalf) -> Option<Output> {
-    let mut output = Output {
-        status: 0,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-        log: None,
-    };
-    let mut status = None;
-    while let Some(message) = read.wait().await {
-        match message {
-            ChannelMsg::Data { data } => append_limited(&mut output.stdout, &data),
-            ChannelMsg::ExtendedData { data, .. } => append_limited(&mut output.stderr, &data),
-            ChannelMsg::ExitStatus { exit_status } => status = i32::try_from(exit_status).ok(),
-            ChannelMsg::ExitSignal { signal_name, .. } => {
-                append_limited(
-                    &mut output.stderr,
-                    format!("killed by signal {signal_name:?}").as_bytes(),
-                );
-                status = Some(128);
-            }
-            _ => {}
-        }
-    }
-    output.status = status?;
-    Some(output)
+/// What a message of a channel means for its command.
+pub(super) enum Progress {
+    /// The command runs, or its output is not complete.
+    Running,
+    /// The command ended with this status. Output may follow.
+    Ended(i32),
 }
 
-fn append_limited(stream: &mut Vec<u8>, data: &[u8]) {
-    let free = Output::LIMIT.saturating_sub(stream.len());
-    stream.extend_from_slice(&data[..data.len().min(free)]);
+/// Adds what a message contains to what the command has printed.
+///
+/// # Errors
+/// The command printed more than kubexm keeps.
+pub(super) fn accept(
+    message: ChannelMsg,
+    received: &mut Received,
+) -> Result<Progress, TooMuchOutput> {
+    match message {
+        ChannelMsg::Data { data } => received.add_stdout(&data)?,
+        ChannelMsg::ExtendedData { data, .. } => received.add_stderr(&data),
+        ChannelMsg::ExitStatus { exit_status } => {
+            return Ok(Progress::Ended(i32::try_from(exit_status).unwrap_or(128)));
+        }
+        ChannelMsg::ExitSignal { signal_name, .. } => {
+            received.set_signal(format!("killed by signal {signal_name:?}"));
+            return Ok(Progress::Ended(128));
+        }
+        _ => {}
+    }
+    Ok(Progress::Running)
 }

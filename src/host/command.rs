@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use super::Limit;
 use kubexm_scripts::Script;
 use kubexm_types::Untrusted;
 
@@ -24,7 +24,8 @@ pub enum Input {
 pub struct Command {
     pub(super) argv: Vec<String>,
     pub(super) input: Input,
-    pub(super) timeout: Option<Duration>,
+    pub(super) limit: Limit,
+    pub(super) continues: bool,
     pub(super) description: Option<String>,
     pub(super) is_secret: bool,
 }
@@ -32,13 +33,7 @@ pub struct Command {
 impl Command {
     /// Returns a command that runs `program`, found by a PATH that contains the sbin folders.
     pub fn new(program: impl Into<String>) -> Self {
-        Self {
-            argv: vec![program.into()],
-            input: Input::None,
-            timeout: None,
-            description: None,
-            is_secret: false,
-        }
+        Self::with_argv(vec![program.into()])
     }
 
     /// Returns a command that runs the text of a script under `sh -eu`. The script gets `arguments` as
@@ -53,10 +48,15 @@ impl Command {
             .into_iter()
             .chain(arguments.into_iter().map(Into::into))
             .collect();
+        Self::with_argv(argv)
+    }
+
+    fn with_argv(argv: Vec<String>) -> Self {
         Self {
             argv,
             input: Input::None,
-            timeout: None,
+            limit: Limit::DEFAULT,
+            continues: false,
             description: None,
             is_secret: false,
         }
@@ -94,10 +94,18 @@ impl Command {
         self
     }
 
-    /// Sets the time after which the command fails.
+    /// Sets the time after which the command ends on the host and fails. The default is [`Limit::DEFAULT`].
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Lets the command continue on the host, until its limit, when kubexm cancels it. The next run must wait
+    /// for it.
+    #[must_use]
+    pub fn continues_when_cancelled(mut self) -> Self {
+        self.continues = true;
         self
     }
 
@@ -142,16 +150,16 @@ impl fmt::Debug for Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     pub status: i32,
-    /// Standard output, at most [`Output::LIMIT`] bytes of it.
+    /// The whole standard output. A command that prints more than [`Output::LIMIT`] bytes fails.
     pub stdout: Vec<u8>,
-    /// Standard error, at most [`Output::LIMIT`] bytes of it.
+    /// The last [`Output::LIMIT`] bytes of standard error.
     pub stderr: Vec<u8>,
     /// The log file on this machine that contains the output.
     pub log: Option<PathBuf>,
 }
 
 impl Output {
-    /// The largest number of bytes kept of each stream, because a hostile host must not exhaust memory.
+    /// The largest number of bytes of each stream, because a hostile host must not exhaust memory.
     pub const LIMIT: usize = 16 * 1024 * 1024;
 
     /// Returns whether the exit status is 0.

@@ -7,13 +7,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
 use kubexm_scripts::host as scripts;
 use kubexm_types::{Arch, ClusterIdentity, Digest};
 
-use super::{Command, Host, HostError};
+use super::{Command, Host, HostError, Limit};
 
 /// What kubexm knows about a host. `None` means that the host did not report a value; it never means zero
 /// or "no".
@@ -226,7 +226,7 @@ impl Facts {
         let before = now();
         let command = Command::from_script(scripts::FACTS, paths.iter().cloned())
             .describe(ACTION)
-            .timeout(Duration::from_secs(60));
+            .limit(Limit::DEFAULT);
         let output = host.run(command).await?;
         let after = now();
         if !output.success() {

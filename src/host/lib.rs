@@ -6,9 +6,13 @@ pub mod command;
 pub mod facts;
 pub mod forward;
 pub mod known_hosts;
+pub mod limit;
 pub mod local;
 pub mod piped;
 pub mod ssh;
+#[cfg(test)]
+mod ssh_tests;
+mod supervise;
 pub mod tar_stream;
 mod transport;
 pub mod upload;
@@ -16,6 +20,7 @@ pub mod upload;
 pub use command::{Command, Input, Output};
 pub use facts::Facts;
 pub use forward::{TunnelError, TunnelStream};
+pub use limit::Limit;
 pub use ssh::{SshHost, SshOptions};
 
 use std::fmt;
@@ -51,7 +56,17 @@ pub enum HostError {
         /// Which methods kubexm tried, and a hint if there is an action.
         reason: Reason,
     },
-    /// A command did not start, was killed by a signal, or exceeded its time limit.
+    /// A command exceeded its time limit. kubexm has ended it on the host, unless the host does not answer.
+    #[error("{host}: {command}: exceeded the time limit of {limit}{}{TIMED_OUT_HINT}", last(.output))]
+    TimedOut {
+        host: HostName,
+        /// The command's description.
+        command: String,
+        limit: Limit,
+        /// The last lines that the command printed.
+        output: String,
+    },
+    /// A command did not start, or printed too much.
     #[error("{host}: {command}: {reason}")]
     Command {
         host: HostName,
@@ -67,6 +82,18 @@ pub enum HostError {
         command: String,
         source: std::io::Error,
     },
+}
+
+/// What a user can do about a command that did not end.
+const TIMED_OUT_HINT: &str = "\n  hint: kubexm ended the command on the host; look at the load, the disks and \
+the journal of the host (journalctl -e), then run kubexm again";
+
+/// Returns the last lines of a command's output, below the message of an error.
+fn last(output: &str) -> String {
+    match output {
+        "" => "; it printed nothing".to_owned(),
+        lines => format!("; it printed last:\n{lines}"),
+    }
 }
 
 /// The cause of a failure, and the action that may help.
@@ -118,7 +145,14 @@ pub trait Host: Send + Sync {
 
     /// Runs a command as root and waits for its end. A non-zero exit status is not an error here:
     /// the caller checks [`Output::success`] or [`Output::status`].
+    ///
+    /// The command and its children end on the host when its [`Limit`] strikes. They also end when the returned
+    /// future is dropped, unless the command [continues](Command::continues_when_cancelled).
     async fn run(&self, command: Command) -> Result<Output, HostError>;
+
+    /// Waits until the host has received the requests to end the commands whose futures were dropped; at most
+    /// a few seconds.
+    async fn settle(&self) {}
 
     /// Opens a TCP connection from the host to `target`, a DNS name or an IP address. The host
     /// resolves the name. The connection needs no program on the host.

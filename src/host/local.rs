@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
+use super::supervise::{self, Description, NoResult, Received, TooMuchOutput};
 use super::{Command, Host, HostError, Input, Output, TunnelError, TunnelStream, forward};
 use kubexm_scripts::host as scripts;
 use kubexm_types::HostName;
@@ -19,6 +21,9 @@ pub struct LocalHost {
     name: HostName,
     root: Option<PathBuf>,
 }
+
+/// Number of bytes that are read or written at once.
+const PIECE: usize = 64 * 1024;
 
 /// Folders with programs. A folder that represents a machine shows them read-only.
 const PROGRAMS: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
@@ -70,6 +75,7 @@ impl LocalHost {
         })
     }
 
+    /// Returns the program that runs words. It leads a process group of its own.
     fn program(&self, argv: &[String]) -> tokio::process::Command {
         let mut program = match &self.root {
             None => tokio::process::Command::new(&argv[0]),
@@ -91,50 +97,45 @@ impl LocalHost {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            .process_group(0);
         program
     }
 
+    /// Runs a command to its end. Returns its exit status; what it prints is in `received`.
     async fn execute(
         &self,
-        argv: &[String],
-        input: Input,
+        command: Command,
         description: &str,
-    ) -> Result<Output, HostError> {
+        received: &mut Received,
+    ) -> Result<i32, HostError> {
         let failed = |error: io::Error| self.failed(description, error.to_string());
-        let mut child = self.program(argv).spawn().map_err(failed)?;
+        let words = supervise::words(&command.argv, command.limit);
+        let mut child = self.program(&words).spawn().map_err(failed)?;
+        let mut group = Group::of(&child, !command.continues);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (mut printed, mut errors) = (Vec::new(), Vec::new());
-        let reading = async {
-            let first = async {
-                match stdout {
-                    Some(mut stream) => stream.read_to_end(&mut printed).await,
-                    None => Ok(0),
-                }
-            };
-            let second = async {
-                match stderr {
-                    Some(mut stream) => stream.read_to_end(&mut errors).await,
-                    None => Ok(0),
-                }
-            };
-            tokio::try_join!(first, second)
+        let writing = async {
+            let written = write_input(stdin, command.input).await;
+            if written.is_err() {
+                group.kill();
+            }
+            written
         };
-        let (written, read) = tokio::join!(write_input(&mut child, stdin, input), reading);
+        let (written, read) = tokio::join!(writing, read_output(stdout, stderr, received));
         written.map_err(|source| HostError::Input {
             host: self.name.clone(),
             command: description.to_owned(),
             source,
         })?;
-        read.map_err(failed)?;
+        match read.map_err(failed)? {
+            Ok(()) => {}
+            Err(TooMuchOutput) => {
+                return Err(self.failed(description, supervise::too_much_output()));
+            }
+        }
         let status = child.wait().await.map_err(failed)?;
-        Ok(Output {
-            status: status.code().unwrap_or(128),
-            stdout: printed,
-            stderr: errors,
-            log: None,
-        })
+        group.forget();
+        Ok(status.code().unwrap_or(128))
     }
 
     fn failed(&self, description: &str, reason: String) -> HostError {
@@ -146,15 +147,82 @@ impl LocalHost {
     }
 }
 
+/// The process group of a command. It is killed when this value is dropped before the command's end.
+struct Group {
+    leader: Option<Pid>,
+    ends: bool,
+}
+
+impl Group {
+    fn of(child: &Child, ends: bool) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self {
+            leader: id.and_then(Pid::from_raw),
+            ends,
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(leader) = self.leader {
+            // An error means that the group has ended.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+
+    fn forget(&mut self) {
+        self.leader = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.ends {
+            self.kill();
+        }
+    }
+}
+
+/// Reads both streams of a command to their ends.
+async fn read_output(
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    received: &mut Received,
+) -> io::Result<Result<(), TooMuchOutput>> {
+    let (Some(mut stdout), Some(mut stderr)) = (stdout, stderr) else {
+        return Ok(Ok(()));
+    };
+    let (mut printed, mut errors) = (vec![0u8; PIECE], vec![0u8; PIECE]);
+    let (mut prints, mut complains) = (true, true);
+    while prints || complains {
+        tokio::select! {
+            count = stdout.read(&mut printed), if prints => {
+                let count = count?;
+                prints = count > 0;
+                if received.add_stdout(&printed[..count]).is_err() {
+                    return Ok(Err(TooMuchOutput));
+                }
+            }
+            count = stderr.read(&mut errors), if complains => {
+                let count = count?;
+                complains = count > 0;
+                received.add_stderr(&errors[..count]);
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Writes the input to a command. If the input cannot be read to its end, the command is killed, so
-/// that it does not use half of it. A command may stop reading early: its exit status then decides
-/// whether that is a failure.
-async fn write_input(child: &mut Child, stdin: Option<ChildStdin>, input: Input) -> io::Result<()> {
+/// Writes the input to a command. A command may stop reading early: its exit status then decides whether that
+/// is a failure.
+///
+/// # Errors
+/// The input cannot be read to its end. The command must not use half of it.
+async fn write_input(stdin: Option<ChildStdin>, input: Input) -> io::Result<()> {
     let Some(mut stdin) = stdin else {
         return Ok(());
     };
@@ -165,7 +233,7 @@ async fn write_input(child: &mut Child, stdin: Option<ChildStdin>, input: Input)
     };
     loop {
         let (back, chunk) = tokio::task::spawn_blocking(move || {
-            let mut buffer = vec![0u8; 64 * 1024];
+            let mut buffer = vec![0u8; PIECE];
             let chunk = source.read(&mut buffer).map(|count| {
                 buffer.truncate(count);
                 buffer
@@ -182,10 +250,7 @@ async fn write_input(child: &mut Child, stdin: Option<ChildStdin>, input: Input)
                     return Ok(());
                 }
             }
-            Err(error) => {
-                child.kill().await?;
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -197,17 +262,14 @@ impl Host for LocalHost {
     }
 
     async fn run(&self, command: Command) -> Result<Output, HostError> {
-        let description = command.description();
-        let running = self.execute(&command.argv, command.input, &description);
-        let Some(limit) = command.timeout else {
-            return running.await;
+        let described = Description::of(&command);
+        let (limit, mut received) = (command.limit, Received::new());
+        let running = self.execute(command, &described.text, &mut received);
+        let result = match tokio::time::timeout(limit.time() + supervise::MARGIN, running).await {
+            Ok(status) => received.output(status?, limit),
+            Err(_) => Err(NoResult::TimedOut),
         };
-        tokio::time::timeout(limit, running)
-            .await
-            .unwrap_or_else(|_| {
-                let reason = format!("exceeded the time limit of {} seconds", limit.as_secs());
-                Err(self.failed(&description, reason))
-            })
+        result.map_err(|cause| supervise::error(&self.name, described, &received, cause))
     }
 
     async fn open_tunnel(

@@ -1,20 +1,26 @@
 //! Hosts over SSH: one connection per host, one channel per command.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use russh::Disconnect;
 use russh::client::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::authenticate;
-use super::channel::{receive, send};
+use super::channel::{Progress, accept, send};
 use super::known_hosts::HostKeys;
+use super::supervise::{self, Description, NoResult, Received, TooMuchOutput};
 use super::transport::{self, Connection, DisconnectReason, Handler, unreachable};
 use super::{Command, Host, HostError, Input, Output, Reason, TunnelError, TunnelStream, forward};
-use kubexm_types::HostName;
-use kubexm_types::Secret;
+use kubexm_scripts::host as scripts;
+use kubexm_types::{HostName, Secret};
 
 /// The time for a login and for the check of sudo. PAM waits for seconds after a wrong password.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,13 +49,25 @@ pub struct SshOptions {
     pub host_keys: HostKeys,
 }
 
+/// The time within which the host must receive the request to end a cancelled command.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time that kubexm waits for such requests before it ends itself.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A connected host.
 pub struct SshHost {
+    session: Arc<Session>,
+}
+
+/// The connection of a host. Requests that end cancelled commands share it.
+struct Session {
     options: SshOptions,
     handle: Handle<Handler>,
     disconnect: DisconnectReason,
     become_root: BecomeRoot,
     sessions: Semaphore,
+    /// The commands that run. A cancelled command is in it until the host knows that it must end.
+    commands: TaskTracker,
 }
 
 /// How commands get root's permissions.
@@ -80,29 +98,34 @@ impl SshHost {
             Ok(result) => result?,
             Err(_) => return Err(too_slow(&options, "the login")),
         }
-        let mut host = Self {
+        let mut session = Session {
             become_root: BecomeRoot::AlreadyRoot,
             sessions: Semaphore::new(SESSIONS),
+            commands: TaskTracker::new(),
             handle,
             disconnect,
             options,
         };
-        let probing = host.probe_root();
-        host.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
+        let probing = session.probe_root();
+        session.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
             Ok(result) => result?,
-            Err(_) => return Err(too_slow(&host.options, "sudo")),
+            Err(_) => return Err(too_slow(&session.options, "sudo")),
         };
-        Ok(host)
+        Ok(Self {
+            session: Arc::new(session),
+        })
     }
 
     /// Ends the connection.
     pub async fn disconnect(&self) {
-        let _ = self
-            .handle
+        let handle = &self.session.handle;
+        let _ = handle
             .disconnect(Disconnect::ByApplication, "done", "en")
             .await;
     }
+}
 
+impl Session {
     /// Determines whether sudo is needed, and whether it requires a password.
     async fn probe_root(&self) -> Result<BecomeRoot, HostError> {
         if self.options.user == "root" {
@@ -154,7 +177,7 @@ impl SshHost {
         ))
     }
 
-    /// Runs one command line as the logged-in user.
+    /// Runs one command line as the logged-in user, without a time limit, and returns its output.
     async fn execute(
         &self,
         line: &str,
@@ -162,19 +185,42 @@ impl SshHost {
         prefix: Option<Vec<u8>>,
         description: &str,
     ) -> Result<Output, HostError> {
+        let mut received = Received::unsupervised(MARK);
+        let call = Call {
+            line: line.to_owned(),
+            input,
+            prefix,
+            description: description.to_owned(),
+        };
+        let never = CancellationToken::new();
+        let status = self.exchange(call, &mut received, &never).await?;
+        Ok(received.into_output(status))
+    }
+
+    /// Runs one command line as the logged-in user. Returns its exit status; what it prints is in `received`.
+    /// After `cancel` the command ends on the host, and its status means nothing.
+    async fn exchange(
+        &self,
+        call: Call,
+        received: &mut Received,
+        cancel: &CancellationToken,
+    ) -> Result<i32, HostError> {
+        let description = call.description.as_str();
         let broken = |error: russh::Error| {
             let reason = self.disconnect.or(&error.to_string());
             unreachable(&self.options, reason.within("the connection broke"))
         };
-        let _session = self
-            .sessions
-            .acquire()
-            .await
-            .map_err(|_| broken(russh::Error::Disconnect))?;
+        let _session = tokio::select! {
+            session = self.sessions.acquire() => {
+                session.map_err(|_| broken(russh::Error::Disconnect))?
+            }
+            () = cancel.cancelled() => return Ok(CANCELLED),
+        };
         let channel = self.handle.channel_open_session().await.map_err(broken)?;
-        let line = format!("echo '{MARK}'; {line}");
+        let line = format!("echo '{MARK}'; {}", call.line);
         channel.exec(true, line).await.map_err(broken)?;
         let (mut read, write) = channel.split();
+        let (prefix, input) = (call.prefix, call.input);
         let sending = async {
             if let Some(first) = prefix {
                 write.data_bytes(first).await.map_err(|_| None)?;
@@ -182,55 +228,150 @@ impl SshHost {
             send(&write, input).await?;
             write.eof().await.map_err(|_| None)
         };
-        let receiving = receive(&mut read);
-        tokio::pin!(sending, receiving);
-        let mut sent = None;
-        let output = loop {
+        tokio::pin!(sending);
+        let mut is_sending = true;
+        let mut unreadable = None;
+        let mut status = None;
+        // Set when the command must end before its channel closes: the end of the channel looks like the end of its
+        // input, and the command must not use half of it.
+        let mut give_up = None;
+        loop {
             tokio::select! {
-                output = &mut receiving => break output,
-                result = &mut sending, if sent.is_none() => sent = Some(result),
+                message = read.wait() => match message.map(|message| accept(message, received)) {
+                    None => break,
+                    Some(Ok(Progress::Running)) => {}
+                    Some(Ok(Progress::Ended(number))) => status = Some(number),
+                    Some(Err(TooMuchOutput)) => {
+                        if let Some(group) = received.group() {
+                            self.end(group).await;
+                        }
+                        return Err(self.command_error(description, supervise::too_much_output()));
+                    }
+                },
+                result = &mut sending, if is_sending && give_up.is_none() => {
+                    is_sending = false;
+                    unreadable = result.err().flatten();
+                }
+                () = cancel.cancelled(), if give_up.is_none() => {
+                    give_up = Some(Instant::now() + END_TIMEOUT);
+                }
+                () = until(give_up) => break,
             }
-            if let Some(Err(Some(source))) = sent {
-                // The input could not be read: the command must not use half of it.
-                let (host, command) = (self.options.name.clone(), description.to_owned());
-                let _ = write.close().await;
-                return Err(HostError::Input {
-                    host,
-                    command,
-                    source,
-                });
+            if unreadable.is_some() && give_up.is_none() {
+                give_up = Some(Instant::now() + END_TIMEOUT);
             }
-        };
-        let Some(mut output) = output else {
+            // The number of the group is the first that the command prints.
+            if let (Some(_), Some(group)) = (give_up, received.group()) {
+                self.end(group).await;
+                break;
+            }
+        }
+        if let Some(source) = unreadable {
+            let (host, command) = (self.options.name.clone(), description.to_owned());
+            return Err(HostError::Input {
+                host,
+                command,
+                source,
+            });
+        }
+        if give_up.is_some() {
+            return Ok(CANCELLED);
+        }
+        let Some(status) = status else {
             let reason = self.disconnect.or("the host disappeared");
             let context = format!("the connection broke during '{description}'");
             return Err(unreachable(&self.options, reason.within(&context)));
         };
-        if strip_mark(&mut output.stdout) {
-            return Ok(output);
+        match received.has_mark() {
+            true => Ok(status),
+            false => Err(self.no_shell(description, received)),
         }
-        Err(HostError::Command {
+    }
+
+    /// Ends a process group on the host.
+    async fn end(&self, group: u32) {
+        let script = scripts::END_GROUP.text.to_owned();
+        let words = ["sh", "-euc", &script, "kubexm", &group.to_string()].map(str::to_owned);
+        let (line, prefix) = self.as_root(&words);
+        let ending = async {
+            // Not limited by `sessions`: all of them may be in use by commands that must end.
+            let channel = self.handle.channel_open_session().await?;
+            channel.exec(true, line).await?;
+            let (mut read, write) = channel.split();
+            if let Some(password) = prefix {
+                write.data_bytes(password).await?;
+            }
+            write.eof().await?;
+            while read.wait().await.is_some() {}
+            Ok::<_, russh::Error>(())
+        };
+        // Without an answer the time limit on the host ends the command.
+        let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
+    }
+
+    /// Returns the command line that runs words as root, and the first line of its input.
+    fn as_root(&self, words: &[String]) -> (String, Option<Vec<u8>>) {
+        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let line = format!("{ENVIRONMENT} {}", words.join(" "));
+        match &self.become_root {
+            BecomeRoot::AlreadyRoot => (line, None),
+            BecomeRoot::Sudo => (format!("sudo -n -- {line}"), None),
+            BecomeRoot::SudoWithPassword(password) => {
+                let first = format!("{}\n", password.0).into_bytes();
+                (format!("sudo -k -S -p '' -- {line}"), Some(first))
+            }
+        }
+    }
+
+    fn command_error(&self, description: &str, reason: String) -> HostError {
+        HostError::Command {
             host: self.options.name.clone(),
             command: description.to_owned(),
-            reason: format!(
-                "the user {} does not get a shell on the host: {}",
-                self.options.user,
-                output.complaint()
-            ),
-        })
+            reason,
+        }
+    }
+
+    fn no_shell(&self, description: &str, received: &Received) -> HostError {
+        let (user, printed) = (&self.options.user, received.last_lines());
+        let reason = format!("the user {user} does not get a shell on the host: {printed}");
+        self.command_error(description, reason)
     }
 }
 
-/// Removes everything up to the mark. Returns `false` if there is no mark.
-fn strip_mark(stdout: &mut Vec<u8>) -> bool {
-    let mark = format!("{MARK}\n");
-    let found = stdout
-        .windows(mark.len())
-        .position(|window| window == mark.as_bytes());
-    if let Some(at) = found {
-        stdout.drain(..at + mark.len());
+/// The status of a command that kubexm cancelled.
+const CANCELLED: i32 = 128;
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
     }
-    found.is_some()
+}
+
+/// One command line with its input.
+struct Call {
+    line: String,
+    input: Input,
+    /// Bytes before the input, such as the password of sudo.
+    prefix: Option<Vec<u8>>,
+    description: String,
+}
+
+/// A command that runs on a host, as a task that owns the channel. When this value is dropped before the end of
+/// the command, the task ends the command on the host, or leaves it alone if it must continue.
+struct Running {
+    task: JoinHandle<(Result<i32, HostError>, Received)>,
+    cancel: CancellationToken,
+    continues: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match self.continues {
+            true => self.task.abort(),
+            false => self.cancel.cancel(),
+        }
+    }
 }
 
 fn denied(options: &SshOptions, reason: Reason) -> HostError {
@@ -259,34 +400,58 @@ fn quote(word: &str) -> String {
 #[async_trait]
 impl Host for SshHost {
     fn name(&self) -> &HostName {
-        &self.options.name
+        &self.session.options.name
     }
 
     async fn run(&self, command: Command) -> Result<Output, HostError> {
-        let description = command.description();
-        let words: Vec<String> = command.argv.iter().map(|word| quote(word)).collect();
-        let line = format!("{ENVIRONMENT} {}", words.join(" "));
-        let (line, prefix) = match &self.become_root {
-            BecomeRoot::AlreadyRoot => (line, None),
-            BecomeRoot::Sudo => (format!("sudo -n -- {line}"), None),
-            BecomeRoot::SudoWithPassword(password) => {
-                let first = format!("{}\n", password.0).into_bytes();
-                (format!("sudo -k -S -p '' -- {line}"), Some(first))
+        let (session, limit) = (&self.session, command.limit);
+        let described = Description::of(&command);
+        let (line, prefix) = session.as_root(&supervise::words(&command.argv, limit));
+        let call = Call {
+            line,
+            input: command.input,
+            prefix,
+            description: described.text.clone(),
+        };
+        let cancel = CancellationToken::new();
+        let exchange = {
+            let (session, cancel) = (Arc::clone(session), cancel.clone());
+            async move {
+                let mut received = Received::after_mark(MARK);
+                let result = session.exchange(call, &mut received, &cancel).await;
+                (result, received)
             }
         };
-        let running = self.execute(&line, command.input, prefix, &description);
-        match command.timeout {
-            None => running.await,
-            Some(limit) => tokio::time::timeout(limit, running)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(HostError::Command {
-                        host: self.options.name.clone(),
-                        command: description.clone(),
-                        reason: format!("exceeded the time limit of {} seconds", limit.as_secs()),
-                    })
-                }),
-        }
+        let mut running = Running {
+            task: session.commands.spawn(exchange),
+            cancel,
+            continues: command.continues,
+        };
+        let within = limit.time() + supervise::MARGIN;
+        let (ended, in_time) = match tokio::time::timeout(within, &mut running.task).await {
+            Ok(ended) => (ended, true),
+            Err(_) => {
+                // The host did not end the command. The task returns what it has printed.
+                running.cancel.cancel();
+                ((&mut running.task).await, false)
+            }
+        };
+        let host = &session.options.name;
+        let (result, mut received) = ended.map_err(|error| {
+            session.command_error(&described.text, format!("a defect of kubexm: {error}"))
+        })?;
+        let result = match in_time {
+            true => received.output(result?, limit),
+            false => Err(NoResult::TimedOut),
+        };
+        result.map_err(|cause| supervise::error(host, described, &received, cause))
+    }
+
+    async fn settle(&self) {
+        let commands = &self.session.commands;
+        commands.close();
+        let _ = tokio::time::timeout(SETTLE_TIMEOUT, commands.wait()).await;
+        commands.reopen();
     }
 
     async fn open_tunnel(
@@ -294,30 +459,13 @@ impl Host for SshHost {
         target: &str,
         port: u16,
     ) -> Result<Box<dyn TunnelStream>, TunnelError> {
-        forward::open(&self.handle, target, port).await
+        forward::open(&self.session.handle, target, port).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn output_of_the_shell_profile_is_removed() {
-        for (printed, kept, found) in [
-            ("Welcome!\nkubexm: output begins\nhere", "here", true),
-            ("kubexm: output begins\n", "", true),
-            (
-                "This account is not available.\n",
-                "This account is not available.\n",
-                false,
-            ),
-        ] {
-            let mut stdout = printed.as_bytes().to_vec();
-            assert_eq!(strip_mark(&mut stdout), found);
-            assert_eq!(String::from_utf8(stdout).unwrap(), kept);
-        }
-    }
 
     #[test]
     fn quoted_words_reach_the_command_unchanged() {

@@ -23,8 +23,18 @@ pub struct EtcdStatus {
     pub version: Option<Version>,
     /// The answer of an etcd that is not healthy; `None` if it is healthy.
     pub unhealthy: Option<String>,
-    /// The number of keys under the cluster's prefix; `None` if etcd's JSON gateway is off.
-    pub keys: Option<u64>,
+    pub keys: Keys,
+}
+
+/// The keys under the cluster's prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keys {
+    /// etcd counted this number of keys.
+    Count(u64),
+    /// etcd's JSON gateway is off, so kubexm cannot count keys.
+    NoGateway,
+    /// etcd did not count them. The text is what it answered.
+    Unknown(String),
 }
 
 /// The reason why kubexm cannot query an etcd.
@@ -39,6 +49,9 @@ pub enum EtcdError {
     /// etcd's certificate does not contain the name of the endpoint.
     #[error("its certificate is not valid for {0}")]
     OtherName(String),
+    /// The connection broke before the answer was complete.
+    #[error("{0}")]
+    Disconnected(String),
     /// Another failure of TLS, such as an expired or a refused certificate.
     #[error("TLS: {0}")]
     Tls(String),
@@ -134,12 +147,22 @@ impl Client {
 }
 
 impl EtcdError {
+    /// Returns whether another attempt has the same result.
+    pub fn is_final(&self) -> bool {
+        let is_passing = matches!(
+            self,
+            Self::Tunnel(TunnelError::Refused | TunnelError::TimedOut) | Self::Disconnected(_)
+        );
+        !is_passing
+    }
+
     fn from_exchange(error: ExchangeError, name: &str) -> Self {
         use rustls::Error;
         match error {
             ExchangeError::TimedOut => Self::Tunnel(TunnelError::TimedOut),
             ExchangeError::NotHttp => Self::NotEtcd("it does not speak HTTP".to_owned()),
-            ExchangeError::Name(reason) | ExchangeError::Disconnected(reason) => Self::Tls(reason),
+            ExchangeError::Disconnected(reason) => Self::Disconnected(reason),
+            ExchangeError::Name(reason) => Self::Tls(reason),
             ExchangeError::Tls(Error::InvalidCertificate(reason)) => match reason {
                 CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::OtherCa,
                 CertificateError::NotValidForName
@@ -197,12 +220,20 @@ fn unhealthy(response: &Response) -> Option<String> {
     (!healthy).then(|| summary(response))
 }
 
-/// Returns the number of keys. The gateway omits a count of 0, and writes numbers as text.
-fn count(response: &Response) -> Option<u64> {
-    let json = json(response)?;
-    json.get("header")?;
-    let count = json["count"].as_str();
-    Some(count.map_or(0, |text| text.parse().unwrap_or(0)))
+/// Returns the number of keys. The gateway omits a count of 0, and writes numbers as text. Without the gateway etcd
+/// answers 404.
+fn count(response: &Response) -> Keys {
+    if response.status == 404 {
+        return Keys::NoGateway;
+    }
+    let counted = json(response).and_then(|json| {
+        json.get("header")?;
+        match json["count"].as_str() {
+            None => Some(0),
+            Some(text) => text.parse().ok(),
+        }
+    });
+    counted.map_or_else(|| Keys::Unknown(summary(response)), Keys::Count)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use url::Url;
 
 use crate::Finding;
-use crate::etcd_client::{Client, EtcdError, EtcdStatus};
+use crate::etcd_client::{Client, EtcdError, EtcdStatus, Keys};
+use crate::probe;
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_host::{Facts, Host, TunnelError};
 use kubexm_types::{HostName, Version};
@@ -102,11 +103,13 @@ impl EtcdProbe<'_> {
         };
         let target = target(self.cluster, &name);
         let connect = || self.host.open_tunnel(&target, port);
-        match self
-            .client
-            .query(connect, &name, &self.cluster.etcd_prefix())
-            .await
-        {
+        let prefix = self.cluster.etcd_prefix();
+        let is_final = |answer: &Result<EtcdStatus, EtcdError>| match answer {
+            Ok(status) => !matches!(status.keys, Keys::Unknown(_)),
+            Err(error) => error.is_final(),
+        };
+        let query = async || self.client.query(connect, &name, &prefix).await;
+        match probe::repeat(&probe::PAUSES, is_final, query).await {
             Ok(answers) => self.evaluate(endpoint, &answers, began),
             Err(EtcdError::Tunnel(TunnelError::NotAllowed)) => {
                 let what = format!("cannot check {endpoint}: {}", TunnelError::NotAllowed);
@@ -135,7 +138,16 @@ impl EtcdProbe<'_> {
             let hint = "run etcdctl endpoint health --cluster, and read etcd's log";
             findings.push(self.finding(what, hint, "ExternalEtcdVersion"));
         }
-        if let Some(keys) = answers.keys.filter(|keys| *keys > 0 && !began) {
+        if let (Keys::Unknown(answer), false) = (&answers.keys, began) {
+            let prefix = self.cluster.etcd_prefix();
+            let what = format!(
+                "{endpoint} did not answer whether it contains keys under {prefix}: {answer}"
+            );
+            let hint = "check that the client certificate may read this prefix, read etcd's log, and run the \
+                        command again";
+            findings.push(self.finding(what, hint, "ExternalEtcdData"));
+        }
+        if let (Keys::Count(keys @ 1..), false) = (&answers.keys, began) {
             let prefix = self.cluster.etcd_prefix();
             let what = format!(
                 "{endpoint} contains {keys} keys under {prefix}, which belong to another cluster or to \
@@ -160,7 +172,7 @@ impl EtcdProbe<'_> {
 
 fn hint_for(error: &EtcdError) -> &'static str {
     match error {
-        EtcdError::Tunnel(_) => {
+        EtcdError::Tunnel(_) | EtcdError::Disconnected(_) => {
             "start etcd, open its client port to the control planes, or correct spec.etcd.external.endpoints"
         }
         EtcdError::OtherCa => {
@@ -228,7 +240,14 @@ async fn free_address(cluster: &Cluster, hosts: &Hosts) -> Vec<Finding> {
             let hint = "set spec.controlPlaneEndpoint to a free address";
             vec![Finding::new(name, true, what, hint)]
         }
-        Err(_) => Vec::new(),
+        Err(TunnelError::Refused | TunnelError::TimedOut) => Vec::new(),
+        Err(error @ (TunnelError::NotAllowed | TunnelError::Disconnected)) => {
+            let what =
+                format!("cannot check whether another host has the address {address}: {error}");
+            let hint =
+                "check yourself that no other host has the address of spec.controlPlaneEndpoint";
+            vec![Finding::new(name, false, what, hint)]
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod external_checks;
 mod firewall;
 pub mod identity;
 mod pods;
+mod probe;
 pub mod registry_client;
 
 use std::collections::BTreeMap;

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use http_body_util::Full;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Method, Request};
@@ -15,6 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::Finding;
 use crate::exchange::{self, ExchangeError};
+use crate::probe;
 use kubexm_config::cluster::{Cluster, ExternalRegistry};
 use kubexm_host::{Host, TunnelError};
 use kubexm_types::{HostName, ImageRef};
@@ -29,6 +32,18 @@ struct RegistryClient<'a> {
     name: String,
     port: u16,
     authorization: Option<HeaderValue>,
+    /// The pauses between the attempts of a request without an answer.
+    pauses: &'static [Duration],
+}
+
+/// What a registry knows about an image.
+#[derive(Debug, PartialEq, Eq)]
+enum Lookup {
+    Present,
+    /// The registry answered that it does not have the image.
+    Absent,
+    /// The registry did not answer the question; the text is the cause.
+    Unknown(String),
 }
 
 /// Returns all findings. Every node checks that the registry answers, and the first node checks the images.
@@ -63,11 +78,7 @@ pub async fn check(
     if !findings.is_empty() {
         return findings;
     }
-    client
-        .check_images(first.as_ref(), images)
-        .await
-        .into_iter()
-        .collect()
+    client.check_images(first.as_ref(), images).await
 }
 
 impl<'a> RegistryClient<'a> {
@@ -110,6 +121,7 @@ impl<'a> RegistryClient<'a> {
             name: name.to_owned(),
             port: port.parse().unwrap_or(443),
             authorization,
+            pauses: &probe::PAUSES,
         }))
     }
 
@@ -123,6 +135,11 @@ impl<'a> RegistryClient<'a> {
             Ok(401) => {
                 let what = format!("the registry {address} refuses the login");
                 let hint = "correct username and passwordFile of spec.registry";
+                Some(Finding::new(host.name(), true, what, hint))
+            }
+            Ok(status) if is_passing(status) => {
+                let what = format!("the registry {address} does not answer: status {status}");
+                let hint = "wait until the registry is ready, or read its log";
                 Some(Finding::new(host.name(), true, what, hint))
             }
             Ok(status) => {
@@ -141,53 +158,83 @@ impl<'a> RegistryClient<'a> {
         }
     }
 
-    /// Returns a finding if images are missing in the registry, or if one cannot be looked up.
-    async fn check_images(
-        &self,
-        host: &dyn Host,
-        images: &[(ImageRef, String)],
-    ) -> Option<Finding> {
+    /// Returns findings for the images that the registry does not have, and for those that it did not answer for.
+    async fn check_images(&self, host: &dyn Host, images: &[(ImageRef, String)]) -> Vec<Finding> {
         let lookups = images.iter().map(|(image, repository)| async move {
-            let repository = self.registry.repository(repository);
-            let digest = image.digest().map(|digest| digest.to_string());
-            let reference = image.tag().map(str::to_owned).or(digest)?;
-            let path = format!("/v2/{repository}/manifests/{reference}");
-            let reason = match self.status(host, Method::HEAD, &path).await {
-                Ok(200) => return None,
-                Ok(404) => None,
-                Ok(status) => Some(format!("status {status}")),
-                Err(error) => Some(error.to_string()),
-            };
-            Some((image.to_string(), reason))
+            (
+                image.to_string(),
+                self.look_up(host, image, repository).await,
+            )
         });
-        let absent: Vec<_> = join_all(lookups).await.into_iter().flatten().collect();
-        let address = &self.registry.address;
-        let failed = absent
-            .iter()
-            .find_map(|(image, reason)| Some((image, reason.as_ref()?)));
-        if let Some((image, reason)) = failed {
-            let what = format!("the registry {address} does not answer for {image}: {reason}");
-            let hint = "check that the login may read this repository, and read the registry's log";
-            return Some(Finding::new(host.name(), true, what, hint));
+        let lookups = stream::iter(lookups).buffered(probe::PARALLEL);
+        let results: Vec<(String, Lookup)> = lookups.collect().await;
+        let (address, total) = (&self.registry.address, results.len());
+        let mut findings = Vec::new();
+        let unknown = results.iter().filter_map(|(image, lookup)| match lookup {
+            Lookup::Unknown(cause) => Some(format!("{image}: {cause}")),
+            Lookup::Present | Lookup::Absent => None,
+        });
+        let unknown: Vec<String> = unknown.collect();
+        if let Some(first) = unknown.first() {
+            let count = unknown.len();
+            let what = format!(
+                "the registry {address} did not answer for {count} of {total} images, so kubexm does not know \
+                 whether it has them: {first}"
+            );
+            let hint = "check that the registry is not overloaded and that the login may read this repository, \
+                        read the registry's log, and run the command again";
+            findings.push(Finding::new(host.name(), true, what, hint));
         }
-        if absent.is_empty() {
-            return None;
-        }
-        let count = absent.len();
-        let some: Vec<&str> = absent
+        let absent = results
             .iter()
-            .take(3)
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let some = some.join(", ");
-        let what =
-            format!("the registry {address} is missing {count} of the bundle's images: {some}…");
-        let hint = "run kubexm registry seed BUNDLE -f CLUSTER";
-        Some(Finding::new(host.name(), true, what, hint))
+            .filter(|(_, lookup)| *lookup == Lookup::Absent);
+        let absent: Vec<&str> = absent.map(|(image, _)| image.as_str()).collect();
+        if !absent.is_empty() {
+            let (count, some) = (absent.len(), absent[..absent.len().min(3)].join(", "));
+            let what = format!(
+                "the registry {address} is missing {count} of the bundle's images: {some}…"
+            );
+            let hint = "run kubexm registry seed BUNDLE -f CLUSTER";
+            findings.push(Finding::new(host.name(), true, what, hint));
+        }
+        findings
     }
 
-    /// Sends a request and returns the status of the response.
+    /// Asks the registry for an image
+    /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#checking-if-content-exists-in-the-registry>).
+    async fn look_up(&self, host: &dyn Host, image: &ImageRef, repository: &str) -> Lookup {
+        let repository = self.registry.repository(repository);
+        let digest = image.digest().map(|digest| digest.to_string());
+        let Some(reference) = image.tag().map(str::to_owned).or(digest) else {
+            return Lookup::Present;
+        };
+        let path = format!("/v2/{repository}/manifests/{reference}");
+        match self.status(host, Method::HEAD, &path).await {
+            Ok(200) => Lookup::Present,
+            Ok(404) => Lookup::Absent,
+            Ok(status) => Lookup::Unknown(format!("status {status}")),
+            Err(error) => Lookup::Unknown(error.to_string()),
+        }
+    }
+
+    /// Sends a request until it has an answer, at most a few times, and returns the status of the response.
     async fn status(
+        &self,
+        host: &dyn Host,
+        method: Method,
+        path: &str,
+    ) -> Result<u16, StatusError> {
+        let is_final = |answer: &Result<u16, StatusError>| match answer {
+            Ok(status) => !is_passing(*status),
+            Err(error) => error.is_final(),
+        };
+        probe::repeat(self.pauses, is_final, async || {
+            self.attempt(host, method.clone(), path).await
+        })
+        .await
+    }
+
+    async fn attempt(
         &self,
         host: &dyn Host,
         method: Method,
@@ -215,7 +262,28 @@ enum StatusError {
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
     #[error("{0}")]
+    Disconnected(String),
+    #[error("{0}")]
     Tls(String),
+}
+
+impl StatusError {
+    /// Returns whether another attempt has the same result.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Tunnel(TunnelError::Refused | TunnelError::TimedOut) | Self::Disconnected(_) => {
+                false
+            }
+            Self::Tunnel(TunnelError::NotAllowed | TunnelError::Disconnected) | Self::Tls(_) => {
+                true
+            }
+        }
+    }
+}
+
+/// Returns whether a status states that the server cannot answer now (RFC 9110 section 15.6, RFC 6585 section 4).
+fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..=599)
 }
 
 impl From<ExchangeError> for StatusError {
@@ -223,7 +291,8 @@ impl From<ExchangeError> for StatusError {
         match error {
             ExchangeError::TimedOut => Self::Tunnel(TunnelError::TimedOut),
             ExchangeError::NotHttp => Self::Tls("it does not speak HTTP".to_owned()),
-            ExchangeError::Name(reason) | ExchangeError::Disconnected(reason) => Self::Tls(reason),
+            ExchangeError::Disconnected(reason) => Self::Disconnected(reason),
+            ExchangeError::Name(reason) => Self::Tls(reason),
             ExchangeError::Tls(error) => Self::Tls(error.to_string()),
         }
     }
@@ -231,23 +300,40 @@ impl From<ExchangeError> for StatusError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use rustls::ServerConfig;
 
     use super::*;
     use crate::authority::Authority;
 
+    const VERSION: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
     const PRESENT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
 
     /// Returns the finding for a registry with one answer for `/v2/` and one for manifests.
     async fn finding(version: &'static str, manifest: &'static str) -> Option<String> {
+        let findings = findings(&["pause"], move |_, request| match request {
+            None => version,
+            Some(_) => manifest,
+        });
+        findings.await.into_iter().next()
+    }
+
+    /// Returns the findings for a registry and images. `answer` gets the number of the request, from 0, and the
+    /// name of the image; `None` for `/v2/`.
+    async fn findings(
+        names: &[&str],
+        answer: impl Fn(usize, Option<&str>) -> &'static str + Send + 'static,
+    ) -> Vec<String> {
         let authority = Authority::new();
         let config = ServerConfig::builder().with_no_client_auth();
+        let count = AtomicUsize::new(0);
         let answers = move |request: &str| {
             assert!(request.contains("\r\nhost: 127.0.0.1:"), "{request}");
-            match request.starts_with("HEAD /v2/lab/pause/manifests/3.10 HTTP/1.1\r\n") {
-                true => manifest.to_owned(),
-                false => version.to_owned(),
-            }
+            let nth = count.fetch_add(1, Ordering::SeqCst);
+            let image = request.strip_prefix("HEAD /v2/lab/");
+            let image = image.and_then(|rest| rest.split_once("/manifests/3.10 HTTP/1.1\r\n"));
+            answer(nth, image.map(|(name, _)| name)).to_owned()
         };
         let port = authority.serve(config, answers).await;
         let registry = ExternalRegistry {
@@ -257,17 +343,21 @@ mod tests {
             login: None,
         };
         let host = kubexm_host::local::LocalHost::new("here".parse().unwrap());
-        let client = RegistryClient::new(&registry).unwrap().unwrap();
-        let image = "registry.k8s.io/pause:3.10".parse().unwrap();
+        let mut client = RegistryClient::new(&registry).unwrap().unwrap();
+        client.pauses = &[Duration::ZERO; 3];
+        let images = names.iter().map(|name| {
+            let image = format!("registry.k8s.io/{name}:3.10").parse().unwrap();
+            (image, (*name).to_owned())
+        });
+        let images: Vec<(ImageRef, String)> = images.collect();
         let found = match client.check_answer(&host).await {
-            Some(found) => Some(found),
-            None => {
-                client
-                    .check_images(&host, &[(image, "pause".to_owned())])
-                    .await
-            }
+            Some(found) => vec![found],
+            None => client.check_images(&host, &images).await,
         };
-        found.map(|found| found.what.replace(&registry.address, "REGISTRY"))
+        let texts = found.into_iter().map(|found| found.what);
+        texts
+            .map(|text| text.replace(&registry.address, "REGISTRY"))
+            .collect()
     }
 
     #[tokio::test]
@@ -279,7 +369,8 @@ mod tests {
             _ => "HTTP/1.1 503 Service Unavailable\r\n\r\n",
         };
         let missing = "the registry REGISTRY is missing 1 of the bundle's images: registry.k8s.io/pause:3.10…";
-        let silent = "the registry REGISTRY does not answer for registry.k8s.io/pause:3.10: ";
+        let silent = "the registry REGISTRY did not answer for 1 of 1 images, so kubexm does not know whether it \
+                      has them: registry.k8s.io/pause:3.10: ";
         for (version, manifest, expected) in [
             (status(200), PRESENT, None),
             (
@@ -295,7 +386,7 @@ mod tests {
             (
                 status(503),
                 PRESENT,
-                Some("the server at REGISTRY is not a registry (status 503)".to_owned()),
+                Some("the registry REGISTRY does not answer: status 503".to_owned()),
             ),
             (status(200), status(404), Some(missing.to_owned())),
             (
@@ -330,8 +421,41 @@ mod tests {
         let version = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
         let broken = finding(version, "").await.unwrap();
         assert!(
-            broken.contains("does not answer for registry.k8s.io/pause:3.10"),
+            broken.contains("did not answer for 1 of 1 images")
+                && broken.contains(": registry.k8s.io/pause:3.10: "),
             "{broken}"
         );
+    }
+
+    /// A registry that answers none of the first requests: with 503, with 429, and with a broken connection.
+    #[tokio::test]
+    async fn request_without_an_answer_is_repeated() {
+        const FAILURES: [&str; 3] = [
+            "HTTP/1.1 503 Service Unavailable\r\n\r\n",
+            "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n",
+            "",
+        ];
+        let found = findings(&["pause"], |nth, image| match (nth, image) {
+            (0..=2, None) => FAILURES[nth],
+            (_, None) => VERSION,
+            (4..=6, Some(_)) => FAILURES[nth - 4],
+            (_, Some(_)) => PRESENT,
+        });
+        assert_eq!(found.await, [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn absent_images_and_images_without_an_answer_are_different_findings() {
+        let names = ["present", "absent", "silent", "also-absent"];
+        let found = findings(&names, |_, image| match image {
+            None => VERSION,
+            Some("present") => PRESENT,
+            Some("silent") => "HTTP/1.1 503 Service Unavailable\r\n\r\n",
+            Some(_) => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        });
+        insta::assert_snapshot!(found.await.join("\n"), @"
+        the registry REGISTRY did not answer for 1 of 4 images, so kubexm does not know whether it has them: registry.k8s.io/silent:3.10: status 503
+        the registry REGISTRY is missing 2 of the bundle's images: registry.k8s.io/absent:3.10, registry.k8s.io/also-absent:3.10…
+        ");
     }
 }

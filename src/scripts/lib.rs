@@ -119,9 +119,11 @@ scripts! {
     /// Scripts of the crate `kubexm-host`.
     host {
         CLAIM = "host/claim.sh"
+        END_GROUP = "host/end-group.sh"
         FACTS = "host/facts.sh"
         LOCK = "host/lock.sh"
         SANDBOX = "host/sandbox.sh"
+        SUPERVISE = "host/supervise.sh"
         UPLOAD = "host/upload.sh"
     }
     /// kubeadm.

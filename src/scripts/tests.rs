@@ -110,6 +110,27 @@ fn kubectl_is_the_same_in_every_script() {
     assert!(definitions.len() <= 1, "{definitions:#?}");
 }
 
+/// kubectl waits without a limit for an API server that does not answer.
+#[test]
+fn every_call_of_kubectl_has_a_request_timeout() {
+    let mut calls = 0;
+    for script in ALL {
+        let text = script.text.replace("\\\n", " ");
+        for line in text
+            .lines()
+            .filter(|line| line.contains("kubectl --kubeconfig"))
+        {
+            calls += 1;
+            assert!(
+                line.contains(" --request-timeout="),
+                "{}: {line}",
+                script.name
+            );
+        }
+    }
+    assert!(calls > 10, "the calls have another form now");
+}
+
 /// No shell of several lines is left in Rust code.
 #[test]
 fn rust_code_contains_no_shell_blocks() {

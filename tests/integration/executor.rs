@@ -11,7 +11,7 @@ use kubexm_engine::plan::{
     Action, Check, Condition, Describe, Ensure, Outcome, Plan, Step, StepContext, StepError, Stop,
     Task, Wait, execute,
 };
-use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_host::{Command, Host, HostError, Output, Reason};
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, Listener, StepState};
 use serde_json::json;
@@ -65,6 +65,10 @@ enum Act {
     Fail,
     Panic,
     Stop,
+    /// The connection breaks.
+    Lose,
+    /// Takes an hour.
+    Slow,
 }
 
 /// A simulated step.
@@ -141,6 +145,15 @@ impl Ensure for Note {
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.book.running.fetch_sub(1, Ordering::SeqCst);
         match self.act {
+            Act::Lose => Err(StepError::Host(HostError::Unreachable {
+                host: context.host.name().clone(),
+                address: "192.0.2.12:22".to_owned(),
+                reason: Reason::new("no answer for 40 seconds"),
+            })),
+            Act::Slow => {
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                Ok(())
+            }
             Act::Fail => Err(StepError::Other("the disk is full".to_owned())),
             Act::Panic => panic!("a defect"),
             Act::Stop => {
@@ -396,4 +409,51 @@ async fn each_step_kind_reports_its_result() {
     let (ran, changed) = (StepState::Ran, StepState::Changed);
     let (unchanged, met) = (StepState::Unchanged, StepState::Met);
     assert_eq!(ends, [ran, changed, unchanged, met]);
+}
+
+// Time is paused, so the slow step takes no time.
+#[tokio::test(start_paused = true)]
+async fn lost_host_stops_only_its_tasks_and_those_that_depend_on_them() {
+    let mut stage = Stage::default();
+    stage.task("join", "gone", &[Act::Lose, Act::Change], &[]);
+    stage.task("label", "gone", &[Act::Change], &[]);
+    stage.task("slow", "here", &[Act::Slow, Act::Change], &[]);
+    stage.task("after", "here", &[Act::Change], &["slow@here"]);
+    stage.task("ready", "here", &[Act::Change], &["join@gone"]);
+    let outcome = stage.run().await.unwrap();
+    assert_eq!(stage.order(), ["join0", "slow0", "slow1", "after0"]);
+    let failed: Vec<_> = outcome
+        .failed
+        .iter()
+        .map(|(id, _, _)| id.to_string())
+        .collect();
+    assert_eq!(failed, ["m/join@gone"]);
+    let expected = [
+        "m/label@gone: its host does not answer any more",
+        "m/ready@here: it requires m/join@gone, which was not done",
+    ];
+    assert_eq!(skipped(&outcome), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_without_progress_is_named_once_in_30_seconds() {
+    let mut stage = Stage::default();
+    stage.task("slow", "here", &[Act::Slow], &[]);
+    stage.task("quick", "there", &[Act::Change, Act::Change], &[]);
+    stage.run().await.unwrap();
+    let events = stage.book.events.lock().unwrap();
+    let waits = events.iter().filter_map(|event| match event {
+        Event::Waiting {
+            host,
+            what,
+            elapsed,
+            ..
+        } => Some((host.to_string(), what.clone(), elapsed.as_secs())),
+        _ => None,
+    });
+    let waits: Vec<_> = waits.collect();
+    let expected: Vec<_> = (1..=120)
+        .map(|nth| ("here".to_owned(), "Do slow0".to_owned(), nth * 30))
+        .collect();
+    assert_eq!(waits, expected);
 }

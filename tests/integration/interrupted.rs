@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kubexm_engine::plan::{Check, Ensure, Receipt, StepError, Stop, UndoLog};
 use kubexm_engine::reset::reset_host;
 use kubexm_engine::steps::{InputFile, RunScript, RunToCompletion, Undo, WriteFile};
-use kubexm_host::{Command, Host, HostError, Input, Output};
+use kubexm_host::{Command, Host, HostError, Input, Limit, Output};
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, Listener};
 use serde_json::json;
@@ -18,7 +18,8 @@ const SECRET: &str = "token: abcdef.0123456789abcdef\n";
 
 /// Logs what it does. Between begin and end it waits until a file is deleted.
 const COMMAND: &str = r#"
-echo $PPID >/etc/test-guard
+# timeout(1), which limits the command, is its parent; the guard is the parent of that.
+cut -d' ' -f4 "/proc/$PPID/stat" >/etc/test-guard
 echo $$ >/etc/test-command
 cat "$INPUT" >/etc/test-input
 echo begin >>/etc/test-log
@@ -45,6 +46,7 @@ fn once() -> RunToCompletion {
         }),
         cleanup: "echo clean >>/etc/test-log".into(),
         arguments: Vec::new(),
+        limit: Limit::CHANGE,
         undo: ["input", "guard", "command"].map(created).into(),
     }
 }
@@ -231,14 +233,37 @@ async fn unreadable_input_kills_the_command() {
 #[tokio::test]
 async fn command_is_killed_after_its_time_limit() {
     let host = Sandbox::new();
-    let command = Command::script("exec sleep 60", [""; 0]).timeout(Duration::from_secs(1));
-    let error = host
-        .host
-        .run(command.describe("sleep"))
-        .await
-        .unwrap_err()
-        .to_string();
-    assert_eq!(error, "node1: sleep: exceeded the time limit of 1 seconds");
+    let limit = Limit::new(Duration::from_secs(1), "tests");
+    let script = "echo $$ >/root/pid; echo asleep; exec sleep 60";
+    let command = Command::script(script, [""; 0]).limit(limit);
+    let error = host.host.run(command.describe("sleep")).await.unwrap_err();
+    insta::assert_snapshot!(error, @"
+    node1: sleep: exceeded the time limit of 1 seconds for tests; it printed last:
+    asleep
+    Terminated
+      hint: kubexm ended the command on the host; look at the load, the disks and the journal of the host (journalctl -e), then run kubexm again
+    ");
+    assert!(!is_running(&host.read("/root/pid")));
+}
+
+/// The guard of a long command may wait for an earlier run. The limit of the command itself is shorter.
+#[tokio::test]
+async fn long_command_ends_at_its_own_limit() {
+    let host = Sandbox::new();
+    host.write("/etc/test-hold", "");
+    let hanging = RunToCompletion {
+        limit: Limit::new(Duration::from_secs(1), "tests"),
+        ..once()
+    };
+    let error = host.apply(&hanging).await.unwrap_err().to_string();
+    insta::assert_snapshot!(error, @"
+    Run init failed (exit status 124):
+    the command was ended after its time limit of 1 seconds
+    ");
+    assert!(!is_running(&host.read("/etc/test-command")));
+    std::fs::remove_file(host.at("/etc/test-hold")).unwrap();
+    host.apply(&once()).await.unwrap();
+    assert_eq!(host.read("/etc/test-log"), "begin\nclean\nbegin\nend\n");
 }
 
 async fn receipt_with(content: &[u8]) -> (Sandbox, Result<Vec<String>, StepError>) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::sandbox::{Sandbox, path};
 use kubexm_engine::plan::{Journal, Plan, Step, Stop, Task, TaskValue, execute};
 use kubexm_engine::steps::{InputFile, ProvideValue, RunScript, RunToCompletion, WriteFile};
+use kubexm_host::Limit;
 use kubexm_types::event::{Event, Events, Listener};
 
 /// All events.
@@ -43,6 +44,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         }),
         cleanup: ":".into(),
         arguments: vec![end.to_owned()],
+        limit: Limit::CHANGE,
         undo: Vec::new(),
     };
     let script =

@@ -41,6 +41,7 @@ fn hosts_without_a_name_server_forward_nothing() {
             hosts: [("node2".parse().unwrap(), facts)].into(),
             blobs: inputs.blobs.clone(),
             certificates: inputs.certificates.clone(),
+            absent: inputs.absent.clone(),
             ..*inputs
         };
         assert!(corefile::differs_from_kubeadm(&inputs));

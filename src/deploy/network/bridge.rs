@@ -45,7 +45,7 @@ impl Plugin for Bridge {
 
     fn tasks(&self, inputs: &Inputs<'_>, first: &HostSpec) -> Result<Vec<Task>, DeployError> {
         let subnets: TaskValue<Subnets> = TaskValue::new("network.pod_subnets");
-        let nodes = inputs.cluster.nodes();
+        let nodes = inputs.nodes();
         let read = network::SUBNETS
             .task(&first.name)
             .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
@@ -74,7 +74,6 @@ fn configure_node(
     let unit = kubexm_render::text("pod routes unit", &service)?;
     let pod_cidr = inputs.cluster.network.pod_cidr;
     let all: Vec<HostName> = inputs
-        .cluster
         .nodes()
         .iter()
         .map(|node| node.name.clone())

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use crate::plan::Stop;
-use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_host::{Command, Host, HostError, Limit, Output};
 use kubexm_scripts::host as scripts;
 use kubexm_types::event::Events;
 use kubexm_types::untrusted::Untrusted;
@@ -32,7 +32,7 @@ pub const VALID: Duration = Duration::from_secs(120);
 /// Time between two renewals.
 const RENEWAL: Duration = Duration::from_secs(20);
 /// Time that a host has to answer.
-pub(super) const ANSWER: Duration = Duration::from_secs(60);
+pub(super) const ANSWER: Limit = Limit::new(Duration::from_secs(60), "locks of hosts");
 /// The exit status of the script if another kubexm has the lock.
 const LOCKED: i32 = 3;
 
@@ -171,7 +171,7 @@ impl Lease {
         let arguments = [&self.token, &self.origin, &seconds, &self.holder].map(String::clone);
         Command::from_script(scripts::LOCK.verb(verb), arguments)
             .describe(format!("{verb} the lock of the host"))
-            .timeout(ANSWER)
+            .limit(ANSWER)
     }
 
     /// Takes or renews the lock of a host. Returns who has it, if that is another run.
@@ -195,9 +195,7 @@ impl Lease {
     }
 
     async fn release(&self, hosts: &BTreeMap<HostName, Arc<dyn Host>>) {
-        let releasing = hosts
-            .values()
-            .map(|host| host.run(self.command("release").timeout(RENEWAL)));
+        let releasing = hosts.values().map(|host| host.run(self.command("release")));
         // A lock that is not released ends by itself.
         let _: Vec<Result<Output, HostError>> = join_all(releasing).await;
     }

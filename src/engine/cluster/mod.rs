@@ -19,6 +19,6 @@ use kubexm_types::ClusterIdentity;
 pub async fn claim(host: &dyn Host, identity: &ClusterIdentity) -> Result<(), StepError> {
     let action = "record the cluster on the host";
     let command = Command::from_script(scripts::CLAIM, [identity.to_json()]).describe(action);
-    let output = host.run(command.timeout(lock::ANSWER)).await?;
+    let output = host.run(command.limit(lock::ANSWER)).await?;
     StepError::unless_done(action, output).map(|_| ())
 }

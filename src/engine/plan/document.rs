@@ -39,6 +39,9 @@ pub struct PlannedTask {
     /// The sorted ids of the tasks that must succeed first: those that the task names, and those that
     /// provide the values that it requires.
     pub after: Vec<String>,
+    /// The sorted ids of the tasks that must have ended first, whether they succeeded or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_end: Vec<String>,
     /// The names of the values that the task requires.
     pub requires: Vec<String>,
     /// The names of the values that the task provides.
@@ -86,16 +89,20 @@ impl PlanDocument {
             |values: &[&'static str]| values.iter().map(|value| (*value).to_owned()).collect();
         let task = |place: &usize| {
             let task = &plan.tasks[*place];
-            let before = graph.before[*place].iter();
-            let before: BTreeSet<String> = before
-                .map(|other| plan.tasks[*other].id().to_string())
-                .collect();
+            let ids = |places: &[usize]| {
+                let ids = places
+                    .iter()
+                    .map(|other| plan.tasks[*other].id().to_string());
+                let sorted: BTreeSet<String> = ids.collect();
+                sorted.into_iter().collect()
+            };
             PlannedTask {
                 id: task.id().to_string(),
                 module: task.module.clone(),
                 name: task.name.clone(),
                 host: task.host.clone(),
-                after: before.into_iter().collect(),
+                after: ids(&graph.before[*place]),
+                after_end: ids(&graph.before_end[*place]),
                 requires: names(&task.requires),
                 provides: names(&task.provides),
                 steps: task.steps.iter().map(planned_step).collect(),

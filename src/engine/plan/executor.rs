@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
 use super::graph::{Graph, InvalidPlan};
-use super::perform::{Done, perform};
+use super::notice::Watch;
+use super::perform::{Done, perform_watched};
 use super::progress::{Outcome, Progress, TaskEnd, TaskResult};
 use super::receipt::Receipt;
 use super::step::{Step, StepContext, StepError};
@@ -30,9 +31,6 @@ pub type Stop = CancellationToken;
 /// Time that running steps have to end after a stop. The executor leaves the others: their commands
 /// continue on the hosts, and the next run handles them as after a killed run.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// Time after the loss of a host, or after the last task that ended since, until the executor abandons
-/// the running tasks. Some of them wait for the lost host.
-const LOST_HOST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A host with the executor's state for it.
 struct HostState {
@@ -86,8 +84,6 @@ pub async fn execute(
     let mut progress = Progress::new(plan, graph);
     let mut running = JoinSet::new();
     let mut places = BTreeMap::new();
-    // Set when a host is lost, and renewed whenever a task ends after that.
-    let mut deadline: Option<Moment> = None;
     let stopped = async {
         stop.cancelled().await;
         tokio::time::sleep(GRACE).await;
@@ -103,33 +99,25 @@ pub async fn execute(
         let finished = tokio::select! {
             finished = running.join_next_with_id() => finished,
             () = &mut stopped, if !running.is_empty() => None,
-            () = until(deadline), if !running.is_empty() => None,
         };
         let Some(finished) = finished else { break };
         let (id, result) = match finished {
             Ok((id, result)) => (id, result),
             Err(error) => (error.id(), panicked(&error)),
         };
-        if deadline.is_some() || result.lost_its_host() {
-            deadline = Some(Moment::now() + LOST_HOST_TIMEOUT);
-        }
         if let Some(place) = places.remove(&id) {
             progress.record(place, result);
         }
     }
+    // The commands of tasks that did not end in time end on their hosts too.
+    running.shutdown().await;
+    join_all(run.hosts.values().map(|state| state.host.settle())).await;
     let abandoned = places.into_values().collect();
     let outcome = progress.outcome(stop.is_cancelled(), abandoned);
     for (task, why) in &outcome.skipped {
         events.note(format!("not done: {task}: {why}"));
     }
     Ok(outcome)
-}
-
-async fn until(when: Option<Moment>) {
-    match when {
-        Some(when) => tokio::time::sleep_until(when).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Returns the result of a task that panicked.
@@ -157,17 +145,12 @@ impl Run {
             result.end = TaskEnd::WithoutHost;
             return result;
         }
-        let context = StepContext {
-            host: state.host.as_ref(),
-            undo: &state.receipt,
-            events: &self.events,
-        };
         for step in &task.steps {
             if self.stop.is_cancelled() {
                 result.end = TaskEnd::StoppedBefore(step.describe());
                 break;
             }
-            match report(&task, step, &context, &self.stop).await {
+            match self.report(&task, step, &state).await {
                 Ok(Done::Changed) => result.changed += 1,
                 Ok(Done::Unchanged) => result.unchanged += 1,
                 Ok(Done::Ran) => result.ran += 1,
@@ -187,35 +170,38 @@ impl Run {
         }
         result
     }
-}
 
-/// Runs a step and emits events for its start and its end.
-async fn report(
-    task: &Task,
-    step: &Step,
-    context: &StepContext<'_>,
-    stop: &Stop,
-) -> Result<Done, StepError> {
-    let began = Instant::now();
-    let emit = |state: StepState| {
-        context.events.emit(Event::Step {
-            host: task.host.clone(),
-            module: task.module.clone(),
-            task: task.name.clone(),
-            step: step.describe(),
-            state,
-            elapsed: began.elapsed(),
-        });
-    };
-    emit(StepState::Started);
-    let done = perform(step, context, stop).await;
-    match &done {
-        Ok(Done::Changed) => emit(StepState::Changed),
-        Ok(Done::Unchanged) => emit(StepState::Unchanged),
-        Ok(Done::Ran) => emit(StepState::Ran),
-        Ok(Done::Met) => emit(StepState::Met),
-        Ok(Done::Stopped) => {}
-        Err(error) => emit(StepState::Failed(error.to_string())),
+    /// Runs a step. Emits events for its start and its end, and while it makes no progress.
+    async fn report(&self, task: &Task, step: &Step, state: &HostState) -> Result<Done, StepError> {
+        let began = Instant::now();
+        let emit = |state: StepState| {
+            self.events.emit(Event::Step {
+                host: task.host.clone(),
+                module: task.module.clone(),
+                task: task.name.clone(),
+                step: step.describe(),
+                state,
+                elapsed: began.elapsed(),
+            });
+        };
+        emit(StepState::Started);
+        let watch = Watch::new(&self.events, &task.host, step.describe());
+        let events = watch.events();
+        let context = StepContext {
+            host: state.host.as_ref(),
+            undo: &state.receipt,
+            events: &events,
+        };
+        let running = perform_watched(step, &context, &self.stop, &watch);
+        let done = watch.during(running).await;
+        match &done {
+            Ok(Done::Changed) => emit(StepState::Changed),
+            Ok(Done::Unchanged) => emit(StepState::Unchanged),
+            Ok(Done::Ran) => emit(StepState::Ran),
+            Ok(Done::Met) => emit(StepState::Met),
+            Ok(Done::Stopped) => {}
+            Err(error) => emit(StepState::Failed(error.to_string())),
+        }
+        done
     }
-    done
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::task::{Plan, TaskId};
+use super::task::{Plan, Task, TaskId};
 
 /// A plan that cannot run. This is always a defect of kubexm.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,8 @@ pub struct InvalidPlan(String);
 pub struct Graph {
     /// For each task, the tasks that must succeed before it.
     pub before: Vec<Vec<usize>>,
+    /// For each task, the tasks that must have ended before it, whether they succeeded or not.
+    pub before_end: Vec<Vec<usize>>,
     /// All tasks in an order in which each comes after its predecessors.
     pub order: Vec<usize>,
 }
@@ -38,16 +40,20 @@ impl Graph {
                 providers.entry(value).or_default().push(place);
             }
         }
+        let place_of = |task: &Task, id: &TaskId| {
+            places.get(id).copied().ok_or_else(|| {
+                let task = task.id();
+                InvalidPlan(format!("{task} waits for {id}, which is not in the plan"))
+            })
+        };
         let mut before = vec![Vec::new(); plan.tasks.len()];
+        let mut before_end = vec![Vec::new(); plan.tasks.len()];
         for (place, task) in plan.tasks.iter().enumerate() {
             for id in &task.after {
-                let other = places.get(id).ok_or_else(|| {
-                    InvalidPlan(format!(
-                        "{} waits for {id}, which is not in the plan",
-                        task.id()
-                    ))
-                })?;
-                before[place].push(*other);
+                before[place].push(place_of(task, id)?);
+            }
+            for id in &task.after_end {
+                before_end[place].push(place_of(task, id)?);
             }
             for value in &task.requires {
                 let others = providers.get(value).ok_or_else(|| {
@@ -59,8 +65,14 @@ impl Graph {
                 before[place].extend(others);
             }
         }
-        let order = sorted(plan, &before)?;
-        Ok(Self { before, order })
+        let pairs = before.iter().zip(&before_end);
+        let both: Vec<Vec<usize>> = pairs.map(|(a, b)| [&a[..], &b[..]].concat()).collect();
+        let order = sorted(plan, &both)?;
+        Ok(Self {
+            before,
+            before_end,
+            order,
+        })
     }
 }
 
@@ -98,7 +110,6 @@ fn sorted(plan: &Plan, before: &[Vec<usize>]) -> Result<Vec<usize>, InvalidPlan>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Task;
 
     fn task(name: &str) -> Task {
         Task::new("m", name, &"node1".parse().unwrap())

@@ -116,6 +116,10 @@ impl Host for LoggedHost {
         Ok(output)
     }
 
+    async fn settle(&self) {
+        self.host.settle().await;
+    }
+
     async fn open_tunnel(
         &self,
         target: &str,

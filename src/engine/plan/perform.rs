@@ -1,10 +1,13 @@
 //! Runs one step.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::executor::Stop;
+use super::notice::Watch;
 use super::step::{Check, Condition, Step, StepContext, StepError, Wait};
 use kubexm_host::Host;
+use kubexm_types::event::Events;
+use tokio::time::Instant;
 
 /// Time between two polls of a condition.
 const PAUSE: Duration = Duration::from_millis(400);
@@ -34,6 +37,17 @@ pub async fn perform(
     context: &StepContext<'_>,
     stop: &Stop,
 ) -> Result<Done, StepError> {
+    let watch = Watch::new(&Events::silent(), context.host.name(), step.describe());
+    perform_watched(step, context, stop, &watch).await
+}
+
+/// Runs a step like [`perform`], and reports to `watch` what a condition is missing.
+pub(super) async fn perform_watched(
+    step: &Step,
+    context: &StepContext<'_>,
+    stop: &Stop,
+    watch: &Watch,
+) -> Result<Done, StepError> {
     match step {
         Step::Ensure(ensure) => match ensure.check(context.host).await? {
             Check::Satisfied => Ok(Done::Unchanged),
@@ -43,20 +57,30 @@ pub async fn perform(
             }
         },
         Step::Action(action) => action.run(context.host).await.map(|()| Done::Ran),
-        Step::Wait(wait) => poll(wait.as_ref(), context.host, stop).await,
+        Step::Wait(wait) => poll(wait.as_ref(), context.host, stop, watch).await,
     }
 }
 
 /// Polls until the condition holds, the limit is reached, or the user stops the run.
-async fn poll(wait: &dyn Wait, host: &dyn Host, stop: &Stop) -> Result<Done, StepError> {
+async fn poll(
+    wait: &dyn Wait,
+    host: &dyn Host,
+    stop: &Stop,
+    watch: &Watch,
+) -> Result<Done, StepError> {
     let began = Instant::now();
     loop {
         let missing = match wait.poll(host).await? {
             Condition::Met => return Ok(Done::Met),
             Condition::Unmet(missing) => missing,
         };
+        watch.missing(missing.trim());
         if began.elapsed() >= wait.limit() {
-            let diagnosis = wait.diagnose(host).await?;
+            // A diagnosis that fails must not hide what is missing.
+            let diagnosis = match wait.diagnose(host).await {
+                Ok(diagnosis) => diagnosis,
+                Err(error) => format!("kubexm cannot collect a diagnosis: {error}"),
+            };
             return Err(StepError::Other(format!(
                 "{}: the condition does not hold after {} seconds: {}\n{}",
                 wait.describe(),

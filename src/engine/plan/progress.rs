@@ -35,7 +35,7 @@ pub enum SkipReason {
     StoppedBefore(String),
     /// The connection to its host was lost.
     WithoutHost,
-    /// It did not end in time after a stop or the loss of a host. Its command may still run there.
+    /// It did not end in time after a stop. Its command may still run there.
     LeftRunning,
 }
 
@@ -72,19 +72,14 @@ pub(super) enum TaskEnd {
     WithoutHost,
 }
 
-impl TaskResult {
-    /// Returns whether the connection to the host broke while the task ran.
-    pub(super) fn lost_its_host(&self) -> bool {
-        matches!(&self.end, TaskEnd::Failed(_, error) if error.is_loss_of_host())
-    }
-}
-
 /// The state of all tasks of a run.
 pub(super) struct Progress {
     graph: Graph,
     ids: Vec<TaskId>,
     waiting: Vec<Option<Task>>,
     done: Vec<bool>,
+    /// Tasks that started and did not succeed.
+    failed: Vec<bool>,
     /// Tasks that were ready or started and did not end.
     unfinished: BTreeMap<usize, SkipReason>,
     outcome: Outcome,
@@ -96,20 +91,35 @@ impl Progress {
             graph,
             ids: plan.tasks.iter().map(Task::id).collect(),
             done: vec![false; plan.tasks.len()],
+            failed: vec![false; plan.tasks.len()],
             waiting: plan.tasks.into_iter().map(Some).collect(),
             unfinished: BTreeMap::new(),
             outcome: Outcome::default(),
         }
     }
 
-    /// Removes and returns the tasks whose predecessors are all done.
+    /// Removes and returns the tasks whose predecessors are all done or have ended, as each requires.
     pub(super) fn take_ready(&mut self) -> Vec<(usize, Task)> {
+        let ended = self.ended();
         let (graph, done, waiting) = (&self.graph, &self.done, &mut self.waiting);
         let places = graph.order.iter();
         places
             .filter(|place| graph.before[**place].iter().all(|other| done[*other]))
+            .filter(|place| graph.before_end[**place].iter().all(|other| ended[*other]))
             .filter_map(|place| Some((*place, waiting[*place].take()?)))
             .collect()
+    }
+
+    /// Returns which tasks have succeeded, have failed, or cannot start because a task that they require has
+    /// failed.
+    fn ended(&self) -> Vec<bool> {
+        let mut lost = self.failed.clone();
+        for &place in &self.graph.order {
+            let mut before = self.graph.before[place].iter();
+            lost[place] = lost[place] || before.any(|other| lost[*other]);
+        }
+        let pairs = self.done.iter().zip(lost);
+        pairs.map(|(done, lost)| *done || lost).collect()
     }
 
     /// Records the result of a task.
@@ -117,6 +127,7 @@ impl Progress {
         self.outcome.changed += result.changed;
         self.outcome.unchanged += result.unchanged;
         self.outcome.ran += result.ran;
+        self.failed[place] = !matches!(result.end, TaskEnd::Done);
         match result.end {
             TaskEnd::Done => self.done[place] = true,
             TaskEnd::Failed(step, error) => {

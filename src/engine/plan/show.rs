@@ -1,5 +1,6 @@
 //! Shows a plan as text and as events.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::graph::{Graph, InvalidPlan};
@@ -33,20 +34,22 @@ pub fn as_text(plan: &Plan) -> Result<String, InvalidPlan> {
     for &place in &graph.order {
         let task = &plan.tasks[place];
         let _ = writeln!(text, "{}: {} / {}", task.host, task.module, task.name);
-        let mut after: Vec<String> = graph.before[place]
-            .iter()
-            .map(|other| plan.tasks[*other].id().to_string())
-            .collect();
-        after.sort();
-        after.dedup();
-        if !after.is_empty() {
-            let _ = writeln!(text, "    after {}", after.join(", "));
+        for (word, before) in [
+            ("after", &graph.before),
+            ("after end of", &graph.before_end),
+        ] {
+            let ids = before[place].iter().map(|other| plan.tasks[*other].id());
+            let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
+            if !ids.is_empty() {
+                let ids: Vec<String> = ids.into_iter().collect();
+                let _ = writeln!(text, "    {word} {}", ids.join(", "));
+            }
         }
         for step in &task.steps {
             let _ = writeln!(text, "  - {}", step.describe());
         }
     }
-    let hosts: std::collections::BTreeSet<_> = plan.tasks.iter().map(|task| &task.host).collect();
+    let hosts: BTreeSet<_> = plan.tasks.iter().map(|task| &task.host).collect();
     let steps: usize = plan.tasks.iter().map(|task| task.steps.len()).sum();
     let _ = writeln!(
         text,

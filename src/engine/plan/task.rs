@@ -50,6 +50,8 @@ pub struct Task {
     pub host: HostName,
     /// Tasks that must succeed first.
     pub after: Vec<TaskId>,
+    /// Tasks that must have ended first, whether they succeeded or not. A task that cannot start any more has ended.
+    pub after_end: Vec<TaskId>,
     /// Names of the [values](super::TaskValue) that it reads.
     pub requires: Vec<&'static str>,
     /// Names of the [values](super::TaskValue) that its actions set.
@@ -66,6 +68,7 @@ impl Task {
             name: name.to_owned(),
             host: host.clone(),
             after: Vec::new(),
+            after_end: Vec::new(),
             requires: Vec::new(),
             provides: Vec::new(),
             steps: Vec::new(),
@@ -90,6 +93,13 @@ impl Task {
     #[must_use]
     pub fn after(mut self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
         self.after.extend(tasks);
+        self
+    }
+
+    /// Adds tasks that must have ended first, whether they succeeded or not.
+    #[must_use]
+    pub fn after_end(mut self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
+        self.after_end.extend(tasks);
         self
     }
 }

@@ -15,7 +15,7 @@ use crate::plan::step::output_in;
 use kubexm_bundle::lock::{Lock, LockedImage, LockedSignature};
 use kubexm_bundle::{BlobPart, Blobs, BundleError};
 use kubexm_host::piped::piped;
-use kubexm_host::{Command, Host, HostError, Input, Output};
+use kubexm_host::{Command, Host, HostError, Input, Limit, Output};
 use kubexm_scripts::registry as scripts;
 use kubexm_types::event::{Events, Transfer};
 use kubexm_types::{Digest, HostPath, ImageRef, Untrusted};
@@ -172,7 +172,8 @@ pub async fn missing(
     content: &RegistryContent,
 ) -> Result<Missing, SeedError> {
     let command = Command::from_script(scripts::LIST, [data_dir.to_string()])
-        .describe("list the registry's images");
+        .describe("list the registry's images")
+        .limit(Limit::CHANGE);
     let output = run_command(host, command).await?;
     let text = output.text();
     let found: BTreeSet<&str> = text.lines().collect();
@@ -202,7 +203,8 @@ pub async fn seed(
     events: &Events,
 ) -> Result<(), SeedError> {
     let label = format!("images → {}", host.name());
-    let transfer = Arc::new(events.transfer("seed", label, Some(missing.bytes())));
+    let missing_bytes = missing.bytes();
+    let transfer = Arc::new(events.transfer("seed", label, Some(missing_bytes)));
     if !missing.blobs.is_empty() {
         let wanted: BTreeSet<Digest> = missing.blobs.iter().map(|(digest, _)| *digest).collect();
         let sent = Arc::clone(&transfer);
@@ -212,6 +214,7 @@ pub async fn seed(
             host,
             command
                 .input(Input::Stream(stream))
+                .limit(Limit::transfer(missing_bytes))
                 .describe("write images into the registry"),
         )
         .await?;
@@ -230,6 +233,7 @@ pub async fn seed(
         host,
         command
             .input(Input::Bytes(lines.into_bytes()))
+            .limit(Limit::CHANGE)
             .describe("tag the registry's images"),
     )
     .await?;

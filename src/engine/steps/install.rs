@@ -11,7 +11,7 @@ use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
 use kubexm_bundle::{Blobs, archive};
-use kubexm_host::{Command, Host, Input, tar_stream};
+use kubexm_host::{Command, Host, Input, Limit, tar_stream};
 use kubexm_scripts::steps as scripts;
 use kubexm_types::event::Transfer;
 use kubexm_types::{Digest, HostPath};
@@ -74,7 +74,7 @@ impl InstallFiles {
         context: &StepContext<'_>,
         chosen: Vec<(usize, Payload)>,
     ) -> Result<(), StepError> {
-        let total = chosen.iter().map(|(_, payload)| payload.size).sum();
+        let total: u64 = chosen.iter().map(|(_, payload)| payload.size).sum();
         let label = format!("{} → {}", self.title, context.host.name());
         let transfer = Arc::new(context.events.transfer("push", label, Some(total)));
         let arguments = chosen.iter().flat_map(|(number, payload)| {
@@ -91,6 +91,7 @@ impl InstallFiles {
             .map_err(|error| StepError::Other(format!("{}: {error}", self.title)))?;
         let command =
             Command::from_script(scripts::INSTALL_RECEIVE, arguments).input(Input::Stream(stream));
+        let command = command.limit(Limit::transfer(total));
         run_command(context.host, &self.describe(), command).await?;
         if let Some(transfer) = Arc::into_inner(transfer) {
             transfer.done();

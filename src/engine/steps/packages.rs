@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -13,9 +14,13 @@ use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
-use kubexm_host::{Command, Host, Input, tar_stream};
+use kubexm_host::{Command, Host, Input, Limit, tar_stream};
 use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, UndoScript};
 use kubexm_scripts::{Script, packages};
+
+/// How long a package manager may take once it has all packages. It waits for other package managers, and packages
+/// start services.
+const INSTALL: Limit = Limit::new(Duration::from_secs(1800), "package installations");
 
 /// Installs the requested packages of a set.
 pub struct InstallPackages {
@@ -74,6 +79,7 @@ impl InstallPackages {
     async fn simulate(&self, host: &dyn Host) -> Result<Vec<(LockedPackage, bool)>, StepError> {
         let index = self.blobs.open(&self.set.index.digest)?;
         let command = self.command("simulate").input(Input::Stream(index));
+        let command = command.limit(Limit::CHANGE);
         let action = format!("simulate the installation with {}", self.manager().name);
         let printed = run_command(host, &action, command).await?.text();
         let chosen: BTreeMap<(&str, &str), bool> = printed
@@ -143,6 +149,7 @@ impl Ensure for InstallPackages {
         })
         .map_err(|error| StepError::Other(format!("packages: {error}")))?;
         let command = self.command("install").input(Input::Stream(stream));
+        let command = command.limit(INSTALL.after(Limit::transfer(total).time()));
         run_command(context.host, &self.describe(), command).await?;
         transfer.advance(total);
         transfer.done();

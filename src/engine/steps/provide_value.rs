@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::input::{DeferredInput, script_with_input};
 use super::run_command;
 use crate::plan::{Action, Describe, PlannedFile, Step, StepError, TaskValue};
-use kubexm_host::Host;
+use kubexm_host::{Host, Limit};
 use kubexm_scripts::Script;
 
 /// Parses the output of a script.
@@ -53,8 +53,8 @@ impl<T: Send + Sync + 'static> Action for ProvideValue<T> {
     }
 
     async fn run(&self, host: &dyn Host) -> Result<(), StepError> {
-        let command =
-            script_with_input(self.script, &self.arguments, self.input.as_ref())?.secret_output();
+        let command = script_with_input(self.script, &self.arguments, self.input.as_ref())?;
+        let command = command.secret_output().limit(Limit::CHANGE);
         let output = run_command(host, &self.title, command).await?;
         let value = (self.parse)(&output.text())
             .map_err(|reason| StepError::Other(format!("{}: {reason}", self.title)))?;

@@ -1,5 +1,7 @@
 //! Runs a long command that continues when kubexm or the connection ends.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::input::{DeferredInput, after_input};
@@ -7,11 +9,14 @@ use super::{Undo, check_marker, run_check, run_command};
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
 };
-use kubexm_host::Host;
+use kubexm_host::{Host, Limit};
 use kubexm_scripts::Script;
 use kubexm_scripts::steps as scripts;
 use kubexm_scripts::undo::COMMAND_END;
 use kubexm_types::HostPath;
+
+/// How long the script waits for a command of an earlier run, and for its lock.
+const EARLIER_RUN: Duration = Duration::from_secs(1260);
 
 /// A command that is neither idempotent nor quick, such as `kubeadm init`.
 ///
@@ -30,6 +35,8 @@ pub struct RunToCompletion {
     pub cleanup: Script,
     /// The arguments of `command` and `cleanup`.
     pub arguments: Vec<String>,
+    /// How long `command` may run, and `cleanup` as well.
+    pub limit: Limit,
     /// How a reset reverts the command.
     pub undo: Vec<Undo>,
 }
@@ -100,6 +107,7 @@ impl Ensure for RunToCompletion {
             self.command.verb.unwrap_or_default(),
             self.cleanup.text,
             self.cleanup.verb.unwrap_or_default(),
+            &self.limit.seconds().to_string(),
         ];
         let own = self.arguments.iter().map(String::as_str);
         let command = after_input(
@@ -107,6 +115,8 @@ impl Ensure for RunToCompletion {
             guard_arguments.into_iter().chain(own),
             input,
         );
+        let limit = self.limit.after(self.limit.time()).after(EARLIER_RUN);
+        let command = command.limit(limit).continues_when_cancelled();
         run_command(context.host, &self.title, command)
             .await
             .map(|_| ())

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::input::{DeferredInput, script_with_input};
 use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepError};
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::Script;
 
 /// A change that a script makes.
@@ -22,6 +22,8 @@ pub struct RunScript {
     pub arguments: Vec<String>,
     /// The standard input of `apply`.
     pub input: Option<DeferredInput>,
+    /// How long `apply` may run.
+    pub limit: Limit,
     /// How a reset reverts the change.
     pub undo: Vec<Undo>,
     /// Files that the script writes on the host, for `kubexm render`.
@@ -43,6 +45,7 @@ impl RunScript {
             apply: apply.into(),
             arguments: Vec::new(),
             input: None,
+            limit: Limit::CHANGE,
             undo: Vec::new(),
             files: Vec::new(),
         }
@@ -59,6 +62,13 @@ impl RunScript {
     #[must_use]
     pub fn undo(mut self, undo: Undo) -> Self {
         self.undo.push(undo);
+        self
+    }
+
+    /// Sets how long `apply` may run. The default is [`Limit::CHANGE`].
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -102,7 +112,7 @@ impl Ensure for RunScript {
             context.undo.record(&self.id, undo.to_value()?).await?;
         }
         let command = script_with_input(self.apply, &self.arguments, self.input.as_ref())?;
-        run_command(context.host, &self.title, command)
+        run_command(context.host, &self.title, command.limit(self.limit))
             .await
             .map(|_| ())
     }

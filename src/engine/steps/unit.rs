@@ -1,13 +1,18 @@
 //! Keeps a systemd unit enabled and running with the current content of its files.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{Undo, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::systemd;
 use kubexm_scripts::undo::UNIT_STOP;
 use kubexm_types::HostPath;
+
+/// How long a unit may take to stop and to start. A runtime reads all of its containers before it is ready.
+const START: Limit = Limit::new(Duration::from_secs(600), "starts of units");
 
 /// A unit that must be enabled and, unless `start` is false, run with the current content of its files.
 pub struct ManageUnit {
@@ -57,7 +62,9 @@ impl Ensure for ManageUnit {
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let undo = Undo::run(UNIT_STOP, [self.name.clone()]);
         context.undo.record(&self.id(), undo.to_value()?).await?;
-        run_command(context.host, &self.describe(), self.command("apply"))
+        // A unit may have TimeoutStartSec=0, so that systemd waits for it without a limit.
+        let command = self.command("apply").limit(START);
+        run_command(context.host, &self.describe(), command)
             .await
             .map(|_| ())
     }

@@ -5,8 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Host, HostError, Limit};
 use kubexm_scripts::{Call, Script};
+
+/// How long one poll may take.
+const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
+/// How long a diagnosis may take. It often asks the server that does not answer.
+const DIAGNOSIS: Limit = Limit::new(Duration::from_secs(30), "diagnoses");
 
 /// Polls a script until it exits with 0. The script must not change anything.
 pub struct WaitFor {
@@ -46,17 +51,24 @@ impl Wait for WaitFor {
     async fn poll(&self, host: &dyn Host) -> Result<Condition, StepError> {
         let command = Command::from_script(self.script, &self.arguments)
             .describe(self.title.clone())
-            .timeout(Duration::from_secs(60));
-        let output = host.run(command).await?;
-        Ok(match output.success() {
-            true => Condition::Met,
-            false => Condition::Unmet(output.shown().to_string()),
+            .limit(POLL);
+        Ok(match host.run(command).await {
+            Ok(output) if output.success() => Condition::Met,
+            Ok(output) => Condition::Unmet(output.shown().to_string()),
+            // Without an answer the condition is unknown, and the next poll may have one.
+            Err(HostError::TimedOut { limit, output, .. }) => {
+                let seconds = limit.seconds();
+                Condition::Unmet(format!("no answer within {seconds} seconds\n{output}"))
+            }
+            Err(error) => return Err(error.into()),
         })
     }
 
     async fn diagnose(&self, host: &dyn Host) -> Result<String, StepError> {
         let command = Command::from_script(self.diagnosis.script, &self.diagnosis.arguments);
-        let output = host.run(command.describe("diagnosis")).await?;
+        let output = host
+            .run(command.describe("diagnosis").limit(DIAGNOSIS))
+            .await?;
         Ok(output.shown().to_string())
     }
 }

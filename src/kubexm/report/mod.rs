@@ -10,6 +10,7 @@ mod tests;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubexm_types::event::{Event, Events, StepState};
 
@@ -47,6 +48,14 @@ fn word(state: &StepState) -> Option<&'static str> {
         StepState::Reverted => Some("reverted"),
         StepState::Failed(_) => Some("FAILED"),
     }
+}
+
+/// Returns the text about work without progress: what it is, and what it is missing.
+fn waiting(what: &str, missing: Option<&str>, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let missing = missing.filter(|missing| !missing.is_empty());
+    let missing = missing.map_or_else(String::new, |missing| format!(": {missing}"));
+    format!("no progress for {seconds} s, waiting for: {what}{missing}")
 }
 
 /// Returns the text of a finding that does not prevent an install. The error of the command contains the

@@ -5,7 +5,7 @@ use std::io::{Stderr, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::{bytes, warning, word};
+use super::{bytes, waiting, warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
 use kubexm_types::untrusted::printable;
 
@@ -139,6 +139,15 @@ impl<W: Write + Send> Listener for Plain<W> {
                 let overall = self.overall.lock().ok();
                 let line = overall.and_then(|mut overall| overall.update(what, *done, *total));
                 line.iter().for_each(|line| self.print(line));
+            }
+            Event::Waiting {
+                host,
+                what,
+                missing,
+                elapsed,
+            } => {
+                let text = waiting(what, missing.as_deref(), *elapsed);
+                self.print(&format!("{host}: {text}"));
             }
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
             Event::Step {

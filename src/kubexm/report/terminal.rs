@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::text::{keep_end, keep_start, wrap};
-use super::{warning, word};
+use super::{waiting, warning, word};
 use kubexm_types::event::{Event, Listener, StepState};
 use kubexm_types::untrusted::printable;
 
@@ -180,6 +180,15 @@ impl Listener for Terminal {
                 elapsed,
                 ..
             } => self.step(host.as_str(), step, state, *elapsed),
+            Event::Waiting {
+                host,
+                what,
+                missing,
+                elapsed,
+            } => {
+                let text = waiting(what, missing.as_deref(), *elapsed);
+                self.print(&format!("{:10} {text}", keep_start(host.as_str(), HOST)));
+            }
             Event::Warning { message } => self.print(&format!("warning: {message}")),
             Event::Note { message } => self.print(message),
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),

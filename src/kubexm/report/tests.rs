@@ -114,6 +114,12 @@ fn every_event(text: &str) -> Vec<Event> {
         step("node1", text, StepState::Met),
         step("node1", text, StepState::Reverted),
         step("node1", text, failed),
+        Event::Waiting {
+            host: "node1".parse().unwrap(),
+            what: text.to_owned(),
+            missing: Some(text.to_owned()),
+            elapsed: Duration::from_secs(60),
+        },
         Event::Warning {
             message: message.clone(),
         },
@@ -182,6 +188,7 @@ fn plain_lines() {
             "node1: Write /etc/hosts: reverted (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts: FAILED (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts",
+            "node1: no progress for 60 s, waiting for: Write /etc/hosts: Write /etc/hosts",
             "warning: Write /etc/hosts",
             "Write /etc/hosts",
             "warning: node1: Write /etc/hosts",
@@ -224,6 +231,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "step",
             "step",
             "step",
+            "waiting",
             "warning",
             "note",
             "planned",
@@ -249,7 +257,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
         ]
     );
     assert_eq!(objects[14]["reason"], "two\nlines");
-    assert_eq!(objects[20]["exit-code"], 5);
+    assert_eq!(objects[21]["exit-code"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;

@@ -15,12 +15,8 @@ fn answers_of_etcd_are_parsed() {
     assert_eq!(unhealthy(&answer(200, "{\"health\":\"true\"}")), None);
     let failed = unhealthy(&answer(503, "{\"health\":\"false\"}")).unwrap();
     insta::assert_snapshot!(failed, @r#"status 503 {"health":"false"}"#);
-    assert_eq!(count(&answer(200, "{\"header\":{}}")), Some(0));
-    assert_eq!(
-        count(&answer(200, "{\"header\":{},\"count\":\"7\"}")),
-        Some(7)
-    );
-    assert_eq!(count(&answer(404, "404 page not found")), None);
+    let counted = count(&answer(200, "{\"header\":{},\"count\":\"7\"}"));
+    assert_eq!(counted, Keys::Count(7));
 }
 
 #[test]
@@ -84,7 +80,7 @@ async fn each_failure_of_a_query_has_its_own_error() {
         EtcdStatus {
             version,
             unhealthy: None,
-            keys: Some(3)
+            keys: Keys::Count(3)
         }
     );
     let other_ca = query(&client(&other, &site), port, "127.0.0.1").await;
@@ -119,4 +115,21 @@ fn files_that_do_not_belong_together_are_named() {
     insta::assert_snapshot!(hidden(error), @"[folder]/client.crt and [other folder]/client.key do not belong together: keys may not be consistent: KeyMismatch");
     let error = Client::load(&path("client.key"), &path("client.crt"), &key).err();
     insta::assert_snapshot!(hidden(error), @"[folder]/client.key: does not contain a certificate");
+}
+
+#[test]
+fn unknown_number_of_keys_is_not_zero() {
+    assert_eq!(count(&answer(200, r#"{"header":{}}"#)), Keys::Count(0));
+    assert_eq!(count(&answer(404, "404 page not found")), Keys::NoGateway);
+    for (status, body) in [
+        (503, ""),
+        (200, "{}"),
+        (200, r#"{"header":{},"count":"many"}"#),
+    ] {
+        let keys = count(&answer(status, body));
+        assert!(
+            matches!(keys, Keys::Unknown(_)),
+            "{status} {body}: {keys:?}"
+        );
+    }
 }

@@ -3,7 +3,8 @@
 # user, and does not change unless the cluster file configures DNS.
 # Arguments: path of the manifest.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 owner=$(kubectl -n kube-system get configmap coredns --ignore-not-found \
   -o jsonpath='{.metadata.labels.app\.kubernetes\.io/managed-by}')

@@ -2,7 +2,8 @@
 # Compares the number of replicas of CoreDNS, or sets it.
 # Arguments: `check` or `apply`, the number.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 case $1 in
 check) [ "$(kubectl -n kube-system get deployment coredns -o jsonpath='{.spec.replicas}')" = "$2" ] ;;

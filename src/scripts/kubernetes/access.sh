@@ -4,7 +4,8 @@
 # can read it.
 # Arguments: `check` or `apply`, path of the manifest. Standard input of `apply`: the kubeconfig.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 case $1 in
 check) kubectl --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo differs; exit 1; } ;;
@@ -15,7 +16,8 @@ apply)
   config=/run/kubexm/access-$$
   trap 'rm -f "$config"' EXIT
   cat >"$config"
-  /usr/local/bin/kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl apply -f "$2" >/dev/null
+  /usr/local/bin/kubectl --kubeconfig "$config" --cache-dir /run/kubexm/kubectl --request-timeout=30s \
+    apply -f "$2" >/dev/null
   ;;
 *) echo "usage: access.sh check|apply" >&2; exit 2 ;;
 esac

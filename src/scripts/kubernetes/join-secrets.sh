@@ -3,7 +3,8 @@
 # certificates, and the token whose expiry limits their lifetime.
 # Arguments: `check` or `remove`.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 # Prints the names of secrets.
 names() {

@@ -3,7 +3,8 @@
 # Arguments: `check` or `apply`; then repeatedly labels with commas between them and the names of the nodes
 # that must have them, with blanks between them.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 check() {
   labels=$1

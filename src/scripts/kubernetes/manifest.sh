@@ -4,7 +4,8 @@
 # an annotation, which is too small for large manifests.
 # Arguments: `check` or `apply`, path of the manifest.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 set -- "$1" --server-side --force-conflicts --field-manager=kubexm -f "$2"
 verb=$1

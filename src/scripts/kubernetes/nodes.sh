@@ -2,7 +2,8 @@
 # Checks whether nodes are registered or Ready, or prints a diagnosis.
 # Arguments: `registered`, `ready` or `diagnose`; names of nodes.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 verb=$1
 shift

@@ -3,7 +3,8 @@
 # Then prints `requests` and the certificate signing requests of kubelets as JSON.
 # Arguments: names of nodes.
 kubectl() {
-  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl "$@"
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
 }
 look() {
   if said=$(kubectl --request-timeout=5s get --raw "/api/v1/nodes/$1/proxy/healthz" 2>&1); then

@@ -3,11 +3,11 @@
 # same lock, finds the marker file if it succeeded, and cleans up if it failed. Output goes to a file, because
 # a write to a broken connection would kill the command.
 # Arguments: name of the marker file; path of the input file, or nothing; text of the command, its verb or
-# nothing; text of the cleanup, its verb or nothing; arguments of both. The command sees the path of the
-# input file in $INPUT. Standard input: content of the input file. It is complete, and receive-input.sh
-# has it in memory, so that it is not lost while the script waits.
-id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6
-shift 6
+# nothing; text of the cleanup, its verb or nothing; time limit of both in seconds; arguments of both. The
+# command sees the path of the input file in $INPUT. Standard input: content of the input file. It is complete,
+# and receive-input.sh has it in memory, so that it is not lost while the script waits.
+id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6 limit=$7
+shift 7
 # The process group of the command. The command itself does not inherit the lock: a daemon that it starts
 # would keep the lock permanently.
 group=/run/kubexm/once.group
@@ -18,8 +18,9 @@ run() {
   shift 2
   [ -z "$verb" ] || set -- "$verb" "$@"
   # shellcheck disable=SC2016 # the inner shell expands these
-  (exec setsid --wait sh -euc '
-    echo $$ >"$1"
+  # timeout leads the session, so its process id is the number of the process group.
+  (exec setsid --wait timeout -k 20 "$limit" sh -euc '
+    echo "$PPID" >"$1"
     text=$2
     shift 2
     exec sh -euc "$text" kubexm "$@"
@@ -55,6 +56,7 @@ fi
 run "$command" "$command_verb" "$@" || {
   status=$?
   show_log
+  [ "$status" -ne 124 ] || echo "the command was ended after its time limit of $limit seconds" >&2
   exit "$status"
 }
 # The input may be secret. After the marker exists, no run comes back here.

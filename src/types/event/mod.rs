@@ -72,6 +72,17 @@ pub enum Event {
         #[serde(serialize_with = "seconds")]
         elapsed: Duration,
     },
+    /// Work on a host has made no progress for 30 seconds. The event is repeated every 30 seconds.
+    Waiting {
+        host: HostName,
+        /// The work that kubexm waits for: the one-line description of a step, "connect", "gather facts".
+        what: String,
+        /// What a condition is still missing.
+        missing: Option<String>,
+        /// Time since the last progress, in seconds with milliseconds.
+        #[serde(serialize_with = "seconds")]
+        elapsed: Duration,
+    },
     /// A task of a plan that is only shown (`install --dry-run`), in an order in which it can run.
     Planned {
         host: HostName,
@@ -177,6 +188,15 @@ impl Events {
         Self {
             listener,
             next: Arc::new(AtomicU64::new(1)),
+        }
+    }
+
+    /// Returns a handle whose events go to another listener. The ids of transfers stay unique among both handles.
+    #[must_use]
+    pub fn through(&self, listener: Arc<dyn Listener>) -> Self {
+        Self {
+            listener,
+            next: Arc::clone(&self.next),
         }
     }
 

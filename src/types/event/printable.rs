@@ -38,6 +38,9 @@ impl Event {
                 [module, task].into_iter().chain(steps).for_each(clean);
             }
             Self::Finding { what, hint, .. } => [what, hint].into_iter().for_each(clean),
+            Self::Waiting { what, missing, .. } => {
+                std::iter::once(what).chain(missing).for_each(clean);
+            }
             Self::TransferAdvanced { .. }
             | Self::TransferEnded { .. }
             | Self::Summary { .. }

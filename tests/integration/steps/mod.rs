@@ -328,6 +328,18 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     Wait until it is there: the condition does not hold after 1 seconds: /root/ready is missing
     look at the log
     ");
+    let undiagnosed = WaitFor {
+        diagnosis: "exec kill -s KILL 0".into(),
+        ..wait(1)
+    };
+    let error = perform(&undiagnosed.into(), &context, &stop)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("1 seconds: /root/ready is missing"),
+        "{error}"
+    );
     let appear = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         host.write("/root/ready", "");

@@ -43,6 +43,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             undo::socket(inputs).to_owned(),
             yes_or_no(matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. })),
         ],
+        limit: super::LIMIT,
         undo: undo::undo(inputs),
     });
     let task = task.step(file_modes());

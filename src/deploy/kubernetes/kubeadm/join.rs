@@ -41,6 +41,7 @@ pub(super) fn join(
         input: Some(config_file(inputs.cluster, host, secrets)?),
         cleanup: kubeadm::JOIN.verb("clean-up"),
         arguments: arguments(inputs, host),
+        limit: super::LIMIT,
         undo: undo::undo(inputs),
     });
     task = task.step(file_modes());

@@ -8,15 +8,22 @@ mod programs;
 mod secrets;
 mod undo;
 
+use std::time::Duration;
+
 use crate::kubernetes::serving::{ApproveServing, registered};
 use crate::{DeployError, Inputs, images, kubernetes, runtime};
 pub(crate) use init::init_config;
 pub(crate) use join::join_config_for_validation;
 use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_engine::Limit;
 use kubexm_engine::plan::{Task, TaskId, TaskValue};
 use kubexm_engine::steps::{ConfigReadAtInit, RunScript, WriteFile};
 use kubexm_render::kubeadm::Node;
 use kubexm_scripts::kubernetes as scripts;
+
+/// How long kubeadm may run. It waits four minutes each for the kubelet and for the control plane, and five for a
+/// certificate; a slow host needs several times as long.
+const LIMIT: Limit = Limit::new(Duration::from_secs(1800), "kubeadm");
 
 /// Returns the tasks: programs on all nodes, init on the first control plane, joins on all others.
 pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
@@ -24,13 +31,12 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         return Ok(Vec::new());
     };
     let mut tasks = Vec::new();
-    for host in inputs.cluster.nodes() {
+    for host in inputs.nodes() {
         tasks.push(programs::programs(inputs, host)?);
     }
     tasks.push(init::init(inputs, first)?);
     let secrets: TaskValue<secrets::JoinSecrets> = TaskValue::new("control_plane.join_secrets");
     let others: Vec<&HostSpec> = inputs
-        .cluster
         .nodes()
         .into_iter()
         .filter(|host| host.name != first.name)
@@ -53,7 +59,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
             tasks.push(task.after([kubernetes::INIT.id(&first.name)]));
         }
     }
-    let nodes = inputs.cluster.nodes();
+    let nodes = inputs.nodes();
     tasks.push(
         kubernetes::ADMIT
             .task(&first.name)

@@ -13,7 +13,7 @@ use kubexm_scripts::kubernetes as scripts;
 
 /// Returns the task that labels nodes and approves their serving certificates, on the first control plane.
 pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, DeployError> {
-    let nodes = inputs.cluster.nodes();
+    let nodes = inputs.nodes();
     let (check, apply) = (scripts::LABELS.verb("check"), scripts::LABELS.verb("apply"));
     let labels = RunScript::new("node labels", "Label nodes", check, apply);
     Ok(kubernetes::ADMIT

@@ -23,7 +23,7 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     let mut tasks = Vec::new();
     // Control planes change one after another, so that only one API server restarts at a time.
     let mut before = crate::etcd::healthy(inputs);
-    for host in inputs.cluster.nodes() {
+    for host in inputs.nodes() {
         tasks.push(programs::programs(inputs, pki, host)?);
         let task = join(inputs, pki, first, host)?;
         if inputs.cluster.is_control_plane(&host.name) {

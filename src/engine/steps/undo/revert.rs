@@ -1,12 +1,17 @@
 //! Validated undo records.
 
+use std::time::Duration;
+
 use super::Undo;
 use crate::plan::StepError;
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::steps as scripts;
 use kubexm_scripts::undo::directories::{self, Content};
 use kubexm_scripts::undo::{self, Parameter, UndoScript, earlier};
 use kubexm_types::{Digest, HostPath};
+
+/// How long one change may take to revert: pods have time to end, and directories may have millions of files.
+const LIMIT: Limit = Limit::new(Duration::from_secs(1800), "reverts of changes");
 
 /// The directory with copies of former files.
 const BACKUP: &str = "/var/lib/kubexm/backup/";
@@ -170,7 +175,8 @@ impl Revert {
     /// The command fails, or the connection to the host breaks.
     pub async fn run(&self, host: &dyn Host) -> Result<Vec<String>, StepError> {
         let command = Command::from_script(self.script, &self.arguments);
-        let output = host.run(command.describe(self.title.clone())).await?;
+        let command = command.describe(self.title.clone()).limit(LIMIT);
+        let output = host.run(command).await?;
         let output = StepError::unless_done(&self.title, output)?;
         Ok(output.text().lines().filter_map(kept).collect())
     }

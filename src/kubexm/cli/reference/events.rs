@@ -35,6 +35,11 @@ fn meaning(event: &Event) -> &'static str {
              `failed`. A step that ensures a state ends as `unchanged` or `changed`, an action as `ran`, a wait \
              as `met`. A failed step has a `reason`. `elapsed` is in seconds."
         }
+        Event::Waiting { .. } => {
+            "Work on a host has made no progress for 30 seconds. `what` is the work, such as a step, and `missing` \
+             is what a condition is still missing, or `null`. `elapsed` is the time in seconds since the last \
+             progress. The event is repeated every 30 seconds."
+        }
         Event::Planned { .. } => {
             "A task of a plan that is only shown (`install --dry-run`), in an order in which it can run."
         }
@@ -92,6 +97,12 @@ fn examples() -> Vec<Event> {
         },
         step(StepState::Changed),
         step(StepState::Failed("exit status 1".to_owned())),
+        Event::Waiting {
+            host: host(),
+            what: "Wait until node2 is Ready".to_owned(),
+            missing: Some("node2 is not Ready".to_owned()),
+            elapsed: Duration::from_secs(30),
+        },
         Event::Planned {
             host: host(),
             module: "runtime".to_owned(),

@@ -1,0 +1,255 @@
+//! Commands over a real sshd on loopback: they end on the host too.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::known_hosts::HostKeys;
+use super::{Command, Host, HostError, Input, Limit, SshHost, SshOptions};
+
+/// An sshd that accepts one key for root.
+struct Sshd {
+    folder: tempfile::TempDir,
+    port: u16,
+    process: Child,
+}
+
+impl Sshd {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for key in ["host", "user"] {
+            let mut keygen = std::process::Command::new("ssh-keygen");
+            let made = keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]);
+            assert!(made.status().unwrap().success());
+        }
+        std::fs::create_dir_all("/run/sshd").unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let settings = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             PermitRootLogin prohibit-password\nPidFile none\n",
+            at("host"),
+            at("user.pub"),
+        );
+        std::fs::write(at("sshd_config"), settings).unwrap();
+        let process = std::process::Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f", &at("sshd_config")])
+            .spawn()
+            .unwrap();
+        Self {
+            folder,
+            port,
+            process,
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    async fn connect(&self) -> Arc<SshHost> {
+        let key = std::fs::read_to_string(self.file("host.pub")).unwrap();
+        let known = self.file("known_hosts");
+        std::fs::write(&known, format!("[127.0.0.1]:{} {key}", self.port)).unwrap();
+        let options = SshOptions {
+            name: "node1".parse().unwrap(),
+            address: "127.0.0.1".to_owned(),
+            port: self.port,
+            user: "root".to_owned(),
+            password: None,
+            private_key: Some(self.file("user").into()),
+            host_keys: HostKeys {
+                files: vec![known.into()],
+                accept_new: None,
+            },
+        };
+        let mut last = None;
+        for _ in 0..300 {
+            match SshHost::connect(options.clone()).await {
+                Ok(host) => return Arc::new(host),
+                // sshd does not listen yet.
+                Err(error) => last = Some(error),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("sshd does not accept connections: {last:?}");
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Writes the process ids of itself and of two children to `$1`. One of the children ignores TERM. Logs to `$2`
+/// what comes after its input.
+const SCRIPT: &str = r#"
+sleep 600 & one=$!
+(trap '' TERM; exec sleep 600) & two=$!
+echo "$$ $one $two" >"$1.partial"
+mv "$1.partial" "$1"
+echo "reading its input"
+cat >/dev/null
+echo went-on >"$2"
+wait
+"#;
+
+fn is_running(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    // A zombie has ended; only its parent has not waited for it.
+    state.is_ok_and(|state| !state.contains(") Z "))
+}
+
+async fn until(what: impl Fn() -> bool) -> bool {
+    for _ in 0..1200 {
+        if what() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+fn pids(file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+async fn all_end(file: &str) {
+    let pids = pids(file);
+    assert_eq!(pids.len(), 3);
+    let ended = until(|| !pids.iter().any(|pid| is_running(pid))).await;
+    let left: Vec<_> = pids.iter().filter(|pid| is_running(pid)).collect();
+    assert!(ended, "these processes still run: {left:?}");
+}
+
+/// Standard input that has no byte and no end until the test drops the sender.
+struct Held(std::sync::mpsc::Receiver<()>);
+
+impl std::io::Read for Held {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(0)
+    }
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn command_and_its_children_end_at_the_limit() {
+    let sshd = Sshd::start();
+    let host = sshd.connect().await;
+    let (started, went_on) = (sshd.file("pids"), sshd.file("went-on"));
+    let command = Command::script(SCRIPT, [&started, &went_on])
+        .describe("wait")
+        .limit(Limit::new(Duration::from_secs(2), "tests"));
+    let (_end, held) = std::sync::mpsc::channel();
+    let command = command.input(Input::Stream(Box::new(Held(held))));
+    let error = host.run(command).await.unwrap_err();
+    insta::assert_snapshot!(error, @"
+    node1: wait: exceeded the time limit of 2 seconds for tests; it printed last:
+    reading its input
+    Terminated
+      hint: kubexm ended the command on the host; look at the load, the disks and the journal of the host (journalctl -e), then run kubexm again
+    ");
+    all_end(&started).await;
+    // The connection still works.
+    let output = host.run(Command::new("echo").arg("here")).await.unwrap();
+    assert_eq!((output.status, output.text().as_str()), (0, "here\n"));
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn cancelled_command_ends_without_seeing_the_end_of_its_input() {
+    let sshd = Sshd::start();
+    let host = sshd.connect().await;
+    let (started, went_on) = (sshd.file("pids"), sshd.file("went-on"));
+    let command = Command::script(SCRIPT, [&started, &went_on]);
+    let (_end, held) = std::sync::mpsc::channel();
+    let command = command.input(Input::Stream(Box::new(Held(held))));
+    let running = {
+        let host = Arc::clone(&host);
+        tokio::spawn(async move { host.run(command).await })
+    };
+    assert!(until(|| Path::new(&started).exists()).await);
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    host.settle().await;
+    all_end(&started).await;
+    assert!(
+        !Path::new(&went_on).exists(),
+        "the command used half of its input"
+    );
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn command_that_must_finish_continues_when_cancelled() {
+    let sshd = Sshd::start();
+    let host = sshd.connect().await;
+    let (started, hold, done) = (sshd.file("pids"), sshd.file("hold"), sshd.file("done"));
+    std::fs::write(&hold, "").unwrap();
+    let script = "echo $$ >\"$1\"; while [ -e \"$2\" ]; do sleep 0.1; done; echo done >\"$3\"";
+    let command = Command::script(script, [&started, &hold, &done]).continues_when_cancelled();
+    let running = {
+        let host = Arc::clone(&host);
+        tokio::spawn(async move { host.run(command).await })
+    };
+    assert!(until(|| Path::new(&started).exists()).await);
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    host.settle().await;
+    std::fs::remove_file(&hold).unwrap();
+    assert!(until(|| Path::new(&done).exists()).await);
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn unreadable_input_ends_the_command() {
+    struct Damaged;
+    impl std::io::Read for Damaged {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("damaged"))
+        }
+    }
+    let sshd = Sshd::start();
+    let host = sshd.connect().await;
+    let (started, went_on) = (sshd.file("pids"), sshd.file("went-on"));
+    let command = Command::script(SCRIPT, [&started, &went_on]);
+    let result = host
+        .run(command.input(Input::Stream(Box::new(Damaged))))
+        .await;
+    assert!(matches!(result, Err(HostError::Input { .. })), "{result:?}");
+    // The command may have been ended before it wrote its process ids.
+    if Path::new(&started).exists() {
+        all_end(&started).await;
+    }
+    assert!(
+        !Path::new(&went_on).exists(),
+        "the command used half of its input"
+    );
+}
+
+#[tokio::test]
+#[ignore = "requires root and sshd"]
+async fn endless_output_is_an_error_and_ends_the_command() {
+    let sshd = Sshd::start();
+    let host = sshd.connect().await;
+    let started = sshd.file("pids");
+    let script = "echo \"$$ $$ $$\" >\"$1\"; while :; do echo 0123456789012345678901234567890123456789; done";
+    let command = Command::script(script, [&started]).describe("list");
+    let error = host.run(command).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "node1: list: the command printed more than 16 MiB, which is not a result"
+    );
+    host.settle().await;
+    all_end(&started).await;
+}
