@@ -76,13 +76,22 @@ pub struct Download {
     pub members: Vec<String>,
 }
 
-/// The signer of the images and files below a prefix.
+/// A signer in the public instance of Sigstore.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownSigner {
-    prefix: NamePrefix,
     identity: String,
     issuer: String,
+    signs: Vec<SignedNames>,
+}
+
+/// Images and files that a signer signs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SignedNames {
+    prefix: NamePrefix,
+    /// The first version that is always signed; `None` if it is not known which ones are.
+    signed_since: Option<Version>,
 }
 
 /// The versions of components that are compatible with a minor of Kubernetes.
@@ -222,19 +231,29 @@ impl Catalog {
         }))
     }
 
-    /// Returns the policies for publishers whose signer is known. If a signature exists, it must be valid.
+    /// Returns the policies for publishers whose signer is known. A signature is required from the first version
+    /// on that the publisher signs. If a signature exists, it must be valid.
     pub fn signatures(&self) -> Vec<SignaturePolicy> {
-        let policy = |known: &KnownSigner| SignaturePolicy {
-            prefix: known.prefix.clone(),
-            rule: Rule::IfPresent(SignedBy::Identity {
+        let policy = |signer: &KnownSigner, names: &SignedNames| {
+            let by = SignedBy::Identity {
                 identity: Identity {
-                    identity: known.identity.clone(),
-                    issuer: known.issuer.clone(),
+                    identity: signer.identity.clone(),
+                    issuer: signer.issuer.clone(),
                 },
                 trusted_root: None,
-            }),
+            };
+            SignaturePolicy {
+                prefix: names.prefix.clone(),
+                rule: match &names.signed_since {
+                    Some(version) => Rule::RequireSince(by, version.clone()),
+                    None => Rule::IfPresent(by),
+                },
+            }
         };
-        self.signers.iter().map(policy).collect()
+        let signers = self.signers.iter();
+        let policies =
+            signers.flat_map(|signer| signer.signs.iter().map(move |n| policy(signer, n)));
+        policies.collect()
     }
 
     /// Returns where the project of a component lists its releases.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::sbom::{self, SbomFile};
+use crate::trust::{self, TrustGroup};
 use crate::{
     CommandError, FileError, Stop, VolumeSize, WrittenBundle, background, base, lock_file,
     text_file, threads,
@@ -60,6 +61,8 @@ pub struct BuildReport {
     pub lock: PathBuf,
     /// The creation time and the sequence number of the signature, if the bundle is signed.
     pub revision: Option<Revision>,
+    /// Why each file and image is trusted.
+    pub trust: Vec<TrustGroup>,
     /// The notes of the SBOM, if one was written.
     pub sbom: Option<(PathBuf, BTreeSet<String>)>,
 }
@@ -142,6 +145,7 @@ pub async fn build(
     Ok(BuildReport {
         written,
         content: content_size(lock.blobs()),
+        trust: trust::groups(&lock),
         lock: lock_path,
         revision,
         sbom,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::trust::{self, TrustGroup};
 use crate::{BundleAccess, CommandError};
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{LockedFile, LockedImage};
@@ -53,6 +54,8 @@ pub struct Inspection {
     pub images: usize,
     /// What each publisher signed, as the lock claims; `bundle verify` checks it.
     pub publishers: Vec<SignedBy>,
+    /// Why each file and image is trusted, as the lock says.
+    pub trust: Vec<TrustGroup>,
     /// The number of the user's own files, charts and manifests.
     pub user_content: usize,
     /// The sets of operating system packages.
@@ -223,6 +226,7 @@ pub fn inspect(options: &InspectOptions) -> Result<Inspection, CommandError> {
         publishers: publishers
             .map(|(signer, count)| SignedBy::new(signer, count))
             .collect(),
+        trust: trust::groups(&lock),
         user_content: lock.artifacts.len(),
         packages: lock
             .packages

@@ -43,6 +43,7 @@ pub mod split_join;
 mod state;
 pub mod stop;
 mod text_file;
+pub mod trust;
 pub mod verify;
 mod volume_size;
 pub mod vulnerabilities;

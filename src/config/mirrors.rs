@@ -1,4 +1,5 @@
-//! Mirror files: servers that kubexm asks instead of the public addresses, and how it reaches them.
+//! Mirror files: servers that kubexm asks instead of the public addresses, what they are trusted for, and how
+//! kubexm reaches them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,13 @@ use super::problem::Problems;
 use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
 use kubexm_types::ImageRef;
+use kubexm_types::signature_policy::NamePrefix;
 
 /// Maximum number of connections to one host.
 const MOST_CONNECTIONS: i64 = 256;
 
-/// A `Mirrors` document. kubexm compares the content of a mirror with the digests and signatures of the publisher.
+/// A `Mirrors` document. kubexm compares the content of a mirror with the digests and signatures of the publisher,
+/// unless the document says otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirrors {
     /// Prefix of a URL → URLs to ask instead, in order. The longest match wins.
@@ -20,6 +23,8 @@ pub struct Mirrors {
     /// `http(s)://host[:port][/repository prefix]`, in order. The longest match wins.
     pub registries: BTreeMap<String, Vec<String>>,
     pub checksums: Checksums,
+    /// Prefixes of images and files that are accepted without the signature that their publisher makes.
+    pub allow_unsigned: Vec<NamePrefix>,
     /// PEM files of certificate authorities that are trusted in addition to those of the system.
     pub ca: Vec<PathBuf>,
     /// Number of simultaneous connections to one host; `None` for the default.
@@ -29,7 +34,7 @@ pub struct Mirrors {
 /// The server whose checksum files and tags determine the expected digests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// The publisher.
+    /// The publisher. If it cannot be reached, the download fails.
     #[default]
     Origin,
     /// The mirror, for mirrors with content that the publisher does not have.
@@ -58,9 +63,18 @@ impl Mirrors {
         if self.checksums == Checksums::Origin {
             self.checksums = other.checksums;
         }
+        self.allow_unsigned.extend(other.allow_unsigned);
         self.ca.extend(other.ca);
         self.connections = self.connections.or(other.connections);
         self
+    }
+
+    /// Returns the prefix under which an image, or a file by its URL without `https://`, is accepted without
+    /// the signature of its publisher.
+    pub fn allows_unsigned(&self, name: &str) -> Option<&NamePrefix> {
+        let covering = self.allow_unsigned.iter();
+        let covering = covering.filter(|prefix| prefix.covers(name));
+        covering.max_by_key(|prefix| prefix.length())
     }
 
     /// Returns the URLs to ask instead of a public URL, in order; `None` if it has no mirror.
@@ -144,6 +158,7 @@ pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
             Some("mirror") => Checksums::Mirror,
             _ => Checksums::Origin,
         },
+        allow_unsigned: top.values::<NamePrefix>("allowUnsigned"),
         ca: top.values::<PathBuf>("ca"),
         connections: connections.and_then(|number| usize::try_from(number).ok()),
     };
@@ -247,12 +262,15 @@ mod tests {
     fn a_file_wins_over_a_named_set() {
         let file = mirrors("downloads:\n  https://a: http://file\nconnectionsPerHost: 3\n");
         let set = mirrors(
-            "downloads:\n  https://a: http://set\n  https://b: http://set\nchecksums: origin\nconnectionsPerHost: 9\n",
+            "downloads:\n  https://a: http://set\n  https://b: http://set\nchecksums: origin\nallowUnsigned: [b.example]\nconnectionsPerHost: 9\n",
         );
         let both = file.over(set);
         assert_eq!(both.for_download("https://a/f").unwrap(), ["http://file/f"]);
         assert_eq!(both.for_download("https://b/f").unwrap(), ["http://set/f"]);
         assert_eq!(both.connections, Some(3));
+        let allowed = both.allows_unsigned("b.example/x").map(ToString::to_string);
+        assert_eq!(allowed.as_deref(), Some("b.example"));
+        assert_eq!(both.allows_unsigned("b.example.org/x"), None);
     }
 
     #[test]
@@ -268,6 +286,8 @@ mod tests {
             "registries: {r.example: \"https://m example\"}",
             "downloads: {\"https://dl.example\\n\": https://m}",
             "checksums: other",
+            "allowUnsigned: [https://dl.example]",
+            "allowUnsigned: yes",
             "connectionsPerHost: 0",
         ] {
             let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\n{text}\n");

@@ -80,6 +80,7 @@ fn lock(more: &[&str]) -> Lock {
         format: FileFormat::Binary,
         members: Vec::new(),
         signature: None,
+        unsigned: None,
     };
     let descriptor = || Descriptor {
         media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
@@ -95,6 +96,8 @@ fn lock(more: &[&str]) -> Lock {
             manifest: descriptor(),
             blobs: Vec::new(),
         }],
+        unsigned: None,
+        checksum: None,
     };
     Lock {
         lock_version: Lock::VERSION,

@@ -3,11 +3,12 @@
 
 use url::Url;
 
-use super::signatures::{Policies, Wanted};
+use super::signatures::{Policies, Unsigned, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};
 use kubexm_sigstore::{Artifact, file, verify};
-use kubexm_types::Digest;
+use kubexm_types::signature_policy::NamePrefix;
+use kubexm_types::{Digest, Version};
 
 /// Media type of a signature file.
 const SIGNATURE_TYPE: &str = "application/vnd.dev.cosign.signature.v1";
@@ -20,14 +21,29 @@ const LARGEST: u64 = 512 * 1024 * 1024;
 pub struct Signed<'a> {
     /// The public address.
     pub url: &'a Url,
+    pub version: &'a Version,
     pub digest: Digest,
     /// The signature that an earlier build found.
     pub previous: Option<&'a FileSignature>,
 }
 
+/// The result of the search for a file's signature.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundSignature {
+    /// The valid signature, if there is one.
+    pub signature: Option<FileSignature>,
+    /// The prefix that allows a missing signature although the publisher signs this version.
+    pub unsigned: Option<NamePrefix>,
+}
+
 impl Policies {
-    /// Fetches the signature of a file into the cache and verifies it. Returns `None` if no policy requires
-    /// one, or if a policy permits that it is missing.
+    /// Returns true if a policy names who signs a file, so that a signature can prove its content.
+    pub(super) fn can_prove(&self, url: &Url) -> bool {
+        self.wanted_of(&address(url)).is_some()
+    }
+
+    /// Fetches the signature of a file into the cache and verifies it. It may be missing if no policy requires
+    /// it.
     ///
     /// # Errors
     /// The signature is missing, is not valid, or cannot be fetched.
@@ -35,16 +51,40 @@ impl Policies {
         &self,
         http: &Http,
         file: Signed<'_>,
-    ) -> Result<Option<FileSignature>, FetchError> {
-        let Some(wanted) = self.wanted_of(&address(file.url)) else {
-            return Ok(None);
+    ) -> Result<FoundSignature, FetchError> {
+        let name = address(file.url);
+        let found = match self.wanted_of(&name) {
+            Some(wanted) => self.signature_of(http, file, &wanted).await?,
+            None => None,
         };
+        if found.is_some() {
+            return Ok(FoundSignature {
+                signature: found,
+                unsigned: None,
+            });
+        }
+        match self.unsigned(http.mirrors(), &name, Some(file.version)) {
+            Unsigned::NotRequired => Ok(FoundSignature::default()),
+            Unsigned::Allowed(prefix) => Ok(FoundSignature {
+                signature: None,
+                unsigned: Some(prefix),
+            }),
+            Unsigned::Refused(wanted, hint) => {
+                Err(refused(file.url, &wanted, "and there is none", &hint))
+            }
+        }
+    }
+
+    /// Fetches and verifies the signature of a file, if there is one.
+    async fn signature_of(
+        &self,
+        http: &Http,
+        file: Signed<'_>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<FileSignature>, FetchError> {
         let signature = beside(http, file.url, ".sig", file.previous.map(|s| &s.signature)).await?;
         let Some(signature) = signature else {
-            return match wanted.required {
-                false => Ok(None),
-                true => Err(refused(file.url, &wanted, "and there is none")),
-            };
+            return Ok(None);
         };
         let known = file.previous.and_then(|s| s.certificate.as_ref());
         let certificate = match wanted.signers.are_keys() {
@@ -75,7 +115,9 @@ impl Policies {
         drop(reading);
         let by: kubexm_sigstore::Signer = verified.map_err(|reason| {
             let reason = format!("and its signature is not valid: {reason}");
-            refused(file.url, &wanted, &reason)
+            let hint = "the file may have been changed, or its publisher may sign with another key; \
+                        set the trusted signers in spec.signatures of the bundle manifest";
+            refused(file.url, wanted, &reason, hint)
         })?;
         let keep = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, FetchError> {
             Ok(Descriptor {
@@ -104,18 +146,19 @@ fn address(url: &Url) -> String {
     }
 }
 
-fn refused(url: &Url, wanted: &Wanted<'_>, reason: &str) -> FetchError {
+fn refused(url: &Url, wanted: &Wanted<'_>, reason: &str, hint: &str) -> FetchError {
     FetchError::Content {
         what: url.to_string(),
         reason: format!(
-            "the policy for {} requires a signature of {}, {reason}\n\
-             hint: set the trusted signers in spec.signatures of the bundle manifest",
+            "the policy for {} requires a signature of {}, {reason}\nhint: {hint}",
             wanted.prefix, wanted.signers
         ),
     }
 }
 
-/// Fetches a file next to the signed file; takes it from the cache if an earlier build found it.
+/// Fetches a file next to the signed file; takes it from the cache if an earlier build found it. If the publisher
+/// cannot be asked, a mirror may answer, because a signature proves itself; but a mirror cannot state that there is
+/// none.
 async fn beside(
     http: &Http,
     url: &Url,
@@ -134,8 +177,12 @@ async fn beside(
         .unwrap_or_default()
         .to_owned();
     match http.published(&label, &place, file::LARGEST).await {
-        Ok(text) => Ok(Some(text.into_bytes())),
+        Ok((text, _)) => Ok(Some(text.into_bytes())),
         Err(FetchError::Refused { status: 404, .. }) => Ok(None),
+        Err(error @ FetchError::Publisher { .. }) => {
+            let of_mirror = http.bytes(&label, &place, file::LARGEST).await;
+            of_mirror.map(Some).map_err(|_| error)
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,8 +1,9 @@
 //! Files over HTTP, with mirrors, retries and the cache.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod publisher;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use reqwest::header::{HeaderMap, LINK};
 use url::Url;
@@ -11,16 +12,16 @@ use super::client::{Access, Client, GetRequest, GetResponse, shown};
 use super::download::Job;
 use super::retry::{Failure, TRIES, Tries};
 use super::{Cache, FetchError, LocalBundles};
+pub use publisher::StatedBy;
+use publisher::stated_by;
+
 use kubexm_bundle::Bundle;
-use kubexm_config::mirrors::{Checksums, Mirrors};
+use kubexm_config::mirrors::Mirrors;
 use kubexm_types::Digest;
 use kubexm_types::event::{Counter, Events};
 
 /// Number of attempts per address while there is another address.
 const TRIES_OF_SEVERAL: u32 = 2;
-/// Timeout for a publisher that is asked only for a checksum.
-const ORIGIN_WAIT: Duration = Duration::from_secs(8);
-
 /// An HTTP client with a cache and mirrors.
 #[derive(Clone)]
 pub struct Http {
@@ -29,8 +30,8 @@ pub struct Http {
     cache: Cache,
     events: Events,
     counter: Arc<Counter>,
-    /// Publishers that could not be reached in this run.
-    out_of_reach: Arc<Mutex<BTreeSet<String>>>,
+    /// Publishers that could not be reached in this run, each with the cause.
+    out_of_reach: Arc<Mutex<BTreeMap<String, String>>>,
     local_bundles: LocalBundles,
 }
 
@@ -128,73 +129,6 @@ impl Http {
         text(label, url, self.bytes(label, url, limit).await?)
     }
 
-    /// Reads a text that a publisher states about its files, such as a checksum. kubexm asks the publisher
-    /// itself even if a mirror serves the files, so that the mirror is checked. Only if the publisher cannot
-    /// be reached, kubexm uses the mirror's text and reports a warning.
-    ///
-    /// # Errors
-    /// The request fails, or the text is not UTF-8.
-    pub async fn published(
-        &self,
-        label: &str,
-        url: &Url,
-        limit: usize,
-    ) -> Result<String, FetchError> {
-        let small = Small::open(label, limit);
-        if self.mirrors.for_download(url.as_str()).is_some()
-            && let Some(bytes) = self.ask_origin(&small, url).await?
-        {
-            return text(label, url, bytes);
-        }
-        self.text(label, url, limit).await
-    }
-
-    /// Asks the publisher of mirrored content. Returns `None` if the publisher cannot be reached, or if the
-    /// mirror is configured to replace it.
-    pub(super) async fn ask_origin(
-        &self,
-        small: &Small<'_>,
-        url: &Url,
-    ) -> Result<Option<Vec<u8>>, FetchError> {
-        let host = host(url);
-        if !self.asks_origin(url) {
-            return Ok(None);
-        }
-        let asked = tokio::time::timeout(ORIGIN_WAIT, self.small(small, url, 1)).await;
-        let reason = match asked {
-            Ok(Ok(bytes)) => return Ok(Some(bytes)),
-            // The publisher answered that the file does not exist: a mirror that has it is wrong.
-            Ok(Err(
-                error @ FetchError::Refused {
-                    status: 404 | 410, ..
-                },
-            )) => return Err(error),
-            // Only the cause: a hint about the publisher does not help, because its mirror is used.
-            Ok(Err(error)) => error.to_string().lines().take(1).collect(),
-            Err(_) => format!("no response in {} s", ORIGIN_WAIT.as_secs()),
-        };
-        let mut out = self
-            .out_of_reach
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if out.insert(host.clone()) {
-            self.events.warn(format!(
-                "cannot reach {host} to verify checksums and tags; using those of its mirror ({reason})"
-            ));
-        }
-        Ok(None)
-    }
-
-    /// Whether kubexm must ask the publisher of mirrored content, and has not failed to reach it in this
-    /// run.
-    pub(super) fn asks_origin(&self, url: &Url) -> bool {
-        let out = self
-            .out_of_reach
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.mirrors.checksums != Checksums::Mirror && !out.contains(&host(url))
-    }
-
     /// Downloads a file into the cache and continues an earlier partial download.
     ///
     /// # Errors
@@ -205,22 +139,36 @@ impl Http {
         {
             return Ok((*digest, size));
         }
-        let addresses = self.mirrored(&wanted.url)?;
         let own_name = Digest::of(wanted.url.as_str().as_bytes());
         let key = wanted.expected.unwrap_or(own_name).hex();
-        let download = |address, tries| {
-            self.job(Job {
+        let (found, _) = self
+            .download_from(wanted, self.mirrored(&wanted.url)?, &key)
+            .await?;
+        Ok(found)
+    }
+
+    /// Downloads a file from the first address that has it.
+    async fn download_from(
+        &self,
+        wanted: &Wanted,
+        addresses: Vec<Url>,
+        key: &str,
+    ) -> Result<((Digest, u64), StatedBy), FetchError> {
+        let download = |address: Url, tries| {
+            let by = stated_by(&wanted.url, &address);
+            let job = self.job(Job {
                 client: self.client.clone(),
                 cache: self.cache.clone(),
                 events: self.events.clone(),
                 label: wanted.label.clone(),
-                key: key.clone(),
+                key: key.to_owned(),
                 expected: wanted.expected,
                 size: wanted.size,
                 address,
                 access: Access::Open,
                 tries,
-            })
+            });
+            async move { Ok((job.await?, by)) }
         };
         self.first_good(&wanted.label, addresses, download).await
     }
@@ -353,15 +301,6 @@ impl<'a> Small<'a> {
             headers: HeaderMap::new(),
             limit,
         }
-    }
-}
-
-/// Returns the name of the server for messages.
-fn host(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    match url.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
     }
 }
 

@@ -60,6 +60,19 @@ pub enum FetchError {
         /// What the status means and what the user can do.
         hint: String,
     },
+    /// The publisher did not answer, and its mirror is not trusted for the answer.
+    #[error(
+        "{what}: cannot ask the publisher {publisher} for {url}: {cause}\nhint: its mirror is not trusted for this; make {publisher} reachable (HTTPS_PROXY names a proxy), or set `checksums: mirror` in the mirrors file (--mirrors) if you trust the mirror"
+    )]
+    Publisher {
+        /// What kubexm fetched.
+        what: String,
+        /// Host of the publisher.
+        publisher: String,
+        /// The public address.
+        url: String,
+        cause: String,
+    },
     /// The content does not have the expected digest.
     #[error(
         "{what}: {url} returned content with the wrong digest; it was discarded\n  expected {expected}\n  got      {got}\nhint: a mirror or proxy may serve a damaged copy; try another one"
@@ -174,8 +187,40 @@ impl FetchError {
         Some((origin.ascii_serialization(), cause))
     }
 
+    /// Combines errors of the same publisher with the same cause.
+    fn grouped_by_publisher(errors: Vec<Self>) -> Vec<Self> {
+        let mut groups: Vec<(Self, usize)> = Vec::new();
+        for error in errors {
+            let same = |(other, _): &&mut (Self, usize)| match (other, &error) {
+                (
+                    Self::Publisher {
+                        publisher, cause, ..
+                    },
+                    Self::Publisher {
+                        publisher: other,
+                        cause: reason,
+                        ..
+                    },
+                ) => publisher == other && cause == reason,
+                _ => false,
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, more)) => *more += 1,
+                None => groups.push((error, 0)),
+            }
+        }
+        let merge = |(mut error, more)| {
+            if let (Self::Publisher { what, .. }, 1..) = (&mut error, more) {
+                *what = format!("{what} and {more} more");
+            }
+            error
+        };
+        groups.into_iter().map(merge).collect()
+    }
+
     /// Combines errors into one; returns `Ok` if there are none.
-    pub fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+    pub fn all(errors: Vec<Self>) -> Result<(), Self> {
+        let mut errors = Self::grouped_by_publisher(errors);
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),

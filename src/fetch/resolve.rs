@@ -2,6 +2,7 @@
 
 mod images;
 mod locked;
+mod stated;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::signatures::Policies;
-use super::{FetchError, Http, checksum, packages};
+use super::{FetchError, Http, packages};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive;
 use kubexm_bundle::lock::user_content::LockedArtifact;
@@ -25,14 +26,12 @@ use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, Version};
+use stated::{Stated, only_by_signature, only_signed};
 
 pub use locked::{ChangedEntry, LockComparison};
 
 /// Number of concurrent downloads of files and blobs.
 const PARALLEL: usize = 16;
-/// Maximum size of a checksum file, in bytes.
-const LARGEST_SUMS: usize = 1024 * 1024;
-
 impl From<CatalogError> for FetchError {
     fn from(error: CatalogError) -> Self {
         Self::Resolve(error.to_string())
@@ -102,7 +101,10 @@ impl<'a> Resolver<'a> {
             tokio::try_join!(images, self.files(others), self.packages(manifest))?;
         files.extend(others);
         let mut lock = Lock {
-            lock_version: Lock::VERSION,
+            // A lock of version 1 stays one until a new entry needs more.
+            lock_version: self
+                .previous
+                .map_or(Lock::VERSION, |lock| lock.lock_version),
             name: manifest.name.clone(),
             kubernetes: manifest.kubernetes.clone(),
             architectures: manifest.architectures.clone(),
@@ -173,42 +175,50 @@ impl<'a> Resolver<'a> {
 
     async fn file(&self, file: &Download) -> Result<LockedFile, FetchError> {
         let locked = self.locked(file);
-        let (expected, checksum) = match locked {
-            Some(locked) => (Some(locked.digest), locked.checksum.clone()),
-            None => match &file.checksum {
-                Some(url) => {
-                    let digest = self.published(file, url).await?;
-                    (Some(digest), ChecksumSource::Published(url.clone()))
-                }
-                None => (None, ChecksumSource::FirstSeen),
-            },
+        let stated = match locked {
+            Some(locked) => Stated::Digest(locked.digest, locked.checksum.clone()),
+            None => self.stated(file).await?,
         };
-        let label = file.file_name.clone();
         let wanted = Wanted {
-            label,
+            label: file.file_name.clone(),
             url: file.url.clone(),
-            expected,
+            expected: stated.digest(),
             size: locked.map(|locked| locked.size),
         };
-        let (digest, size) = self.http.download(&wanted).await?;
-        if locked.is_none() && checksum == ChecksumSource::FirstSeen {
-            self.http.events().note(format!(
-                "{}: its publisher serves no checksum; the lock records the downloaded digest sha256:{}",
-                file.file_name,
-                digest.hex()
-            ));
+        let (digest, size, checksum) = match &stated {
+            Stated::Digest(_, checksum) => {
+                let (digest, size) = self.http.download(&wanted).await?;
+                (digest, size, checksum.clone())
+            }
+            Stated::OnlySignature(_) => {
+                let (digest, size) = self.http.download(&wanted).await?;
+                (digest, size, ChecksumSource::Signed)
+            }
+            Stated::Nothing => self.first_seen(file, &wanted).await?,
+        };
+        let signed = Signed {
+            url: &file.url,
+            version: &file.version,
+            digest,
+            previous: locked.and_then(|locked| locked.signature.as_ref()),
+        };
+        let found = self.policies.verify_file(self.http, signed).await?;
+        match (stated, &found.signature) {
+            (Stated::OnlySignature(error), None) => return Err(error),
+            (Stated::OnlySignature(error), Some(signature)) => {
+                let note = only_by_signature(&file.file_name, &signature.by, &error);
+                self.http.events().note(note);
+            }
+            (Stated::Digest(_, ChecksumSource::Signed), None) => {
+                return Err(only_signed(&file.file_name));
+            }
+            _ => {}
         }
         let members = match (locked, file.format) {
             (Some(locked), _) => locked.members.clone(),
             (None, FileFormat::Binary | FileFormat::Manifest) => Vec::new(),
             (None, FileFormat::TarGz) => self.members(file, &digest).await?,
         };
-        let signed = Signed {
-            url: &file.url,
-            digest,
-            previous: locked.and_then(|locked| locked.signature.as_ref()),
-        };
-        let signature = self.policies.verify_file(self.http, signed).await?;
         Ok(LockedFile {
             component: file.component.clone(),
             version: file.version.clone(),
@@ -220,19 +230,19 @@ impl<'a> Resolver<'a> {
             checksum,
             format: file.format,
             members,
-            signature,
+            signature: found.signature,
+            unsigned: found
+                .unsigned
+                .filter(|_| self.records_unsigned(locked.is_some())),
         })
     }
 
-    async fn published(&self, file: &Download, url: &url::Url) -> Result<Digest, FetchError> {
-        let label = format!("checksum of {}", file.file_name);
-        let text = self.http.published(&label, url, LARGEST_SUMS).await?;
-        checksum::find(&text, &file.file_name).ok_or_else(|| FetchError::Content {
-            what: label,
-            reason: format!(
-                "{url} has no SHA-256 of this file\nhint: check that page; a mirror or proxy may serve another one"
-            ),
-        })
+    /// Whether to record why an item has no signature. An entry of a lock of version 1 stays as it is.
+    fn records_unsigned(&self, is_locked: bool) -> bool {
+        let version = self
+            .previous
+            .map_or(Lock::VERSION, |lock| lock.lock_version);
+        !is_locked || version > Lock::OLDEST_VERSION
     }
 
     async fn members(

@@ -1,5 +1,6 @@
 //! Signature policies for images and files, with their keys and trusted roots loaded.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use tokio::sync::Mutex;
 
 use super::FetchError;
 use kubexm_catalog::Catalog;
+use kubexm_config::Mirrors;
 use kubexm_sigstore::{Trust, TrustedRoot};
 use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
-use kubexm_types::{ImageRef, VerifyingKey};
+use kubexm_types::{ImageRef, VerifyingKey, Version};
 
 /// Maximum size of a key file or a trusted root, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
@@ -33,7 +35,16 @@ struct Policy {
 #[derive(Debug, Clone)]
 enum Asks {
     Nothing,
-    Signature { of: Signers, required: bool },
+    Signature { of: Signers, required: Required },
+}
+
+/// Which versions must be signed.
+#[derive(Debug, Clone)]
+enum Required {
+    All,
+    Since(Version),
+    /// A signature may be missing.
+    None,
 }
 
 #[derive(Debug, Clone)]
@@ -86,58 +97,119 @@ impl Policies {
         })
     }
 
-    /// Checks that no policy requires a signature of these images, which have none.
+    /// Returns why content without a signature may be used, by the name of an image without its tag, or the URL
+    /// of a file without `https://`.
+    pub(super) fn unsigned(
+        &self,
+        mirrors: &Mirrors,
+        name: &str,
+        version: Option<&Version>,
+    ) -> Unsigned<'_> {
+        let (own, catalog) = (longest(&self.own, name), longest(&self.catalog, name));
+        let published = catalog.and_then(|policy| policy.required(version));
+        let own_prefix = own.map(|policy| &policy.prefix);
+        match (own.and_then(|policy| policy.required(version)), published) {
+            (Some(wanted), _) => Unsigned::Refused(wanted, Policies::OWN_HINT.to_owned()),
+            (None, Some(wanted)) => match own_prefix.or_else(|| mirrors.allows_unsigned(name)) {
+                Some(prefix) => Unsigned::Allowed(prefix.clone()),
+                None => {
+                    let hint = Policies::catalog_hint(wanted.prefix);
+                    Unsigned::Refused(wanted, hint)
+                }
+            },
+            (None, None) => Unsigned::NotRequired,
+        }
+    }
+
+    const OWN_HINT: &str = "set the trusted signers in spec.signatures of the bundle manifest; \
+        `mode: ifPresent` there accepts a missing signature";
+
+    fn catalog_hint(prefix: &NamePrefix) -> String {
+        format!(
+            "the publisher signs this version, so a mirror may have removed the signature; to accept it without, \
+             set `{{prefix: {prefix}, mode: ignore}}` in spec.signatures of the bundle manifest, \
+             or `allowUnsigned: [{prefix}]` in the mirrors file (--mirrors)"
+        )
+    }
+
+    /// Returns the prefixes that allow these images, which have no signature, to be used without it.
     ///
     /// # Errors
-    /// The images for which a policy requires one.
-    pub fn allow_unsigned(&self, images: &[ImageRef]) -> Result<(), FetchError> {
-        let lacking = images.iter().filter_map(|image| {
-            let wanted = self.wanted_of_image(image)?;
-            let reason = || {
-                format!(
-                    "{image}: {} requires one of {}",
-                    wanted.prefix, wanted.signers
-                )
-            };
-            wanted.required.then(reason)
-        });
-        let lacking: Vec<String> = lacking.collect();
-        match lacking.is_empty() {
-            true => Ok(()),
-            false => Err(FetchError::Content {
-                what: "images without a required signature".to_owned(),
-                reason: format!(
-                    "a signature policy requires one\n  {}\nhint: to allow unsigned images, set `mode: ifPresent` \
-                     in spec.signatures of the bundle manifest",
-                    lacking.join("\n  ")
-                ),
-            }),
+    /// The images for which a signature is required.
+    pub fn allow_unsigned(
+        &self,
+        mirrors: &Mirrors,
+        images: &[ImageRef],
+    ) -> Result<BTreeMap<ImageRef, NamePrefix>, FetchError> {
+        let (mut allowed, mut refused, mut hints) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        for image in images {
+            match self.unsigned(mirrors, &name_of(image), version_of(image).as_ref()) {
+                Unsigned::NotRequired => {}
+                Unsigned::Allowed(prefix) => drop(allowed.insert(image.clone(), prefix)),
+                Unsigned::Refused(wanted, hint) => {
+                    refused.push(format!(
+                        "{image}: {} requires one of {}",
+                        wanted.prefix, wanted.signers
+                    ));
+                    hints.insert(hint);
+                }
+            }
         }
+        if refused.is_empty() {
+            return Ok(allowed);
+        }
+        let hints: Vec<String> = hints.iter().map(|hint| format!("hint: {hint}")).collect();
+        Err(FetchError::Content {
+            what: "images without a required signature".to_owned(),
+            reason: format!(
+                "a signature policy requires one\n  {}\n{}",
+                refused.join("\n  "),
+                hints.join("\n")
+            ),
+        })
     }
 
     /// Returns the policy for an image by its name, or for a file by its address.
     pub(super) fn wanted_of(&self, name: &str) -> Option<Wanted<'_>> {
         let policy = longest(&self.own, name).or_else(|| longest(&self.catalog, name))?;
-        match &policy.asks {
-            Asks::Nothing => None,
-            Asks::Signature { of, required } => Some(Wanted {
-                prefix: &policy.prefix,
-                signers: of,
-                required: *required,
-            }),
-        }
+        policy.wanted()
     }
 
     pub(super) fn wanted_of_image(&self, image: &ImageRef) -> Option<Wanted<'_>> {
-        self.wanted_of(&format!("{}/{}", image.registry(), image.repository()))
+        self.wanted_of(&name_of(image))
     }
 }
 
-/// The requirement of a policy.
+/// The accepted signers of a policy.
 pub(super) struct Wanted<'a> {
     pub prefix: &'a NamePrefix,
     pub signers: &'a Signers,
-    pub required: bool,
+}
+
+/// Whether content without a signature may be used.
+pub(super) enum Unsigned<'a> {
+    /// No policy requires a signature.
+    NotRequired,
+    /// The publisher signs this version, and this prefix of the mirror file or of the manifest allows that the
+    /// signature is missing.
+    Allowed(NamePrefix),
+    /// A signature is required; with a hint for the user.
+    Refused(Wanted<'a>, String),
+}
+
+/// Returns the name of an image for policies.
+fn name_of(image: &ImageRef) -> String {
+    format!("{}/{}", image.registry(), image.repository())
+}
+
+/// Returns the version that a tag names, as in `v1.36.3`, `3.10` or `3.6.8-0`.
+fn version_of(image: &ImageRef) -> Option<Version> {
+    let tag = image.tag()?;
+    let bare = tag.strip_prefix('v').unwrap_or(tag);
+    let end = bare.find(['-', '+']).unwrap_or(bare.len());
+    let (numbers, rest) = bare.split_at(end);
+    let missing = 3usize.checked_sub(numbers.split('.').count())?;
+    Version::parse(&format!("{numbers}{}{rest}", ".0".repeat(missing))).ok()
 }
 
 /// Returns the policy with the longest prefix that covers a name.
@@ -150,15 +222,47 @@ impl Policy {
     fn load(policy: &SignaturePolicy) -> Result<Self, FetchError> {
         let asks = match &policy.rule {
             Rule::Ignore => Asks::Nothing,
-            Rule::Require(by) | Rule::IfPresent(by) => Asks::Signature {
+            Rule::Require(by) => Asks::Signature {
                 of: signers(by)?,
-                required: matches!(policy.rule, Rule::Require(_)),
+                required: Required::All,
+            },
+            Rule::RequireSince(by, version) => Asks::Signature {
+                of: signers(by)?,
+                required: Required::Since(version.clone()),
+            },
+            Rule::IfPresent(by) => Asks::Signature {
+                of: signers(by)?,
+                required: Required::None,
             },
         };
         Ok(Self {
             prefix: policy.prefix.clone(),
             asks,
         })
+    }
+
+    fn wanted(&self) -> Option<Wanted<'_>> {
+        match &self.asks {
+            Asks::Nothing => None,
+            Asks::Signature { of, .. } => Some(Wanted {
+                prefix: &self.prefix,
+                signers: of,
+            }),
+        }
+    }
+
+    /// Returns the accepted signers, if a signature of this version is required. A version that cannot be
+    /// determined is taken for a new one.
+    fn required(&self, version: Option<&Version>) -> Option<Wanted<'_>> {
+        let is_required = match &self.asks {
+            Asks::Nothing => false,
+            Asks::Signature { required, .. } => match required {
+                Required::All => true,
+                Required::Since(since) => version.is_none_or(|version| version >= since),
+                Required::None => false,
+            },
+        };
+        self.wanted().filter(|_| is_required)
     }
 }
 
@@ -206,4 +310,77 @@ fn read(path: &Path) -> Result<Vec<u8>, FetchError> {
 
 fn named(path: &Path, reason: &str) -> FetchError {
     FetchError::Resolve(format!("{}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mirrors(allowed: &str) -> Mirrors {
+        let head = "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nallowUnsigned: ";
+        kubexm_config::parse_mirrors("m", &format!("{head}{allowed}")).unwrap()
+    }
+
+    fn judge(own: &[SignaturePolicy], allowed: &str, image: &str) -> String {
+        let policies = Policies::load(&Catalog::embedded().unwrap(), own).unwrap();
+        let image: ImageRef = image.parse().unwrap();
+        let version = version_of(&image);
+        match policies.unsigned(&mirrors(allowed), &name_of(&image), version.as_ref()) {
+            Unsigned::NotRequired => "not required".to_owned(),
+            Unsigned::Allowed(prefix) => format!("allowed by {prefix}"),
+            Unsigned::Refused(wanted, _) => format!("refused by {}", wanted.prefix),
+        }
+    }
+
+    #[test]
+    fn publishers_must_sign_from_their_first_signed_version_on() {
+        for (image, expected) in [
+            (
+                "registry.k8s.io/kube-proxy:v1.36.3",
+                "refused by registry.k8s.io/kube-proxy",
+            ),
+            ("registry.k8s.io/kube-proxy:v1.23.17", "not required"),
+            (
+                "registry.k8s.io/kube-proxy:custom",
+                "refused by registry.k8s.io/kube-proxy",
+            ),
+            (
+                "registry.k8s.io/pause:3.10",
+                "refused by registry.k8s.io/pause",
+            ),
+            ("registry.k8s.io/pause:3.6", "not required"),
+            (
+                "registry.k8s.io/etcd:3.6.8-0",
+                "refused by registry.k8s.io/etcd",
+            ),
+            ("registry.k8s.io/coredns/coredns:v1.8.0", "not required"),
+            (
+                "registry.k8s.io/e2e-test-images/agnhost:2.63.0",
+                "not required",
+            ),
+            ("docker.io/library/nginx:1.29", "not required"),
+        ] {
+            assert_eq!(judge(&[], "[]", image), expected, "{image}");
+        }
+    }
+
+    #[test]
+    fn only_named_prefixes_may_be_unsigned() {
+        let pause = "registry.k8s.io/pause:3.10";
+        let allowed = "allowed by registry.k8s.io";
+        assert_eq!(judge(&[], "[registry.k8s.io]", pause), allowed);
+        assert_eq!(
+            judge(&[], "[dl.k8s.io]", pause),
+            "refused by registry.k8s.io/pause"
+        );
+        let own = |rule| SignaturePolicy {
+            prefix: "registry.k8s.io".parse().unwrap(),
+            rule,
+        };
+        assert_eq!(judge(&[own(Rule::Ignore)], "[]", pause), allowed);
+        // The mirror file does not weaken the user's own policy.
+        let strict = own(Rule::Require(SignedBy::Keys(Vec::new())));
+        let refused = "refused by registry.k8s.io";
+        assert_eq!(judge(&[strict], "[registry.k8s.io]", pause), refused);
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{InvalidValue, string_value};
+use super::{InvalidValue, Version, string_value};
 
 /// Maximum length of a prefix in bytes.
 const LONGEST: usize = 255;
@@ -20,6 +20,8 @@ pub struct SignaturePolicy {
 pub enum Rule {
     /// A signature is required.
     Require(SignedBy),
+    /// A signature is required from this version on. The publisher did not sign all earlier versions.
+    RequireSince(SignedBy, Version),
     /// The signature may be missing, for publishers that do not sign everything.
     IfPresent(SignedBy),
     /// No signature is required, even if a rule for a shorter prefix requires one.
@@ -30,7 +32,7 @@ impl Rule {
     /// Returns the accepted signers.
     pub fn signed_by(&self) -> Option<&SignedBy> {
         match self {
-            Self::Require(by) | Self::IfPresent(by) => Some(by),
+            Self::Require(by) | Self::RequireSince(by, _) | Self::IfPresent(by) => Some(by),
             Self::Ignore => None,
         }
     }
@@ -38,7 +40,7 @@ impl Rule {
     /// Returns the accepted signers for a change.
     pub fn signed_by_mut(&mut self) -> Option<&mut SignedBy> {
         match self {
-            Self::Require(by) | Self::IfPresent(by) => Some(by),
+            Self::Require(by) | Self::RequireSince(by, _) | Self::IfPresent(by) => Some(by),
             Self::Ignore => None,
         }
     }

@@ -54,7 +54,8 @@ class Lock:
 
     def __init__(self, text):
         lock = self.document = block_yaml.parse(text.decode())
-        require(lock["lockVersion"] == 1, f"lock of version {lock['lockVersion']}")
+        require(lock["lockVersion"] in (1, 2), f"lock of version {lock['lockVersion']}")
+        self.check_trust()
         self.sizes, self.items = {}, []
 
         def add(blob):
@@ -84,6 +85,17 @@ class Lock:
             for package in group["packages"]:
                 add(package)
                 self.items.append(("package", package["digest"], f"{package['name']} {package['version']} ({place})"))
+
+    def check_trust(self):
+        """Sections 9.2 and 9.3: the trust basis, and what only version 2 has."""
+        lock = self.document
+        items = lock["files"] + lock["images"] + lock.get("own", [])
+        new = [i for i in lock["images"] if "checksum" in i] + [i for i in items if "unsigned" in i]
+        for item in items:
+            checksum = item.get("checksum")
+            require(checksum != "signed" or "signature" in item, "signed without a signature")
+            new += [item] if checksum == "signed" or isinstance(checksum, dict) and "mirror" in checksum else []
+        require(lock["lockVersion"] > 1 or not new, "members of version 2 in version 1")
 
     def list(self, encoding):
         for digest, size in sorted(self.sizes.items()):

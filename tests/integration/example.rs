@@ -46,6 +46,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         format: FileFormat::Binary,
         members: Vec::new(),
         signature: None,
+        unsigned: None,
     };
     let lock = Lock {
         lock_version: Lock::VERSION,
@@ -77,6 +78,8 @@ pub fn image(name: &str, manifest: Descriptor) -> LockedImage {
         }],
         manifest,
         signature: None,
+        unsigned: None,
+        checksum: None,
     }
 }
 

@@ -77,6 +77,8 @@ fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
         manifest,
         platforms,
         signature: None,
+        unsigned: None,
+        checksum: None,
     }
 }
 

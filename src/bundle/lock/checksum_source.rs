@@ -7,10 +7,30 @@ use url::Url;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ChecksumSource {
-    /// A checksum file that the publisher serves.
+    /// The publisher's checksum file, or the publisher's registry with the manifest of the tag.
     Published(Url),
     /// A digest in the catalog or in the bundle manifest.
     Pinned,
-    /// The first download: the publisher does not serve a checksum.
+    /// The first download, from the publisher: it does not serve a checksum.
     FirstSeen,
+    /// A mirror that the mirror file trusts for checksums. The URL is the publisher's, which the mirror
+    /// answered for.
+    Mirror(Url),
+    /// Only the publisher's signature: the publisher could not be asked for its checksum.
+    Signed,
+}
+
+impl ChecksumSource {
+    /// Returns the address of the statement, if there is one.
+    pub fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Published(url) | Self::Mirror(url) => Some(url),
+            Self::Pinned | Self::FirstSeen | Self::Signed => None,
+        }
+    }
+
+    /// Whether locks of version 1 do not have this value.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self, Self::Mirror(_) | Self::Signed)
+    }
 }

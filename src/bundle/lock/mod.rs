@@ -11,6 +11,7 @@ pub mod difference;
 mod signature_tags;
 mod signatures;
 pub(crate) mod text;
+pub mod trust;
 pub mod user_content;
 pub(crate) mod validate;
 
@@ -22,13 +23,14 @@ pub use crate::lock::checksum_source::ChecksumSource;
 pub use crate::lock::descriptor::Descriptor;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
+use kubexm_types::signature_policy::NamePrefix;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 
 /// The content of a bundle. All lists are sorted, so that equal content has equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// Version of this document. This program writes and reads 1.
+    /// Version of this document: the lowest one that has all of its members.
     pub lock_version: u32,
     /// The manifest's `metadata.name`.
     pub name: String,
@@ -84,6 +86,10 @@ pub struct LockedFile {
     /// The publisher's signature, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<FileSignature>,
+    /// Set if the publisher signs this version and the file was accepted without its signature: the prefix in
+    /// the mirror file or in the bundle manifest that allows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<NamePrefix>,
 }
 
 /// How a file is packed.
@@ -123,6 +129,12 @@ pub struct LockedImage {
     /// The publisher's signature of the top manifest, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<LockedSignature>,
+    /// Trust basis of the digest; `None` in locks of version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<ChecksumSource>,
+    /// As in [`LockedFile::unsigned`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<NamePrefix>,
 }
 
 /// One platform of an image.
@@ -226,8 +238,10 @@ pub struct KubeadmFacts {
 }
 
 impl Lock {
-    /// The version that this program writes.
-    pub const VERSION: u32 = 1;
+    /// The newest version that this program reads and writes.
+    pub const VERSION: u32 = 2;
+    /// The oldest version that this program reads and writes.
+    pub const OLDEST_VERSION: u32 = 1;
 
     /// Parses and validates a lock as untrusted input.
     ///
@@ -242,10 +256,10 @@ impl Lock {
         let unreadable = |error: serde_saphyr::Error| format!("its lock cannot be parsed: {error}");
         let version: Versioned =
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(unreadable)?;
-        let (got, supported) = (version.lock_version, Self::VERSION);
-        if got != supported {
+        let (got, oldest, newest) = (version.lock_version, Self::OLDEST_VERSION, Self::VERSION);
+        if !(oldest..=newest).contains(&got) {
             return Err(format!(
-                "its lock has version {got}, but this kubexm reads {supported}\nhint: use a newer kubexm"
+                "its lock has version {got}, but this kubexm reads {oldest} to {newest}\nhint: use a newer kubexm"
             ));
         }
         let lock: Self = serde_saphyr::from_str_with_options(text, options).map_err(unreadable)?;
@@ -253,8 +267,27 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Sorts every list.
+    /// Returns the lowest version of the document that has all members of this lock (`FORMAT.md`, section 16).
+    pub(crate) fn required_version(&self) -> u32 {
+        let is_new = |checksum: &ChecksumSource| checksum.is_new();
+        let in_files = self
+            .files
+            .iter()
+            .any(|f| f.unsigned.is_some() || is_new(&f.checksum));
+        let in_images = self
+            .images
+            .iter()
+            .any(|i| i.unsigned.is_some() || i.checksum.is_some());
+        let in_artifacts = self.artifacts.iter().any(|a| is_new(&a.checksum));
+        match in_files || in_images || in_artifacts {
+            true => 2,
+            false => Self::OLDEST_VERSION,
+        }
+    }
+
+    /// Sorts every list, and raises the version of the document if a new entry needs it.
     pub fn sort(&mut self) {
+        self.lock_version = self.lock_version.max(self.required_version());
         self.index = CachedIndex::default();
         self.kubernetes.sort();
         self.architectures.sort();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::text::{invalid, is_printable, name};
-use crate::lock::{Descriptor, Lock, LockedPackages};
+use crate::lock::{ChecksumSource, Descriptor, Lock, LockedPackages};
 use kubexm_sigstore::Signer;
 use kubexm_sigstore::limits::{LARGEST_MANIFEST, LARGEST_PART};
 use kubexm_types::Digest;
@@ -14,8 +14,16 @@ use kubexm_types::Digest;
 /// # Errors
 /// The first problem, as the rest of a sentence about the bundle.
 pub fn check(lock: &Lock) -> Result<(), String> {
+    if lock.lock_version < lock.required_version() {
+        return Err(format!(
+            "its lock has version {} and members of version {}\nhint: do not use this bundle",
+            lock.lock_version,
+            lock.required_version()
+        ));
+    }
     name("name", &lock.name)?;
     for file in &lock.files {
+        only_signed(&file.checksum, file.signature.is_some(), &file.component)?;
         name("component", &file.component)?;
         name("file name", &file.file_name)?;
         if let Some(signature) = &file.signature {
@@ -27,6 +35,10 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         }
     }
     for image in &lock.images {
+        if let Some(checksum) = &image.checksum {
+            let shown = image.name.to_string();
+            only_signed(checksum, image.signature.is_some(), &shown)?;
+        }
         if let Some(signature) = &image.signature {
             signer(&signature.by)?;
             let rest = signature.blobs.iter().map(|blob| (blob, LARGEST_PART));
@@ -42,6 +54,7 @@ pub fn check(lock: &Lock) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     for artifact in &lock.artifacts {
+        only_signed(&artifact.checksum, false, &artifact.name)?;
         name("name", &artifact.name)?;
         if let Some(version) = &artifact.version {
             name("version", version)?;
@@ -52,6 +65,14 @@ pub fn check(lock: &Lock) -> Result<(), String> {
         }
     }
     sizes(lock)
+}
+
+/// Checks that an item whose only trust basis is a signature has one.
+fn only_signed(checksum: &ChecksumSource, is_signed: bool, name: &str) -> Result<(), String> {
+    match *checksum == ChecksumSource::Signed && !is_signed {
+        true => Err(invalid("checksum of", name)),
+        false => Ok(()),
+    }
 }
 
 /// Checks a signer, whose name appears on terminals.

@@ -205,6 +205,8 @@ mod tests {
                 manifest: blob("index"),
                 platforms: arches.map(platform).to_vec(),
                 signature: None,
+                unsigned: None,
+                checksum: None,
             }],
             packages: Vec::new(),
             kubeadm: Vec::new(),

@@ -16,7 +16,7 @@ pub use images::{Found, images_in_yaml};
 use serde_json::Value;
 use url::Url;
 
-use super::http::Wanted;
+use super::http::{StatedBy, Wanted};
 use super::oci::Puller;
 use super::{FetchError, Http};
 use chart::Chart;
@@ -72,12 +72,9 @@ impl ArtifactFetcher<'_> {
                 self.in_registry(url, source).await?
             }
             ArtifactLocation::Address(url) => {
-                let pinned = source.sha256.or_else(|| self.seen(url));
-                let checksum = match source.sha256 {
-                    Some(_) => ChecksumSource::Pinned,
-                    None => ChecksumSource::FirstSeen,
-                };
-                self.at_address(url, pinned, checksum).await?
+                let pinned = source.sha256.map(|digest| (digest, ChecksumSource::Pinned));
+                self.at_address(url, pinned.or_else(|| self.seen(url)))
+                    .await?
             }
             ArtifactLocation::Repository {
                 url,
@@ -85,39 +82,51 @@ impl ArtifactFetcher<'_> {
                 version,
             } => {
                 let entry = repository::find(self.http, url, chart, version).await?;
-                let (digest, checksum) = match (source.sha256, entry.digest) {
-                    (Some(digest), _) => (Some(digest), ChecksumSource::Pinned),
-                    (None, Some(digest)) => (Some(digest), ChecksumSource::Published(entry.index)),
-                    (None, None) => (self.seen(&entry.url), ChecksumSource::FirstSeen),
+                let stated = match (source.sha256, entry.digest) {
+                    (Some(digest), _) => Some((digest, ChecksumSource::Pinned)),
+                    (None, Some(digest)) => Some((digest, entry.index)),
+                    (None, None) => self.seen(&entry.url),
                 };
-                self.at_address(&entry.url, digest, checksum).await?
+                self.at_address(&entry.url, stated).await?
             }
         };
         self.look_into(source, raw).await
     }
 
-    /// Returns the digest that an address returned in an earlier build.
-    fn seen(&self, url: &Url) -> Option<Digest> {
+    /// Returns the digest that an address returned in an earlier build, and its trust basis.
+    fn seen(&self, url: &Url) -> Option<(Digest, ChecksumSource)> {
         let artifacts = self.previous.iter().flat_map(|lock| &lock.artifacts);
         let mut same = artifacts.filter(|artifact| artifact.url.as_ref() == Some(url));
-        same.next().map(|artifact| artifact.digest)
+        let seen = same.next()?;
+        let checksum = match &seen.checksum {
+            ChecksumSource::Mirror(url) => ChecksumSource::Mirror(url.clone()),
+            // The digest is not in the manifest or in the index any more.
+            _ => ChecksumSource::FirstSeen,
+        };
+        Some((seen.digest, checksum))
     }
 
+    /// Fetches a file, whose digest was stated or is determined by the first download.
     async fn at_address(
         &self,
         url: &Url,
-        expected: Option<Digest>,
-        checksum: ChecksumSource,
+        stated: Option<(Digest, ChecksumSource)>,
     ) -> Result<Raw, FetchError> {
         let segment = url.path_segments().and_then(|mut parts| parts.next_back());
         let name = segment.unwrap_or_default().to_owned();
         let wanted = Wanted {
             label: name.clone(),
             url: url.clone(),
-            expected,
+            expected: stated.as_ref().map(|(digest, _)| *digest),
             size: None,
         };
-        let (digest, size) = self.http.download(&wanted).await?;
+        let (digest, size, checksum) = match stated {
+            Some((_, checksum)) => {
+                let (digest, size) = self.http.download(&wanted).await?;
+                (digest, size, checksum)
+            }
+            None => first_seen(self.http, &wanted).await?,
+        };
         Ok(Raw {
             digest,
             size,
@@ -132,7 +141,16 @@ impl ArtifactFetcher<'_> {
         let place = ImageRef::parse_place(url.as_str(), None)
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
         let puller = Puller::new(self.http.clone())?;
-        let (manifest, _) = puller.manifest(&place, place.digest()).await?;
+        let (manifest, unpinned) = match place.digest() {
+            Some(digest) => {
+                let (manifest, _) = puller.manifest(&place, Some(digest)).await?;
+                (manifest, ChecksumSource::Pinned)
+            }
+            None => {
+                let ((manifest, _), by) = puller.by_tag(&place).await?;
+                (manifest, puller.checksum(&place, by)?)
+            }
+        };
         let manifest: Value = serde_json::from_slice(&manifest).unwrap_or_default();
         let mut layers = manifest["layers"].as_array().into_iter().flatten();
         let layer = layers.find(|layer| layer["mediaType"] == CHART_TYPE);
@@ -144,7 +162,9 @@ impl ArtifactFetcher<'_> {
             })
         });
         let blob = blob.ok_or_else(|| wrong(url, "is not a Helm chart"))?;
-        let pinned = source.sha256.or_else(|| self.seen(url));
+        let pinned = source
+            .sha256
+            .or_else(|| self.seen(url).map(|(digest, _)| digest));
         if let Some(expected) = pinned.filter(|expected| *expected != blob.digest) {
             return Err(FetchError::Checksum {
                 what: place.to_string(),
@@ -159,7 +179,7 @@ impl ArtifactFetcher<'_> {
             size: blob.size,
             checksum: match source.sha256 {
                 Some(_) => ChecksumSource::Pinned,
-                None => ChecksumSource::FirstSeen,
+                None => unpinned,
             },
             url: Some(url.clone()),
             name: place.repository().to_owned(),
@@ -309,6 +329,19 @@ fn copy_in(
             expected: expected.unwrap_or(got),
             got,
         })
+}
+
+/// Fetches a file without a stated digest; returns its digest, its size and the trust basis.
+pub(super) async fn first_seen(
+    http: &Http,
+    wanted: &Wanted,
+) -> Result<(Digest, u64, ChecksumSource), FetchError> {
+    let (digest, size, by) = http.download_first_seen(wanted).await?;
+    let checksum = match by {
+        StatedBy::Publisher => ChecksumSource::FirstSeen,
+        StatedBy::Mirror => ChecksumSource::Mirror(wanted.url.clone()),
+    };
+    Ok((digest, size, checksum))
 }
 
 fn wrong(what: &dyn std::fmt::Display, reason: impl std::fmt::Display) -> FetchError {

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use url::Url;
 
 use super::wrong;
+use crate::http::StatedBy;
 use crate::{FetchError, Http};
+use kubexm_bundle::lock::ChecksumSource;
 use kubexm_types::Digest;
 
 /// Maximum size of an index, in bytes; those of public repositories have up to 25 MB.
@@ -18,8 +20,8 @@ pub struct Entry {
     pub url: Url,
     /// The expected digest, if the index has it.
     pub digest: Option<Digest>,
-    /// The address of the index.
-    pub index: Url,
+    /// The trust basis of the digest: the index.
+    pub index: ChecksumSource,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +54,7 @@ pub async fn find(
     let join = |text: &str| base.join(text).map_err(|error| wrong(repository, error));
     let index = join("index.yaml")?;
     let label = format!("index of {repository}");
-    let text = http.text(&label, &index, LARGEST_INDEX).await?;
+    let (text, by) = http.published(&label, &index, LARGEST_INDEX).await?;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 5_000_000, max_events: 10_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
         with_snippet: false,
@@ -92,6 +94,9 @@ pub async fn find(
     Ok(Entry {
         url,
         digest: digest.map_err(|error| wrong(&index, error))?,
-        index,
+        index: match by {
+            StatedBy::Publisher => ChecksumSource::Published(index),
+            StatedBy::Mirror => ChecksumSource::Mirror(index),
+        },
     })
 }

@@ -7,6 +7,7 @@ mod pull;
 mod push;
 mod referrers;
 mod session;
+mod tags;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,7 @@ use super::client::{Access, CONNECT, STALLED, pem};
 use super::credentials::DockerCredentials;
 use super::http::Small;
 use super::{FetchError, Http};
-use kubexm_bundle::lock::{Descriptor, LockedImage};
+use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;
 use kubexm_types::{Arch, Digest, ImageRef};
 
@@ -92,15 +93,35 @@ impl Puller {
     }
 
     /// Resolves an image's manifests for `arches` into the cache; their blobs are named and not fetched.
-    /// With `pinned`, the top manifest must have that digest.
+    /// With `pinned`, the top manifest must have that digest, and its trust basis is left out.
     pub async fn resolve(
         &self,
         name: &ImageRef,
         arches: &[Arch],
         pinned: Option<Digest>,
     ) -> Result<LockedImage, FetchError> {
-        let wanted = pinned.or(name.digest());
-        let (bytes, digest) = self.manifest(name, wanted).await?;
+        let (found, checksum) = match (pinned, name.digest()) {
+            (Some(digest), _) => (self.by_digest(name, digest).await?, None),
+            (None, Some(digest)) => {
+                let found = self.by_digest(name, digest).await?;
+                (found, Some(ChecksumSource::Pinned))
+            }
+            (None, None) => {
+                let (found, by) = self.by_tag(name).await?;
+                (found, Some(self.checksum(name, by)?))
+            }
+        };
+        self.platforms(name, arches, found, checksum).await
+    }
+
+    /// Resolves the manifests below the top manifest.
+    async fn platforms(
+        &self,
+        name: &ImageRef,
+        arches: &[Arch],
+        (bytes, digest): (Vec<u8>, Digest),
+        checksum: Option<ChecksumSource>,
+    ) -> Result<LockedImage, FetchError> {
         let top = parse_manifest(name, &bytes)?;
         let media_type = top.media_type.clone().unwrap_or_else(|| {
             let types = if top.manifests.is_some() {
@@ -139,6 +160,8 @@ impl Puller {
             manifest: descriptor,
             platforms,
             signature: None,
+            checksum,
+            unsigned: None,
         })
     }
 
@@ -168,27 +191,31 @@ impl Puller {
         name: &ImageRef,
         digest: Option<Digest>,
     ) -> Result<(Vec<u8>, Digest), FetchError> {
-        if let Some(digest) = digest
-            && self
-                .http
-                .load_local(&name.to_string(), &digest)
-                .await?
-                .is_some()
-        {
+        match digest {
+            Some(digest) => self.by_digest(name, digest).await,
+            None => self.by_tag(name).await.map(|(found, _)| found),
+        }
+    }
+
+    /// Fetches a manifest with this digest, from a mirror if there is one.
+    async fn by_digest(
+        &self,
+        name: &ImageRef,
+        digest: Digest,
+    ) -> Result<(Vec<u8>, Digest), FetchError> {
+        let label = name.to_string();
+        if self.http.load_local(&label, &digest).await?.is_some() {
             return Ok((self.http.cache().read(&digest)?, digest));
         }
-        let digest = match digest {
-            Some(digest) => Some(digest),
-            None => self.digest_at_origin(name).await?,
-        };
         let fetch = |address: RegistryAddress, tries| async move {
-            self.manifest_from(name, digest, &address, tries).await
+            self.manifest_from(name, Some(digest), &address, tries)
+                .await
         };
-        let label = name.to_string();
-        let addresses = self.addresses(name);
-        let bytes = self.http.first_good(&label, addresses, fetch).await?;
-        let got = self.http.cache().insert(&bytes)?;
-        Ok((bytes, got))
+        let bytes = self
+            .http
+            .first_good(&label, self.addresses(name), fetch)
+            .await?;
+        Ok((bytes.clone(), self.http.cache().insert(&bytes)?))
     }
 
     /// Fetches a manifest from one registry and verifies its digest, if that is known.
@@ -214,32 +241,6 @@ impl Puller {
                 got,
             }),
         }
-    }
-
-    /// Returns the digest of a mirrored image's tag at its own registry, because a mirror is not trusted.
-    async fn digest_at_origin(&self, name: &ImageRef) -> Result<Option<Digest>, FetchError> {
-        if !self.is_mirrored(name) {
-            return Ok(None);
-        }
-        let (label, origin) = (name.to_string(), origin(name));
-        let access = self.access(&origin)?;
-        let place = self.place(&origin, &manifest_path(name, None)?)?;
-        let small = manifest_request(&label, &access);
-        let Some(bytes) = self.http.ask_origin(&small, &place).await? else {
-            return Ok(None);
-        };
-        Ok(Some(self.http.cache().insert(&bytes)?))
-    }
-
-    /// Returns whether a mirror serves an image. The image's own registry with another protocol, such as
-    /// HTTP without TLS, is not a mirror.
-    fn is_mirrored(&self, name: &ImageRef) -> bool {
-        let is_own = |address: &RegistryAddress| {
-            let host = address.base.split("://").nth(1);
-            host == Some(name.registry()) && address.repository == name.repository()
-        };
-        let addresses = self.http.mirrors().for_image(name);
-        addresses.is_some_and(|addresses| !addresses.iter().all(is_own))
     }
 
     async fn arch_of(&self, name: &ImageRef, manifest: &Manifest) -> Result<Arch, FetchError> {

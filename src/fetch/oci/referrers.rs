@@ -103,7 +103,7 @@ impl Puller {
             .name
             .with_tag(&image.referrers_tag())
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
-        match self.manifest(&place, None).await {
+        match self.manifest_of_any(&place, None).await {
             // The tag may name another artifact.
             Ok((bytes, _)) => Ok(listed(&bytes).unwrap_or_default()),
             Err(FetchError::Refused { status: 404, .. }) => Ok(Vec::new()),

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt};
 
+use super::stated::{only_by_signature, only_signed};
 use super::{PARALLEL, Resolver, partition};
 use crate::FetchError;
 use crate::artifacts::images_in_yaml;
 use crate::image_signatures::Found;
 use crate::oci::Puller;
 use kubexm_bundle::lock::user_content::LockedArtifact;
-use kubexm_bundle::lock::{Descriptor, KubeadmFacts, LockedFile, LockedImage};
+use kubexm_bundle::lock::{ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
 use kubexm_types::{Arch, Digest, ImageRef};
 
@@ -83,25 +84,57 @@ impl Resolver<'_> {
         let results: Vec<_> = stream::iter(names)
             .map(|name| {
                 let puller = &puller;
-                let pinned = self
-                    .previous
-                    .and_then(|lock| lock.image(&name))
-                    .map(|i| i.manifest.digest);
-                async move { puller.resolve(&name, arches, pinned).await }
+                async move { self.image(puller, &name, arches).await }
             })
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let images = self.verify(&puller, partition(results)?).await?;
+        let mut images = Vec::new();
+        let mut unproven = BTreeMap::new();
+        for (image, error) in partition(results)? {
+            unproven.extend(error.map(|error| (image.name.clone(), error)));
+            images.push(image);
+        }
+        let images = self.verify(&puller, images, unproven).await?;
         self.blobs(&puller, &images).await?;
         Ok(images)
     }
 
-    /// Checks images against the signature policies, before any other content is fetched.
+    /// Resolves an image. If its publisher cannot be asked and a signature can prove its content, it is resolved
+    /// by a mirror and returned with the publisher's error.
+    async fn image(
+        &self,
+        puller: &Puller,
+        name: &ImageRef,
+        arches: &[Arch],
+    ) -> Result<(LockedImage, Option<FetchError>), FetchError> {
+        if let Some(locked) = self.previous.and_then(|lock| lock.image(name)) {
+            let pinned = Some(locked.manifest.digest);
+            let image = puller.resolve(name, arches, pinned).await?;
+            let checksum = locked.checksum.clone();
+            return Ok((LockedImage { checksum, ..image }, None));
+        }
+        match puller.resolve(name, arches, None).await {
+            Err(error @ FetchError::Publisher { .. })
+                if self.policies.wanted_of_image(name).is_some() =>
+            {
+                match puller.resolve_unproven(name, arches).await {
+                    Err(other) if !other.is_of_a_server() => Err(other),
+                    Err(_) => Err(error),
+                    Ok(image) => Ok((image, Some(error))),
+                }
+            }
+            resolved => resolved.map(|image| (image, None)),
+        }
+    }
+
+    /// Checks images against the signature policies, before any other content is fetched. Images in `unproven`
+    /// need a signature; it contains the error to return without one.
     async fn verify(
         &self,
         puller: &Puller,
         images: Vec<LockedImage>,
+        mut unproven: BTreeMap<ImageRef, FetchError>,
     ) -> Result<Vec<LockedImage>, FetchError> {
         let results: Vec<_> = stream::iter(images)
             .map(|image| async move {
@@ -109,22 +142,46 @@ impl Resolver<'_> {
                 let previous = previous.filter(|locked| locked.manifest == image.manifest);
                 let previous = previous.and_then(|locked| locked.signature.as_ref());
                 let found = self.policies.verify(puller, self.http, &image, previous);
-                Ok((found.await?, image))
+                (found.await, image)
             })
             .buffer_unordered(PARALLEL)
             .collect()
             .await;
-        let (mut images, mut unsigned) = (Vec::new(), Vec::new());
-        for (found, mut image) in partition(results)? {
-            match found {
-                Found::NotAsked => {}
-                Found::None => unsigned.push(image.name.clone()),
-                Found::Signature(signature) => image.signature = Some(*signature),
+        let (mut images, mut unsigned, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut errors = Vec::new();
+        for (found, mut image) in results {
+            let is_proven = image.checksum != Some(ChecksumSource::Signed);
+            match (found, unproven.remove(&image.name)) {
+                (Ok(Found::Signature(signature)), error) => {
+                    if let Some(error) = error {
+                        self.http.events().note(only_by_signature(
+                            &image.name,
+                            &signature.by,
+                            &error,
+                        ));
+                    }
+                    image.signature = Some(*signature);
+                }
+                (Ok(_) | Err(FetchError::Publisher { .. }), Some(error)) | (Err(error), _) => {
+                    errors.push(error);
+                }
+                (Ok(_), None) if !is_proven => errors.push(only_signed(&image.name)),
+                (Ok(Found::NotAsked), None) => not_asked.push(image.name.clone()),
+                (Ok(Found::None), None) => unsigned.push(image.name.clone()),
             }
             images.push(image);
         }
+        FetchError::all(errors)?;
         unsigned.sort();
-        self.policies.allow_unsigned(&unsigned)?;
+        let all = [unsigned.as_slice(), not_asked.as_slice()].concat();
+        let mut allowed = self.policies.allow_unsigned(self.http.mirrors(), &all)?;
+        for image in &mut images {
+            let is_locked = self
+                .previous
+                .is_some_and(|lock| lock.image(&image.name).is_some());
+            let prefix = allowed.remove(&image.name);
+            image.unsigned = prefix.filter(|_| self.records_unsigned(is_locked));
+        }
         if !unsigned.is_empty() {
             let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
             self.http.events().note(format!(

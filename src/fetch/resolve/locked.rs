@@ -176,7 +176,7 @@ impl Resolver<'_> {
     async fn stated_now(&self, entry: &Entry<'_>) -> Result<Digest, FetchError> {
         match entry {
             Entry::File(file, locked) => match &file.checksum {
-                Some(url) => self.published(file, url).await,
+                Some(url) => Ok(self.published(file, url).await?.0),
                 None => Ok(locked.digest),
             },
             Entry::Image(image) => {

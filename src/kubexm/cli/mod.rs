@@ -25,6 +25,7 @@ mod reset;
 mod target;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod version;
 
 use std::io::Write;

@@ -12,11 +12,14 @@ fn bundle_is_described_listed_and_verified() {
     example ([folder]/small.tar.zst)
       size           6.01 KiB
       signature      none
-      lock           sha256:fd003a1d5589f1b50aab61b2eb19f3e878ff3a321cdb0c79bfa97d77a5da7276
+      lock           sha256:f04c33a3613f9cde43e352c9a0d459acb898d08eb83f9053b22b63a69bc58e6a
       kubernetes     1.36.3
       architectures  amd64
       files          2
       images         0
+      trust          2 files: digest in the bundle manifest
+        file part0000 1.0.0 amd64
+        file part0001 1.0.0 amd64
     ");
     let (_, listed, _) = run(&["bundle", "list", &path]);
     insta::assert_snapshot!(listed, @"
@@ -178,6 +181,8 @@ fn diff_reports_a_replaced_version_as_one_change() {
         },
         platforms: Vec::new(),
         signature: None,
+        unsigned: None,
+        checksum: None,
     };
     old.images = vec![image("r.example/a:1"), image("r.example/gone:1")];
     let mut new = old.clone();

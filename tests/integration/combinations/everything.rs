@@ -116,6 +116,7 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
             FileFormat::TarGz => download.members.iter().map(member).collect(),
             _ => Vec::new(),
         },
+        unsigned: None,
     }
 }
 
@@ -131,6 +132,8 @@ pub fn image(name: ImageRef) -> LockedImage {
         name,
         manifest,
         signature: None,
+        unsigned: None,
+        checksum: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Large files in ranges: several connections, and never other bytes than published.
 
+mod evil_mirror;
 mod origin;
 mod program;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 use kubexm_bundle::lock::Descriptor;
 use kubexm_config::Mirrors;
 use kubexm_config::mirrors::Checksums;
-use kubexm_fetch::http::Wanted;
+use kubexm_fetch::http::{StatedBy, Wanted};
 use kubexm_fetch::oci::Puller;
 use kubexm_fetch::record::Version;
 use kubexm_fetch::{Cache, FetchError, Http};
@@ -128,7 +129,11 @@ async fn registry_blob_is_downloaded_in_ranges() {
 
 /// An image in a test registry: index, manifest, configuration, and a large layer.
 fn put_image(origin: &Origin, layer: &[u8]) {
-    let place = |kind: &str, name: &str| format!("/v2/team/app/{kind}/{name}");
+    put_image_at(origin, "team/app", "1", layer);
+}
+
+fn put_image_at(origin: &Origin, repository: &str, tag: &str, layer: &[u8]) {
+    let place = |kind: &str, name: &str| format!("/v2/{repository}/{kind}/{name}");
     let config = br#"{"architecture": "amd64", "os": "linux"}"#;
     for blob in [&config[..], layer] {
         origin.put(&place("blobs", &Digest::of(blob).to_string()), blob);
@@ -152,7 +157,7 @@ fn put_image(origin: &Origin, layer: &[u8]) {
     );
     let digest = Digest::of(manifest.as_bytes()).to_string();
     origin.put(&place("manifests", &digest), manifest);
-    origin.put(&place("manifests", "1"), index);
+    origin.put(&place("manifests", tag), index);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -384,13 +389,16 @@ async fn checksums_come_from_the_publisher_although_files_are_mirrored() {
     };
     let own = reader(Checksums::Origin);
     let word = own.http.published("sum", &public, 99).await.unwrap();
-    assert_eq!(word, "the publisher's word");
+    assert_eq!(word, ("the publisher's word".into(), StatedBy::Publisher));
     let theirs = reader(Checksums::Mirror);
     let word = theirs.http.published("sum", &public, 99).await.unwrap();
-    assert_eq!(word, "the mirror's word");
+    assert_eq!(word, ("the mirror's word".into(), StatedBy::Mirror));
     let gone = "http://127.0.0.1:1/sum".parse().unwrap();
-    let word = own.http.published("sum", &gone, 99).await.unwrap();
-    assert_eq!(word, "the mirror's word");
+    let error = own.http.published("sum", &gone, 99).await.unwrap_err();
+    insta::assert_snapshot!(error.to_string(), @"
+    sum: cannot ask the publisher 127.0.0.1:1 for http://127.0.0.1:1/sum: Connection refused (os error 111)
+    hint: its mirror is not trusted for this; make 127.0.0.1:1 reachable (HTTPS_PROXY names a proxy), or set `checksums: mirror` in the mirrors file (--mirrors) if you trust the mirror
+    ");
     // The publisher does not have the file: the mirror has invented it.
     let made_up = format!("{}/made-up", publisher.uri()).parse().unwrap();
     mirror.put("/made-up", "the mirror's word");

@@ -35,7 +35,7 @@ impl Build {
         let manifest = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: t}\nspec:\n  architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
         std::fs::write(folder.path().join("manifest.yaml"), manifest).unwrap();
         let mirrors = format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\ndownloads:\n  https://dl.k8s.io: {scheme}://127.0.0.1:{}\nregistries:\n  registry.k8s.io: {scheme}://127.0.0.1:{}\n",
+            "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\nallowUnsigned: [dl.k8s.io, registry.k8s.io]\ndownloads:\n  https://dl.k8s.io: {scheme}://127.0.0.1:{}\nregistries:\n  registry.k8s.io: {scheme}://127.0.0.1:{}\n",
             origin.port, origin.port
         );
         std::fs::write(folder.path().join("mirrors.yaml"), mirrors).unwrap();

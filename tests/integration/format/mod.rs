@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kubexm_bundle::lock::trust::TrustBasis;
 use kubexm_bundle::write::rewrite;
 use kubexm_bundle::{Access, Blobs, Bundle, EncoderCache, Inventory, Lock};
 use kubexm_bundle::{BundleSet, DecompressedGzip, Placement, analyze_gzip, arrange};
@@ -173,11 +174,24 @@ fn golden_locks_and_inventories_are_read() {
             .clone()
             .any(|signature| signature.referrers.is_none())
     );
-    // A lock that is read is written unchanged.
+    let trust = Lock::from_yaml(&golden_text("lock-v2.lock.yaml")).unwrap();
+    let bases: Vec<TrustBasis> = trust.trust().into_keys().collect();
     assert_eq!(
-        serde_saphyr::to_string(&full).unwrap(),
-        golden_text("lock-v1.lock.yaml")
+        bases,
+        [
+            TrustBasis::Signature,
+            TrustBasis::PublisherChecksum,
+            TrustBasis::ManifestDigest,
+            TrustBasis::LocalFile,
+            TrustBasis::FirstSeen,
+            TrustBasis::MirrorChecksum,
+            TrustBasis::NotRecorded,
+        ]
     );
+    // A lock that is read is written unchanged.
+    for (name, lock) in [("lock-v1.lock.yaml", &full), ("lock-v2.lock.yaml", &trust)] {
+        assert_eq!(serde_saphyr::to_string(lock).unwrap(), golden_text(name));
+    }
 
     let sample = Sample::new();
     let inventory = Inventory::from_yaml(&golden_text("inventory-v1.yaml")).unwrap();
@@ -186,13 +200,28 @@ fn golden_locks_and_inventories_are_read() {
     assert_eq!(inventory.bundles[0].name, "golden");
 }
 
+/// Members of version 2 in a document of version 1, and a signature as the trust basis without a signature.
+#[test]
+fn members_of_a_later_version_are_refused() {
+    let lock = golden_text("lock-v2.lock.yaml");
+    let error = Lock::from_yaml(&lock.replace("lockVersion: 2", "lockVersion: 1")).unwrap_err();
+    assert!(
+        error.contains("has version 1 and members of version 2"),
+        "{error}"
+    );
+    let unsigned = lock.replace("checksum: firstSeen", "checksum: signed");
+    assert_ne!(unsigned, lock);
+    let error = Lock::from_yaml(&unsigned).unwrap_err();
+    assert!(error.contains("invalid checksum of"), "{error}");
+}
+
 /// A later version has unknown members; the error names the version, not the members.
 #[test]
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
-    let later = lock.replace("lockVersion: 1", "lockVersion: 2\nattestations: []");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 3\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err();
-    assert!(error.contains("has version 2"), "{error}");
+    assert!(error.contains("has version 3"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err();
     assert!(error.contains("attestations"), "{error}");
@@ -344,7 +373,11 @@ fn python_reader_agrees_on_golden_files() {
         "{refused}"
     );
 
-    for name in ["lock-v1-first.lock.yaml", "lock-v1.lock.yaml"] {
+    for name in [
+        "lock-v1-first.lock.yaml",
+        "lock-v1.lock.yaml",
+        "lock-v2.lock.yaml",
+    ] {
         let lock = Lock::from_yaml(&golden_text(name)).unwrap();
         let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();
         let blobs = list.lines().filter_map(|line| line.strip_prefix("blob "));

@@ -1,13 +1,15 @@
 //! The real cosign: kubexm accepts its signatures, and cosign accepts those that kubexm transports.
 
 use kubexm_bundle::Lock;
+use kubexm_bundle::lock::ChecksumSource;
 use kubexm_catalog::Catalog;
 use kubexm_config::Mirrors;
 use kubexm_config::mirrors::Checksums;
-use kubexm_fetch::file_signatures::Signed;
+use kubexm_fetch::file_signatures::{FoundSignature, Signed};
 use kubexm_fetch::signatures::Policies;
 use kubexm_fetch::{Cache, Http};
 use kubexm_sigstore::Signer;
+use kubexm_types::Version;
 use kubexm_types::event::Events;
 use kubexm_types::signature_policy::{Rule, SignaturePolicy, SignedBy};
 use wiremock::matchers::path as url_path;
@@ -115,7 +117,7 @@ async fn image_without_the_required_signature_is_not_built() {
     images without a required signature: a signature policy requires one
       registry.example/team/plain:1: registry.example requires one of key sha256:[digest]
       registry.example/team/signed:1: registry.example requires one of key sha256:[digest]
-    hint: to allow unsigned images, set `mode: ifPresent` in spec.signatures of the bundle manifest
+    hint: set the trusted signers in spec.signatures of the bundle manifest; `mode: ifPresent` there accepts a missing signature
     ");
     site.sign("other", "team/signed:1");
     for mode in ["require", "ifPresent"] {
@@ -194,6 +196,34 @@ async fn image_without_the_required_signature_is_not_built() {
     );
 }
 
+/// A registry that only its mirror can reach: the signature proves what no publisher can state.
+#[tokio::test(flavor = "multi_thread")]
+async fn signature_replaces_a_publisher_out_of_reach() {
+    let mut site = Site::start().await;
+    site.sign("trusted", "team/signed:1");
+    site.set_checksums(Checksums::Origin);
+    let signed = [SIGNED.parse().unwrap()];
+    let images = site
+        .resolve_names(&policy("ifPresent"), None, &signed)
+        .await;
+    let image = &images.unwrap()[0];
+    assert_eq!(image.checksum, Some(ChecksumSource::Signed));
+    assert!(image.signature.is_some());
+    // Without a signature, and with one that no policy asks for.
+    let plain = [PLAIN.parse().unwrap()];
+    for (policy, names) in [(policy("ifPresent"), &plain), ("[]".to_owned(), &signed)] {
+        let error = site
+            .resolve_names(&policy, None, names)
+            .await
+            .unwrap_err()
+            .to_string();
+        let asked =
+            "cannot ask the publisher registry.example for https://registry.example/v2/team/";
+        assert!(error.contains(asked), "{error}");
+        assert!(error.contains("checksums: mirror"), "{error}");
+    }
+}
+
 /// Signatures of `cosign sign-blob` beside a file, from an HTTP server.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_verified_against_their_detached_signature() {
@@ -240,8 +270,10 @@ async fn files_are_verified_against_their_detached_signature() {
         };
         let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();
         let url = format!("https://dl.example/{name}").parse().unwrap();
+        let version = Version::new(1, 36, 3);
         let signed = Signed {
             url: &url,
+            version: &version,
             digest,
             previous: None,
         };
@@ -250,13 +282,15 @@ async fn files_are_verified_against_their_detached_signature() {
             .await
             .map_err(|error| error.to_string())
     };
-    let found = verify("kubeadm", "require").await.unwrap().unwrap();
+    let found = verify("kubeadm", "require").await.unwrap();
+    let found = found.signature.unwrap();
     assert!(matches!(found.by, Signer::Key(_)) && found.certificate.is_none());
     assert_eq!(
         http.cache().read(&found.signature.digest).unwrap(),
         signature
     );
-    assert_eq!(verify("etcd", "ifPresent").await.unwrap(), None);
+    let missing = verify("etcd", "ifPresent").await.unwrap();
+    assert_eq!(missing, FoundSignature::default());
     let refusal = verify("etcd", "require").await.unwrap_err();
     assert!(
         refusal.contains("https://dl.example/etcd: ") && refusal.contains("there is none"),

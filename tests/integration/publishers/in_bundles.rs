@@ -49,6 +49,8 @@ fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
             blobs: vec![config],
         }],
         signature: None,
+        unsigned: None,
+        checksum: None,
     }
 }
 

@@ -59,6 +59,8 @@ impl Stand {
                 },
                 platforms: Vec::new(),
                 signature: None,
+                unsigned: None,
+                checksum: None,
             },
             _cache: folder,
         }

@@ -119,18 +119,25 @@ fn claimed(sigstore: &Sigstore, wish: &Wish) -> (InMemory, Value) {
 fn catalog_has_the_signers_of_kubernetes() {
     let known = |prefix: &str| {
         let policies = Catalog::embedded().unwrap().signatures();
-        let policy = policies.into_iter().find(|p| p.prefix.covers(prefix));
-        let Some(Rule::IfPresent(SignedBy::Identity { identity, .. })) = policy.map(|p| p.rule)
-        else {
-            panic!("{prefix}");
-        };
-        identity.to_string()
+        let policy = policies.into_iter().filter(|p| p.prefix.covers(prefix));
+        let policy = policy.max_by_key(|p| p.prefix.length());
+        match policy.map(|p| p.rule) {
+            Some(Rule::RequireSince(SignedBy::Identity { identity, .. }, version)) => {
+                format!("{identity} since {version}")
+            }
+            Some(Rule::IfPresent(SignedBy::Identity { identity, .. })) => identity.to_string(),
+            other => panic!("{prefix}: {other:?}"),
+        }
     };
     let google = "@k8s-releng-prod.iam.gserviceaccount.com by https://accounts.google.com";
     assert_eq!(
         known("registry.k8s.io/pause"),
-        format!("krel-trust{google}")
+        format!("krel-trust{google} since 3.9.0")
     );
     let kubeadm = "dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm";
-    assert_eq!(known(kubeadm), format!("krel-staging{google}"));
+    assert_eq!(known(kubeadm), format!("krel-staging{google} since 1.26.0"));
+    assert_eq!(
+        known("registry.k8s.io/e2e-test-images/agnhost"),
+        format!("krel-trust{google}")
+    );
 }

@@ -91,6 +91,15 @@ impl Site {
         site
     }
 
+    /// Changes whose checksums are trusted; the cache stays.
+    pub fn set_checksums(&mut self, checksums: Checksums) {
+        let mirrors = Mirrors {
+            checksums,
+            ..self.http.mirrors().clone()
+        };
+        self.http = Http::new(mirrors, self.http.cache().clone(), Events::silent()).unwrap();
+    }
+
     /// Copies the images with skopeo, as a build machine does.
     fn push_images(&self) {
         for name in ["signed", "plain"] {
@@ -190,6 +199,17 @@ impl Site {
         signatures: &str,
         previous: Option<&Lock>,
     ) -> Result<Vec<LockedImage>, FetchError> {
+        let names = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
+        self.resolve_names(signatures, previous, &names).await
+    }
+
+    /// Resolves these images with these `signatures` in the manifest.
+    pub async fn resolve_names(
+        &self,
+        signatures: &str,
+        previous: Option<&Lock>,
+        names: &[ImageRef],
+    ) -> Result<Vec<LockedImage>, FetchError> {
         let manifest = self.folder.path().join("manifest.yaml");
         let text = format!(
             "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: m}}\nspec:\n  \
@@ -201,8 +221,8 @@ impl Site {
         let catalog = Catalog::embedded().unwrap();
         let policies = Policies::load(&catalog, &manifest.signatures)?;
         let resolver = Resolver::new(&self.http, &catalog, previous, &policies);
-        let names: [ImageRef; 2] = [SIGNED, PLAIN].map(|name| name.parse().unwrap());
-        let mut images = resolver.pull(names.into(), &[Arch::Amd64]).await?;
+        let names = names.iter().cloned().collect();
+        let mut images = resolver.pull(names, &[Arch::Amd64]).await?;
         images.sort_by(|a, b| b.name.cmp(&a.name));
         Ok(images)
     }

@@ -75,6 +75,8 @@ impl Made {
                 blobs,
             }],
             signature: None,
+            unsigned: None,
+            checksum: None,
         });
         self
     }

@@ -1,6 +1,8 @@
 //! Charts and manifests of the user: their sources, and what manifests and locks may contain.
 
+use kubexm_bundle::lock::ChecksumSource;
 use kubexm_config::Mirrors;
+use kubexm_config::mirrors::Checksums;
 use kubexm_config::parse_manifest;
 use kubexm_fetch::Http;
 use kubexm_fetch::artifacts::ArtifactFetcher;
@@ -98,7 +100,10 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     )
     .await;
 
-    let mut mirrors = Mirrors::default();
+    let mut mirrors = Mirrors {
+        checksums: Checksums::Mirror,
+        ..Mirrors::default()
+    };
     mirrors
         .downloads
         .insert("https://dl.example".into(), vec![server.uri()]);
@@ -133,6 +138,9 @@ async fn charts_are_downloaded_from_helm_repositories_and_registries() {
     assert_eq!(
         (got.digest, got.file_name().as_str()),
         (digest, "own-0.3.1.tgz")
+    );
+    assert!(
+        matches!(&got.checksum, ChecksumSource::Mirror(url) if url.path() == "/charts/index.yaml")
     );
     assert_eq!(
         got.url.unwrap().as_str(),

@@ -132,6 +132,8 @@ fn indexed(
         manifest: descriptor(blobs, &media_type, index.to_string().as_bytes()),
         platforms,
         signature: None,
+        unsigned: None,
+        checksum: None,
     }
 }
 
@@ -157,6 +159,8 @@ fn content() -> (Lock, InMemory) {
         manifest: platform.manifest.clone(),
         platforms: vec![platform],
         signature: None,
+        unsigned: None,
+        checksum: None,
     };
     lock.images = vec![sparse, whole, single];
     lock.images.sort_by(|a, b| a.name.cmp(&b.name));

@@ -74,7 +74,7 @@ impl Site {
         file(
             "mirrors.yaml",
             &format!(
-                "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nregistries: {{apps.example: \"{}\"}}\n",
+                "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\nregistries: {{apps.example: \"{}\"}}\n",
                 apps.uri()
             ),
         );

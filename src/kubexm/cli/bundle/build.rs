@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::sbom;
 use super::sources::SourceArgs;
 use crate::cli::output::outln;
-use crate::cli::{Failure, interrupt, password, target};
+use crate::cli::{Failure, interrupt, password, target, trust};
 use crate::report::bytes;
 use kubexm_commands::build::{BuildOptions, GzipStorage, build};
 use kubexm_commands::sbom::SbomFile;
@@ -121,6 +121,7 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
     if let Some(revision) = &report.revision {
         target::print_revision(revision);
     }
+    trust::print_summary(&report.trust);
     if let Some((path, notes)) = report.sbom {
         sbom::warn(&notes);
         outln!("{}", path.display());

@@ -5,7 +5,7 @@ use clap::Args;
 use super::signature;
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, output, trust};
 use crate::report::{Output, bytes};
 use kubexm_commands::inspect::{InspectOptions, Inspection, inspect};
 use kubexm_types::Arch;
@@ -83,4 +83,5 @@ fn print(bundle: &Inspection) {
             set.arch
         );
     }
+    trust::print_items(&bundle.trust);
 }

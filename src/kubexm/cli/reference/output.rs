@@ -23,6 +23,7 @@ use kubexm_commands::outdated::{MovedTag, Outdated, OutdatedComponent};
 use kubexm_commands::plan::{Difference, HostDiff, PlanDiff, PlanDocument, Reason, TaskId};
 use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
+use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_commands::verify::{Depth, Verification};
 use kubexm_types::{Arch, Digest};
 
@@ -83,6 +84,32 @@ fn inspection() -> Inspection {
             images: 8,
             files: 3,
         }],
+        trust: vec![
+            TrustGroup {
+                basis: TrustBasis::Signature,
+                items: vec![TrustRecord {
+                    kind: ItemKind::File,
+                    name: "kubeadm 1.36.3 amd64".to_owned(),
+                    signer: Some("krel-staging@k8s-releng-prod.iam.gserviceaccount.com".to_owned()),
+                    source: "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm.sha256"
+                        .parse()
+                        .ok(),
+                    unsigned: None,
+                }],
+            },
+            TrustGroup {
+                basis: TrustBasis::MirrorChecksum,
+                items: vec![TrustRecord {
+                    kind: ItemKind::Image,
+                    name: "registry.k8s.io/pause:3.10".to_owned(),
+                    signer: None,
+                    source: "https://registry.k8s.io/v2/pause/manifests/3.10"
+                        .parse()
+                        .ok(),
+                    unsigned: "registry.k8s.io".parse().ok(),
+                }],
+            },
+        ],
         user_content: 0,
         packages: vec![PackageSet {
             distribution: "debian".to_owned(),

@@ -1,0 +1,136 @@
+//! Why a lock trusts each of its files, images and artifacts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use url::Url;
+
+use crate::lock::difference::ItemKind;
+use crate::lock::{ChecksumSource, Lock};
+use kubexm_sigstore::Signer;
+use kubexm_types::signature_policy::NamePrefix;
+
+/// Why the digest of an item is trusted. If there are several reasons, the first of this list counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TrustBasis {
+    /// A valid signature of the publisher.
+    Signature,
+    /// A checksum file of the publisher, or the digest of a tag in the publisher's registry.
+    PublisherChecksum,
+    /// A digest in the bundle manifest.
+    ManifestDigest,
+    /// A file of the user on the build machine.
+    LocalFile,
+    /// The first download from the publisher, which serves no checksum.
+    FirstSeen,
+    /// The checksum or the content of a mirror, because the mirror file says `checksums: mirror`.
+    MirrorChecksum,
+    /// An earlier version of kubexm did not record whether the publisher or a mirror stated the digest.
+    NotRecorded,
+}
+
+impl fmt::Display for TrustBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signature => "signature of the publisher",
+            Self::PublisherChecksum => "checksum of the publisher",
+            Self::ManifestDigest => "digest in the bundle manifest",
+            Self::LocalFile => "local file",
+            Self::FirstSeen => "first download from the publisher",
+            Self::MirrorChecksum => "checksum of a mirror",
+            Self::NotRecorded => "not recorded by an earlier version of kubexm",
+        })
+    }
+}
+
+/// Why one item is trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustRecord {
+    pub kind: ItemKind,
+    /// The component with version and architecture, the image, or the artifact.
+    pub name: String,
+    /// The signer, as the lock claims.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+    /// The public address of the checksum file or of the manifest of the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Url>,
+    /// The prefix that allows the missing signature, if the publisher signs this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<NamePrefix>,
+}
+
+/// The facts of an item from which its basis follows.
+struct Facts<'a> {
+    signer: Option<&'a Signer>,
+    checksum: Option<&'a ChecksumSource>,
+    is_local: bool,
+}
+
+impl Lock {
+    /// Returns why each file, image and artifact is trusted, by basis. Signatures are only claims of the lock.
+    pub fn trust(&self) -> BTreeMap<TrustBasis, Vec<TrustRecord>> {
+        let mut records: BTreeMap<TrustBasis, Vec<TrustRecord>> = BTreeMap::new();
+        let mut add = |kind, name: String, facts: Facts<'_>, unsigned: Option<&NamePrefix>| {
+            let record = TrustRecord {
+                kind,
+                name,
+                signer: facts.signer.map(ToString::to_string),
+                source: facts.checksum.and_then(ChecksumSource::url).cloned(),
+                unsigned: unsigned.cloned(),
+            };
+            records.entry(self.basis(&facts)).or_default().push(record);
+        };
+        for file in &self.files {
+            let facts = Facts {
+                signer: file.signature.as_ref().map(|signature| &signature.by),
+                checksum: Some(&file.checksum),
+                is_local: false,
+            };
+            let name = format!("{} {} {}", file.component, file.version, file.arch);
+            add(ItemKind::File, name, facts, file.unsigned.as_ref());
+        }
+        for image in &self.images {
+            let facts = Facts {
+                signer: image.signature.as_ref().map(|signature| &signature.by),
+                checksum: image.checksum.as_ref(),
+                is_local: false,
+            };
+            add(
+                ItemKind::Image,
+                image.name.to_string(),
+                facts,
+                image.unsigned.as_ref(),
+            );
+        }
+        for artifact in &self.artifacts {
+            let facts = Facts {
+                signer: None,
+                checksum: Some(&artifact.checksum),
+                is_local: artifact.url.is_none(),
+            };
+            add(ItemKind::Artifact, artifact.describe(), facts, None);
+        }
+        records
+    }
+
+    fn basis(&self, facts: &Facts<'_>) -> TrustBasis {
+        // In version 1, `published` and `firstSeen` include what a mirror said.
+        let is_certain = self.lock_version > 1;
+        match facts.checksum {
+            _ if facts.signer.is_some() => TrustBasis::Signature,
+            Some(ChecksumSource::Signed) => TrustBasis::Signature,
+            Some(ChecksumSource::Pinned) => TrustBasis::ManifestDigest,
+            _ if facts.is_local => TrustBasis::LocalFile,
+            Some(ChecksumSource::Mirror(_)) => TrustBasis::MirrorChecksum,
+            Some(ChecksumSource::Published(_)) if is_certain => TrustBasis::PublisherChecksum,
+            Some(ChecksumSource::FirstSeen) if is_certain => TrustBasis::FirstSeen,
+            Some(ChecksumSource::Published(_) | ChecksumSource::FirstSeen) | None => {
+                TrustBasis::NotRecorded
+            }
+        }
+    }
+}
