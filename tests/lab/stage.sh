@@ -66,9 +66,9 @@ bundle_for() {
   must "$1" build_bundle "${@:2}"
   "$here/lab/upstream/serve" stop --dir "$work/upstream"
 }
-build_bundle() { # MANIFEST OPTIONS…: while the upstream is served
+build_bundle() { # MANIFEST OPTIONS…: while the upstream is served; `mirrors` may name another mirror file
   "$kubexm" bundle build --fast -f "$1" -o "$bundle" --output plain \
-    --mirrors "$work/upstream/mirrors.yaml" --cache "$work/cache" "${@:2}"
+    --mirrors "${mirrors:-$work/upstream/mirrors.yaml}" --cache "$work/cache" "${@:2}"
 }
 
 with_cluster() { # COMMAND OPTIONS…
