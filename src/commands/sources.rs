@@ -72,7 +72,9 @@ impl Sources {
         let resolved = async {
             if previous.is_some() {
                 events.phase("compare");
-                self.judge(resolver.compare_files(&manifest).await?, events)?;
+                let mut found = resolver.compare_files(&manifest).await?;
+                found.add(resolver.compare_packages(&manifest).await);
+                self.judge(found, events)?;
             }
             let lock = resolver.build(&manifest).await?;
             if previous.is_some() {
@@ -89,10 +91,8 @@ impl Sources {
 
     /// Fails if entries of the lock differ from what publishers state now, unless the user keeps them.
     fn judge(&self, found: LockComparison, events: &Events) -> Result<(), CommandError> {
-        for server in &found.not_compared {
-            events.warn(format!(
-                "the lock was not compared with its publisher at {server}"
-            ));
+        for publisher in &found.not_compared {
+            events.warn(format!("the lock was not compared with {publisher}"));
         }
         match (found.changed.is_empty(), self.keep_locked) {
             (true, _) => Ok(()),

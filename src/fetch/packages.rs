@@ -1,12 +1,14 @@
 //! OS packages of a release, from repositories of any type.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use futures_util::stream::{self, StreamExt};
 
 use super::http::Wanted;
 use super::{FetchError, Http, apt, dnf};
 use kubexm_bundle::lock::{Descriptor, Lock, LockedPackage, LockedPackages, PackageFormat};
 use kubexm_config::manifest::{PackageSource, Repositories};
-use kubexm_types::Arch;
+use kubexm_types::{Arch, Digest};
 
 /// Number of concurrent downloads.
 const PARALLEL: usize = 6;
@@ -30,16 +32,7 @@ pub async fn resolve(
     arch: Arch,
     previous: Option<&Lock>,
 ) -> Result<LockedPackages, FetchError> {
-    let format = match &source.repositories {
-        Repositories::Apt(_) => PackageFormat::Deb,
-        Repositories::Dnf(_) => PackageFormat::Rpm,
-    };
-    let locked = previous
-        .and_then(|lock| lock.package_set(&source.distribution, &source.release, arch))
-        .filter(|set| set.requested == source.packages && set.format == format);
-    if let Some(set) = locked
-        && http.cache().size(&set.index.digest).is_some()
-    {
+    if let Some(set) = kept(http, source, arch, previous) {
         fetch_all(http, &set.packages).await?;
         return Ok(set.clone());
     }
@@ -62,6 +55,42 @@ pub async fn resolve(
         },
         packages: chosen.packages,
     })
+}
+
+/// Returns the set in the lock of an earlier build, if it is for the same request and its index is in the cache.
+pub(super) fn kept<'a>(
+    http: &Http,
+    source: &PackageSource,
+    arch: Arch,
+    previous: Option<&'a Lock>,
+) -> Option<&'a LockedPackages> {
+    let format = match &source.repositories {
+        Repositories::Apt(_) => PackageFormat::Deb,
+        Repositories::Dnf(_) => PackageFormat::Rpm,
+    };
+    previous
+        .and_then(|lock| lock.package_set(&source.distribution, &source.release, arch))
+        .filter(|set| set.requested == source.packages && set.format == format)
+        .filter(|set| http.cache().size(&set.index.digest).is_some())
+}
+
+/// Digests of packages by name and version. Repositories can have several packages of one version.
+pub(super) type StatedPackages = BTreeMap<(String, String), BTreeSet<Digest>>;
+
+/// Returns the digests that the repositories of a set state now for packages with these names.
+///
+/// # Errors
+/// A signature is not valid, or a request fails.
+pub(super) async fn stated(
+    http: &Http,
+    source: &PackageSource,
+    arch: Arch,
+    names: &BTreeSet<&str>,
+) -> Result<StatedPackages, FetchError> {
+    match &source.repositories {
+        Repositories::Apt(repositories) => apt::stated(http, repositories, arch, names).await,
+        Repositories::Dnf(set) => dnf::stated(http, set, arch, names).await,
+    }
 }
 
 /// Fetches packages into the cache.

@@ -10,9 +10,11 @@ mod closure;
 mod release;
 mod stanza;
 
+use std::collections::BTreeSet;
+
 use super::http::Wanted;
 use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
-use super::packages::{Chosen, fetch_all};
+use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
 use kubexm_config::manifest::{AptRepository, PackageSource};
@@ -47,6 +49,29 @@ pub(super) async fn choose(
     drop(lists);
     fetch_all(http, &chosen.packages).await?;
     Ok(chosen)
+}
+
+/// Returns the digests that the signed package lists state for packages with these names.
+///
+/// # Errors
+/// A signature is not valid, or a request fails.
+pub(super) async fn stated(
+    http: &Http,
+    repositories: &[AptRepository],
+    arch: Arch,
+    names: &BTreeSet<&str>,
+) -> Result<StatedPackages, FetchError> {
+    let mut stated = StatedPackages::new();
+    for repository in repositories {
+        for list in package_lists(http, repository, arch).await? {
+            let known = list.packages().filter(|known| names.contains(known.name));
+            for known in known {
+                let key = (known.name.to_owned(), known.version.to_owned());
+                stated.entry(key).or_default().insert(known.digest);
+            }
+        }
+    }
+    Ok(stated)
 }
 
 /// Returns the packages that these names need, out of all lists.

@@ -24,13 +24,13 @@ mod universe;
 mod unpack;
 mod xml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::sync::Arc;
 
 use super::http::Wanted;
 use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
-use super::packages::{Chosen, fetch_all};
+use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
 use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource};
@@ -114,6 +114,31 @@ pub(super) async fn choose(
         index: index::write(&chosen),
         packages,
     })
+}
+
+/// Returns the digests that the repositories state for packages with these names.
+///
+/// # Errors
+/// A signature is not valid, or a request fails.
+pub(super) async fn stated(
+    http: &Http,
+    set: &DnfSet,
+    arch: Arch,
+    names: &BTreeSet<&str>,
+) -> Result<StatedPackages, FetchError> {
+    let mut stated = StatedPackages::new();
+    for (at, repository) in set.repositories.iter().enumerate() {
+        let repository = open(http, repository, arch).await?;
+        let machine = arch.machine().to_owned();
+        let parse = move |content| primary::parse(content, &machine, at);
+        let known = read(http, &repository, &repository.repomd.primary, parse).await?;
+        let known = known.into_iter();
+        for known in known.filter(|known| names.contains(known.name.as_str())) {
+            let key = (known.name.clone(), known.evr.to_string());
+            stated.entry(key).or_default().insert(known.digest);
+        }
+    }
+    Ok(stated)
 }
 
 /// The result of resolving a set.

@@ -9,11 +9,15 @@ use futures_util::stream::{self, StreamExt};
 use super::{PARALLEL, Resolver};
 use crate::FetchError;
 use crate::oci::Puller;
+use crate::packages::{self, StatedPackages};
 use kubexm_bundle::Lock;
-use kubexm_bundle::lock::{LockedFile, LockedImage};
+use kubexm_bundle::lock::{LockedFile, LockedImage, LockedPackages};
 use kubexm_catalog::Download;
 use kubexm_config::manifest::Manifest;
 use kubexm_types::Digest;
+
+/// Maximum number of dropped packages that a message names.
+const NAMED: usize = 5;
 
 /// A locked item whose publisher states another digest now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +49,50 @@ impl fmt::Display for ChangedEntry {
 pub struct LockComparison {
     /// The entries that differ.
     pub changed: Vec<ChangedEntry>,
-    /// The servers that did not state a digest, each with the cause.
+    /// The servers and package sets that were not compared, each with the cause.
     pub not_compared: Vec<String>,
+}
+
+impl LockComparison {
+    /// Adds the result of another comparison.
+    pub fn add(&mut self, other: Self) {
+        self.changed.extend(other.changed);
+        self.not_compared.extend(other.not_compared);
+    }
+
+    /// Adds the differences between a locked package set and what its repositories state.
+    fn add_packages(&mut self, place: &str, set: &LockedPackages, stated: &StatedPackages) {
+        let mut dropped = Vec::new();
+        for package in &set.packages {
+            let (name, version) = (package.name.clone(), package.version.clone());
+            let shown = format!("{name} {version}");
+            let digests = stated.get(&(name, version));
+            match digests.and_then(|digests| digests.first().map(|first| (digests, first))) {
+                None => dropped.push(shown),
+                Some((digests, _)) if digests.contains(&package.digest) => {}
+                Some((_, first)) => self.changed.push(ChangedEntry {
+                    item: format!("package {shown} of {place}"),
+                    locked: package.digest,
+                    published: *first,
+                }),
+            }
+        }
+        if !dropped.is_empty() {
+            let (count, some) = (
+                dropped.len(),
+                dropped[..dropped.len().min(NAMED)].join(", "),
+            );
+            self.not_compared.push(format!(
+                "{place}: its repositories no longer list {count} packages ({some})"
+            ));
+        }
+    }
+}
+
+/// Returns the first line of an error: a hint about the publisher does not help here.
+fn cause(error: &FetchError) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// An entry of the lock and its publisher.
@@ -116,6 +162,26 @@ impl Resolver<'_> {
         Ok(self.compare(entries.collect()).await)
     }
 
+    /// Compares the OS packages that a build keeps from the previous lock with their repositories. Repositories
+    /// drop packages when newer ones appear: these cannot be compared.
+    pub async fn compare_packages(&self, manifest: &Manifest) -> LockComparison {
+        let mut all = LockComparison::default();
+        for source in &manifest.packages {
+            for arch in &manifest.architectures {
+                let Some(set) = packages::kept(self.http, source, *arch, self.previous) else {
+                    continue;
+                };
+                let place = format!("{} {} {arch}", set.distribution, set.release);
+                let names = set.packages.iter().map(|package| package.name.as_str());
+                match packages::stated(self.http, source, *arch, &names.collect()).await {
+                    Ok(stated) => all.add_packages(&place, set, &stated),
+                    Err(error) => all.not_compared.push(format!("{place}: {}", cause(&error))),
+                }
+            }
+        }
+        all
+    }
+
     async fn compare(&self, entries: Vec<Entry<'_>>) -> LockComparison {
         let mut servers: BTreeMap<String, Vec<Entry<'_>>> = BTreeMap::new();
         for entry in entries {
@@ -130,8 +196,7 @@ impl Resolver<'_> {
             .collect::<Vec<_>>();
         let mut all = LockComparison::default();
         for result in results.await {
-            all.changed.extend(result.changed);
-            all.not_compared.extend(result.not_compared);
+            all.add(result);
         }
         all.changed.sort_by(|a, b| a.item.cmp(&b.item));
         all.not_compared.sort();
@@ -165,9 +230,7 @@ impl Resolver<'_> {
             }
         }
         if let Some(error) = failures.first() {
-            let cause = error.to_string();
-            let cause = cause.lines().next().unwrap_or_default();
-            all.not_compared.push(format!("{server}: {cause}"));
+            all.not_compared.push(format!("{server}: {}", cause(error)));
         }
         all
     }

@@ -217,3 +217,12 @@ async fn in_release_of_an_expired_or_revoked_key_is_refused() {
     hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
     ");
 }
+
+#[tokio::test]
+async fn edited_packages_of_a_lock_differ_from_the_signed_lists_of_apt() {
+    let site = Site::start().await;
+    write_archive(&site);
+    let source = source("simple", "key.asc");
+    let set = resolve(&site.http, &source, Arch::Amd64, None).await;
+    super::assert_compared(&site, &source, set.unwrap()).await;
+}

@@ -12,9 +12,13 @@ use std::process::Command;
 
 use kubexm_bundle::Lock;
 use kubexm_bundle::lock::LockedPackages;
+use kubexm_catalog::Catalog;
 use kubexm_config::manifest::{PackageSource, Repositories, Verify};
+use kubexm_config::parse_manifest;
 use kubexm_fetch::FetchError;
 use kubexm_fetch::packages::resolve;
+use kubexm_fetch::resolve::{LockComparison, Resolver};
+use kubexm_fetch::signatures::Policies;
 use kubexm_types::{Arch, Digest};
 
 use crate::example::example;
@@ -24,6 +28,51 @@ const SIGNED: [Verify; 2] = [Verify::Both, Verify::Packages];
 
 async fn build(site: &Site, source: &PackageSource) -> Result<LockedPackages, FetchError> {
     resolve(&site.http, source, Arch::Amd64, None).await
+}
+
+/// Compares the packages of a lock with their repositories, as an online build does.
+async fn compare(site: &Site, source: &PackageSource, set: &LockedPackages) -> LockComparison {
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: m}\nspec:\n  \
+                architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
+    let mut manifest = parse_manifest("m.yaml", text).unwrap();
+    manifest.packages = vec![source.clone()];
+    let (mut lock, _) = example(&[]);
+    lock.packages.push(set.clone());
+    let catalog = Catalog::embedded().unwrap();
+    let policies = Policies::load(&catalog, &[]).unwrap();
+    let resolver = Resolver::new(&site.http, &catalog, Some(&lock), &policies);
+    resolver.compare_packages(&manifest).await
+}
+
+/// Checks that an edited digest differs, and that a package that no repository lists is named.
+async fn assert_compared(site: &Site, source: &PackageSource, set: LockedPackages) {
+    assert_eq!(compare(site, source, &set).await, LockComparison::default());
+    let mut edited = set.clone();
+    edited.packages[0].digest = Digest::of(b"a package of the editor");
+    let found = compare(site, source, &edited).await;
+    assert_eq!(found.changed.len(), 1, "{found:?}");
+    assert_eq!(found.changed[0].published, set.packages[0].digest);
+    assert!(
+        found.changed[0]
+            .item
+            .starts_with(&format!("package {} ", set.packages[0].name))
+    );
+    let mut dropped = set.clone();
+    dropped.packages[0].version = "99-1".to_owned();
+    let found = compare(site, source, &dropped).await;
+    assert!(found.changed.is_empty(), "{found:?}");
+    assert!(
+        found.not_compared[0].contains("no longer list 1 packages"),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn edited_packages_of_a_lock_differ_from_the_metadata_of_dnf() {
+    let site = Site::start().await;
+    let source = source("key.asc", SIGNED, &["tool"]);
+    let set = build(&site, &source).await.unwrap();
+    assert_compared(&site, &source, set).await;
 }
 
 async fn complaint(site: &Site, source: &PackageSource) -> String {
