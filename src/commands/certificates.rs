@@ -6,18 +6,38 @@ use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::CommandError;
+use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
-use kubexm_pki::{Ca, CertificateStore, Leaf, Pair, ca_fingerprint, key_fingerprint};
+use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
 use kubexm_types::{Authority, Digest, authority};
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
-pub(crate) fn load_or_issue(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
-    from_store(cluster, &CertificateStore::new(state.join("pki")))
+///
+/// With an identity, the keys of CAs are encrypted.
+pub(crate) fn load_or_issue(
+    cluster: &Cluster,
+    state: &Path,
+    identity: Option<KeyIdentity>,
+) -> Result<Certificates, CommandError> {
+    let store = CertificateStore::new(state.join("pki")).encrypted(identity);
+    from_store(cluster, &store)
+}
+
+/// Reads the identity that encrypts the keys of CAs.
+///
+/// # Errors
+/// The file cannot be read, or is not an identity file.
+pub(crate) fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
+    let failed = |cause: &dyn std::fmt::Display| {
+        FileError::new("read the identity of age in", file, cause)
+            .hint("pass a file that `age-keygen` wrote with --ca-identity")
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
+    Ok(KeyIdentity::parse(&text).map_err(|reason| failed(&reason))?)
 }
 
 /// Returns the certificates that [`load_or_issue`] would return, without a change of the state directory.
@@ -163,6 +183,36 @@ spec:
         found
     }
 
+    /// An identity that protects nothing.
+    const IDENTITY: &str =
+        "AGE-SECRET-KEY-1QQQSYQCYQ5RQWZQFPG9SCRGWPUGPZYSNZS23V9CCRYDPK8QARC0SWRYDWG";
+
+    #[test]
+    fn keys_of_cas_are_encrypted_with_the_identity_of_a_file() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster = cluster(CLUSTER);
+        let plain = load_or_issue(&cluster, state.path(), None).unwrap();
+        let file = state.path().join("identity");
+        std::fs::write(&file, format!("# of a test\n{IDENTITY}\n")).unwrap();
+        let encrypted = load_or_issue(&cluster, state.path(), Some(identity(&file).unwrap()));
+        assert_eq!(encrypted.unwrap().ca, plain.ca);
+        for name in ["kubexm-example", "etcd-example", "kubernetes/kubernetes"] {
+            let pki = state.path().join("pki");
+            assert!(!pki.join(format!("{name}.key")).exists(), "{name}");
+            assert!(pki.join(format!("{name}.key.age")).exists(), "{name}");
+        }
+        // Control planes get the key of the Kubernetes CA, so that this cluster needs it for each install.
+        assert!(load_or_issue(&cluster, state.path(), None).is_err());
+        assert_eq!(preview(&cluster, state.path()).unwrap().ca, plain.ca);
+        std::fs::write(&file, "a secret that is not an identity").unwrap();
+        let error = identity(&file).err().unwrap().to_string();
+        assert!(
+            error.contains("hint: ") && !error.contains("a secret"),
+            "{error}"
+        );
+        assert!(identity(Path::new("/nothing/here")).is_err());
+    }
+
     /// `plan --diff` uses the preview.
     #[test]
     fn preview_writes_nothing_to_the_state_directory() {
@@ -171,7 +221,7 @@ spec:
         preview(&before_install, state.path()).unwrap();
         assert!(listing(state.path()).is_empty());
 
-        let issued = load_or_issue(&before_install, state.path()).unwrap();
+        let issued = load_or_issue(&before_install, state.path(), None).unwrap();
         let before = listing(state.path());
         assert!(!before.is_empty());
         let same = preview(&before_install, state.path()).unwrap();

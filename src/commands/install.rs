@@ -34,6 +34,8 @@ pub struct InstallOptions {
     pub unsigned: bool,
     /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
     pub allow_older: bool,
+    /// The identity file of age with which the keys of CAs are encrypted; `None` for keys in clear text.
+    pub ca_identity: Option<PathBuf>,
 }
 
 /// What an install did.
@@ -261,7 +263,9 @@ async fn prepare(
     let mut findings = preflight::check(cluster, &hosts, &facts, bundle).await;
     findings.extend(known.findings(cluster, &facts));
     preflight::report(&findings, events)?;
-    let certificates = certificates::load_or_issue(cluster, state)?;
+    let identity = context.options.ca_identity.as_deref();
+    let identity = identity.map(certificates::identity).transpose()?;
+    let certificates = certificates::load_or_issue(cluster, state, identity)?;
     let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, certificates))?;
     clock.lap("preflight and plan");
     Ok(Prepared {

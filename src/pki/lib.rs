@@ -1,5 +1,6 @@
 //! Certificate authorities of kubexm, and the certificates that they sign. This crate connects to no host.
 
+mod encryption;
 pub mod kubernetes;
 pub mod request;
 mod store;
@@ -14,7 +15,9 @@ use time::{Duration, OffsetDateTime};
 
 use kubexm_types::Digest;
 
+pub use encryption::KeyIdentity;
 pub use store::CertificateStore;
+use store::StoredKey;
 
 /// Why a certificate cannot be created or used.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +25,7 @@ pub enum PkiError {
     /// A file cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// `create`, `read` or `write`.
+        /// `create`, `read`, `remove` or `write`.
         action: &'static str,
         path: String,
         source: std::io::Error,
@@ -34,6 +37,16 @@ pub enum PkiError {
     )]
     MissingKey {
         /// What the key is needed for, as in "issue the certificate registry".
+        purpose: String,
+        path: String,
+    },
+    /// The key of a CA is encrypted, and this command needs it.
+    #[error(
+        "cannot {purpose}: {path} is encrypted\n\
+         hint: pass the identity file with which it was encrypted with --ca-identity"
+    )]
+    EncryptedKey {
+        /// What the key is needed for.
         purpose: String,
         path: String,
     },
@@ -139,9 +152,8 @@ fn signing_key(store: &CertificateStore, name: &str) -> Result<SigningKey, PkiEr
 /// A certificate authority. Its key may be elsewhere, as long as nothing needs to be signed.
 pub struct Ca {
     certificate: String,
-    /// The key, PEM; `None` if it is not in the store.
-    key: Option<String>,
-    /// The path of the key's file, for messages.
+    key: StoredKey,
+    /// The path of the key's file without encryption, for messages.
     key_path: String,
 }
 
@@ -154,7 +166,7 @@ impl Ca {
     /// # Errors
     /// The CA has expired, its key belongs to another certificate, or its files cannot be read or written.
     pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
-        let key = store.read(&format!("{name}.key"))?;
+        let key = store.read_ca_key(name)?;
         let key_path = store.path(&format!("{name}.key")).display().to_string();
         let Some(certificate) = store.read(&format!("{name}.crt"))? else {
             return Self::create(store, name, key, key_path);
@@ -166,9 +178,11 @@ impl Ca {
             ));
         }
         let key = match key {
-            Some(key) => Some(of_certificate(name, &certificate, key)?),
-            None if store.is_read_only() => Some(new_key(name)?.serialize_pem()),
-            None => None,
+            StoredKey::Readable(key) => {
+                StoredKey::Readable(of_certificate(name, &certificate, key)?)
+            }
+            _ if store.is_read_only() => StoredKey::Readable(new_key(name)?.serialize_pem()),
+            other => other,
         };
         Ok(Self {
             certificate,
@@ -181,7 +195,7 @@ impl Ca {
     fn create(
         store: &CertificateStore,
         name: &str,
-        key: Option<String>,
+        key: StoredKey,
         key_path: String,
     ) -> Result<Self, PkiError> {
         let mut params = CertificateParams::default();
@@ -189,10 +203,18 @@ impl Ca {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         set_validity(&mut params, CA_DAYS);
-        let is_new = key.is_none();
+        let is_new = matches!(key, StoredKey::Missing);
         let key = match key {
-            Some(key) => KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?,
-            None => new_key(name)?,
+            StoredKey::Readable(key) => {
+                KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?
+            }
+            StoredKey::Missing => new_key(name)?,
+            StoredKey::Encrypted => {
+                return Err(PkiError::EncryptedKey {
+                    purpose: format!("create the certificate of the CA {name}"),
+                    path: format!("{key_path}.age"),
+                });
+            }
         };
         let certificate = params
             .self_signed(&key)
@@ -200,13 +222,13 @@ impl Ca {
             .pem();
         let key = key.serialize_pem();
         if is_new {
-            store.write(&format!("{name}.key"), &key)?;
+            store.write_ca_key(name, &key)?;
         }
         // The certificate is written last, so that it never exists without its key.
         store.write(&format!("{name}.crt"), &certificate)?;
         Ok(Self {
             certificate,
-            key: Some(key),
+            key: StoredKey::Readable(key),
             key_path,
         })
     }
@@ -214,7 +236,7 @@ impl Ca {
     /// Returns the CA with its key, for programs that sign certificates. Secret.
     ///
     /// # Errors
-    /// The key is not in the store.
+    /// The key is not in the store, or is encrypted.
     pub fn pair(&self) -> Result<Pair, PkiError> {
         Ok(Pair {
             certificate: self.certificate.clone(),
@@ -228,10 +250,15 @@ impl Ca {
     }
 
     fn key(&self, purpose: &str) -> Result<&str, PkiError> {
-        self.key.as_deref().ok_or_else(|| PkiError::MissingKey {
-            purpose: purpose.to_owned(),
-            path: self.key_path.clone(),
-        })
+        let (purpose, path) = (purpose.to_owned(), self.key_path.clone());
+        match &self.key {
+            StoredKey::Readable(key) => Ok(key),
+            StoredKey::Missing => Err(PkiError::MissingKey { purpose, path }),
+            StoredKey::Encrypted => Err(PkiError::EncryptedKey {
+                purpose,
+                path: format!("{path}.age"),
+            }),
+        }
     }
 
     /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
@@ -496,6 +523,75 @@ mod tests {
         assert_eq!(ca.pair().unwrap().key, pair.key);
         let key = std::fs::read_to_string(dir.path().join("ca.key")).unwrap();
         assert_eq!(key, pair.key);
+    }
+
+    fn identity() -> KeyIdentity {
+        let identity = age::x25519::Identity::generate();
+        let text = age::secrecy::ExposeSecret::expose_secret(&identity.to_string()).to_owned();
+        KeyIdentity::parse(&format!("# created: today\n# public key: age1\n{text}\n")).unwrap()
+    }
+
+    #[test]
+    fn key_of_a_ca_is_encrypted_and_needed_only_to_sign() {
+        let (dir, store, pair) = store_with_ca();
+        let identity = identity();
+        let encrypted = store.clone().encrypted(Some(identity.clone()));
+        let ca = Ca::load_or_create(&encrypted, "ca").unwrap();
+        assert_eq!(ca.pair().unwrap().key, pair.key);
+        assert!(!dir.path().join("ca.key").exists());
+        let content = std::fs::read(dir.path().join("ca.key.age")).unwrap();
+        assert!(content.starts_with(b"age-encryption.org/v1\n"));
+        // With the identity, all is as before.
+        let leaf = Leaf::client("admin", None);
+        let ca = Ca::load_or_create(&encrypted, "ca").unwrap();
+        let issued = ca.issue(&encrypted, "admin", &leaf).unwrap();
+        assert_eq!(ca.certificate(), pair.certificate);
+        // Without it, what exists is used.
+        let ca = Ca::load_or_create(&store, "ca").unwrap();
+        let again = ca.issue(&store, "admin", &leaf).unwrap();
+        assert_eq!(again.certificate, issued.certificate);
+        let other = super::tests::identity();
+        let wrong = Ca::load_or_create(&store.clone().encrypted(Some(other)), "ca");
+        let errors = [
+            ca.issue(&store, "other", &leaf).err().unwrap().to_string(),
+            wrong.err().unwrap().to_string(),
+        ];
+        let place = dir.path().display().to_string();
+        insta::assert_snapshot!(errors.join("\n").replace(&place, "[dir]"), @"
+        cannot issue the certificate other: [dir]/ca.key.age is encrypted
+        hint: pass the identity file with which it was encrypted with --ca-identity
+        certificate or key ca: cannot decrypt the key: No matching keys found
+        hint: pass the identity file with which the key was encrypted
+        ");
+    }
+
+    #[test]
+    fn key_of_a_new_ca_is_never_in_clear_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(dir.path()).encrypted(Some(identity()));
+        let key = Ca::load_or_create(&store, "ca")
+            .unwrap()
+            .pair()
+            .unwrap()
+            .key;
+        let again = Ca::load_or_create(&store, "ca").unwrap();
+        assert_eq!(again.pair().unwrap().key, key);
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let content = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(!String::from_utf8_lossy(&content).contains("PRIVATE KEY"));
+        }
+        // Its certificate is lost: the key is not replaced.
+        std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
+        let error = Ca::load_or_create(&CertificateStore::new(dir.path()), "ca");
+        assert!(matches!(error, Err(PkiError::EncryptedKey { .. })));
+        assert!(!dir.path().join("ca.key").exists());
+    }
+
+    #[test]
+    fn identity_file_is_one_identity() {
+        for wrong in ["", "# nothing", "AGE-SECRET-KEY-1", "a\nb", "age1public"] {
+            assert!(KeyIdentity::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,14 +4,26 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::{Pair, PkiError};
+use super::{KeyIdentity, Pair, PkiError};
 use kubexm_types::write_atomic;
 
 /// A directory of the controller with CAs, certificates and keys, all with mode 0600.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CertificateStore {
     dir: PathBuf,
     read_only: bool,
+    /// Encrypts and decrypts the keys of CAs.
+    identity: Option<KeyIdentity>,
+}
+
+/// The key of a CA in a store.
+pub(super) enum StoredKey {
+    /// The key, PEM.
+    Readable(String),
+    /// The key is encrypted, and the store has no identity.
+    Encrypted,
+    /// There is no key.
+    Missing,
 }
 
 impl CertificateStore {
@@ -20,7 +32,14 @@ impl CertificateStore {
         Self {
             dir: dir.into(),
             read_only: false,
+            identity: None,
         }
+    }
+
+    /// Encrypts the keys of CAs with an identity, those that exist and those that are created.
+    #[must_use]
+    pub fn encrypted(self, identity: Option<KeyIdentity>) -> Self {
+        Self { identity, ..self }
     }
 
     /// Opens a directory without the permission to write. New keys and certificates exist in memory only.
@@ -28,6 +47,7 @@ impl CertificateStore {
         Self {
             dir: dir.into(),
             read_only: true,
+            identity: None,
         }
     }
 
@@ -37,6 +57,7 @@ impl CertificateStore {
         Self {
             dir: self.dir.join(name),
             read_only: self.read_only,
+            identity: self.identity.clone(),
         }
     }
 
@@ -48,6 +69,46 @@ impl CertificateStore {
     /// Returns the path of a file.
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
+    }
+
+    /// Reads the key of the CA `name`, and encrypts it if it is not encrypted yet and the store has an identity.
+    pub(super) fn read_ca_key(&self, name: &str) -> Result<StoredKey, PkiError> {
+        if let Some(key) = self.read(&format!("{name}.key"))? {
+            if self.identity.is_some() && !self.read_only {
+                self.write_ca_key(name, &key)?;
+            }
+            return Ok(StoredKey::Readable(key));
+        }
+        let path = self.path(&format!("{name}.key.age"));
+        let encrypted = match std::fs::read(&path) {
+            Ok(encrypted) => encrypted,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(StoredKey::Missing),
+            Err(source) => return Err(failed("read", &path, source)),
+        };
+        match &self.identity {
+            Some(identity) => identity.decrypt(name, &encrypted).map(StoredKey::Readable),
+            None => Ok(StoredKey::Encrypted),
+        }
+    }
+
+    /// Writes the key of the CA `name`, encrypted if the store has an identity. A key in clear text is removed
+    /// when the encrypted one is on disk.
+    pub(super) fn write_ca_key(&self, name: &str, key: &str) -> Result<(), PkiError> {
+        if self.read_only {
+            return Ok(());
+        }
+        let Some(identity) = &self.identity else {
+            return self.write(&format!("{name}.key"), key);
+        };
+        let encrypted = identity.encrypt(name, key)?;
+        self.write_bytes(&format!("{name}.key.age"), &encrypted)?;
+        let plain = self.path(&format!("{name}.key"));
+        match std::fs::remove_file(&plain) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &plain, error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads a certificate and its key; `None` if one of the files does not exist.
@@ -78,6 +139,10 @@ impl CertificateStore {
 
     /// Writes a file, unless the store is read-only.
     pub(super) fn write(&self, file: &str, text: &str) -> Result<(), PkiError> {
+        self.write_bytes(file, text.as_bytes())
+    }
+
+    fn write_bytes(&self, file: &str, content: &[u8]) -> Result<(), PkiError> {
         if self.read_only {
             return Ok(());
         }
@@ -85,7 +150,7 @@ impl CertificateStore {
         let created = builder.recursive(true).mode(0o700).create(&self.dir);
         created.map_err(|source| failed("create", &self.dir, source))?;
         let path = self.dir.join(file);
-        write_atomic(&path, text.as_bytes(), 0o600).map_err(|source| failed("write", &path, source))
+        write_atomic(&path, content, 0o600).map_err(|source| failed("write", &path, source))
     }
 }
 

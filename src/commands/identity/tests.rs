@@ -84,7 +84,7 @@ impl Site {
         let facts = session::gather(&cluster, hosts).await?;
         let mut known = KnownCluster::read(&cluster, state)?;
         let origins = known.origins(&cluster, &facts, &self.events)?;
-        certificates::load_or_issue(&cluster, state)?;
+        certificates::load_or_issue(&cluster, state, None)?;
         known
             .begin_install(&cluster, hosts, &facts, &origins)
             .await?;

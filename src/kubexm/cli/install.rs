@@ -1,5 +1,7 @@
 //! `kubexm install`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::bundle_args::ClusterArgs;
@@ -35,6 +37,12 @@ pub struct Install {
     /// The state directory records the sequence number in the signature of the newest bundle.
     #[arg(long)]
     allow_older: bool,
+    /// Encrypt the keys of CAs in the state directory with this identity file of age
+    ///
+    /// `age-keygen` writes such a file. Keys in clear text are replaced by encrypted ones. From then on the
+    /// option is required for an install that needs a key. `/dev/fd/3` reads the identity from a file descriptor.
+    #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
+    ca_identity: Option<PathBuf>,
 }
 
 /// Installs a cluster, or prints what an install would do.
@@ -44,6 +52,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         connection: arguments.connection.options(),
         unsigned: arguments.unsigned,
         allow_older: arguments.allow_older,
+        ca_identity: arguments.ca_identity.clone(),
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {

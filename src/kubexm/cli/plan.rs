@@ -88,6 +88,7 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         // The comparison runs nothing of the bundle on a host.
         unsigned: true,
         allow_older: true,
+        ca_identity: None,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let found = plan::diff(&options, events, &stop).await?;
