@@ -142,6 +142,13 @@ pub enum CommandError {
     /// Changes on hosts cannot be reverted.
     #[error("{}\n{}", lines(.0), AGAIN)]
     Reset(Vec<ResetError>),
+    /// The other hosts were reset; these cannot be reached.
+    #[error(
+        "these hosts were not reset, the others were:\n{}\nhint: run the same command again when they answer; the \
+         state directory keeps the keys of the cluster until then",
+        lines(.0)
+    )]
+    NotReset(Vec<HostError>),
     /// The user stopped the command.
     #[error("{0}")]
     Interrupted(String),
@@ -186,7 +193,7 @@ impl CommandError {
             | Self::Older(_)
             | Self::Fetch(_)
             | Self::Sbom(_) => ErrorKind::Bundle,
-            Self::Hosts(_) | Self::NotCompared(_) => ErrorKind::Host,
+            Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) => ErrorKind::Host,
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,
                 false => ErrorKind::Step,

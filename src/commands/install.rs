@@ -390,7 +390,7 @@ fn with_counter(events: &Events, deployment: &Deployment) -> Events {
 }
 
 /// Emits events to the caller and to the journal.
-fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
+pub(crate) fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
     struct Both(Events, Arc<Journal>);
     impl Listener for Both {
         fn on(&self, event: &Event) {

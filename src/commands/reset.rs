@@ -1,19 +1,24 @@
 //! `reset`: reverts the changes that the receipts on the hosts record, and nothing else.
 
+mod backup;
+mod survey;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use self::backup::Archive;
 use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
 use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, notices};
+use crate::{CommandError, Connection, install, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_engine::reset::{ResetError, reset_host};
+use kubexm_engine::reset::{HostReset, ResetError, Reverted};
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
 
@@ -26,6 +31,8 @@ pub struct ResetOptions {
     pub connection: Connection,
     /// The cluster of the hosts, if its state directory is lost.
     pub lost: Option<LostCluster>,
+    /// Whether to save a snapshot of etcd first.
+    pub snapshot: bool,
 }
 
 /// What a reset did.
@@ -35,6 +42,8 @@ pub struct ResetReport {
     pub reverted: usize,
     /// The number of hosts.
     pub hosts: usize,
+    /// The directory with the snapshot of etcd, the keys and the certificates.
+    pub archive: PathBuf,
 }
 
 /// Returns the name of the cluster in a cluster file, which a user types to confirm a reset.
@@ -45,13 +54,16 @@ pub fn cluster_name(path: &Path) -> Result<String, CommandError> {
     Ok(kubexm_config::load_cluster(path)?.name)
 }
 
-/// Removes a cluster from its hosts.
+/// Removes a cluster from the hosts that can be reached. Calls `confirm` before it changes anything, after a note that
+/// lists hosts and data, and stops if it returns false.
 ///
 /// # Errors
-/// The cluster file is wrong, hosts cannot be reached, or a change cannot be reverted.
+/// The cluster file is wrong, the user did not confirm, a receipt is not one of kubexm, no snapshot of etcd can be
+/// taken, hosts cannot be reached, or a change cannot be reverted.
 #[tracing::instrument(skip_all, fields(cluster = %options.cluster.display()))]
 pub async fn reset(
     options: &ResetOptions,
+    confirm: impl AsyncFn() -> bool,
     events: &Events,
     stop: &Stop,
 ) -> Result<ResetReport, CommandError> {
@@ -60,15 +72,30 @@ pub async fn reset(
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     // Held until the end: no install may run at the same time.
-    let journal = session::journal(&state)?;
+    let journal = Arc::new(session::journal(&state)?);
     journal.begin("reset", "");
+    let events = &install::with_journal(events.clone(), Arc::clone(&journal));
     events.phase("connect");
-    let hosts = unless_stopped(stop, options.connection.connect(&cluster, &state)).await?;
+    let connecting = options.connection.connect_reachable(&cluster, &state);
+    let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     let hosts = session::logged(hosts, &state);
     let locks = session::lock(&hosts, &journal, "reset", events, stop).await?;
-    let reset = reset_locked(&cluster, &state, &hosts, options.lost, events, stop).await;
+    let mut archive = PathBuf::new();
+    let save = async |resets: &[HostReset]| {
+        let text = survey::survey(&cluster, &hosts, resets, &unreachable).await;
+        events.note(text);
+        if !confirm().await {
+            return Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()));
+        }
+        archive = save(&cluster, &state, &hosts, options.snapshot, events).await?;
+        Ok(())
+    };
+    let reset = reset_locked(&cluster, &state, &hosts, options.lost, save, events, stop).await;
     locks.release().await;
     let reverted = reset?;
+    if !unreachable.is_empty() {
+        return Err(CommandError::NotReset(unreachable));
+    }
     report_external_etcd(&cluster, events);
     events.emit(Event::Summary {
         changed: reverted,
@@ -79,15 +106,42 @@ pub async fn reset(
     Ok(ResetReport {
         reverted,
         hosts: hosts.len(),
+        archive,
     })
 }
 
-/// Resets hosts whose locks this process has. Returns the number of reverted changes.
+const NOT_CONFIRMED: &str = "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes";
+
+/// Saves what cannot be created again. Returns the directory.
+async fn save(
+    cluster: &Cluster,
+    state: &Path,
+    hosts: &Hosts,
+    snapshot: bool,
+    events: &Events,
+) -> Result<PathBuf, CommandError> {
+    events.phase("archive");
+    let archive = Archive::create(state)?;
+    if snapshot && let Some(file) = archive.save_etcd(cluster, hosts, events).await? {
+        events.note(format!("a snapshot of etcd is in {}", file.display()));
+    }
+    archive.save_authorities(cluster, hosts).await?;
+    archive.save_state(state)?;
+    events.note(format!(
+        "the keys and certificates of the cluster are in {}",
+        archive.folder().display()
+    ));
+    Ok(archive.folder().to_owned())
+}
+
+/// Resets hosts whose locks this process has. Calls `prepare` with the validated records before the first change. Returns
+/// the number of reverted changes.
 async fn reset_locked(
     cluster: &Cluster,
     state: &Path,
     hosts: &Hosts,
     lost: Option<LostCluster>,
+    prepare: impl AsyncFnOnce(&[HostReset]) -> Result<(), CommandError>,
     events: &Events,
     stop: &Stop,
 ) -> Result<usize, CommandError> {
@@ -97,9 +151,12 @@ async fn reset_locked(
     }
     let facts = unless_stopped(stop, session::gather(cluster, hosts)).await?;
     let origins = known.origins(cluster, &facts, events)?;
+    let reading = join_all(hosts.values().map(HostReset::read));
+    let resets = all(unless_stopped(stop, async { Ok(reading.await) }).await?)?;
+    unless_stopped(stop, prepare(&resets)).await?;
     known.begin_reset(&origins)?;
     events.phase("reset");
-    let resetting = join_all(hosts.values().map(|host| reset_host(host, events, stop)));
+    let resetting = join_all(resets.iter().map(|reset| reset.run(events, stop)));
     let Some(results) = in_time(stop, resetting).await else {
         return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
     };
@@ -132,22 +189,28 @@ fn report_kept(known: &KnownCluster, state: &Path, events: &Events) {
 }
 
 /// Returns the number of reverted changes, or an error that names every host that failed.
-fn judge(results: Vec<Result<usize, ResetError>>) -> Result<usize, CommandError> {
-    let mut reverted = 0;
+fn judge(results: Vec<Result<Reverted, ResetError>>) -> Result<usize, CommandError> {
+    let reverted = all(results)?;
+    Ok(reverted.iter().map(|host| host.changes).sum())
+}
+
+/// Returns all values, or an error that names every host that failed.
+fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
+    let mut values = Vec::new();
     let mut errors = Vec::new();
     for result in results {
         match result {
-            Ok(count) => reverted += count,
+            Ok(value) => values.push(value),
             Err(error) => errors.push(error),
         }
     }
     match errors.is_empty() {
-        true => Ok(reverted),
+        true => Ok(values),
         false => Err(CommandError::Reset(errors)),
     }
 }
 
-/// Removes the certificates and the kubeconfig of a cluster that no longer exists.
+/// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
     for name in ["admin.conf", "pki", ClusterRecord::FILE, rollback::RECORD] {
         let path = state.join(name);
@@ -174,10 +237,73 @@ mod tests {
     use super::*;
     use crate::identity::tests::{Site, cluster, without_ids};
 
+    async fn reset_locked(
+        cluster: &Cluster,
+        state: &Path,
+        hosts: &Hosts,
+        lost: Option<LostCluster>,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<usize, CommandError> {
+        let nothing = async |_: &[HostReset]| Ok(());
+        super::reset_locked(cluster, state, hosts, lost, nothing, events, stop).await
+    }
+
     async fn reset_on(site: &Site, state: &str, hosts: &Hosts) -> Result<usize, CommandError> {
         let _journal = site.journal(state);
         let state = site.state(state);
         reset_locked(&cluster(), &state, hosts, None, &site.events, &Stop::new()).await
+    }
+
+    #[tokio::test]
+    async fn nothing_is_reverted_before_the_user_confirms_and_etcd_is_saved() {
+        let site = Site::new();
+        site.install("state").await.unwrap();
+        let _journal = site.journal("state");
+        let (state, cluster, stop) = (site.state("state"), cluster(), Stop::new());
+        let refuse = async |resets: &[HostReset]| {
+            assert_eq!(resets.len(), 2);
+            let text = survey::survey(&cluster, &site.hosts, resets, &[]).await;
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(
+                lines[0],
+                "a reset deletes the cluster 'example' and its data from these hosts:"
+            );
+            assert!(
+                lines[1].starts_with("  node1: control-plane") && lines[1].contains("1 changes"),
+                "{text}"
+            );
+            Err(CommandError::Configuration(NOT_CONFIRMED.to_owned()))
+        };
+        let hosts = &site.hosts;
+        let reset = super::reset_locked(&cluster, &state, hosts, None, refuse, &site.events, &stop);
+        let error = reset.await.unwrap_err().to_string();
+        assert!(error.starts_with("the reset was not confirmed"), "{error}");
+        assert!(site.is_installed("node1") && site.is_installed("node2"));
+        assert!(state.join("pki").exists());
+    }
+
+    /// Before, the free script of the second host ran, and the first host was already reset.
+    #[tokio::test]
+    async fn forged_receipt_of_one_host_protects_all_hosts() {
+        let site = Site::new();
+        site.install("state").await.unwrap();
+        let receipt = site.at("node2", "var/lib/kubexm/receipt.jsonl");
+        let mut text = std::fs::read_to_string(&receipt).unwrap();
+        text.push_str(
+            r#"{"step":"evil","undo":{"kind":"script","title":"Stop","script":"touch /etc/pwned","arguments":[]}}"#,
+        );
+        std::fs::write(&receipt, text).unwrap();
+        let error = reset_on(&site, "state", &site.hosts).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("is not an undo script of kubexm"),
+            "{error}"
+        );
+        assert!(site.is_installed("node1") && site.is_installed("node2"));
+        assert!(!site.at("node2", "etc/pwned").exists());
+        assert!(site.state("state").join("pki").exists());
     }
 
     /// Before, a reset with the file of cluster B removed cluster A.

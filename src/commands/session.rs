@@ -91,6 +91,22 @@ impl Connection {
         cluster: &Cluster,
         state: &Path,
     ) -> Result<Hosts, CommandError> {
+        let (hosts, unreachable) = self.connect_reachable(cluster, state).await?;
+        match unreachable.is_empty() {
+            true => Ok(hosts),
+            false => Err(CommandError::Hosts(unreachable)),
+        }
+    }
+
+    /// Connects to the hosts of the cluster that answer. Returns also the errors of the others.
+    ///
+    /// # Errors
+    /// No host can be reached.
+    pub(crate) async fn connect_reachable(
+        &self,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<(Hosts, Vec<HostError>), CommandError> {
         self.check()?;
         let host_keys = self.host_keys(state);
         let options = cluster.hosts.iter().map(|host| SshOptions {
@@ -107,12 +123,20 @@ impl Connection {
             .buffered(PARALLEL)
             .collect()
             .await;
-        let connected = all(results)?;
-        let named = connected.into_iter().map(|host| {
-            let name = host.name().clone();
-            (name, Arc::new(host) as Arc<dyn Host>)
-        });
-        Ok(named.collect())
+        let mut hosts = Hosts::new();
+        let mut unreachable = Vec::new();
+        for result in results {
+            match result {
+                Ok(host) => {
+                    drop(hosts.insert(host.name().clone(), Arc::new(host) as Arc<dyn Host>))
+                }
+                Err(error) => unreachable.push(error),
+            }
+        }
+        match hosts.is_empty() {
+            true => Err(CommandError::Hosts(unreachable)),
+            false => Ok((hosts, unreachable)),
+        }
     }
 }
 

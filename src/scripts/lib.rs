@@ -115,6 +115,7 @@ scripts! {
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
         MEMBER = "etcd/member.sh"
+        SNAPSHOT = "etcd/snapshot.sh"
     }
     /// Scripts of the crate `kubexm-host`.
     host {
@@ -149,6 +150,7 @@ scripts! {
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
+        SURVEY = "kubernetes/survey.sh"
     }
     /// The control plane's endpoint.
     load_balancer {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod files;
+mod killed;
 mod locks;
 mod machine;
 mod network;

@@ -1,5 +1,6 @@
 //! `kubexm reset`.
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -27,6 +28,12 @@ pub struct Reset {
     /// of their cluster. `none` stands for hosts that an earlier version of kubexm installed, which have no ID.
     #[arg(long, value_name = "ID")]
     cluster_id: Option<LostCluster>,
+    /// Take no snapshot of etcd first
+    ///
+    /// By default a reset saves a snapshot of etcd in the state directory, under archive, and stops if it cannot take one.
+    /// It always saves the keys and certificates of the cluster there.
+    #[arg(long)]
+    no_snapshot: bool,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -35,46 +42,46 @@ pub struct Reset {
 /// Removes a cluster from its hosts.
 pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(), Failure> {
     let name = reset::cluster_name(&arguments.cluster)?;
-    if !arguments.yes {
-        confirm(&name)?;
+    if !arguments.yes && !std::io::stdin().is_terminal() {
+        return Err(Failure::configuration(
+            "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
+        ));
     }
     let options = ResetOptions {
         cluster: arguments.cluster.clone(),
         connection: arguments.connection.options(),
         lost: arguments.cluster_id,
+        snapshot: !arguments.no_snapshot,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
-    let report = reset::reset(&options, events, &stop).await?;
+    let confirm = async || {
+        let name = name.clone();
+        // The user can stop the command instead of an answer.
+        arguments.yes
+            || tokio::task::spawn_blocking(move || has_confirmed(&name))
+                .await
+                .unwrap_or(false)
+    };
+    let report = reset::reset(&options, confirm, events, &stop).await?;
     if output != Output::Json {
         outln!(
-            "{} changes were reverted on {} hosts",
+            "{} changes were reverted on {} hosts; the archive of the cluster is {}",
             report.reverted,
-            report.hosts
+            report.hosts,
+            report.archive.display()
         );
     }
     Ok(())
 }
 
-fn confirm(name: &str) -> Result<(), Failure> {
-    use std::io::{BufRead, IsTerminal, Write};
-    let refuse = || {
-        Failure::configuration(
-            "the reset was not confirmed; nothing was touched\nhint: type the cluster's name, or pass --yes",
-        )
-    };
-    if !std::io::stdin().is_terminal() {
-        return Err(refuse());
-    }
-    eprint!("This removes the cluster '{name}' and all its data. Type its name: ");
+/// Asks the user to type the cluster's name, after the list of hosts and data was printed.
+fn has_confirmed(name: &str) -> bool {
+    let _ = write!(
+        std::io::stderr(),
+        "This removes the cluster '{name}' and all its data. Type its name: "
+    );
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(Failure::configuration)?;
-    if answer.trim() == name {
-        Ok(())
-    } else {
-        Err(refuse())
-    }
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && answer.trim() == name
 }

@@ -35,6 +35,8 @@ case $path in
 /home/*) case ${path#/home/} in */*) ;; *) keep protected ;; esac ;;
 esac
 [ ! -L "$path" ] || keep link
+# A killed run of directory-create.sh.
+rm -rf "${path%/*}/.${path##*/}.kubexm-new"
 if [ ! -d "$path" ]; then
   # A file or a socket.
   rm -f "$path"
@@ -62,8 +64,6 @@ remove() {
 }
 # Where a disk is mounted, the directory of the cluster is below it and cannot be seen.
 [ -z "$(mounts "$path" | grep -Fx "$path" || :)" ] || keep mounted
-# A killed run of directory-create.sh.
-rm -rf "${path%/*}/.${path##*/}.kubexm-new"
 if [ -n "$(find "$path" -mindepth 1 -maxdepth 1 | head -n 1)" ]; then
   [ "$condition" = any ] || [ -f "$path/$marker" ] || keep unmarked
   # The patterns are expanded, but not split.

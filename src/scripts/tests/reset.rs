@@ -1,7 +1,7 @@
 //! Scripts that remove directories of the cluster's programs.
 
 use super::machine::Machine;
-use crate::{kubeadm, os, steps};
+use crate::{etcd, kubeadm, kubernetes, os, steps};
 
 const MARKER: &str = ".kubexm-owner";
 
@@ -231,5 +231,63 @@ fn damaged_record_of_kernel_settings_writes_no_other_file() {
         machine.write("/var/lib/kubexm/backup/sysctl", lines);
         machine.done(os::SYSCTL_RESTORE, &[]);
         assert_eq!(machine.read("/etc/passwd"), "root");
+    });
+}
+
+#[test]
+fn ages_and_sizes_are_printed() {
+    Machine::with_each_shell(|machine| {
+        assert_eq!(
+            machine.done(kubernetes::SURVEY, &["etcd", "/var/lib/etcd"]),
+            ""
+        );
+        machine.write("/var/lib/etcd/member/db", &"x".repeat(100_000));
+        machine.write("/var/lib/kubexm/receipt.jsonl", "");
+        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
+        let before = "touch -d @1763719200 /var/lib/kubexm/done/kubeadm-init";
+        let arguments = ["etcd", "/var/lib/etcd", "registry", "/var/lib/registry"];
+        let ended = machine.run_after(before, kubernetes::SURVEY, &arguments, "");
+        let lines: Vec<&str> = ended.printed.lines().collect();
+        assert_eq!(lines[0], "since 1763719200", "{}", ended.complained);
+        let size = lines[1].strip_prefix("data etcd ").unwrap();
+        assert!((100..200).contains(&size.parse::<u32>().unwrap()), "{size}");
+        assert_eq!(lines.len(), 2);
+    });
+}
+
+#[test]
+fn snapshot_of_etcd_is_written_and_read_in_parts() {
+    Machine::with_each_shell(|machine| {
+        for kind in ["kubeadm", "systemd"] {
+            let call = |verb: &'static str| {
+                machine.run(etcd::SNAPSHOT.verb(verb), &[kind, "/var/lib/etcd", "0"])
+            };
+            assert_ne!(call("has-data").status, 0);
+            machine.write("/var/lib/etcd/member/wal/0.wal", "");
+            machine.write("/var/lib/kubexm/receipt.jsonl", "");
+            assert_eq!(call("has-data").status, 0);
+            machine.fake(
+                "crictl",
+                "[ \"$1\" != ps ] || { cat /root/container; exit 0; }\nshift 3; exec \"$@\"",
+            );
+            machine.fake(
+                "etcdctl",
+                "for file in \"$@\"; do :; done; echo snapshot >\"$file\"",
+            );
+            machine.write("/root/container", "");
+            if kind == "kubeadm" {
+                let ended = call("save");
+                assert_eq!(ended.complained, "the container of etcd does not run\n");
+            }
+            machine.write("/root/container", "c0ffee\n");
+            let ended = call("save");
+            assert_eq!(ended.printed.trim().len(), 2 + 64, "{}", ended.complained);
+            assert!(ended.printed.starts_with("9 "), "{}", ended.printed);
+            assert_eq!(call("read").printed, "snapshot\n");
+            assert_eq!(call("remove").status, 0);
+            assert!(!machine.has("/var/lib/etcd/kubexm-snapshot.db"));
+            assert!(!machine.has("/var/lib/kubexm/etcd-snapshot.db"));
+            std::fs::remove_file(machine.at("/var/lib/etcd/member/wal/0.wal")).unwrap();
+        }
     });
 }

@@ -1,0 +1,400 @@
+//! What a reset saves in the state directory before it deletes anything: a snapshot of etcd, and the keys and
+//! certificates of the cluster.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use crate::session::Hosts;
+use crate::{CommandError, FileError};
+use kubexm_config::Cluster;
+use kubexm_config::cluster::Etcd;
+use kubexm_host::{Command, Host, Output};
+use kubexm_scripts::etcd::SNAPSHOT;
+use kubexm_types::event::Events;
+use kubexm_types::{DigestReader, HostName};
+
+/// The directory of archives in a state directory.
+const FOLDER: &str = "archive";
+/// The largest snapshot in bytes. etcd's largest quota is 8 GiB.
+const LARGEST: u64 = 16 << 30;
+/// The size in bytes of a part of a snapshot.
+const PART: u64 = 8 << 20;
+const LIMIT: Duration = Duration::from_secs(60);
+const SAVE_LIMIT: Duration = Duration::from_secs(660);
+
+const HINT: &str = "start etcd on one of these hosts and reset again, or pass --no-snapshot to delete its data without a copy; no \
+                    host was changed";
+
+/// An archive of a cluster in its state directory.
+pub(super) struct Archive {
+    folder: PathBuf,
+}
+
+impl Archive {
+    /// Creates the directory of an archive. Its name is the current time.
+    pub(super) fn create(state: &Path) -> Result<Self, CommandError> {
+        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+        let now = OffsetDateTime::now_utc().format(format);
+        let folder = state
+            .join(FOLDER)
+            .join(now.map_err(CommandError::configuration)?);
+        let created = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        created.map_err(|error| FileError::new("create the archive", &folder, error))?;
+        Ok(Self { folder })
+    }
+
+    /// Returns the directory.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Copies the keys, certificates and the kubeconfig of the state directory.
+    pub(super) fn save_state(&self, state: &Path) -> Result<(), CommandError> {
+        for name in ["admin.conf", "pki", "cluster.json"] {
+            let from = state.join(name);
+            copy(&from, &self.folder.join(name)).map_err(|error| {
+                FileError::new("archive", &from, error).hint("make room in the state directory")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Saves the keys and certificates that kubeadm created, from the first control plane that has them.
+    pub(super) async fn save_authorities(
+        &self,
+        cluster: &Cluster,
+        hosts: &Hosts,
+    ) -> Result<(), CommandError> {
+        for name in &cluster.roles.control_plane {
+            let Some(host) = hosts.get(name) else {
+                continue;
+            };
+            let script = "[ ! -d /etc/kubernetes/pki ] || tar -cf - -C /etc/kubernetes pki";
+            let command = Command::script(script, [""; 0])
+                .describe("read the cluster's keys")
+                .timeout(LIMIT)
+                .secret_output();
+            let output = host.run(command).await?;
+            if output.success() && !output.stdout.is_empty() {
+                let file = self.folder.join(format!("pki-{name}.tar"));
+                let saved = create(&file).and_then(|mut file| {
+                    file.write_all(&output.stdout)?;
+                    file.sync_all()
+                });
+                saved.map_err(|error| FileError::new("write", &file, error))?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves a snapshot of the etcd that the reset deletes. Returns its file; `None` if no reachable host has data of
+    /// etcd.
+    ///
+    /// # Errors
+    /// Hosts have data of etcd, and no snapshot succeeds.
+    pub(super) async fn save_etcd(
+        &self,
+        cluster: &Cluster,
+        hosts: &Hosts,
+        events: &Events,
+    ) -> Result<Option<PathBuf>, CommandError> {
+        let (kind, data, members) = match &cluster.etcd {
+            Etcd::Kubeadm { .. } => (
+                "kubeadm",
+                "/var/lib/etcd".to_owned(),
+                &cluster.roles.control_plane,
+            ),
+            Etcd::Systemd { data_dir, .. } => {
+                ("systemd", data_dir.to_string(), &cluster.roles.etcd)
+            }
+            Etcd::External { .. } => return Ok(None),
+        };
+        let mut failures = Vec::new();
+        for name in members {
+            let Some(host) = hosts.get(name) else {
+                continue;
+            };
+            let member = Member {
+                name,
+                host,
+                kind,
+                data: &data,
+            };
+            if !member.call("has-data", &[], LIMIT).await?.success() {
+                continue;
+            }
+            let file = self.folder.join("etcd-snapshot.db");
+            match member.save(&file).await {
+                Ok(()) => return Ok(Some(file)),
+                Err(cause) => {
+                    let _ = std::fs::remove_file(&file);
+                    events.warn(format!("{name}: no snapshot of etcd: {cause}"));
+                    failures.push(format!("{name}: {cause}"));
+                }
+            }
+        }
+        match failures.is_empty() {
+            true => Ok(None),
+            false => Err(CommandError::Configuration(format!(
+                "no snapshot of etcd could be taken before the reset:\n{}\nhint: {HINT}",
+                failures.join("\n")
+            ))),
+        }
+    }
+}
+
+/// A member of etcd.
+struct Member<'a> {
+    name: &'a HostName,
+    host: &'a Arc<dyn Host>,
+    kind: &'static str,
+    data: &'a str,
+}
+
+impl Member<'_> {
+    async fn call(
+        &self,
+        verb: &'static str,
+        more: &[String],
+        limit: Duration,
+    ) -> Result<Output, CommandError> {
+        let arguments = [self.kind.to_owned(), self.data.to_owned()];
+        let arguments = arguments.into_iter().chain(more.iter().cloned());
+        let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
+        let command = command.describe("take a snapshot of etcd").timeout(limit);
+        let command = if verb == "read" {
+            command.secret_output()
+        } else {
+            command
+        };
+        Ok(self.host.run(command).await?)
+    }
+
+    /// Takes a snapshot and copies it to a file.
+    async fn save(&self, path: &Path) -> Result<(), String> {
+        let saved = self.read(path).await;
+        let _ = self.call("remove", &[], LIMIT).await;
+        saved
+    }
+
+    async fn read(&self, path: &Path) -> Result<(), String> {
+        let failed = |error: CommandError| error.to_string();
+        let done = |output: Output| match output.success() {
+            true => Ok(output),
+            false => Err(output.complaint().to_string()),
+        };
+        let saved = self
+            .call("save", &[], SAVE_LIMIT)
+            .await
+            .map_err(failed)
+            .and_then(done)?;
+        let text = saved.text();
+        let (size, digest) = text
+            .trim()
+            .split_once(' ')
+            .ok_or("etcdctl created no snapshot")?;
+        let size: u64 = size
+            .parse()
+            .map_err(|_| "etcdctl created no snapshot".to_owned())?;
+        if size == 0 || size > LARGEST {
+            return Err(format!("a snapshot of {size} bytes is not one of etcd"));
+        }
+        let mut file = create(path).map_err(|error| error.to_string())?;
+        for part in 0..size.div_ceil(PART) {
+            let read = self.call("read", &[part.to_string()], SAVE_LIMIT).await;
+            let read = read.map_err(failed).and_then(done)?;
+            file.write_all(&read.stdout)
+                .map_err(|error| error.to_string())?;
+        }
+        file.sync_all().map_err(|error| error.to_string())?;
+        let got = digest_of(path).map_err(|error| error.to_string())?;
+        match got == digest {
+            true => Ok(()),
+            false => Err(format!(
+                "the snapshot of {} arrived with the digest {got} instead of {digest}",
+                self.name
+            )),
+        }
+    }
+}
+
+fn digest_of(path: &Path) -> io::Result<String> {
+    let mut reader = DigestReader::new(File::open(path)?);
+    io::copy(&mut reader, &mut io::sink())?;
+    Ok(reader.finish().0.hex())
+}
+
+/// Creates a file that only its owner can read.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Copies a file, or a directory with its content, if it exists.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(about) if about.is_dir() => {
+            DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+            for entry in std::fs::read_dir(from)? {
+                let entry = entry?;
+                copy(&entry.path(), &to.join(entry.file_name()))?;
+            }
+            Ok(())
+        }
+        Ok(_) => {
+            let mut content = Vec::new();
+            File::open(from)?.read_to_end(&mut content)?;
+            let mut file = create(to)?;
+            file.write_all(&content)?;
+            file.sync_all()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use kubexm_host::HostError;
+    use kubexm_types::Digest;
+
+    /// A host with a member of etcd. It answers the calls of `snapshot.sh` in their order: whether there is data, size
+    /// and digest of a snapshot, its parts, and the removal.
+    struct FakeHost {
+        name: HostName,
+        content: Vec<u8>,
+        digest: String,
+        has_data: bool,
+        calls: AtomicUsize,
+    }
+
+    #[async_trait::async_trait]
+    impl Host for FakeHost {
+        fn name(&self) -> &HostName {
+            &self.name
+        }
+
+        async fn run(&self, _: Command) -> Result<Output, HostError> {
+            let parts: Vec<&[u8]> = self.content.chunks(8 << 20).collect();
+            let call = self.calls.fetch_add(1, Ordering::SeqCst);
+            let (status, stdout) = match call {
+                0 => (i32::from(!self.has_data), Vec::new()),
+                1 => (
+                    0,
+                    format!("{} {}\n", self.content.len(), self.digest).into_bytes(),
+                ),
+                part => (
+                    0,
+                    parts.get(part - 2).map_or(Vec::new(), |part| part.to_vec()),
+                ),
+            };
+            Ok(Output {
+                status,
+                stdout,
+                stderr: Vec::new(),
+            })
+        }
+    }
+
+    fn etcd(name: &str, digest: Option<&str>, has_data: bool) -> (HostName, Arc<dyn Host>) {
+        let content: Vec<u8> = (0..20_000_000u32).map(|n| n.to_le_bytes()[1]).collect();
+        let digest = digest.map_or_else(|| Digest::of(&content).hex(), str::to_owned);
+        let name: HostName = name.parse().unwrap();
+        let calls = AtomicUsize::new(0);
+        let host = FakeHost {
+            name: name.clone(),
+            content,
+            digest,
+            has_data,
+            calls,
+        };
+        (name, Arc::new(host))
+    }
+
+    async fn snapshot(hosts: Hosts) -> (Result<Option<u64>, CommandError>, usize) {
+        let state = tempfile::tempdir().unwrap();
+        let archive = Archive::create(state.path()).unwrap();
+        let saved = archive
+            .save_etcd(&cluster(), &hosts, &Events::silent())
+            .await;
+        let saved = saved.map(|file| file.map(|file| file.metadata().unwrap().len()));
+        (saved, std::fs::read_dir(archive.folder()).unwrap().count())
+    }
+
+    fn cluster() -> Cluster {
+        let text = "
+apiVersion: kubexm.io/v1alpha1
+kind: Cluster
+metadata: {name: example}
+spec:
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
+  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2]}
+  kubernetes: {version: 1.36.3}
+  etcd: {type: systemd}
+";
+        kubexm_config::parse_cluster("example", text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[tokio::test]
+    async fn snapshot_is_copied_from_a_member_that_has_data() {
+        let hosts = [etcd("node1", None, false), etcd("node2", None, true)].into();
+        assert_eq!(snapshot(hosts).await.0.unwrap(), Some(20_000_000));
+        let hosts = [etcd("node1", None, false), etcd("node2", None, false)].into();
+        assert_eq!(snapshot(hosts).await.0.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn reset_stops_without_a_snapshot() {
+        let wrong = Some("0000000000000000000000000000000000000000000000000000000000000000");
+        let hosts = [etcd("node1", wrong, true), etcd("node2", None, false)].into();
+        let (saved, files) = snapshot(hosts).await;
+        let error = saved.unwrap_err().to_string();
+        assert!(
+            error.starts_with("no snapshot of etcd could be taken before the reset:\nnode1: "),
+            "{error}"
+        );
+        assert!(
+            error.contains("\nhint: ") && error.contains("--no-snapshot"),
+            "{error}"
+        );
+        assert_eq!(files, 0, "a damaged snapshot stays");
+        // Another member has a snapshot.
+        let hosts = [etcd("node1", wrong, true), etcd("node2", None, true)].into();
+        assert_eq!(snapshot(hosts).await.0.unwrap(), Some(20_000_000));
+    }
+
+    #[test]
+    fn state_is_copied_with_private_modes() {
+        let state = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(state.path().join("pki/etcd")).unwrap();
+        std::fs::write(state.path().join("pki/etcd/ca.key"), "key").unwrap();
+        std::fs::write(state.path().join("admin.conf"), "config").unwrap();
+        let archive = Archive::create(state.path()).unwrap();
+        archive.save_state(state.path()).unwrap();
+        let key = archive.folder().join("pki/etcd/ca.key");
+        assert_eq!(std::fs::read_to_string(&key).unwrap(), "key");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&key), mode(archive.folder())), (0o600, 0o700));
+        assert_eq!(digest_of(&key).unwrap(), Digest::of(b"key").hex());
+    }
+}
