@@ -15,7 +15,7 @@ use crate::session::Hosts;
 use crate::{CommandError, FileError};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
-use kubexm_host::{Command, Host, Output};
+use kubexm_host::{Command, Host, Limit, Output};
 use kubexm_scripts::etcd::SNAPSHOT;
 use kubexm_types::event::Events;
 use kubexm_types::{DigestReader, HostName};
@@ -26,8 +26,8 @@ const FOLDER: &str = "archive";
 const LARGEST: u64 = 16 << 30;
 /// The size in bytes of a part of a snapshot.
 const PART: u64 = 8 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
-const SAVE_LIMIT: Duration = Duration::from_secs(660);
+const LIMIT: Limit = Limit::DEFAULT;
+const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
 
 const HINT: &str = "start etcd on one of these hosts and reset again, or pass --no-snapshot to delete its data without a copy; no \
                     host was changed";
@@ -82,7 +82,7 @@ impl Archive {
             let script = "[ ! -d /etc/kubernetes/pki ] || tar -cf - -C /etc/kubernetes pki";
             let command = Command::script(script, [""; 0])
                 .describe("read the cluster's keys")
-                .timeout(LIMIT)
+                .limit(LIMIT)
                 .secret_output();
             let output = host.run(command).await?;
             if output.success() && !output.stdout.is_empty() {
@@ -167,12 +167,12 @@ impl Member<'_> {
         &self,
         verb: &'static str,
         more: &[String],
-        limit: Duration,
+        limit: Limit,
     ) -> Result<Output, CommandError> {
         let arguments = [self.kind.to_owned(), self.data.to_owned()];
         let arguments = arguments.into_iter().chain(more.iter().cloned());
         let command = Command::from_script(SNAPSHOT.verb(verb), arguments);
-        let command = command.describe("take a snapshot of etcd").timeout(limit);
+        let command = command.describe("take a snapshot of etcd").limit(limit);
         let command = if verb == "read" {
             command.secret_output()
         } else {

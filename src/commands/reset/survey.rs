@@ -11,12 +11,12 @@ use crate::session::Hosts;
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::reset::HostReset;
-use kubexm_host::{Command, Host, HostError};
+use kubexm_host::{Command, Host, HostError, Limit};
 use kubexm_scripts::kubernetes::SURVEY;
 use kubexm_types::HostName;
 
 /// How long a host measures its data. A reset does not depend on the result.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Limit = Limit::new(Duration::from_secs(120), "measuring data");
 
 /// What a host loses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,7 +88,7 @@ async fn look(cluster: &Cluster, name: &HostName, host: &dyn Host) -> Loss {
     let command = Command::from_script(SURVEY, arguments);
     let command = command
         .describe("measure what a reset deletes")
-        .timeout(LIMIT);
+        .limit(LIMIT);
     match host.run(command).await {
         Ok(output) if output.success() => parse(&output.text()),
         _ => {
