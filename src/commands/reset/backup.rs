@@ -312,6 +312,7 @@ mod tests {
                 status,
                 stdout,
                 stderr: Vec::new(),
+                log: None,
             })
         }
     }
