@@ -15,7 +15,7 @@ use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::lock::{LockedPackage, LockedPackages, PackageFormat};
 use kubexm_host::{Command, Host, Input, Limit, tar_stream};
-use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, UndoScript};
+use kubexm_scripts::undo::{APT_REMOVE, DNF_REMOVE, Parameter, UndoScript};
 use kubexm_scripts::{Script, packages};
 
 /// How long a package manager may take once it has all packages. It waits for other package managers, and packages
@@ -122,10 +122,11 @@ impl Ensure for InstallPackages {
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let packages = self.simulate(context.host).await?;
-        // A reset keeps a package that the host had before in another version.
+        // A reset keeps a package that the host had before in another version, and packages without which a host does not
+        // start or cannot be reached.
         let names: Vec<String> = packages
             .iter()
-            .filter(|(_, is_new)| *is_new)
+            .filter(|(package, is_new)| *is_new && Parameter::Package.accepts(&package.name))
             .map(|(package, _)| package.name.clone())
             .collect();
         let packages: Vec<LockedPackage> = packages.into_iter().map(|(p, _)| p).collect();
