@@ -11,6 +11,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
 use kubexm_types::{Authority, Digest, authority};
@@ -53,6 +54,7 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         registry: registry(cluster, &ca, store)?,
         etcd: etcd(cluster, store)?,
         kubernetes: kubernetes(cluster, store)?,
+        encryption: encryption(cluster, store)?,
         ca: ca.certificate().to_owned(),
     })
 }
@@ -144,6 +146,18 @@ fn kubernetes(
                 .map_err(CommandError::configuration)
         }
     }
+}
+
+/// The keys with which API servers encrypt Secrets.
+fn encryption(
+    cluster: &Cluster,
+    store: &CertificateStore,
+) -> Result<Option<Arc<EncryptionKeys>>, CommandError> {
+    let settings = cluster.security.encryption;
+    let keys = settings.map(|settings| EncryptionKeys::load_or_create(store, settings));
+    keys.transpose()
+        .map(|keys| keys.map(Arc::new))
+        .map_err(CommandError::configuration)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod dns;
 mod former_names;
 mod load_balancers;
 mod patches;
+mod security;
 mod values;
 mod yaml;
 

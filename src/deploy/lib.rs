@@ -35,6 +35,7 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId, TaskVal
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_render::RenderError;
 use kubexm_scripts::Call;
 use kubexm_scripts::systemd::JOURNAL;
@@ -67,6 +68,8 @@ pub struct Certificates {
     pub etcd: Option<EtcdCertificates>,
     /// The certificates of Kubernetes; `None` if kubeadm issues them.
     pub kubernetes: Option<Arc<ClusterPki>>,
+    /// The keys with which API servers encrypt Secrets; `None` if they do not encrypt them.
+    pub encryption: Option<Arc<EncryptionKeys>>,
 }
 
 /// Everything that a plan depends on.

@@ -6,7 +6,7 @@ use super::module::Module;
 use super::modules;
 use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager};
 use kubexm_bundle::lock::LockedPackages;
-use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, ProxyMode};
+use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, KUBELET_KERNEL_SETTINGS, ProxyMode};
 use kubexm_engine::plan::{Task, TaskName};
 use kubexm_engine::steps::{
     InstallPackages, ManagedBlock, RunScript, TrackNewDirs, Undo, WriteFile,
@@ -103,6 +103,10 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
+    if inputs.cluster.security.is_cis() {
+        let required = KUBELET_KERNEL_SETTINGS.into_iter();
+        settings.extend(required.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
     let own = system.sysctl.iter();
     settings.extend(own.map(|(key, value)| (key.to_string(), value.to_string())));
     let arguments: Vec<String> = settings

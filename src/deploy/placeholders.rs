@@ -8,6 +8,7 @@ use super::{Certificates, EtcdCertificates, HostFacts, Inputs};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Leaf, Pair};
 use kubexm_types::Arch;
 
@@ -58,6 +59,10 @@ impl Certificates {
             registry: pair,
             etcd,
             kubernetes: ClusterPki::placeholder(cluster),
+            encryption: cluster
+                .security
+                .encryption
+                .map(|encryption| Arc::new(EncryptionKeys::placeholder(encryption))),
         }
     }
 }

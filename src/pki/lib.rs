@@ -3,6 +3,7 @@
 mod encryption;
 pub mod kubernetes;
 pub mod request;
+pub mod secret_keys;
 mod store;
 
 use std::net::IpAddr;

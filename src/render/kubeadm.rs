@@ -174,6 +174,8 @@ pub struct Kubelet {
     pub ciphers: Vec<&'static str>,
     /// The oldest version of TLS.
     pub min_tls: &'static str,
+    /// Whether the profile is `cis`.
+    pub cis: bool,
     /// The fields that kubeadm would set; `None` with kubeadm.
     pub own: Option<OwnKubelet>,
 }

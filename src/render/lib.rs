@@ -18,6 +18,7 @@ pub mod network;
 pub mod objects;
 pub mod os;
 pub mod registry;
+pub mod security;
 
 /// A template could not be rendered, or settings could not be merged into it.
 #[derive(Debug, thiserror::Error)]

@@ -139,6 +139,8 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
+        ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"
         FILE_MODES = "kubernetes/file-modes.sh"
         JOIN_SECRETS = "kubernetes/join-secrets.sh"

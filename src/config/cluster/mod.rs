@@ -4,6 +4,7 @@
 mod dns;
 mod etcd;
 mod host;
+#[macro_use]
 mod kinds;
 mod kubernetes;
 mod load_balancer;
@@ -11,6 +12,7 @@ mod network;
 mod patch;
 mod registry;
 mod runtime;
+mod security;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -31,6 +33,9 @@ pub use network::{
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin};
 pub use runtime::Runtime;
+pub use security::{
+    Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
+};
 
 /// A checked cluster.
 #[derive(Debug, Clone)]
@@ -50,6 +55,7 @@ pub struct Cluster {
     pub dns: Dns,
     pub registry: Registry,
     pub system: System,
+    pub security: Security,
     /// Keys of which one must have signed the bundle. If there are none, no signature is required.
     pub trust: Vec<PublicKey>,
     /// What the user should write in another way.

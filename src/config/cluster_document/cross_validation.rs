@@ -18,6 +18,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_load_balancer(spec, cluster);
     check_registry(spec, cluster);
     check_labels(spec, cluster);
+    check_kernel(spec, cluster);
     for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
     }
@@ -105,6 +106,15 @@ fn check_patch(spec: &Fields<'_>, cluster: &Cluster, patch: &Patch, at: usize) {
                 );
             }
         }
+    }
+}
+
+/// Refuses kernel settings with which the kubelet of the profile does not start.
+fn check_kernel(spec: &Fields<'_>, cluster: &Cluster) {
+    if let Some((key, required)) = cluster.security.contradiction(&cluster.system.sysctl) {
+        let message = format!("the kubelet of security.profile cis needs {key} = {required}");
+        let hint = "remove the setting, or the profile";
+        refuse(spec, "spec.system.sysctl", &message, hint);
     }
 }
 

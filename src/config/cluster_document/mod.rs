@@ -10,6 +10,7 @@ mod network;
 mod patches;
 mod registry;
 mod runtime;
+mod security;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,7 @@ use load_balancer::{read_endpoint, read_load_balancer};
 use network::read_network;
 use registry::read_registry;
 use runtime::read_runtime;
+use security::read_security;
 
 use super::cluster::{Cluster, System};
 use super::problem::Problems;
@@ -151,6 +153,7 @@ fn read_spec(
     let dns = read_dns(spec, network.as_ref(), &hosts, domain);
     let registry = read_registry(spec);
     let system = read_system(spec);
+    let security = read_security(spec);
     let trust = read_trust(spec);
     let mut cluster = Cluster {
         name: name?,
@@ -165,6 +168,7 @@ fn read_spec(
         dns,
         registry: registry?,
         system,
+        security,
         trust,
         notices: Vec::new(),
     };

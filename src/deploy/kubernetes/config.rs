@@ -35,6 +35,7 @@ pub(super) fn kubelet_config(
             feature_gates: runtime::kubelet_gates(cluster),
             ciphers: hardening::CIPHERS.to_vec(),
             min_tls: hardening::MIN_TLS,
+            cis: cluster.security.is_cis(),
             own,
         },
     )?;

@@ -1,5 +1,6 @@
 //! Secure defaults of Kubernetes' programs, independent of how they run. Settings of the user override them.
 
+use super::profile;
 use kubexm_config::cluster::{Cluster, Component};
 use serde_json::Value;
 
@@ -39,6 +40,7 @@ pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
         ("tls-cipher-suites", CIPHERS.join(",")),
         ("tls-min-version", MIN_TLS.to_owned()),
     ];
+    flags.extend(profile::api_server(cluster));
     if kubelets_request_certificates(cluster) {
         // With this flag the API server verifies the certificates of kubelets.
         flags.push(("kubelet-certificate-authority", CA.to_owned()));
@@ -46,8 +48,15 @@ pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
     flags
 }
 
-/// Returns the flags of the controller manager and of the scheduler.
-pub(super) fn profiling_off() -> Vec<Flag> {
+/// Returns the flags of the controller manager.
+pub(super) fn controller_manager(cluster: &Cluster) -> Vec<Flag> {
+    let mut flags = scheduler();
+    flags.extend(profile::controller_manager(cluster));
+    flags
+}
+
+/// Returns the flags of the scheduler.
+pub(super) fn scheduler() -> Vec<Flag> {
     vec![("profiling", "false".to_owned())]
 }
 

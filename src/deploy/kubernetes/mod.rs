@@ -3,6 +3,7 @@
 mod config;
 mod hardening;
 pub(super) mod kubeadm;
+mod profile;
 mod serving;
 mod systemd;
 

@@ -419,3 +419,54 @@ fn etcdctl_gets_each_setting_once() {
         );
     });
 }
+
+#[test]
+fn keys_of_another_state_directory_are_refused() {
+    Machine::with_each_shell(|machine| {
+        let file = "/etc/kubernetes/kubexm/encryption.yaml";
+        let check = |names: &[&str]| {
+            let arguments: Vec<&str> = [file].into_iter().chain(names.iter().copied()).collect();
+            let script = kubernetes::ENCRYPTION_KEYS.verb("check");
+            machine.run(script, &arguments).status
+        };
+        assert_eq!(check(&["key1-aa"]), 0, "a new host has no keys");
+        machine.write(
+            file,
+            "            - name: \"key1-aa\"\n              secret: \"x\"\n            - name: \"key2-bb\"\n",
+        );
+        assert_eq!(check(&["key2-bb", "key3-cc", "key1-aa"]), 0);
+        assert_eq!(check(&["key1-aa"]), 1, "key2-bb is lost");
+        assert_eq!(check(&["key1-dd", "key2-ee"]), 1);
+    });
+}
+
+#[test]
+fn secrets_are_not_rewritten_by_an_api_server_without_encryption() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("kubectl", "cat >/dev/null 2>&1 || :");
+        let file = "/etc/kubernetes/kubexm/encryption.yaml";
+        let manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+        let marker = "/var/lib/kubexm/done/encryption-secretbox-key1-aa";
+        machine.write(file, "");
+        machine.write(manifest, "    - --profiling=false\n");
+        let script = kubernetes::ENCRYPTION_REWRITE.verb("apply");
+        let arguments = ["encryption-secretbox-key1-aa", file];
+        // The file is older than the time in which the API server reads it.
+        let run = || machine.run_after(&format!("touch -d @1 {file}"), script, &arguments, "");
+        let refused = run();
+        assert_eq!(refused.status, 1);
+        assert!(
+            refused.complained.contains("hint: "),
+            "{}",
+            refused.complained
+        );
+        assert!(!machine.has(marker) && machine.calls().is_empty());
+        machine.write(
+            manifest,
+            &format!("    - --encryption-provider-config={file}\n"),
+        );
+        let done = run();
+        assert_eq!(done.status, 0, "{}", done.complained);
+        assert!(machine.has(marker) && machine.calls().len() == 2);
+    });
+}

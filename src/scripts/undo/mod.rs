@@ -211,7 +211,11 @@ pub const NETWORK_MANAGER_FORGET: UndoScript = UndoScript::new(
 /// Removes marker files of kubeadm or of a node.
 pub const MARKERS_REMOVE: UndoScript = UndoScript::new(
     markers::REMOVE,
-    &[Parameter::OneOf(&["kubeadm", "kubernetes-node"])],
+    &[Parameter::OneOf(&[
+        "kubeadm",
+        "kubernetes-node",
+        "encryption",
+    ])],
     |arguments| format!("Remove the marker files of {}", argument(arguments, 0)),
 );
 /// Removes what kubeadm created.

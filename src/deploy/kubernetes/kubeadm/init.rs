@@ -5,6 +5,7 @@ use crate::kubernetes::BIND_PORT;
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
 use crate::kubernetes::hardening::{self, Flag};
+use crate::kubernetes::profile;
 use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
@@ -79,6 +80,14 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
     ];
     let sans = kubernetes.cert_sans.iter();
     api_server.cert_sans = sans.map(ToString::to_string).collect();
+    if profile::has_files(cluster) {
+        api_server.volumes.push(Volume {
+            name: "kubexm-security",
+            path: profile::DIR,
+            read_only: true,
+            kind: "Directory",
+        });
+    }
     let endpoint = &cluster.control_plane_endpoint;
     if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
         // kubeadm adds the host name of the endpoint. Users may connect to its address as well.
@@ -107,13 +116,9 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
                 section(
                     "controllerManager",
                     &kubernetes.controller_manager,
-                    hardening::profiling_off(),
+                    hardening::controller_manager(cluster),
                 ),
-                section(
-                    "scheduler",
-                    &kubernetes.scheduler,
-                    hardening::profiling_off(),
-                ),
+                section("scheduler", &kubernetes.scheduler, hardening::scheduler()),
             ],
             etcd: etcd::section(cluster),
             kubelet: kubelet_config(cluster, None)?,

@@ -10,6 +10,7 @@ mod undo;
 
 use std::time::Duration;
 
+use crate::kubernetes::profile;
 use crate::kubernetes::serving::{ApproveServing, registered};
 use crate::{DeployError, Inputs, images, kubernetes, runtime};
 pub(crate) use init::init_config;
@@ -60,13 +61,12 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         }
     }
     let nodes = inputs.nodes();
-    tasks.push(
-        kubernetes::ADMIT
-            .task(&first.name)
-            .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
-            .step(registered(&nodes))
-            .step(ApproveServing::of(inputs, &nodes)),
-    );
+    let admit = kubernetes::ADMIT
+        .task(&first.name)
+        .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+        .step(registered(&nodes))
+        .step(ApproveServing::of(inputs, &nodes));
+    tasks.push(profile::rewrite(inputs, admit));
     Ok(tasks)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::kubernetes::hardening;
+use crate::kubernetes::{hardening, profile};
 use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime};
 use kubexm_config::cluster::{Etcd, HostSpec};
@@ -64,7 +64,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     let policy = WriteFile::new(HostPath::parse(hardening::AUDIT_POLICY)?, policy);
     let client_files = etcd::client_files(inputs)?;
     let files = client_files.into_iter().chain([policy]);
-    Ok(files.fold(task, Task::step))
+    profile::write_files(inputs, files.fold(task, Task::step))
 }
 
 /// Returns the kubelet's unit and kubeadm's drop-in for it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::node::CONTROL_PLANE;
 use crate::kubernetes::joined;
+use crate::kubernetes::profile;
 use crate::kubernetes::serving::{ApproveServing, registered};
 use crate::{DeployError, Inputs, kubernetes};
 use kubexm_config::cluster::HostSpec;
@@ -16,13 +17,14 @@ pub(super) fn admit(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deplo
     let nodes = inputs.nodes();
     let (check, apply) = (scripts::LABELS.verb("check"), scripts::LABELS.verb("apply"));
     let labels = RunScript::new("node labels", "Label nodes", check, apply);
-    Ok(kubernetes::ADMIT
+    let task = kubernetes::ADMIT
         .task(&first.name)
         .after(nodes.iter().map(|host| joined(inputs, host)))
         .after([kubernetes::INIT.id(&first.name)])
         .step(registered(&nodes))
         .step(labels.arguments(label_arguments(inputs, &nodes)))
-        .step(ApproveServing::of(inputs, &nodes)))
+        .step(ApproveServing::of(inputs, &nodes));
+    Ok(profile::rewrite(inputs, task))
 }
 
 /// Returns the arguments of the script: labels, and the nodes that have exactly these labels. Control planes have

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::files::{
     self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
-use crate::kubernetes::{BIND_PORT, config, hardening};
+use crate::kubernetes::{BIND_PORT, config, hardening, profile};
 use crate::{BIN, DeployError, Inputs, etcd, journal};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
@@ -48,6 +48,7 @@ pub(super) fn steps(
     let admin = files::kubeconfig(cluster, pki, &files::endpoint(cluster), admin)?;
     let path = HostPath::parse(&format!("{DIR}/admin.conf"))?;
     let task = task.step(WriteFile::secret(path, admin));
+    let task = profile::write_files(inputs, task)?;
     let task = run(task, api_server(inputs, pki, own, host)?)?;
     let task = run(task, controller_manager(cluster, pki, own, host)?)?;
     let task = run(task, scheduler(cluster, pki, own, host)?)?;
@@ -107,7 +108,10 @@ fn api_server(
         notifies: true,
         logs: Some("kubernetes"),
         files,
-        shared_files: etcd.map(|file| file.path).collect(),
+        shared_files: etcd
+            .map(|file| file.path)
+            .chain(profile::read_at_start(inputs.cluster)?)
+            .collect(),
     })
 }
 
@@ -259,7 +263,9 @@ fn controller_manager_flags(cluster: &Cluster) -> BTreeMap<String, String> {
         ("use-service-account-credentials", "true".to_owned()),
     ];
     flags(
-        defaults.into_iter().chain(hardening::profiling_off()),
+        defaults
+            .into_iter()
+            .chain(hardening::controller_manager(cluster)),
         &kubernetes.controller_manager,
     )
 }
@@ -273,7 +279,7 @@ fn scheduler_flags(component: &Component) -> BTreeMap<String, String> {
     ];
     // The configuration file turns profiling off. With the flag, audits of the command line see it.
     flags(
-        defaults.into_iter().chain(hardening::profiling_off()),
+        defaults.into_iter().chain(hardening::scheduler()),
         component,
     )
 }
