@@ -164,3 +164,13 @@ fn patterns_stay_below_their_directory() {
             .contains(&".")
     );
 }
+
+#[test]
+fn essential_packages_of_earlier_receipts_stay() {
+    let apt = "ce8fc4d8b30554e97ff4aee7c4b5e4dba6e195aea02d5024871089091534adab";
+    let names = ["socat", "dbus-user-session", "systemd-resolved", "ipset"].map(str::to_owned);
+    let replaced = undo::earlier::replacement(apt, &names).unwrap();
+    assert_eq!(replaced[0].0.script.name, "packages/apt-remove.sh");
+    assert_eq!(replaced[0].1, ["socat", "ipset"]);
+    assert!(replaced[0].0.accepts(&replaced[0].1));
+}

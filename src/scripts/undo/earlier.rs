@@ -240,6 +240,12 @@ pub fn replacement(sha256: &str, arguments: &[String]) -> Option<Vec<(UndoScript
     let text = TEXTS.iter().find(|text| text.sha256 == sha256)?;
     let runs = text.runs.iter().map(|(script, how)| {
         let arguments = match how {
+            // Earlier versions recorded every package that was new on the host. It keeps those that it cannot do without.
+            Arguments::Same if script.more == Some(Parameter::Package) => arguments
+                .iter()
+                .filter(|name| !is_listed(name, ESSENTIAL_PACKAGES))
+                .cloned()
+                .collect(),
             Arguments::Same => arguments.to_vec(),
             Arguments::First => arguments.first().cloned().into_iter().collect(),
             Arguments::None => Vec::new(),
