@@ -157,7 +157,7 @@ impl KnownCluster {
         origins: &Origins,
     ) -> Result<(), CommandError> {
         let mut record = self.record_or_new()?;
-        record.add_hosts(cluster.hosts.iter().map(|host| &host.name));
+        record.add_hosts(hosts.keys());
         self.learn(&mut record, cluster, facts)?;
         self.save(&record)?;
         let identity = record.identity();
