@@ -178,6 +178,14 @@ pub trait Blobs: Send + Sync {
     /// The blob does not exist or cannot be read.
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError>;
 
+    /// Opens a blob for a caller that hashes the bytes and compares the digest itself.
+    ///
+    /// # Errors
+    /// As [`Blobs::open`].
+    fn open_for_hashing(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.open(digest)
+    }
+
     /// Opens the decompressed content of a gzip blob. A reader that reaches the end has verified it.
     ///
     /// # Errors

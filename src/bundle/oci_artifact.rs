@@ -204,6 +204,13 @@ pub fn read_small(blobs: &dyn Blobs, blob: &Descriptor) -> Result<Vec<u8>, Bundl
     let mut bytes = Vec::new();
     let mut reader = blobs.open(&blob.digest)?.take(blob.size + 1);
     reader.read_to_end(&mut bytes).map_err(failed)?;
+    // The reader compares the digest only at the end of the blob.
+    if bytes.len() as u64 > blob.size {
+        return Err(failed(std::io::Error::other(format!(
+            "the blob is larger than the {} bytes of its descriptor",
+            blob.size
+        ))));
+    }
     Ok(bytes)
 }
 

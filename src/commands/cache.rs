@@ -44,7 +44,10 @@ pub struct PartialDownload {
 impl CacheContents {
     /// Returns the size of all blobs in bytes.
     pub fn bytes(&self) -> u64 {
-        self.blobs.iter().map(|blob| blob.size).sum()
+        self.blobs
+            .iter()
+            .map(|blob| blob.size)
+            .fold(0, u64::saturating_add)
     }
 }
 

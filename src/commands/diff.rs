@@ -81,6 +81,6 @@ pub fn diff(before: &Path, after: &Path) -> Result<Comparison, CommandError> {
     Ok(Comparison {
         summary: summary(&changes),
         differences: changes,
-        new_bytes: new.map(|(_, blob)| blob.size).sum(),
+        new_bytes: new.map(|(_, blob)| blob.size).fold(0, u64::saturating_add),
     })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::CommandError;
 use kubexm_config::Mirrors;
 use kubexm_fetch::{Cache, Http};
+pub use kubexm_sandbox::Sandbox;
 use kubexm_types::event::Events;
 
 pub use kubexm_catalog::mirror_sets;
@@ -22,6 +23,8 @@ pub struct DownloadOptions {
     pub connections: Option<u16>,
     /// The cache folder; `None` for the default one.
     pub cache: Option<PathBuf>,
+    /// How kubeadm and helm run.
+    pub sandbox: Sandbox,
 }
 
 impl DownloadOptions {
@@ -42,7 +45,11 @@ impl DownloadOptions {
     /// Creates a client that uses `mirrors`.
     pub(crate) fn client(&self, mirrors: Mirrors, events: &Events) -> Result<Http, CommandError> {
         let cache = open_cache(self.cache.as_deref())?;
-        Ok(Http::new(mirrors, cache, events.clone())?)
+        if matches!(self.sandbox, Sandbox::Off) {
+            events.warn("kubeadm and helm run without a sandbox, with all rights of this user");
+        }
+        let http = Http::new(mirrors, cache, events.clone())?;
+        Ok(http.with_sandbox(self.sandbox.clone()))
     }
 
     /// Creates a client that uses the mirrors of these options.

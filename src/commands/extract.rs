@@ -58,6 +58,7 @@ pub fn extract(options: &ExtractOptions) -> Result<Vec<Extracted>, CommandError>
         };
         items.push(item);
     }
+    check_space(&items, &options.out)?;
     let written = items.iter().map(|item| {
         Ok(Extracted {
             path: write(&bundle, item, &options.out)?,
@@ -65,6 +66,22 @@ pub fn extract(options: &ExtractOptions) -> Result<Vec<Extracted>, CommandError>
         })
     });
     written.collect()
+}
+
+/// Checks that the disk has space for all items. A small bundle can contain content that is a thousand times
+/// larger.
+fn check_space(items: &[Item<'_>], out: &Path) -> Result<(), CommandError> {
+    let failed = |source| BundleError::io(out, source);
+    std::fs::create_dir_all(out).map_err(failed)?;
+    let needed = items.iter().map(Item::size).fold(0, u64::saturating_add);
+    let free = fs4::available_space(out).map_err(failed)?;
+    if needed <= free {
+        return Ok(());
+    }
+    let reason = format!(
+        "the disk is full: the files need {needed} bytes and {free} are free; nothing was written\nhint: free some space, or name another folder with --out"
+    );
+    Err(failed(io::Error::new(io::ErrorKind::StorageFull, reason)).into())
 }
 
 fn ambiguous(name: &str, found: &[Item<'_>]) -> CommandError {

@@ -309,7 +309,12 @@ fn image(image: &LockedImage) -> Item {
             by: signature.by.to_string(),
             digest: signature.manifest.digest,
         }),
-        ..item("image", &name, blobs.values().sum(), image.manifest.digest)
+        ..item(
+            "image",
+            &name,
+            blobs.values().copied().fold(0, u64::saturating_add),
+            image.manifest.digest,
+        )
     }
 }
 

@@ -88,7 +88,7 @@ pub async fn outdated(
     let http = downloads.http(events)?;
     let mut outdated = Outdated::default();
     components(&lock, &catalog, &http, &mut outdated).await;
-    images(&lock, &Puller::new(http)?, &mut outdated).await;
+    images(&lock, &Puller::new(http), &mut outdated).await;
     outdated.errors = FetchError::grouped_by_site(outdated.errors);
     Ok(outdated)
 }

@@ -87,7 +87,11 @@ fn offer(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, lock: &Lock) -> O
 
 /// The sizes of the files and images that a lock names.
 fn carried(lock: &Lock) -> Carried {
-    let files: u64 = lock.files.iter().map(|file| file.size).sum();
+    let files: u64 = lock
+        .files
+        .iter()
+        .map(|file| file.size)
+        .fold(0, u64::saturating_add);
     let content = kubexm_bundle::lock::blob_index::content_size(lock.blobs());
     Carried {
         images_kib: content.saturating_sub(files) / 1024,

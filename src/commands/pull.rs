@@ -63,7 +63,7 @@ pub async fn pull(
     }
     let http = options.downloads.client(mirrors, events)?;
     let cache = http.cache().clone();
-    let puller = Puller::new(http)?;
+    let puller = Puller::new(http);
     let pulled = tokio::select! {
         pulled = puller.bundle(&source, &options.trust) => pulled?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),

@@ -132,6 +132,10 @@ impl Blobs for OldAndCache<'_> {
         self.source(digest).open(digest)
     }
 
+    fn open_for_hashing(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        self.source(digest).open_for_hashing(digest)
+    }
+
     fn open_content(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         self.source(digest).open_content(digest)
     }

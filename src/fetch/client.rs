@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
-use reqwest::{Certificate, Response, StatusCode};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
+use reqwest::{Certificate, Response, StatusCode, redirect};
 use url::Url;
 
 use super::FetchError;
 use super::host_limiter::{CONNECTIONS, HostLimiters, Permit};
 use super::oci::Session;
+use super::pace::Pace;
 use super::retry::{Failure, LONGEST_WAIT, retry_after};
-use kubexm_types::Untrusted;
+use kubexm_types::{ShownUrl, Untrusted};
 
 /// Timeout for a read without progress.
 pub(super) const STALLED: Duration = Duration::from_secs(30);
@@ -21,6 +22,8 @@ pub(super) const STALLED: Duration = Duration::from_secs(30);
 pub(super) const CONNECT: Duration = Duration::from_secs(15);
 /// Maximum number of bytes that are read from a registry's error response.
 const LARGEST_REFUSAL: usize = 16 * 1024;
+/// Maximum number of redirects of a request.
+const MOST_REDIRECTS: usize = 10;
 /// Maximum size of a file of certificates, in bytes.
 const LARGEST_CA: u64 = 4 * 1024 * 1024;
 
@@ -28,6 +31,8 @@ const LARGEST_CA: u64 = 4 * 1024 * 1024;
 #[derive(Clone)]
 pub(super) struct Client {
     inner: reqwest::Client,
+    /// For token services, which receive logins.
+    tokens: reqwest::Client,
     limiters: HostLimiters,
 }
 
@@ -38,6 +43,14 @@ pub(super) enum Access {
     Open,
     /// With a registry's token.
     Registry(std::sync::Arc<Session>),
+}
+
+/// A request to a token service.
+pub(super) enum TokenRequest {
+    /// The parameters are in the URL; the value of the header `Authorization`, if there is a login.
+    Query(Option<String>),
+    /// Fields, which contain a secret.
+    Form(String),
 }
 
 /// A request.
@@ -67,22 +80,31 @@ impl Client {
         for path in ca {
             certificates.extend(authorities(path)?);
         }
-        let inner = reqwest::Client::builder()
-            .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            .read_timeout(STALLED)
-            // With HTTP/2, several ranges would share one connection and its throughput.
-            .http1_only()
-            .tls_certs_merge(certificates)
-            .build()
-            .map_err(|error| {
+        let build = |redirects: redirect::Policy| {
+            let builder = reqwest::Client::builder()
+                .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(CONNECT)
+                .read_timeout(STALLED)
+                .redirect(redirects)
+                // The referrer would contain the address of a mirror.
+                .referer(false)
+                // With HTTP/2, several ranges would share one connection and its throughput.
+                .http1_only()
+                .tls_certs_merge(certificates.iter().cloned());
+            builder.build().map_err(|error| {
                 let reason = root_cause(&error);
                 FetchError::Resolve(format!(
                     "cannot set up HTTPS: {reason}\nhint: install the package ca-certificates, or name your authority with --ca"
                 ))
-            })?;
+            })
+        };
+        let (inner, tokens) = (build(encrypted())?, build(same_origin())?);
         let limiters = HostLimiters::new(connections.unwrap_or(CONNECTIONS));
-        Ok(Self { inner, limiters })
+        Ok(Self {
+            inner,
+            tokens,
+            limiters,
+        })
     }
 
     /// Sends a request; obtains a token if the registry requires one.
@@ -131,13 +153,69 @@ impl Client {
         Ok(GetResponse { response, permit })
     }
 
-    /// Sends a form to a token service. Not limited per host, because the caller may hold a permission.
-    pub async fn post_form(&self, url: &Url, form: String) -> Result<Response, reqwest::Error> {
-        let kind = "application/x-www-form-urlencoded";
-        let request = self.inner.post(url.clone()).body(form);
-        let request = request.header(reqwest::header::CONTENT_TYPE, kind);
+    /// Asks a token service. Not limited per host, because the caller may hold a permission.
+    pub async fn token(
+        &self,
+        url: &Url,
+        request: TokenRequest,
+    ) -> Result<Response, reqwest::Error> {
+        let request = match request {
+            TokenRequest::Query(authorization) => {
+                let request = self.tokens.get(url.clone());
+                match authorization {
+                    Some(authorization) => request.header(AUTHORIZATION, authorization),
+                    None => request,
+                }
+            }
+            TokenRequest::Form(form) => {
+                let kind = "application/x-www-form-urlencoded";
+                let request = self.tokens.post(url.clone()).body(form);
+                request.header(CONTENT_TYPE, kind)
+            }
+        };
         request.send().await
     }
+}
+
+/// A redirect that was not followed.
+#[derive(Debug, thiserror::Error)]
+enum RefusedRedirect {
+    #[error("the server redirects from HTTPS to {0}, which is not encrypted")]
+    Unencrypted(ShownUrl),
+    #[error("the token service redirects to another server, {0}")]
+    Elsewhere(ShownUrl),
+    #[error("the server redirects more than {MOST_REDIRECTS} times")]
+    TooMany,
+}
+
+/// Follows redirects, but not from HTTPS to HTTP.
+fn encrypted() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
+        let was_encrypted = attempt.previous().iter().any(|url| url.scheme() == "https");
+        if was_encrypted && attempt.url().scheme() != "https" {
+            let to = ShownUrl::from(attempt.url());
+            return attempt.error(RefusedRedirect::Unencrypted(to));
+        }
+        match attempt.previous().len() > MOST_REDIRECTS {
+            true => attempt.error(RefusedRedirect::TooMany),
+            false => attempt.follow(),
+        }
+    })
+}
+
+/// Follows redirects on the same server. A redirect of a form contains the secret.
+fn same_origin() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
+        let first = attempt.previous().first().map(Url::origin);
+        if first != Some(attempt.url().origin()) {
+            let to = ShownUrl::from(attempt.url());
+            return attempt.error(RefusedRedirect::Elsewhere(to));
+        }
+        match attempt.previous().len() > MOST_REDIRECTS {
+            true => attempt.error(RefusedRedirect::TooMany),
+            false => attempt.follow(),
+        }
+    })
 }
 
 impl GetResponse {
@@ -145,12 +223,17 @@ impl GetResponse {
     pub async fn bytes(self, ask: &GetRequest<'_>, limit: usize) -> Result<Vec<u8>, Failure> {
         let (label, url) = (ask.label, ask.url);
         match read(self.response, limit).await {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(Failure::last(FetchError::Content {
+            Ok(bytes) => Ok(bytes),
+            Err(ReadError::TooLong) => Err(Failure::last(FetchError::Content {
                 what: label.to_owned(),
                 reason: format!("{} is larger than {limit} bytes", shown(url)),
             })),
-            Err(error) => Err(broken(label, url, &error)),
+            Err(ReadError::TooSlow(reason)) => Err(Failure::last(FetchError::Unreachable {
+                what: label.to_owned(),
+                url: shown(url),
+                reason,
+            })),
+            Err(ReadError::Broken(error)) => Err(broken(label, url, &error)),
         }
     }
 
@@ -213,37 +296,48 @@ pub(super) fn pem(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads at most `limit` bytes of a response; returns `None` if there are more.
-pub(super) async fn read(
-    response: Response,
-    limit: usize,
-) -> Result<Option<Vec<u8>>, reqwest::Error> {
+/// Why a response could not be read into memory.
+pub(super) enum ReadError {
+    /// It has more bytes than the limit.
+    TooLong,
+    /// The server sends too slowly; the reason.
+    TooSlow(String),
+    /// The connection broke.
+    Broken(reqwest::Error),
+}
+
+/// Reads at most `limit` bytes of a response.
+pub(super) async fn read(response: Response, limit: usize) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
+    let pace = Pace::start();
     let mut stream = response.bytes_stream();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk?;
+        let chunk = chunk.map_err(ReadError::Broken)?;
         if bytes.len() + chunk.len() > limit {
-            return Ok(None);
+            return Err(ReadError::TooLong);
         }
+        let in_time = pace.advance(chunk.len() as u64);
+        in_time.map_err(ReadError::TooSlow)?;
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 /// Returns an address without user and password.
-pub(super) fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    let _ = url.set_password(None);
-    let _ = url.set_username("");
-    url.to_string()
+pub(super) fn shown(url: &Url) -> ShownUrl {
+    ShownUrl::from(url)
 }
 
 pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
-    Failure::again(FetchError::Unreachable {
+    let unreachable = FetchError::Unreachable {
         what: label.to_owned(),
         url: shown(url),
         reason: root_cause(error),
-    })
+    };
+    match error.is_redirect() {
+        true => Failure::last(unreachable),
+        false => Failure::again(unreachable),
+    }
 }
 
 /// Returns the innermost cause, which is the informative one ("dns error", "connection refused").
@@ -281,7 +375,7 @@ fn registry_hint(status: StatusCode) -> &'static str {
 /// Returns the registry's error message
 /// (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes>).
 async fn registry_message(response: Response) -> Option<String> {
-    let bytes = read(response, LARGEST_REFUSAL).await.ok()??;
+    let bytes = read(response, LARGEST_REFUSAL).await.ok()?;
     let body: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
     let reason = body["errors"][0]["message"].as_str()?;
     let reason = Untrusted::one_line(reason, 200).to_string();

@@ -1,5 +1,8 @@
 //! The download of one file into the cache, over several connections and with retries.
 
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
 use url::Url;
 
 use super::cache::Claim;
@@ -23,11 +26,14 @@ pub(super) struct Job {
     pub address: Url,
     pub access: Access,
     pub tries: u32,
+    /// Held by the download of this key in this process. Only other processes wait for the lock of the file.
+    pub turn: Arc<Mutex<()>>,
 }
 
 impl Job {
     /// Downloads the file; returns digest and size.
     pub async fn run(self) -> Result<(Digest, u64), FetchError> {
+        let _turn = self.turn.lock().await;
         // Bytes from several responses may belong to several versions of a file, whatever the server
         // reports. A wrong digest is therefore final only for content from a single response.
         for way in [DownloadMode::Ranges, DownloadMode::Whole] {

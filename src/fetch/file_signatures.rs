@@ -3,6 +3,7 @@
 
 use url::Url;
 
+use super::client::shown;
 use super::signatures::{Policies, Unsigned, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};
@@ -148,7 +149,7 @@ fn address(url: &Url) -> String {
 
 fn refused(url: &Url, wanted: &Wanted<'_>, reason: &str, hint: &str) -> FetchError {
     FetchError::Content {
-        what: url.to_string(),
+        what: shown(url).to_string(),
         reason: format!(
             "the policy for {} requires a signature of {}, {reason}\nhint: {hint}",
             wanted.prefix, wanted.signers

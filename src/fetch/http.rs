@@ -3,7 +3,7 @@
 mod publisher;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header::{HeaderMap, LINK};
 use url::Url;
@@ -17,6 +17,7 @@ use publisher::stated_by;
 
 use kubexm_bundle::Bundle;
 use kubexm_config::mirrors::Mirrors;
+use kubexm_sandbox::Sandbox;
 use kubexm_types::Digest;
 use kubexm_types::event::{Counter, Events};
 
@@ -33,7 +34,13 @@ pub struct Http {
     /// Publishers that could not be reached in this run, each with the cause.
     out_of_reach: Arc<Mutex<BTreeMap<String, String>>>,
     local_bundles: LocalBundles,
+    sandbox: Sandbox,
+    /// One lock for each file that this process downloads, by key.
+    turns: Turns,
 }
+
+/// Locks by the key of a download.
+type Turns = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// A file to download.
 #[derive(Debug, Clone)]
@@ -70,6 +77,8 @@ impl Http {
             events,
             out_of_reach: Arc::default(),
             local_bundles: LocalBundles::new(Vec::new()),
+            sandbox: Sandbox::default(),
+            turns: Arc::default(),
         })
     }
 
@@ -81,6 +90,18 @@ impl Http {
             local_bundles: LocalBundles::new(bundles),
             ..self
         }
+    }
+
+    /// Returns a client whose downloads are executed in this sandbox. By default, this program starts the
+    /// sandbox.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
+    }
+
+    /// Returns how downloaded programs run.
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     /// Returns the local bundles.
@@ -167,6 +188,7 @@ impl Http {
                 address,
                 access: Access::Open,
                 tries,
+                turn: self.turn(&key),
             });
             async move { Ok((job.await?, by)) }
         };
@@ -193,8 +215,15 @@ impl Http {
             address,
             access,
             tries,
+            turn: self.turn(&digest.hex()),
         };
         self.job(job).await
+    }
+
+    /// Returns the lock of a download: files with the same content are downloaded once.
+    fn turn(&self, key: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(key.to_owned()).or_default())
     }
 
     /// Runs a download as a separate task, so that several downloads hash on several cores. The task ends

@@ -1,43 +1,66 @@
 //! Runs the bundled kubeadm to obtain its image list and requirements, so that kubexm needs no tables.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 
-use super::FetchError;
 use super::cache::failed;
+use super::{Cache, FetchError};
 use kubexm_bundle::lock::KubeadmFacts;
 use kubexm_config::cluster;
 use kubexm_config::cluster::{PatchFile, PatchTarget};
-use kubexm_types::{ImageRef, Version};
+use kubexm_sandbox::{LoopbackAnswer, ProgramOutput, ProgramRun, Sandbox, Workspace};
+use kubexm_types::{Digest, ImageRef, Version};
 
-/// A kubeadm that runs on this machine.
+/// Maximum size of a configuration that a dry run writes, in bytes.
+const LARGEST_CONFIG: u64 = 16 * 1024 * 1024;
+/// The port of the old etcd in the sandbox; see [`Kubeadm::minimum_etcd`].
+const ETCD_PORT: u16 = 2379;
+/// The response of the old etcd.
+const OLD_ETCD: &str = r#"{"etcdserver":"3.0.0","etcdcluster":"3.0.0"}"#;
+/// The variable that makes kubeadm write files into a directory instead of their real paths.
+const DRY_RUN_FOLDER: &str = "KUBEADM_INIT_DRYRUN_DIR";
+
+/// A kubeadm that runs on this machine, in a sandbox.
 pub struct Kubeadm {
     version: Version,
     program: PathBuf,
-    // Contains the program; deleted when dropped.
-    folder: tempfile::TempDir,
+    workspace: Workspace,
+    sandbox: Sandbox,
+    /// The number of configurations that were written.
+    written: AtomicU32,
 }
 
 impl Kubeadm {
-    /// Copies a cached kubeadm into a private directory and makes it executable.
-    pub fn unpack(cached: &Path, version: &Version) -> Result<Self, FetchError> {
-        let failed = |source| failed(cached, source);
-        let folder = tempfile::Builder::new()
-            .prefix("kubexm-kubeadm-")
-            .tempdir()
-            .map_err(failed)?;
-        let program = folder.path().join("kubeadm");
-        std::fs::copy(cached, &program).map_err(failed)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&program, mode).map_err(failed)?;
-        Ok(Self {
-            version: version.clone(),
-            program,
-            folder,
-        })
+    /// Copies a cached kubeadm into a private directory and makes it executable. A kubeadm that does not have
+    /// its digest is not executed.
+    ///
+    /// # Errors
+    /// The blob is damaged, or the directory cannot be written.
+    pub async fn unpack(
+        cache: Cache,
+        digest: Digest,
+        version: Version,
+        sandbox: Sandbox,
+    ) -> Result<Self, FetchError> {
+        let unpack = move || {
+            let failed = |source| failed(&std::env::temp_dir(), source);
+            let workspace = Workspace::create("kubexm-kubeadm-").map_err(failed)?;
+            let program = workspace.inputs().join("kubeadm");
+            cache.copy(&digest, &program, 0o755)?;
+            Ok(Self {
+                version,
+                program,
+                workspace,
+                sandbox,
+                written: AtomicU32::new(0),
+            })
+        };
+        let unpacked = tokio::task::spawn_blocking(unpack).await;
+        unpacked.unwrap_or_else(|error| Err(FetchError::Resolve(error.to_string())))
     }
 
     /// Returns its image list and the minimum version of external etcd.
@@ -72,15 +95,9 @@ impl Kubeadm {
 
     /// Validates a configuration; the inner error is kubeadm's message.
     pub async fn validate(&self, config: &str) -> Result<Result<(), String>, FetchError> {
-        let folder = self.folder.path();
-        // Several validations may run concurrently.
-        let file = tempfile::NamedTempFile::new_in(folder);
-        let file = file.map_err(|error| failed(folder, error))?;
-        write(file.path(), config)?;
-        let path = file.path().display().to_string();
-        let judged = self
-            .judge(&["config", "validate", "--config", &path])
-            .await?;
+        let path = self.put(config)?;
+        let run = self.program_run(&["config", "validate", "--config", &path])?;
+        let judged = self.judge(run).await?;
         Ok(judged.and_then(|message| {
             // kubeadm reports unknown fields only as warnings; here they are errors in kubexm's templates.
             match message.contains("unknown field") || message.contains("strict decoding") {
@@ -99,78 +116,66 @@ impl Kubeadm {
         files: &[PatchFile],
     ) -> Result<Result<(), String>, FetchError> {
         let path = self.lay_out(config, folder, files)?;
-        let path = path.display().to_string();
         let patched = |target: &PatchTarget| files.iter().any(|file| file.target == *target);
+        let mut made = None;
         for target in PatchTarget::ALL.into_iter().filter(patched) {
             let arguments = [&["init", "phase"], phase(target), &["--config", &path]].concat();
-            if let Err(message) = self.judge(&arguments).await? {
+            let mut run = self.program_run(&arguments)?;
+            let folder = run.scratch.clone();
+            let variable = (DRY_RUN_FOLDER.to_owned(), folder.display().to_string());
+            run.environment.push(variable);
+            if let Err(message) = self.judge(run).await? {
                 return Ok(Err(message));
             }
+            if target == PatchTarget::Kubelet {
+                made = Some(folder);
+            }
         }
-        if !patched(&PatchTarget::Kubelet) {
+        let Some(made) = made else {
             return Ok(Ok(()));
-        }
+        };
         // The kubelet parses its configuration strictly, so the patched result is validated too.
-        let path = self.made_for_the_kubelet()?;
-        let kubelet = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let kubelet = self.made_for_the_kubelet(&made)?;
         let api = cluster::kubeadm_api(&self.version);
         let whole =
             format!("apiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\n---\n{kubelet}");
         self.validate(&whole).await
     }
-
-    /// Writes the patches and the configuration into an empty directory.
+    /// Writes the patches and the configuration. Returns the path of the configuration.
     fn lay_out(
         &self,
         config: &str,
         folder: &str,
         files: &[PatchFile],
-    ) -> Result<PathBuf, FetchError> {
-        let patches = self.folder.path().join("patches");
-        for folder in [&patches, &self.made()] {
-            match std::fs::remove_dir_all(folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-                _ => std::fs::create_dir(folder),
-            }
-            .map_err(|error| failed(folder, error))?;
-        }
+    ) -> Result<String, FetchError> {
+        let patches = format!("patches-{}", self.number());
+        let place = self.workspace.directory(&patches);
+        let place = place.map_err(|error| failed(&self.workspace.inputs(), error))?;
         for file in files {
-            write(&patches.join(&file.name), &file.content)?;
+            self.write(&format!("{patches}/{}", file.name), &file.content)?;
         }
-        let path = self.folder.path().join("patched.yaml");
-        let config = config.replace(folder, &patches.display().to_string());
-        write(&path, &config).map(|()| path)
+        self.put(&config.replace(folder, &place.display().to_string()))
     }
 
-    /// Returns the directory into which kubeadm writes files instead of their real paths.
-    fn made(&self) -> PathBuf {
-        self.folder.path().join("made")
-    }
-
-    /// Returns the path of the kubelet's configuration after the dry run of `init`. Older versions of
-    /// kubeadm create a directory per run.
-    fn made_for_the_kubelet(&self) -> Result<PathBuf, FetchError> {
-        let runs = self.made().join("tmp");
-        let mut folders = vec![self.made()];
-        if let Ok(entries) = std::fs::read_dir(&runs) {
+    /// Returns the kubelet's configuration after the dry run of `init`. Older versions of kubeadm create a
+    /// directory per run.
+    fn made_for_the_kubelet(&self, made: &Path) -> Result<String, FetchError> {
+        let mut folders = vec![made.to_owned()];
+        if let Ok(entries) = std::fs::read_dir(made.join("tmp")) {
             folders.extend(entries.flatten().map(|entry| entry.path()));
         }
         let mut paths = folders.iter().map(|folder| folder.join("config.yaml"));
-        paths.find(|path| path.exists()).ok_or_else(|| {
+        let path = paths.find(|path| path.exists()).ok_or_else(|| {
             self.wrong("its dry run did not write a kubelet configuration".to_owned())
-        })
+        })?;
+        read_made(made, &path).map_err(|error| failed(&path, error))
     }
 
-    /// Runs a command; returns its output, or as the inner error if the status is not 0.
-    async fn judge(&self, arguments: &[&str]) -> Result<Result<String, String>, FetchError> {
-        let output = self
-            .command(arguments)
-            .env("KUBEADM_INIT_DRYRUN_DIR", self.made())
-            .output()
-            .await
-            .map_err(|error| self.wrong(error.to_string()))?;
+    /// Runs a command; returns its messages, or as the inner error if the status is not 0.
+    async fn judge(&self, run: ProgramRun) -> Result<Result<String, String>, FetchError> {
+        let output = self.output(run).await?;
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok(match output.status.success() {
+        Ok(match output.is_success {
             true => Ok(message),
             false => Err(message),
         })
@@ -180,22 +185,33 @@ impl Kubeadm {
     /// names the constant if the version is too old. kubexm therefore serves an etcd 3.0.0 on loopback.
     /// No other check of the preflight phase changes the machine, and the phase ends with this error.
     async fn minimum_etcd(&self) -> Option<Version> {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.ok()?;
-        let port = listener.local_addr().ok()?.port();
-        let server = tokio::spawn(old_etcd(listener));
+        let server = match self.sandbox {
+            Sandbox::On { .. } => None,
+            Sandbox::Off => Some(tokio::net::TcpListener::bind("127.0.0.1:0").await.ok()?),
+        };
+        let port = match &server {
+            Some(listener) => listener.local_addr().ok()?.port(),
+            None => ETCD_PORT,
+        };
         let api = cluster::kubeadm_api(&self.version);
         let config = format!(
             "apiVersion: kubeadm.k8s.io/{api}\nkind: InitConfiguration\nlocalAPIEndpoint:\n  advertiseAddress: 192.0.2.1\n---\napiVersion: kubeadm.k8s.io/{api}\nkind: ClusterConfiguration\nkubernetesVersion: v{}\netcd:\n  external:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    caFile: \"\"\n    certFile: \"\"\n    keyFile: \"\"\n",
             self.version
         );
-        let path = self.folder.path().join("preflight.yaml");
-        std::fs::write(&path, config).ok()?;
-        let path = path.display().to_string();
-        let arguments = ["init", "phase", "preflight", "--config", &path];
-        let output = self.command(&arguments).output();
-        let output = tokio::time::timeout(Duration::from_secs(60), output).await;
-        server.abort();
-        let output = output.ok()?.ok()?;
+        let path = self.put(&config).ok()?;
+        // Without this, kubeadm ends before the other checks: in the sandbox it is not root.
+        let privileged = "--ignore-preflight-errors=IsPrivilegedUser";
+        let arguments = ["init", "phase", "preflight", "--config", &path, privileged];
+        let mut run = self.program_run(&arguments).ok()?;
+        run.answer = Some(LoopbackAnswer {
+            port: ETCD_PORT,
+            json: OLD_ETCD.to_owned(),
+        });
+        let served = server.map(|listener| {
+            tokio_util::task::AbortOnDropHandle::new(tokio::spawn(old_etcd(listener)))
+        });
+        let output = self.output(run).await.ok()?;
+        drop(served);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         let after = message
             .split("only supports external etcd version >= ")
@@ -209,27 +225,42 @@ impl Kubeadm {
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<String, FetchError> {
-        let output = self.command(arguments).output();
-        let output = tokio::time::timeout(Duration::from_secs(60), output)
-            .await
-            .map_err(|_| self.wrong("it does not answer".to_owned()))?
-            .map_err(|error| self.wrong(format!("it does not run here: {error}")))?;
-        if output.status.success() {
+        let output = self.output(self.program_run(arguments)?).await?;
+        if output.is_success {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Err(self.wrong(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("HOME", self.folder.path())
-            .stdin(std::process::Stdio::null())
-            .kill_on_drop(true);
-        command
+    fn program_run(&self, arguments: &[&str]) -> Result<ProgramRun, FetchError> {
+        let run = ProgramRun::new(&self.workspace, self.program.clone());
+        let mut run = run.map_err(|error| failed(&self.workspace.inputs(), error))?;
+        run.arguments = arguments.iter().map(|&text| text.to_owned()).collect();
+        Ok(run)
+    }
+
+    async fn output(&self, run: ProgramRun) -> Result<ProgramOutput, FetchError> {
+        let output = run.output(&self.sandbox).await;
+        output.map_err(|source| FetchError::Program {
+            what: format!("kubeadm {}", self.version),
+            source,
+        })
+    }
+
+    /// Writes a configuration. Returns its path.
+    fn put(&self, config: &str) -> Result<String, FetchError> {
+        // Several validations may run concurrently.
+        self.write(&format!("config-{}.yaml", self.number()), config)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<String, FetchError> {
+        let path = self.workspace.put(name, text.as_bytes());
+        let path = path.map_err(|error| failed(&self.workspace.inputs(), error))?;
+        Ok(path.display().to_string())
+    }
+
+    fn number(&self) -> u32 {
+        self.written.fetch_add(1, Ordering::Relaxed)
     }
 
     fn wrong(&self, reason: String) -> FetchError {
@@ -252,14 +283,24 @@ fn phase(target: PatchTarget) -> &'static [&'static str] {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), FetchError> {
-    std::fs::write(path, text).map_err(|error| failed(path, error))
+/// Reads a file that a program wrote into `folder`. The program has ended, and may have left a link that points
+/// out of the directory.
+fn read_made(folder: &Path, path: &Path) -> io::Result<String> {
+    let path = path.canonicalize()?;
+    if !path.starts_with(folder.canonicalize()?) || !path.metadata()?.is_file() {
+        let reason = "it is not a regular file in the program's directory";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let mut text = String::new();
+    let file = File::open(path)?;
+    file.take(LARGEST_CONFIG).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Answers every request as an etcd 3.0.0 answers `/version`.
 async fn old_etcd(listener: tokio::net::TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
-        let body = r#"{"etcdserver":"3.0.0","etcdcluster":"3.0.0"}"#;
+        let body = OLD_ETCD;
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
         let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         let mut request = [0u8; 2048];

@@ -18,6 +18,7 @@ pub mod kubeadm;
 mod local_source;
 pub mod oci;
 pub mod openpgp;
+mod pace;
 pub mod packages;
 pub mod partial;
 mod range_answer;
@@ -36,7 +37,7 @@ use local_source::LocalBundles;
 use openpgp::OpenPgpError;
 
 use kubexm_bundle::BundleError;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, ShownUrl};
 
 /// An error while resolving or fetching.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub enum FetchError {
     Unreachable {
         /// What kubexm fetched.
         what: String,
-        url: String,
+        url: ShownUrl,
         /// The innermost cause.
         reason: String,
     },
@@ -55,7 +56,7 @@ pub enum FetchError {
     Refused {
         /// What kubexm fetched.
         what: String,
-        url: String,
+        url: ShownUrl,
         status: u16,
         /// What the status means and what the user can do.
         hint: String,
@@ -70,7 +71,7 @@ pub enum FetchError {
         /// Host of the publisher.
         publisher: String,
         /// The public address.
-        url: String,
+        url: ShownUrl,
         cause: String,
     },
     /// The content does not have the expected digest.
@@ -80,7 +81,7 @@ pub enum FetchError {
     Checksum {
         /// What kubexm fetched.
         what: String,
-        url: String,
+        url: ShownUrl,
         /// The published or locked digest.
         expected: Digest,
         /// The digest of the received content.
@@ -117,6 +118,13 @@ pub enum FetchError {
         /// What kubexm read.
         what: String,
         source: OpenPgpError,
+    },
+    /// A downloaded program did not run to its end.
+    #[error("{what}: {source}")]
+    Program {
+        /// The program and its version.
+        what: String,
+        source: kubexm_sandbox::SandboxError,
     },
     /// The bundle manifest requires something that does not exist or does not fit.
     #[error("{0}")]
@@ -169,7 +177,7 @@ impl FetchError {
                     &mut first
             {
                 *what = format!("{what} and {} more", count - 1);
-                *url = site;
+                *url = ShownUrl::of_text(&site);
             }
             Some(first)
         };
@@ -183,7 +191,7 @@ impl FetchError {
             Self::Refused { url, status, .. } => (url, status.to_string()),
             _ => return None,
         };
-        let origin = url::Url::parse(url).ok()?.origin();
+        let origin = url::Url::parse(url.as_str()).ok()?.origin();
         Some((origin.ascii_serialization(), cause))
     }
 
@@ -237,12 +245,12 @@ mod tests {
     fn errors_of_one_site_are_one_error() {
         let unreachable = |what: &str, url: &str| FetchError::Unreachable {
             what: what.into(),
-            url: url.into(),
+            url: ShownUrl::of_text(url),
             reason: "dns error".into(),
         };
         let refused = |what: &str, status| FetchError::Refused {
             what: what.into(),
-            url: "https://github.example/a".into(),
+            url: ShownUrl::of_text("https://github.example/a"),
             status,
             hint: "wait".into(),
         };
@@ -259,7 +267,7 @@ mod tests {
         let grouped = FetchError::grouped_by_site(errors);
         let lines: Vec<String> = grouped.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
-        releases of a and 2 more: cannot reach https://github.example: dns error
+        releases of a and 2 more: cannot reach https://github.example/: dns error
         releases of b: cannot reach https://dl.example/b: dns error
         releases of d: https://github.example/a answered 403
         hint: wait

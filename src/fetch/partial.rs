@@ -23,6 +23,8 @@ use kubexm_types::{Digest, DigestWriter};
 const UNRECORDED: u64 = 512 * 1024;
 /// Maximum number of received bytes that are lost if the machine loses power.
 const UNFLUSHED: u64 = 64 * 1024 * 1024;
+/// Space that a download leaves on the disk, in bytes; less on small disks.
+const RESERVE: u64 = 64 * 1024 * 1024;
 /// Bytes that are hashed from the file with each chunk; more than a chunk has, so that the hash catches up.
 const CATCH_UP: u64 = 1024 * 1024;
 
@@ -127,8 +129,23 @@ impl Partial {
             return Ok(());
         }
         state.version = version;
-        let written = state.record();
+        let total = state.version.total.unwrap_or(0);
+        let missing = total.saturating_sub(state.there.bytes());
+        let written = self.check_space(missing).and_then(|()| state.record());
         written.map_err(|source| self.failed(&state, source))
+    }
+
+    /// Checks that the disk has space for more bytes, and keeps a reserve for other programs.
+    fn check_space(&self, more: u64) -> io::Result<()> {
+        let free = fs4::available_space(self.cache.root())?;
+        match free < more.saturating_add(self.reserve()) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn reserve(&self) -> u64 {
+        fs4::total_space(self.cache.root()).map_or(RESERVE, |total| RESERVE.min(total / 100))
     }
 
     /// Discards all received bytes.
@@ -182,6 +199,7 @@ impl Partial {
             state.unflushed = 0;
         }
         if state.unrecorded >= UNRECORDED {
+            self.check_space(0)?;
             state.record()?;
         }
         Ok(())
@@ -260,10 +278,11 @@ impl Partial {
         };
         let free = fs4::available_space(self.cache.root()).unwrap_or(0);
         let total = state.version.total;
-        let lacks = |total: u64| total.saturating_sub(state.there.bytes() + free);
+        let needs = |total: u64| total.saturating_sub(state.there.bytes()) + self.reserve();
+        let missing = total.map(|total| needs(total).saturating_sub(free));
         FetchError::Full {
             path,
-            missing: total.map(lacks),
+            missing: missing.filter(|missing| *missing > 0),
         }
     }
 

@@ -330,7 +330,9 @@ impl<'a> Resolver<'a> {
                 self.file(&file).await?.digest
             }
         };
-        let kubeadm = Arc::new(Kubeadm::unpack(&self.http.cache().path(&digest), version)?);
+        let (cache, sandbox) = (self.http.cache().clone(), self.http.sandbox().clone());
+        let unpacked = Kubeadm::unpack(cache, digest, version.clone(), sandbox).await?;
+        let kubeadm = Arc::new(unpacked);
         kubeadms.insert(version.clone(), Arc::clone(&kubeadm));
         Ok(kubeadm)
     }

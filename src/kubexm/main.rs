@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kubexm::cli::main()
+    // A process that became a part of a sandbox is not a command.
+    kubexm_sandbox::enter().unwrap_or_else(kubexm::cli::main)
 }

@@ -99,7 +99,7 @@ async fn files(http: Http) -> Outcome {
 
 /// In the order of a build: all manifests, then all blobs, the largest first.
 async fn images(http: Http) -> Outcome {
-    let puller = Puller::new(http)?;
+    let puller = Puller::new(http);
     let lines: Result<Vec<String>, _> = std::io::stdin().lock().lines().collect();
     let names: Result<Vec<ImageRef>, _> = lines?.iter().map(|line| line.parse()).collect();
     let locked: Vec<_> = stream::iter(&names?)

@@ -61,7 +61,7 @@ impl Site {
 
     /// Downloads content as a blob of an image. Returns the number of requests.
     async fn layer(&self, content: &[u8]) -> usize {
-        let puller = Puller::new(self.http.clone()).unwrap();
+        let puller = Puller::new(self.http.clone());
         let name: ImageRef = "registry.example/team/app:1".parse().unwrap();
         let blob = Descriptor {
             media_type: String::new(),

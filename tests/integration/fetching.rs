@@ -66,7 +66,7 @@ impl Site {
         &self,
         digest: Option<Digest>,
     ) -> Result<kubexm_bundle::lock::LockedImage, FetchError> {
-        let puller = Puller::new(self.http.clone()).unwrap();
+        let puller = Puller::new(self.http.clone());
         puller.resolve(&image(), &[Arch::Amd64], digest).await
     }
 
@@ -203,7 +203,7 @@ async fn busy_registry_is_not_asked_again_before_retry_after() {
     }
     site.answers(&place, ResponseTemplate::new(200).set_body_bytes(CONTENT))
         .await;
-    let puller = Puller::new(site.http.clone()).unwrap();
+    let puller = Puller::new(site.http.clone());
     let began = std::time::Instant::now();
     puller.blob(&image(), &blob).await.unwrap();
     assert!(began.elapsed() >= std::time::Duration::from_secs(2));
@@ -295,7 +295,7 @@ async fn image_without_index_has_one_architecture() {
         .await;
     site.answers(&format!("/v2/team/app/blobs/{digest}"), ok(config))
         .await;
-    let puller = Puller::new(site.http.clone()).unwrap();
+    let puller = Puller::new(site.http.clone());
     let both = [Arch::Amd64, Arch::Arm64];
     let error = puller.resolve(&image(), &both, None).await.unwrap_err();
     let printed = error.to_string();
@@ -339,7 +339,7 @@ async fn partial_blob_is_kept_and_never_published() {
     )
     .await;
     let blob = descriptor(CONTENT);
-    let puller = Puller::new(site.http.clone()).unwrap();
+    let puller = Puller::new(site.http.clone());
     assert!(puller.blob(&image(), &blob).await.is_err());
     assert_eq!(site.blobs(), 0);
 }
@@ -411,7 +411,7 @@ async fn complete_partial_file_needs_no_request() {
     left_behind(&site, &digest.hex(), CONTENT, Some("\"v1\""));
     assert_eq!(site.download(Some(digest)).await.unwrap().0, digest);
     let blob = descriptor(CONTENT);
-    let puller = Puller::new(site.http.clone()).unwrap();
+    let puller = Puller::new(site.http.clone());
     std::fs::remove_file(site.http.cache().path(&digest)).unwrap();
     left_behind(&site, &digest.hex(), CONTENT, None);
     puller.blob(&image(), &blob).await.unwrap();
@@ -460,7 +460,7 @@ async fn registry_without_ranges_is_asked_for_the_whole_blob() {
             .await;
         site.answers(&place, ResponseTemplate::new(200).set_body_bytes(CONTENT))
             .await;
-        let puller = Puller::new(site.http.clone()).unwrap();
+        let puller = Puller::new(site.http.clone());
         puller.blob(&image(), &blob).await.unwrap();
         assert_eq!(site.http.cache().read(&blob.digest).unwrap(), CONTENT);
     }

@@ -17,6 +17,7 @@ mod fetching;
 mod format;
 mod hostile_bundles;
 mod interrupted;
+mod isolation;
 mod locks;
 mod opened_layers;
 mod os_packages;

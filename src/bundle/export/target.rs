@@ -147,7 +147,7 @@ fn each_chunk(
     run: Run<'_>,
     take: &mut PartHandler<'_>,
 ) -> Result<(), BundleError> {
-    let total = content.blobs.values().sum();
+    let total = content.blobs.values().copied().fold(0, u64::saturating_add);
     let transfer = run
         .events
         .transfer("export", path.display().to_string(), Some(total));

@@ -20,7 +20,10 @@ pub struct BlobInfo {
 
 /// Returns the sum of the sizes of all blobs.
 pub fn content_size(index: &BlobIndex) -> u64 {
-    index.values().map(|blob| blob.size).sum()
+    index
+        .values()
+        .map(|blob| blob.size)
+        .fold(0, u64::saturating_add)
 }
 
 /// The index of a lock, built when it is first needed.

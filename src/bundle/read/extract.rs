@@ -58,6 +58,16 @@ impl Item<'_> {
         }
     }
 
+    /// Returns the size of the extracted file in bytes, as the lock states it.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::File(file) => file.size,
+            Self::Member(_, member) => member.size,
+            Self::Package(package) => package.size,
+            Self::Artifact(artifact) => artifact.size,
+        }
+    }
+
     /// Returns the digest of the extracted file.
     fn content(&self) -> Digest {
         match self {

@@ -51,7 +51,9 @@ impl Bundle {
             .filter(|group| group.layout.entries().iter().any(matters))
             .collect();
         let stored = groups.iter().flat_map(|group| group.layout.entries());
-        let total = stored.map(StoredBlob::stored_size).sum();
+        let total = stored
+            .map(StoredBlob::stored_size)
+            .fold(0, u64::saturating_add);
         let path = self.path().display().to_string();
         let transfer = events.transfer("verify", path.clone(), Some(total));
         let threads = threads.clamp(1, MOST_THREADS);

@@ -73,7 +73,8 @@ impl<'a> GroupSource<'a> {
                 return Ok(Source::Stored(content));
             }
             // One byte more, to detect a blob that is too long.
-            let published = DigestReader::new(blobs.open(&stored.blob)?.take(stored.size + 1));
+            let published =
+                DigestReader::new(blobs.open_for_hashing(&stored.blob)?.take(stored.size + 1));
             Ok(match &stored.opened {
                 None => Source::Published(published),
                 Some(_) => {

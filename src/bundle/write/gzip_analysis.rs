@@ -45,7 +45,10 @@ pub fn analyze_gzip(
     }
     // The largest blobs first, so that all threads end at about the same time.
     unknown.sort_by_key(|(digest, size)| (std::cmp::Reverse(*size), *digest));
-    let total = unknown.iter().map(|(_, size)| size).sum();
+    let total = unknown
+        .iter()
+        .map(|(_, size)| *size)
+        .fold(0, u64::saturating_add);
     let transfer = events.transfer("analyze", "layers and archives".to_owned(), Some(total));
     let results = each(&unknown, threads.max(1), |(digest, size)| {
         (!stop()).then(|| (*digest, open(blobs, digest, *size, &transfer, stop)))
@@ -76,7 +79,7 @@ fn open(
         source,
     };
     let reader = ProgressReader {
-        inner: blobs.open(digest)?,
+        inner: blobs.open_for_hashing(digest)?,
         transfer,
         stop,
     };

@@ -269,7 +269,7 @@ impl Packer<'_> {
                 Some(opened) => Some(opened.size),
                 None => all.get(&entry.blob).map(|blob| blob.size),
             })
-            .sum();
+            .fold(0, u64::saturating_add);
         let transfer = self.events.transfer("pack", &*self.path, Some(total));
         let label = |digest: &Digest| {
             all.get(digest)

@@ -18,7 +18,7 @@ use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
 use kubexm_config::manifest::{AptRepository, PackageSource};
-use kubexm_types::Arch;
+use kubexm_types::{Arch, ShownUrl};
 
 use stanza::{List, Package};
 
@@ -100,7 +100,8 @@ async fn package_lists(
     let suite = format!("{base}/dists/{}", repository.suite);
     let label = format!("InRelease of {}", repository.suite);
     let parse = |text: &str| {
-        url::Url::parse(text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
+        url::Url::parse(text)
+            .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text))))
     };
     let signed = http
         .text(
@@ -145,7 +146,8 @@ async fn package_lists(
 
 fn locked_package(package: &Package<'_>) -> Result<LockedPackage, String> {
     let url = package.url();
-    let url = url::Url::parse(&url).map_err(|error| format!("{url}: {error}"))?;
+    let url =
+        url::Url::parse(&url).map_err(|error| format!("{}: {error}", ShownUrl::of_text(&url)))?;
     Ok(LockedPackage {
         name: package.name.to_owned(),
         version: package.version.to_owned(),

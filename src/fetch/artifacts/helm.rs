@@ -1,17 +1,14 @@
-//! Rendering of charts by the `helm` of this machine, if there is one.
+//! Rendering of charts by the `helm` of this machine, if there is one. Templates are programs of the chart's
+//! author, so helm runs in a sandbox.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
-
-use tokio::process::Command;
 
 use super::chart::Chart;
 use super::wrong;
-use crate::FetchError;
-use kubexm_types::Version;
+use crate::{Cache, FetchError};
+use kubexm_sandbox::{ProgramRun, Sandbox, SandboxError, Workspace};
+use kubexm_types::{Digest, Version};
 
 /// Timeout for rendering a chart, which takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -26,68 +23,80 @@ pub enum Rendered {
     No(String),
 }
 
-/// Renders a packed chart with its own values, overridden by `values`.
+/// Renders a packed chart in the cache with its own values, overridden by `values`.
 ///
 /// # Errors
-/// A values file does not exist, or a temporary file cannot be created.
+/// A values file does not exist, a temporary file cannot be created, or helm cannot be isolated.
 pub async fn render(
-    path: &Path,
+    (cache, digest): (&Cache, &Digest),
     chart: &Chart,
     values: &[PathBuf],
     kubernetes: Option<&Version>,
+    sandbox: &Sandbox,
 ) -> Result<Rendered, FetchError> {
-    let failed = |error: io::Error| wrong(&"rendering a chart", error);
-    for file in values {
-        std::fs::metadata(file).map_err(|error| wrong(&file.display(), error))?;
-    }
-    let home = tempfile::tempdir().map_err(failed)?;
-    let mut out = tempfile::tempfile().map_err(failed)?;
-    let mut err = tempfile::tempfile().map_err(failed)?;
-    let mut command = Command::new("helm");
-    command.arg("template").arg("kubexm").arg(path);
-    command.args(["--include-crds", "--skip-tests", "--namespace", "default"]);
+    let failed = |error: std::io::Error| wrong(&"rendering a chart", error);
+    let workspace = Workspace::create("kubexm-helm-").map_err(failed)?;
+    let mut arguments = vec!["template".to_owned(), "kubexm".to_owned()];
+    let packed = workspace.inputs().join("chart.tgz");
+    arguments.push(packed.display().to_string());
+    let fixed = ["--include-crds", "--skip-tests", "--namespace", "default"];
+    arguments.extend(fixed.map(str::to_owned));
     if let Some(version) = kubernetes {
-        command.arg("--kube-version").arg(format!("v{version}"));
+        arguments.extend(["--kube-version".to_owned(), format!("v{version}")]);
     }
-    for file in values {
-        command.arg("--values").arg(file);
+    for (number, file) in values.iter().enumerate() {
+        let place = copy_values(&workspace, number, file);
+        let place = place.map_err(|error| wrong(&file.display(), error))?;
+        arguments.extend(["--values".to_owned(), place.display().to_string()]);
     }
+    let Some(program) = find("helm") else {
+        return Ok(Rendered::No("helm is not installed".to_owned()));
+    };
+    cache.copy(digest, &packed, 0o644)?;
     // A separate home directory, without the user's plugins and repositories.
-    command
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(out.try_clone().map_err(failed)?))
-        .stderr(Stdio::from(err.try_clone().map_err(failed)?))
-        .kill_on_drop(true);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Rendered::No("helm is not installed".to_owned()));
-        }
-        Err(error) => return Ok(Rendered::No(format!("cannot run helm ({error})"))),
-    };
+    let mut run = ProgramRun::new(&workspace, program.clone()).map_err(failed)?;
+    run.arguments = arguments;
+    run.readable = vec![program];
+    run.limit = LONGEST;
+    run.largest_output = LARGEST;
     let (name, version) = (&chart.name, &chart.version);
-    let Ok(status) = tokio::time::timeout(LONGEST, child.wait()).await else {
-        return Ok(Rendered::No(format!(
-            "helm did not finish on {name} {version}"
-        )));
+    let output = match run.output(sandbox).await {
+        Ok(output) => output,
+        Err(error @ (SandboxError::Start(_) | SandboxError::Unavailable(_))) => {
+            return Err(FetchError::Program {
+                what: "helm".to_owned(),
+                source: error,
+            });
+        }
+        Err(error) => {
+            return Ok(Rendered::No(format!(
+                "helm did not finish on {name} {version} ({error})"
+            )));
+        }
     };
-    if !status.map_err(failed)?.success() {
-        let message = text(&mut err, 64 * 1024).map_err(failed)?;
-        let message = message.lines().rfind(|line| !line.trim().is_empty());
-        let message: String = message.unwrap_or("no message").chars().take(300).collect();
-        return Ok(Rendered::No(format!(
-            "helm failed to render it ({message})"
-        )));
+    if output.is_success {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        return Ok(Rendered::Text(text));
     }
-    text(&mut out, LARGEST).map(Rendered::Text).map_err(failed)
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.lines().rfind(|line| !line.trim().is_empty());
+    let message: String = message.unwrap_or("no message").chars().take(300).collect();
+    Ok(Rendered::No(format!(
+        "helm failed to render it ({message})"
+    )))
 }
 
-fn text(file: &mut File, limit: u64) -> io::Result<String> {
-    file.rewind()?;
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Copies a values file under its own name, which helm's messages contain.
+fn copy_values(workspace: &Workspace, number: usize, file: &Path) -> std::io::Result<PathBuf> {
+    let folder = format!("values-{number}");
+    workspace.directory(&folder)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    workspace.put(&format!("{folder}/{name}"), &std::fs::read(file)?)
+}
+
+/// Returns the path of a program in `PATH`, without symbolic links.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    places.find(|place| place.is_file())?.canonicalize().ok()
 }

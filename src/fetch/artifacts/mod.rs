@@ -23,7 +23,7 @@ use chart::Chart;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, Lock};
 use kubexm_types::artifact::{ArtifactKind, ArtifactLocation, ArtifactSource};
-use kubexm_types::{Digest, ImageRef, Version};
+use kubexm_types::{Digest, ImageRef, ShownUrl, Version};
 
 /// Maximum size of a manifest, in bytes; it is read into memory to find its images.
 const LARGEST_MANIFEST: u64 = 64 * 1024 * 1024;
@@ -140,7 +140,7 @@ impl ArtifactFetcher<'_> {
     async fn in_registry(&self, url: &Url, source: &ArtifactSource) -> Result<Raw, FetchError> {
         let place = ImageRef::parse_place(url.as_str(), None)
             .map_err(|error| FetchError::Resolve(error.to_string()))?;
-        let puller = Puller::new(self.http.clone())?;
+        let puller = Puller::new(self.http.clone());
         let (manifest, unpinned) = match place.digest() {
             Some(digest) => {
                 let (manifest, _) = puller.manifest(&place, Some(digest)).await?;
@@ -161,14 +161,14 @@ impl ArtifactFetcher<'_> {
                 size: layer["size"].as_u64()?,
             })
         });
-        let blob = blob.ok_or_else(|| wrong(url, "is not a Helm chart"))?;
+        let blob = blob.ok_or_else(|| wrong(&ShownUrl::from(url), "is not a Helm chart"))?;
         let pinned = source
             .sha256
             .or_else(|| self.seen(url).map(|(digest, _)| digest));
         if let Some(expected) = pinned.filter(|expected| *expected != blob.digest) {
             return Err(FetchError::Checksum {
                 what: place.to_string(),
-                url: url.to_string(),
+                url: ShownUrl::from(url),
                 expected,
                 got: blob.digest,
             });
@@ -276,8 +276,9 @@ impl ArtifactFetcher<'_> {
         let chart = opened.map_err(|reason| wrong(&source.location, reason))?;
         fetched.artifact.name.clone_from(&chart.name);
         fetched.artifact.version = Some(chart.version.clone());
-        let path = self.http.cache().path(&fetched.artifact.digest);
-        match helm::render(&path, &chart, &source.values, self.kubernetes).await? {
+        let packed = (self.http.cache(), &fetched.artifact.digest);
+        let (values, sandbox) = (&source.values, self.http.sandbox());
+        match helm::render(packed, &chart, values, self.kubernetes, sandbox).await? {
             helm::Rendered::Text(text) => fetched.found = images::images_in_yaml(&text, "").found,
             helm::Rendered::No(reason) => {
                 fetched.found = plain::images_in_chart(&chart);
@@ -325,7 +326,7 @@ fn copy_in(
         .publish(expected.as_ref())?
         .map_err(|got| FetchError::Checksum {
             what: "a file of the user".to_owned(),
-            url: path.display().to_string(),
+            url: ShownUrl::of_text(&path.display().to_string()),
             expected: expected.unwrap_or(got),
             got,
         })

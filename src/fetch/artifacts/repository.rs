@@ -10,7 +10,7 @@ use super::wrong;
 use crate::http::StatedBy;
 use crate::{FetchError, Http};
 use kubexm_bundle::lock::ChecksumSource;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, ShownUrl};
 
 /// Maximum size of an index, in bytes; those of public repositories have up to 25 MB.
 const LARGEST_INDEX: usize = 64 * 1024 * 1024;
@@ -51,20 +51,29 @@ pub async fn find(
     if !base.path().ends_with('/') {
         base.set_path(&format!("{}/", repository.path()));
     }
-    let join = |text: &str| base.join(text).map_err(|error| wrong(repository, error));
+    let join = |text: &str| {
+        base.join(text)
+            .map_err(|error| wrong(&ShownUrl::from(repository), error))
+    };
     let index = join("index.yaml")?;
-    let label = format!("index of {repository}");
+    let label = format!("index of {}", ShownUrl::from(repository));
     let (text, by) = http.published(&label, &index, LARGEST_INDEX).await?;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_anchors: 0, max_nodes: 5_000_000, max_events: 10_000_000, max_total_scalar_bytes: 64 * 1024 * 1024 },
         with_snippet: false,
     };
-    let parsed: Index = serde_saphyr::from_str_with_options(&text, options)
-        .map_err(|error| wrong(&index, format!("is not an index of charts: {error}")))?;
-    let versions = parsed
-        .entries
-        .get(chart)
-        .ok_or_else(|| wrong(repository, format!("has no chart '{chart}'")))?;
+    let parsed: Index = serde_saphyr::from_str_with_options(&text, options).map_err(|error| {
+        wrong(
+            &ShownUrl::from(&index),
+            format!("is not an index of charts: {error}"),
+        )
+    })?;
+    let versions = parsed.entries.get(chart).ok_or_else(|| {
+        wrong(
+            &ShownUrl::from(repository),
+            format!("has no chart '{chart}'"),
+        )
+    })?;
     let same = |listed: &&Listed| {
         listed.version.trim_start_matches('v') == version.trim_start_matches('v')
     };
@@ -76,24 +85,26 @@ pub async fn find(
             .collect();
         let known = known.join(", ");
         wrong(
-            repository,
+            &ShownUrl::from(repository),
             format!("has no {chart} {version}; it has {known}"),
         )
     })?;
-    let address = listed
-        .urls
-        .first()
-        .ok_or_else(|| wrong(repository, format!("has no address for {chart} {version}")))?;
+    let address = listed.urls.first().ok_or_else(|| {
+        wrong(
+            &ShownUrl::from(repository),
+            format!("has no address for {chart} {version}"),
+        )
+    })?;
     let url = join(address)?;
     if !url.username().is_empty() || url.password().is_some() {
         let reason =
             "names an address with a user or password, which kubexm does not write into locks";
-        return Err(wrong(&index, reason));
+        return Err(wrong(&ShownUrl::from(&index), reason));
     }
     let digest = listed.digest.as_deref().map(Digest::parse).transpose();
     Ok(Entry {
         url,
-        digest: digest.map_err(|error| wrong(&index, error))?,
+        digest: digest.map_err(|error| wrong(&ShownUrl::from(&index), error))?,
         index: match by {
             StatedBy::Publisher => ChecksumSource::Published(index),
             StatedBy::Mirror => ChecksumSource::Mirror(index),

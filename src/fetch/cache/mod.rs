@@ -1,10 +1,12 @@
 //! The content-addressed cache of verified blobs, shared by all builds of a user.
 
 pub mod gc;
+mod ownership;
+mod verified;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use fs4::fs_std::FileExt;
@@ -14,6 +16,8 @@ use crate::partial::Partial;
 use kubexm_bundle::{Blobs, BundleError};
 use kubexm_types::{AtomicFile, Digest};
 
+pub use verified::VerifiedBlob;
+
 /// A directory with `blobs/sha256/<digest>`, `partial/<key>` with its `.record`, and
 /// `recipes/<digest>.json`.
 #[derive(Debug, Clone)]
@@ -22,11 +26,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens or creates the cache at `root`.
+    /// Opens or creates the cache at `root`. Only this user can access a new cache.
+    ///
+    /// # Errors
+    /// The cache cannot be created, belongs to another user, or is writable by other users.
     pub fn open(root: &Path) -> Result<Self, FetchError> {
-        for folder in ["blobs/sha256", "partial", "recipes"] {
-            let path = root.join(folder);
-            std::fs::create_dir_all(&path).map_err(|source| failed(&path, source))?;
+        ownership::private_dir(root)?;
+        for folder in ["blobs", "blobs/sha256", "partial", "recipes"] {
+            ownership::private_dir(&root.join(folder))?;
         }
         Ok(Self {
             root: root.to_owned(),
@@ -78,16 +85,38 @@ impl Cache {
 
     /// Returns the content of a small blob.
     pub fn read(&self, digest: &Digest) -> Result<Vec<u8>, FetchError> {
-        let path = self.path(digest);
-        let bytes = std::fs::read(&path).map_err(|source| failed(&path, source))?;
-        if Digest::of(&bytes) == *digest {
-            return Ok(bytes);
-        }
-        let source = io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the file does not have its digest\nhint: delete the file",
-        );
-        Err(failed(&path, source))
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            VerifiedBlob::open(self, digest)?.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|source| failed(&self.path(digest), source))
+    }
+
+    /// Opens a blob that is compared with its digest while it is read.
+    ///
+    /// # Errors
+    /// The blob does not exist or cannot be read.
+    pub fn verified(&self, digest: &Digest) -> Result<VerifiedBlob, FetchError> {
+        VerifiedBlob::open(self, digest).map_err(|source| failed(&self.path(digest), source))
+    }
+
+    /// Copies a blob to a new file with these permission bits. A damaged blob leaves no file.
+    ///
+    /// # Errors
+    /// The blob cannot be read or is damaged, or the file cannot be written.
+    pub fn copy(&self, digest: &Digest, to: &Path, mode: u32) -> Result<(), FetchError> {
+        let mut blob = self.verified(digest)?;
+        let mut write = || -> io::Result<()> {
+            let mut file = File::create_new(to)?;
+            io::copy(&mut blob, &mut file)?;
+            file.set_permissions(PermissionsExt::from_mode(mode))
+        };
+        write().map_err(|source| {
+            // The copy must not be used. It may not exist.
+            let _ = std::fs::remove_file(to);
+            failed(&self.path(digest), source)
+        })
     }
 
     /// Stores bytes that are verified already.
@@ -187,8 +216,13 @@ impl Cache {
 
 impl Blobs for Cache {
     fn open(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
+        let blob = VerifiedBlob::open(self, digest);
+        let blob = blob.map_err(|source| BundleError::io(&self.path(digest), source))?;
+        Ok(Box::new(blob))
+    }
+
+    fn open_for_hashing(&self, digest: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
         let path = self.path(digest);
-        // The bundle writer verifies every digest; a second hash here would be redundant.
         let file = File::open(&path).map_err(|source| BundleError::io(&path, source))?;
         Ok(Box::new(file))
     }

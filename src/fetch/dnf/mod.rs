@@ -34,7 +34,7 @@ use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
 use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource};
-use kubexm_types::{Arch, Digest};
+use kubexm_types::{Arch, Digest, ShownUrl};
 
 use modules::Modules;
 use package::Package;
@@ -130,9 +130,13 @@ pub(super) async fn stated(
     for (at, repository) in set.repositories.iter().enumerate() {
         let repository = open(http, repository, arch).await?;
         let machine = arch.machine().to_owned();
-        let parse = move |content| primary::parse(content, &machine, at);
-        let known = read(http, &repository, &repository.repomd.primary, parse).await?;
-        let known = known.into_iter();
+        let known = read(
+            http,
+            &repository,
+            &repository.repomd.primary,
+            move |content| primary::parse(content, &machine, at),
+        );
+        let known = known.await?.into_iter();
         for known in known.filter(|known| names.contains(known.name.as_str())) {
             let key = (known.name.clone(), known.evr.to_string());
             stated.entry(key).or_default().insert(known.digest);
@@ -158,21 +162,22 @@ fn solve(known: &[Package], source: &PackageSource, set: &DnfSet) -> Solved {
 
 fn wrong(what: &str, base: &str, reason: String) -> FetchError {
     FetchError::Content {
-        what: format!("{what} of {base}"),
+        what: format!("{what} of {}", ShownUrl::of_text(base)),
         reason,
     }
 }
 
 fn untrusted(what: &str, base: &str, source: OpenPgpError) -> FetchError {
     FetchError::Signature {
-        what: format!("{what} of {base}"),
+        what: format!("{what} of {}", ShownUrl::of_text(base)),
         source,
     }
 }
 
 fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
     let text = format!("{base}/{path}");
-    url::Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
+    url::Url::parse(&text)
+        .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(&text))))
 }
 
 /// Reads a repository's `repomd.xml` and verifies its signature.
@@ -187,7 +192,7 @@ async fn open<'a>(
     let bad = |reason| wrong("repomd.xml", &base, reason);
     let untrusted = |source| untrusted("repomd.xml", &base, source);
     let keyring = OpenPgpKeyring::load(&source.signed_by).map_err(untrusted)?;
-    let label = format!("repomd.xml of {base}");
+    let label = format!("repomd.xml of {}", ShownUrl::of_text(&base));
     let text = http
         .bytes(&label, &address(&base, NAME)?, LARGEST_REPOMD)
         .await?;
@@ -212,7 +217,7 @@ async fn read<T: Send + 'static>(
     http: &Http,
     repository: &Repository<'_>,
     part: &Part,
-    parse: impl FnOnce(Box<dyn BufRead + Send>) -> Result<T, String> + Send + 'static,
+    parse: impl for<'a> FnOnce(Box<dyn BufRead + Send + 'a>) -> Result<T, String> + Send + 'static,
 ) -> Result<T, FetchError> {
     let name = part
         .path
@@ -228,10 +233,13 @@ async fn read<T: Send + 'static>(
         size: None,
     })
     .await?;
-    let (path, packed_as) = (http.cache().path(&part.digest), name.clone());
+    let (mut blob, packed_as) = (http.cache().verified(&part.digest)?, name.clone());
     let reading = tokio::task::spawn_blocking(move || {
-        let file = std::fs::File::open(&path).map_err(|error| error.to_string())?;
-        parse(unpack::unpack(&packed_as, std::io::BufReader::new(file))?)
+        let packed = std::io::BufReader::new(&mut blob);
+        let parsed = parse(unpack::unpack(&packed_as, packed)?)?;
+        // A parser may end before the end of the file, which compares the digest.
+        blob.finish().map_err(|error| error.to_string())?;
+        Ok(parsed)
     });
     let read = reading.await.map_err(|error| bad(error.to_string()))?;
     read.map_err(bad)
@@ -248,8 +256,10 @@ async fn learn_files(
     for repository in repositories {
         if let Some(part) = &repository.repomd.filelists {
             let unknown = Arc::clone(&unknown);
-            let parse = move |content| primary::owners(content, &unknown);
-            owners.extend(read(http, repository, part, parse).await?);
+            let found = read(http, repository, part, move |content| {
+                primary::owners(content, &unknown)
+            });
+            owners.extend(found.await?);
         }
     }
     for package in known {
@@ -280,12 +290,13 @@ async fn verify(
     if !repository.source.verify.covers_packages() {
         return Ok(());
     }
-    let path = http.cache().path(&package.digest);
+    let mut blob = http.cache().verified(&package.digest)?;
     let (keyring, package) = (Arc::clone(&repository.keyring), package.clone());
     let name = package.file_name().to_owned();
     let checking = tokio::task::spawn_blocking(move || {
-        let file = std::fs::File::open(&path).map_err(|error| error.to_string())?;
-        rpm_file::verify(std::io::BufReader::new(file), &package, &keyring)
+        rpm_file::verify(std::io::BufReader::new(&mut blob), &package, &keyring)?;
+        blob.finish().map_err(|error| error.to_string())?;
+        Ok::<_, RpmError>(())
     });
     let checked = checking
         .await

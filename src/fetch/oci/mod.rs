@@ -5,6 +5,7 @@
 mod manifest;
 mod pull;
 mod push;
+mod realm;
 mod referrers;
 mod session;
 mod tags;
@@ -13,7 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use oci_client::Reference;
-use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
 
@@ -24,13 +24,13 @@ use manifest::{
 pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
-use super::client::{Access, CONNECT, STALLED, pem};
+use super::client::{Access, shown};
 use super::credentials::DockerCredentials;
 use super::http::Small;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Arch, Digest, ImageRef, ShownUrl};
 
 /// The address of Docker Hub's registry.
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
@@ -42,54 +42,24 @@ type Sessions = BTreeMap<(String, String), Arc<Session>>;
 #[derive(Clone)]
 pub struct Puller {
     http: Http,
-    /// Obtains tokens. Manifests and blobs use the common download code with its limits, ranges and retries.
-    tokens: oci_client::Client,
     credentials: Arc<DockerCredentials>,
     sessions: Arc<Mutex<Sessions>>,
 }
 
 impl Puller {
     /// Creates a puller that uses the registry mirrors of `http` and Docker's credentials.
-    ///
-    /// # Errors
-    /// Certificates cannot be read.
-    pub fn new(http: Http) -> Result<Self, FetchError> {
-        let addresses = http.mirrors().registries.values().flatten();
-        let plain = addresses.filter_map(|url| url.strip_prefix("http://"));
-        let hosts = plain
-            .map(|rest| rest.split('/').next().unwrap_or(rest).to_owned())
-            .collect();
-        let mut certificates = Vec::new();
-        for path in &http.mirrors().ca {
-            let data = pem(path).map_err(|source| FetchError::Cache {
-                path: path.display().to_string(),
-                source,
-            })?;
-            let encoding = CertificateEncoding::Pem;
-            certificates.push(Certificate { encoding, data });
-        }
-        let config = ClientConfig {
-            protocol: ClientProtocol::HttpsExcept(hosts),
-            connect_timeout: Some(CONNECT),
-            read_timeout: Some(STALLED),
-            extra_root_certificates: certificates,
-            ..ClientConfig::default()
-        };
-        let tokens = oci_client::Client::try_from(config).map_err(|error| {
-            FetchError::Resolve(format!("cannot set up the registry client: {error}"))
-        })?;
+    pub fn new(http: Http) -> Self {
         let credentials = DockerCredentials::from_docker_config().unwrap_or_else(|reason| {
             http.events().warn(format!(
                 "{reason}; kubexm contacts registries without a login"
             ));
             DockerCredentials::default()
         });
-        Ok(Self {
+        Self {
             http,
-            tokens,
             credentials: Arc::new(credentials),
             sessions: Arc::default(),
-        })
+        }
     }
 
     /// Resolves an image's manifests for `arches` into the cache; their blobs are named and not fetched.
@@ -236,7 +206,7 @@ impl Puller {
             None => Ok(bytes),
             Some(expected) => Err(FetchError::Checksum {
                 what: label,
-                url: place.to_string(),
+                url: shown(&place),
                 expected,
                 got,
             }),
@@ -270,24 +240,42 @@ impl Puller {
     fn place(&self, address: &RegistryAddress, path: &str) -> Result<Url, FetchError> {
         let RegistryAddress { base, repository } = address;
         let text = format!("{base}/v2/{repository}/{path}");
-        Url::parse(&text).map_err(|error| FetchError::Resolve(format!("{text}: {error}")))
+        parse(&text)
     }
 
     /// Returns the session of a repository, so that all its blobs share a token.
     fn access(&self, address: &RegistryAddress) -> Result<Access, FetchError> {
         let RegistryAddress { base, repository } = address;
-        let registry =
-            Url::parse(base).map_err(|error| FetchError::Resolve(format!("{base}: {error}")))?;
+        let registry = parse(base)?;
         let key = (base.clone(), repository.clone());
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.entry(key).or_insert_with(|| {
-            let host = base.split("://").nth(1).unwrap_or(base).to_owned();
+            let host = authority(&registry);
             // Tokens are per repository; the tag has no meaning.
             let reference = Reference::with_tag(host, repository.clone(), "any".to_owned());
-            let (tokens, credentials) = (self.tokens.clone(), Arc::clone(&self.credentials));
-            Arc::new(Session::new(registry, reference, tokens, credentials))
+            Arc::new(Session::new(
+                registry,
+                reference,
+                Arc::clone(&self.credentials),
+            ))
         });
         Ok(Access::Registry(Arc::clone(session)))
+    }
+}
+
+fn parse(address: &str) -> Result<Url, FetchError> {
+    Url::parse(address).map_err(|error| {
+        let address = ShownUrl::of_text(address);
+        FetchError::Resolve(format!("{address}: {error}"))
+    })
+}
+
+/// Returns the host and the port of a registry, without user and password.
+fn authority(registry: &Url) -> String {
+    let host = registry.host_str().unwrap_or_default();
+    match registry.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
     }
 }
 

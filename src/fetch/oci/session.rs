@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Reference, RegistryOperation};
+use oci_client::Reference;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
+use super::realm;
+
 use crate::FetchError;
-use crate::client::{Client, read, root_cause};
+use crate::client::{Client, ReadError, TokenRequest, read, root_cause, shown};
 use crate::credentials::{DockerCredentials, Login};
 use crate::retry::Failure;
 
@@ -23,7 +24,6 @@ const LARGEST_TOKEN: usize = 1024 * 1024;
 pub struct Session {
     registry: Url,
     reference: Reference,
-    tokens: oci_client::Client,
     credentials: Arc<DockerCredentials>,
     login: OnceCell<Option<Login>>,
     authorization: Mutex<Option<HeaderValue>>,
@@ -31,22 +31,17 @@ pub struct Session {
 
 #[derive(Deserialize)]
 struct Granted {
-    #[serde(alias = "token")]
-    access_token: String,
+    // A service may send both with the same value.
+    access_token: Option<String>,
+    token: Option<String>,
 }
 
 impl Session {
     /// Creates a session without a token; it obtains one when the registry requires it.
-    pub fn new(
-        registry: Url,
-        reference: Reference,
-        tokens: oci_client::Client,
-        credentials: Arc<DockerCredentials>,
-    ) -> Self {
+    pub fn new(registry: Url, reference: Reference, credentials: Arc<DockerCredentials>) -> Self {
         Self {
             registry,
             reference,
-            tokens,
             credentials,
             login: OnceCell::new(),
             authorization: Mutex::default(),
@@ -82,11 +77,12 @@ impl Session {
             (Some(Challenge::Basic), Some(Login::Password { user, password })) => {
                 basic(user, password)
             }
-            (Some(Challenge::Bearer { realm, service }), Some(Login::Identity(token))) => {
-                self.refresh(client, label, &realm, service.as_deref(), token)
-                    .await?
+            (Some(Challenge::Bearer { realm, service }), login) => {
+                let checked = realm::check(&self.registry, &realm, login.is_some());
+                checked.map_err(|reason| Failure::last(self.refused(label, &reason)))?;
+                let service = service.as_deref().unwrap_or_default();
+                self.token(client, label, (&realm, service), login).await?
             }
-            (Some(Challenge::Bearer { .. }), login) => self.token(label, login).await?,
             _ => {
                 return Err(Failure::last(
                     self.refused(label, "kubexm has no login for it"),
@@ -110,74 +106,77 @@ impl Session {
         found.as_ref()
     }
 
-    /// Obtains a token for the repository, anonymously or with a password.
-    async fn token(&self, label: &str, login: Option<&Login>) -> Result<String, Failure> {
-        let auth = match login {
-            Some(Login::Password { user, password }) => {
-                RegistryAuth::Basic(user.clone(), password.clone())
-            }
-            _ => RegistryAuth::Anonymous,
-        };
-        let pull = RegistryOperation::Pull;
-        match self.tokens.auth(&self.reference, &auth, pull).await {
-            Ok(Some(token)) => Ok(format!("Bearer {token}")),
-            Ok(None) => Err(Failure::last(
-                self.refused(label, "the registry does not offer a token"),
-            )),
-            Err(oci_client::errors::OciDistributionError::RequestError(error)) => {
-                Err(Failure::again(self.unreachable(&error)))
-            }
-            Err(_) if login.is_some() => Err(Failure::last(
-                self.refused(label, "the registry refuses the stored login"),
-            )),
-            // The service may only be overloaded: the client does not return the status.
-            Err(_) => Err(Failure::again(
-                self.refused(label, "the registry gives no token to anonymous clients"),
-            )),
-        }
-    }
-
-    /// Exchanges an identity token for an access token
+    /// Obtains a token for the repository: anonymously, with a password, or in exchange for an identity token
     /// (<https://distribution.github.io/distribution/spec/auth/oauth/>).
-    async fn refresh(
+    async fn token(
         &self,
         client: &Client,
         label: &str,
-        realm: &Url,
-        service: Option<&str>,
-        identity: &str,
+        (realm, service): (&Url, &str),
+        login: Option<&Login>,
     ) -> Result<String, Failure> {
-        if realm.scheme() != "https" && self.registry.scheme() == "https" {
-            let reason = "the registry requests the login without encryption";
-            return Err(Failure::last(self.refused(label, reason)));
-        }
         let scope = format!("repository:{}:pull", self.reference.repository());
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("grant_type", "refresh_token")
-            .append_pair("service", service.unwrap_or_default())
-            .append_pair("scope", &scope)
-            .append_pair("client_id", "kubexm")
-            .append_pair("refresh_token", identity)
-            .finish();
-        let lost = |error: &reqwest::Error| Failure::again(self.unreachable(error));
-        let response = client.post_form(realm, form).await;
-        let response = response.map_err(|error| lost(&error))?;
-        if response.status() != StatusCode::OK {
-            let reason = "the registry refuses the stored login";
-            return Err(Failure::last(self.refused(label, reason)));
+        let request = match login {
+            Some(Login::Identity(identity)) => {
+                let form = url::form_urlencoded::Serializer::new(String::new())
+                    .append_pair("grant_type", "refresh_token")
+                    .append_pair("service", service)
+                    .append_pair("scope", &scope)
+                    .append_pair("client_id", "kubexm")
+                    .append_pair("refresh_token", identity)
+                    .finish();
+                TokenRequest::Form(form)
+            }
+            Some(Login::Password { user, password }) => {
+                TokenRequest::Query(Some(basic(user, password)))
+            }
+            None => TokenRequest::Query(None),
+        };
+        let mut place = realm.clone();
+        if matches!(request, TokenRequest::Query(_)) {
+            let mut query = place.query_pairs_mut();
+            query.append_pair("scope", &scope);
+            if !service.is_empty() {
+                query.append_pair("service", service);
+            }
         }
-        let body = read(response, LARGEST_TOKEN).await;
-        let body = body.map_err(|error| lost(&error))?.unwrap_or_default();
+        let lost = |error: &reqwest::Error| Failure::again(self.unreachable(error));
+        let response = client.token(&place, request).await;
+        let response = response.map_err(|error| lost(&error))?;
+        match (response.status(), login) {
+            (StatusCode::OK, _) => {}
+            (status, _) if status.is_server_error() || status.as_u16() == 429 => {
+                let reason = format!("its token service answers {status}");
+                return Err(Failure::again(self.refused(label, &reason)));
+            }
+            (_, Some(_)) => {
+                let reason = "the registry refuses the stored login";
+                return Err(Failure::last(self.refused(label, reason)));
+            }
+            (_, None) => {
+                let reason = "the registry gives no token to anonymous clients";
+                return Err(Failure::last(self.refused(label, reason)));
+            }
+        }
+        let body = match read(response, LARGEST_TOKEN).await {
+            Ok(body) => body,
+            Err(ReadError::Broken(error)) => return Err(lost(&error)),
+            Err(ReadError::TooLong | ReadError::TooSlow(_)) => Vec::new(),
+        };
         let granted: Granted = serde_json::from_slice(&body).map_err(|_| {
             Failure::last(self.refused(label, "its token service returned no token"))
         })?;
-        Ok(format!("Bearer {}", granted.access_token))
+        let token = granted.access_token.or(granted.token);
+        let token = token.ok_or_else(|| {
+            Failure::last(self.refused(label, "its token service returned no token"))
+        })?;
+        Ok(format!("Bearer {token}"))
     }
 
     fn refused(&self, label: &str, reason: &str) -> FetchError {
         FetchError::Refused {
             what: label.to_owned(),
-            url: self.registry.to_string(),
+            url: shown(&self.registry),
             status: StatusCode::UNAUTHORIZED.as_u16(),
             hint: format!("check the image's name, or log in with `docker login` ({reason})"),
         }
@@ -186,7 +185,7 @@ impl Session {
     fn unreachable(&self, error: &reqwest::Error) -> FetchError {
         FetchError::Unreachable {
             what: format!("a token for {}", self.reference),
-            url: self.registry.to_string(),
+            url: shown(&self.registry),
             reason: root_cause(error),
         }
     }
@@ -201,13 +200,13 @@ fn basic(user: &str, password: &str) -> String {
 
 /// The challenge of a registry (RFC 9110, 11.6.1).
 #[derive(Debug, PartialEq, Eq)]
-enum Challenge {
+pub(super) enum Challenge {
     Basic,
     Bearer { realm: Url, service: Option<String> },
 }
 
 impl Challenge {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
         if scheme.eq_ignore_ascii_case("basic") {
             return Some(Self::Basic);

@@ -19,6 +19,7 @@ use url::Url;
 use super::FetchError;
 use super::client::{GetRequest, GetResponse, broken, shown};
 use super::download::Job;
+use super::pace::Pace;
 use super::partial::Partial;
 use super::range_answer::{ContentRange, range_header, strong_tag};
 use super::range_scheduler::{FIRST, RANGED, RangeScheduler};
@@ -47,6 +48,7 @@ pub(super) struct RangedDownload<'a> {
     /// again.
     address: Mutex<Url>,
     transfer: Mutex<Option<Transfer>>,
+    pace: Pace,
     complete: Notify,
 }
 
@@ -79,6 +81,7 @@ impl<'a> RangedDownload<'a> {
             ranges: RangeScheduler::default(),
             address: Mutex::new(job.address.clone()),
             transfer: Mutex::default(),
+            pace: Pace::start(),
             complete: Notify::new(),
         }
     }
@@ -120,7 +123,7 @@ impl<'a> RangedDownload<'a> {
             return Ok(());
         }
         let version = self.partial.version();
-        let same_site = version.site == Some(shown(&self.job.address));
+        let same_site = version.site == Some(shown(&self.job.address).to_string());
         let sizes = version.total.zip(self.job.size);
         let too_long = (self.job.size).is_some_and(|size| self.partial.length() >= size);
         if too_long || sizes.is_some_and(|(total, size)| total != size) {
@@ -180,7 +183,7 @@ impl<'a> RangedDownload<'a> {
             return Err(AttemptError::OtherMode(DownloadMode::Whole));
         }
         self.partial.set_version(Version {
-            site: Some(shown(&self.job.address)),
+            site: Some(shown(&self.job.address).to_string()),
             tag,
             total: Some(total),
         })?;
@@ -206,7 +209,7 @@ impl<'a> RangedDownload<'a> {
             return Err(self.job.content(reason).into());
         }
         self.partial.set_version(Version {
-            site: Some(shown(&self.job.address)),
+            site: Some(shown(&self.job.address).to_string()),
             tag: strong_tag(answer.response.headers()),
             total: self.job.size.or(total),
         })?;
@@ -214,8 +217,11 @@ impl<'a> RangedDownload<'a> {
         let end = self.job.size.or(total).unwrap_or(LARGEST_FILE);
         let mut at = 0;
         let received = self.receive(answer, &(0..end), &mut at).await;
-        if matches!(received, Err(Failure::Final(_))) {
-            self.partial.restart()?;
+        match &received {
+            // The bytes are right, but too slow: the next run continues after them.
+            Err(Failure::Final(error)) if matches!(**error, FetchError::Unreachable { .. }) => {}
+            Err(Failure::Final(_)) => self.partial.restart()?,
+            _ => {}
         }
         Ok(received?)
     }
@@ -243,6 +249,8 @@ impl<'a> RangedDownload<'a> {
             self.partial.write(*at, &chunk).map_err(Failure::last)?;
             *at += chunk.len() as u64;
             self.advance(chunk.len() as u64);
+            let in_time = self.pace.advance(chunk.len() as u64);
+            in_time.map_err(|reason| self.too_slow(reason))?;
         }
         if total.is_some() && *at < range.end {
             return Err(self.job.cut_off());
@@ -290,6 +298,14 @@ impl<'a> RangedDownload<'a> {
         let transfer = self.job.events.transfer("download", label, total);
         transfer.advance(self.partial.length());
         *self.transfer() = Some(transfer);
+    }
+
+    fn too_slow(&self, reason: String) -> Failure {
+        Failure::last(FetchError::Unreachable {
+            what: self.job.label.clone(),
+            url: shown(&self.job.address),
+            reason,
+        })
     }
 
     fn advance(&self, bytes: u64) {

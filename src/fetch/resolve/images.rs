@@ -13,7 +13,7 @@ use crate::oci::Puller;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Arch, Digest, ImageRef, ShownUrl};
 
 impl Resolver<'_> {
     /// Returns the images that the pods in a file's objects run.
@@ -23,17 +23,15 @@ impl Resolver<'_> {
             what: file.file_name.clone(),
             reason,
         };
-        let read =
-            tokio::task::spawn_blocking(move || std::fs::read_to_string(cache.path(&digest)));
-        let text = read
-            .await
-            .map_err(|error| wrong(error.to_string()))?
-            .map_err(|error| wrong(error.to_string()))?;
+        let read = tokio::task::spawn_blocking(move || cache.read(&digest));
+        let bytes = read.await.map_err(|error| wrong(error.to_string()))??;
+        let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         let read = images_in_yaml(&text, &file.file_name);
         if read.documents == 0 || read.unreadable > 0 {
             return Err(wrong(format!(
                 "{} has no manifest at {}",
-                file.component, file.url
+                file.component,
+                ShownUrl::from(&file.url)
             )));
         }
         Ok(read.found.iter().filter_map(|found| found.sure()).collect())
@@ -80,7 +78,7 @@ impl Resolver<'_> {
         names: BTreeSet<ImageRef>,
         arches: &[Arch],
     ) -> Result<Vec<LockedImage>, FetchError> {
-        let puller = Puller::new(self.http.clone())?;
+        let puller = Puller::new(self.http.clone());
         let results: Vec<_> = stream::iter(names)
             .map(|name| {
                 let puller = &puller;

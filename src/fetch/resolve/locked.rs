@@ -243,7 +243,7 @@ impl Resolver<'_> {
                 None => Ok(locked.digest),
             },
             Entry::Image(image) => {
-                let puller = Puller::new(self.http.clone())?;
+                let puller = Puller::new(self.http.clone());
                 let (_, digest) = puller.manifest(&image.name, None).await?;
                 Ok(digest)
             }

@@ -6,7 +6,7 @@ use crate::http::{StatedBy, Wanted};
 use crate::{FetchError, checksum};
 use kubexm_bundle::lock::ChecksumSource;
 use kubexm_catalog::Download;
-use kubexm_types::Digest;
+use kubexm_types::{Digest, ShownUrl};
 
 /// Maximum size of a checksum file, in bytes.
 const LARGEST_SUMS: usize = 1024 * 1024;
@@ -63,7 +63,8 @@ impl Resolver<'_> {
         let digest = digest.ok_or_else(|| FetchError::Content {
             what: label,
             reason: format!(
-                "{url} has no SHA-256 of this file\nhint: check that page; a mirror or proxy may serve another one"
+                "{} has no SHA-256 of this file\nhint: check that page; a mirror or proxy may serve another one",
+                ShownUrl::from(url)
             ),
         })?;
         Ok((digest, by))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use kubexm_commands::downloads::{DownloadOptions, mirror_sets};
+use kubexm_commands::downloads::{DownloadOptions, Sandbox, mirror_sets};
 
 /// How a command downloads.
 #[derive(Debug, Args)]
@@ -24,6 +24,12 @@ pub struct DownloadArgs {
     /// Folder for downloads that are kept between builds
     #[arg(long, value_name = "DIR", env = "KUBEXM_CACHE")]
     cache: Option<PathBuf>,
+    /// Run the downloaded kubeadm, and helm, without a sandbox
+    ///
+    /// By default these programs have no network, no write access and no rights. Use this option in a container
+    /// that permits neither root nor user namespaces.
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 /// The names that `--mirror` accepts.
@@ -40,6 +46,10 @@ impl DownloadArgs {
             ca: self.ca.clone(),
             connections: self.connections,
             cache: self.cache.clone(),
+            sandbox: match self.no_sandbox {
+                true => Sandbox::Off,
+                false => Sandbox::default(),
+            },
         }
     }
 }

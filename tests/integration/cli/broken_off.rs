@@ -45,7 +45,9 @@ fn full_disk_leaves_no_bundle_and_reports_the_required_space() {
 #[ignore = "mounts a tmpfs, which needs root"]
 fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
     let tiny = Tiny::mount();
-    let cache = Cache::open(tiny.0.path()).unwrap();
+    // The mount point itself is writable by all users.
+    let folder = tiny.0.path().join("cache");
+    let cache = Cache::open(&folder).unwrap();
     let content = noise(2_000_000);
     let digest = Digest::of(&content);
     let partial = cache.partial(&digest.hex()).unwrap();
@@ -53,11 +55,9 @@ fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
         total: Some(content.len() as u64),
         ..Version::default()
     };
-    partial.set_version(version).unwrap();
-    let error = content
-        .chunks(10_000)
-        .find_map(|chunk| partial.append(chunk).err());
-    let error = error.unwrap();
+    // Before the first byte, if the size is known.
+    let error = partial.set_version(version).unwrap_err();
+    assert_eq!(partial.length(), 0);
     let missing = match &error {
         FetchError::Full { missing, .. } => missing.unwrap(),
         other => panic!("{other}"),
@@ -67,9 +67,18 @@ fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
     let printed = error.to_string().replace(&shown, "[size]");
     let _filters = filters();
     insta::assert_snapshot!(printed, @"
-    the cache at [folder]/partial/b002201f3c42c527453375b0f372ac250a41014f223a2a2e68ccdbfa8e27ceb9: the disk is full: at least [size] more are required
+    the cache at [folder]/cache/partial/b002201f3c42c527453375b0f372ac250a41014f223a2a2e68ccdbfa8e27ceb9: the disk is full: at least [size] more are required
     hint: free some space and run the same command again, which continues the download; or name another directory with --cache
     ");
+    partial.set_version(Version::default()).unwrap();
+    let error = content
+        .chunks(10_000)
+        .find_map(|chunk| partial.append(chunk).err());
+    let error = error.unwrap();
+    assert!(
+        matches!(error, FetchError::Full { missing: None, .. }),
+        "{error}"
+    );
     drop(partial);
     assert!(cache.size(&digest).is_none());
     assert!(cache.partial(&digest.hex()).unwrap().length() > 300_000);
@@ -77,7 +86,7 @@ fn full_cache_reports_the_missing_space_and_keeps_the_partial_download() {
         cache.insert(&content),
         Err(FetchError::Full { .. })
     ));
-    assert_eq!(names(&tiny.0.path().join("blobs/sha256")), [""; 0]);
+    assert_eq!(names(&folder.join("blobs/sha256")), [""; 0]);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use kubexm_bundle::Blobs;
 use kubexm_config::{Cluster, parse_cluster};
 use kubexm_deploy::completeness::{KubeadmPatches, check};
+use kubexm_fetch::Cache;
 use kubexm_fetch::kubeadm::Kubeadm;
+use kubexm_sandbox::Sandbox;
 use kubexm_types::Version;
 
 use super::programs::Programs;
@@ -103,9 +105,33 @@ async fn kubeadm_1_30_refuses_wrong_patches_at_build_time() {
     assert_kubeadm_judges_patches(Version::new(1, 30, 4)).await;
 }
 
+async fn unpacked(programs: &Programs, version: &Version) -> Kubeadm {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path()).unwrap();
+    let digest = cache.insert(&std::fs::read(programs.kubeadm()).unwrap());
+    let launcher = env!("CARGO_BIN_EXE_kubexm").into();
+    let sandbox = Sandbox::On { launcher };
+    let unpacked = Kubeadm::unpack(cache, digest.unwrap(), version.clone(), sandbox);
+    unpacked.await.unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs the programs that tests/lab/upstream/build makes"]
+async fn kubeadm_in_the_sandbox_reports_images_and_the_oldest_etcd() {
+    let version = Version::new(1, 36, 3);
+    let kubeadm = unpacked(&Programs::of("1.36.3"), &version).await;
+    let facts = kubeadm.facts().await.unwrap();
+    let names: Vec<String> = facts.images.iter().map(ToString::to_string).collect();
+    assert!(
+        names.contains(&"registry.k8s.io/kube-apiserver:v1.36.3".to_owned()),
+        "{names:?}"
+    );
+    assert_eq!(facts.minimum_etcd, Some(Version::new(3, 5, 24)));
+}
+
 async fn assert_kubeadm_judges_patches(version: Version) {
     let programs = Programs::of(&version.to_string());
-    let kubeadm = Kubeadm::unpack(&programs.kubeadm(), &version).unwrap();
+    let kubeadm = unpacked(&programs, &version).await;
     let mut complaints = Vec::new();
     for (patches, expected) in [
         (PATCHES, None),
@@ -149,7 +175,7 @@ async fn assert_kubeadm_judges_patches(version: Version) {
 async fn kubeadm_refuses_wrong_patches_of_coredns() {
     let version = Version::new(1, 36, 3);
     let programs = Programs::of("1.36.3");
-    let kubeadm = Kubeadm::unpack(&programs.kubeadm(), &version).unwrap();
+    let kubeadm = unpacked(&programs, &version).await;
     for (patch, taken) in [
         ("{spec: {template: {metadata: {labels: {by: us}}}}}", true),
         (

@@ -1,5 +1,6 @@
 //! Large files in ranges: several connections, and never other bytes than published.
 
+mod credentials;
 mod evil_mirror;
 mod origin;
 mod program;
@@ -119,7 +120,7 @@ async fn registry_blob_is_downloaded_in_ranges() {
         size: layer.len() as u64,
     };
     let image = "registry.invalid/team/app:1".parse().unwrap();
-    let puller = Puller::new(reader.http.clone()).unwrap();
+    let puller = Puller::new(reader.http.clone());
     puller.blob(&image, &blob).await.unwrap();
     reader.has(&layer);
     let seen = origin.seen(&place);
@@ -175,7 +176,7 @@ async fn redirected_blob_request_has_no_token_and_is_sent_once() {
     put_image(&registry, &layer);
     let reader = Reader::of(&registry);
     let image = "registry.invalid/team/app:1".parse().unwrap();
-    let puller = Puller::new(reader.http.clone()).unwrap();
+    let puller = Puller::new(reader.http.clone());
     let locked = puller.resolve(&image, &[Arch::Amd64], None).await.unwrap();
     let blob = &locked.platforms[0].blobs[1];
     puller.blob(&image, blob).await.unwrap();

@@ -27,8 +27,12 @@ pub struct Rules {
     /// The registry requires a token. Its token service accepts this `Authorization`, or a form that contains
     /// it.
     pub login: Option<String>,
+    /// The address of the token service; without it, the registry's own.
+    pub realm: Option<String>,
     /// Requests for blobs are redirected to this address.
     pub blobs_at: Option<String>,
+    /// Requests for all files are redirected to this address.
+    pub files_at: Option<String>,
 }
 
 /// The token of a registry with authentication.
@@ -187,11 +191,16 @@ impl Origin {
                 ));
             }
             if seen.path.starts_with("/v2/") && authorization != TOKEN {
-                let realm = format!("{}/token", self.uri());
+                let own = format!("{}/token", self.uri());
+                let realm = rules.realm.clone().unwrap_or(own);
                 let challenge =
                     format!("www-authenticate: Bearer realm=\"{realm}\",service=\"s\"\r\n");
                 return Some(refusal("401 Unauthorized", &challenge));
             }
+        }
+        if let Some(elsewhere) = &rules.files_at {
+            let place = format!("location: {elsewhere}{}\r\n", seen.path);
+            return Some(refusal("302 Found", &place));
         }
         let elsewhere = rules.blobs_at.as_ref()?;
         let blob = seen.path.contains("/blobs/").then_some(&seen.path)?;

@@ -42,6 +42,13 @@ impl Build {
         Self { folder, programs }
     }
 
+    fn replace_kubeadm(&mut self, origin: &Origin, program: Vec<u8>) {
+        let place = "/release/v1.36.3/bin/linux/amd64/kubeadm";
+        origin.put(&format!("{place}.sha256"), Digest::of(&program).hex());
+        origin.put(place, program.clone());
+        self.programs[0] = program;
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubexm"));
         for (name, _) in std::env::vars_os() {
@@ -174,6 +181,57 @@ async fn concurrent_builds_share_one_download_in_ranges() {
     assert_eq!(asked(&seen, total), total, "{seen:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_in_place_of_kubeadm_cannot_change_this_machine() {
+    let origin = Origin::start(Rules::default()).await;
+    let mut build = Build::of(&origin, "http");
+    let marker = build.folder.path().join("marker");
+    let evil = KUBEADM.replace(
+        "#!/bin/sh\n",
+        &format!(
+            "#!/bin/sh\nid -u >'{0}'; mkdir '{0}'; echo \"user $(id -u)\" >&2; ls /etc >&2\n",
+            marker.display()
+        ),
+    );
+    let evil = evil.replace("exit 0", "exit 1").into_bytes();
+    build.replace_kubeadm(&origin, evil);
+    let said = build.run(build.command()).await;
+    assert!(!marker.exists(), "{said}");
+    assert!(
+        said.contains("kubeadm 1.36.3") && said.contains("user 65534"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cached_kubeadm_that_was_changed_is_not_executed() {
+    let origin = Origin::start(Rules::default()).await;
+    let build = Build::of(&origin, "http");
+    build.run(build.command()).await;
+    let blobs = build.folder.path().join("cache/blobs/sha256");
+    let cached = blobs.join(Digest::of(&build.programs[0]).hex());
+    std::fs::write(&cached, "#!/bin/sh\necho EXECUTED >&2\nexit 1\n").unwrap();
+    let said = build.run(build.command()).await;
+    assert!(!said.contains("EXECUTED"), "{said}");
+    assert!(
+        said.contains("it does not have the digest of its name") && said.contains("cache verify"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_ends_when_kubexm_is_killed() {
+    let origin = Origin::start(Rules::default()).await;
+    let mut build = Build::of(&origin, "http");
+    build.replace_kubeadm(&origin, b"#!/bin/sh\nexec sleep 98763.5\n".to_vec());
+    let mut running = Running(build.command().spawn().unwrap());
+    let sleeps = || crate::isolation::processes("sleep 98763.5").len();
+    crate::isolation::wait_until("kubeadm was not started", || sleeps() > 0);
+    running.0.kill().unwrap();
+    running.0.wait().unwrap();
+    crate::isolation::wait_until("kubeadm runs on", || sleeps() == 0);
+}
+
 /// A real proxy with its log.
 struct Proxy {
     port: u16,
@@ -252,7 +310,7 @@ impl Helper {
 }
 
 /// Returns a CA and a server certificate of it.
-fn authority() -> (String, rustls::ServerConfig) {
+pub(super) fn authority() -> (String, rustls::ServerConfig) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

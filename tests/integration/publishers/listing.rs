@@ -49,7 +49,7 @@ impl Stand {
         let http = Http::new(mirrors, cache, Events::silent()).unwrap();
         Self {
             server,
-            puller: Puller::new(http).unwrap(),
+            puller: Puller::new(http),
             image: LockedImage {
                 name: "registry.example/team/app:1".parse().unwrap(),
                 manifest: Descriptor {

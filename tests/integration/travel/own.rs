@@ -274,6 +274,47 @@ async fn images_of_a_chart_that_is_not_rendered_are_only_guesses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_a_sandbox_helm_runs_only_if_the_user_asks_for_it() {
+    let site = Site::new().await;
+    let (new, tgz) = (site.at("new.tar.zst"), site.at("own.tgz"));
+    let mirrors = site.at("mirrors.yaml");
+    let (cache, path) = (
+        site.at("cache"),
+        format!("PATH={}:/nowhere", site.at("bin")),
+    );
+    // A user of a namespace that cannot create user namespaces, as in some containers.
+    let add = |more: &[&str]| {
+        let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-c", forbid, "sh"]);
+        command.args(["env", &path, env!("CARGO_BIN_EXE_kubexm"), "bundle", "add"]);
+        command.args([&site.bundle, "--chart", &tgz, "-o", &new, "--cache", &cache]);
+        command.args(["--mirrors", &mirrors]);
+        let output = command.args(more).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, _, said) = add(&[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(!Path::new(&new).exists());
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(said, @"
+    == download
+    error: helm: cannot isolate the program: user.max_user_namespaces permits no other namespace
+    hint: run kubexm as root, or permit user namespaces (`sysctl user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`); --no-sandbox runs downloaded programs with all of your rights
+    ");
+    let (code, out, said) = add(&["--no-sandbox"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(out.contains(JOB), "{out}");
+    let warning = "kubeadm and helm run without a sandbox, with all rights of this user";
+    assert!(said.contains(warning), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn refused_additions_are_reported_and_nothing_is_written() {
     let site = Site::new().await;
     let (new, app) = (site.at("new.tar.zst"), site.at("app.yaml"));

@@ -93,6 +93,7 @@ impl Pusher {
             true => ClientProtocol::HttpsExcept(vec![registry.clone()]),
             false => ClientProtocol::Https,
         };
+        let ca = access.ca.clone();
         // Without a read timeout, which would start with the request and end long uploads.
         let config = ClientConfig {
             protocol,
@@ -133,6 +134,11 @@ impl Pusher {
             }
             None => RegistryAuth::Anonymous,
         };
+        if matches!(auth, RegistryAuth::Basic(..)) {
+            let scheme = if plain { "http" } else { "https" };
+            let address = super::parse(&format!("{scheme}://{registry}"))?;
+            super::realm::check_before_login(&address, &ca).await?;
+        }
         Ok(Self {
             client,
             place,

@@ -3,7 +3,7 @@
 use oci_client::errors::OciDistributionError;
 
 use crate::FetchError;
-use kubexm_types::{ImageRef, Untrusted};
+use kubexm_types::{ImageRef, ShownUrl, Untrusted};
 
 /// Why a registry refused a request.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) fn push_failure(
         other => {
             return PushRefusal::Other(FetchError::Unreachable {
                 what: what.to_owned(),
-                url: place.to_string(),
+                url: ShownUrl::of_text(&place.to_string()),
                 reason: root_cause(&other),
             });
         }
@@ -87,7 +87,7 @@ pub(super) fn push_failure(
     };
     PushRefusal::Other(FetchError::Refused {
         what: what.to_owned(),
-        url: place.to_string(),
+        url: ShownUrl::of_text(&place.to_string()),
         status,
         hint: format!("{hint}{reason}"),
     })
