@@ -1,5 +1,6 @@
 //! Why a command failed, and of which kind the failure is.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use kubexm_host::HostError;
 use kubexm_preflight::Finding;
 use kubexm_sbom::SbomError;
 use kubexm_sbom::vulnerability::Severity;
+use kubexm_types::HostName;
 
 use crate::rollback::OlderBundle;
 use crate::stop::AGAIN;
@@ -139,6 +141,12 @@ pub enum CommandError {
     /// Steps failed on hosts.
     #[error("{}\n{}", .0, AGAIN)]
     Steps(StepFailures),
+    /// A cluster was installed without workers that cannot be used.
+    #[error(
+        "the cluster was installed without these workers:{0}\nhint: repair them, then run the same install again: \
+         it adds them to the cluster"
+    )]
+    FailedWorkers(WorkersLeftOut),
     /// Changes on hosts cannot be reverted.
     #[error("{}\n{}", lines(.0), AGAIN)]
     Reset(Vec<ResetError>),
@@ -193,7 +201,9 @@ impl CommandError {
             | Self::Older(_)
             | Self::Fetch(_)
             | Self::Sbom(_) => ErrorKind::Bundle,
-            Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) => ErrorKind::Host,
+            Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) | Self::FailedWorkers(_) => {
+                ErrorKind::Host
+            }
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,
                 false => ErrorKind::Step,
@@ -253,6 +263,19 @@ impl FileError {
     pub(crate) fn of_bundle(mut self) -> Self {
         self.kind = ErrorKind::Bundle;
         self
+    }
+}
+
+/// The workers that an install left out, with the causes.
+#[derive(Debug)]
+pub struct WorkersLeftOut(pub BTreeMap<HostName, String>);
+
+impl fmt::Display for WorkersLeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, cause) in &self.0 {
+            write!(f, "\n  {name}: {}", cause.replace('\n', "\n    "))?;
+        }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::plan::Planned;
 use crate::session::{self, Hosts};
@@ -32,6 +33,8 @@ pub struct InstallOptions {
     pub connection: Connection,
     /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
     pub unsigned: bool,
+    /// Whether to install the cluster without workers that fail or cannot be reached.
+    pub allow_failed: bool,
     /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
     pub allow_older: bool,
     /// The identity file of age with which the keys of CAs are encrypted; `None` for keys in clear text.
@@ -136,7 +139,8 @@ async fn install_locked(
         facts,
         mut known,
         origins,
-        deployment,
+        mut failed,
+        mut deployment,
     } = unless_stopped(stop, preparing).await?;
     known
         .begin_install(cluster, &hosts, &facts, &origins)
@@ -144,10 +148,20 @@ async fn install_locked(
     // Before the first step: an older bundle must not continue an interrupted install.
     rollback::record(journal, bundle.bundle())?;
     events.phase("apply");
-    let counted = with_counter(events, &deployment);
-    let outcome = plan::execute(deployment.plan, &hosts, &counted, stop)
-        .await
-        .map_err(CommandError::configuration)?;
+    let (mut hosts, mut facts) = (hosts, facts);
+    let outcome = loop {
+        let counted = with_counter(events, &deployment);
+        let plan = std::mem::take(&mut deployment.plan);
+        let outcome = plan::execute(plan, &hosts, &counted, stop)
+            .await
+            .map_err(CommandError::configuration)?;
+        if !failed.leave_out_failed(&outcome, &hosts, events).await {
+            break outcome;
+        }
+        // The others do not wait for a worker that failed: a plan without it continues where this one ended.
+        failed.remove_from(&mut hosts, &mut facts);
+        deployment = planned(context, &facts, &failed)?;
+    };
     clock.lap("apply");
     let unreachable = match outcome.failed.is_empty() {
         true => Vec::new(),
@@ -173,6 +187,10 @@ async fn install_locked(
         ran,
         kubeconfig: Some(kubeconfig.display().to_string()),
     });
+    if !failed.is_empty() {
+        events.note(format!("the kubeconfig is {}", kubeconfig.display()));
+        return Err(failed.into_error());
+    }
     Ok(InstallReport {
         changed,
         unchanged,
@@ -230,6 +248,7 @@ struct Prepared {
     facts: BTreeMap<HostName, Facts>,
     known: KnownCluster,
     origins: Origins,
+    failed: FailedWorkers,
     deployment: Deployment,
 }
 
@@ -250,11 +269,16 @@ async fn prepare(
     verify(bundle, events).await?;
     clock.lap("verify");
     events.phase("connect");
-    let hosts = context.options.connection.connect(cluster, state).await?;
-    let hosts = session::logged(hosts, state);
+    let mut failed = FailedWorkers::new(cluster, context.options.allow_failed);
+    let connection = &context.options.connection;
+    let (hosts, errors) = connection.connect_each(cluster, state).await?;
+    failed.leave_out_hosts(errors, events)?;
+    let mut hosts = session::logged(hosts, state);
     let taken = session::lock(&hosts, context.journal, "install", events, context.stop).await?;
     *locks = Some(taken);
-    let facts = session::gather(cluster, &hosts).await?;
+    let (mut facts, errors) = session::gather_each(cluster, &hosts).await;
+    failed.leave_out_hosts(errors, events)?;
+    failed.remove_from(&mut hosts, &mut facts);
     clock.lap("connect");
     events.phase("preflight");
     notices::emit_experimental_hosts(&facts, events);
@@ -262,19 +286,35 @@ async fn prepare(
     let origins = known.origins(cluster, &facts, events)?;
     let mut findings = preflight::check(cluster, &hosts, &facts, bundle).await;
     findings.extend(known.findings(cluster, &facts));
+    failed.leave_out_findings(&mut findings, events);
     preflight::report(&findings, events)?;
-    let identity = context.options.ca_identity.as_deref();
-    let identity = identity.map(certificates::identity).transpose()?;
-    let certificates = certificates::load_or_issue(cluster, state, identity)?;
-    let deployment = kubexm_deploy::plan(&inputs(cluster, bundle, &facts, certificates))?;
+    failed.remove_from(&mut hosts, &mut facts);
+    let deployment = planned(context, &facts, &failed)?;
     clock.lap("preflight and plan");
     Ok(Prepared {
         hosts,
         facts,
         known,
         origins,
+        failed,
         deployment,
     })
+}
+
+/// Plans for the hosts without the workers that the install leaves out.
+fn planned(
+    context: &Context<'_>,
+    facts: &BTreeMap<HostName, Facts>,
+    failed: &FailedWorkers,
+) -> Result<Deployment, CommandError> {
+    let (cluster, bundle) = (context.cluster, context.bundle);
+    let identity = context.options.ca_identity.as_deref();
+    let identity = identity.map(certificates::identity).transpose()?;
+    let state = context.journal.folder();
+    let certificates = certificates::load_or_issue(cluster, state, identity)?;
+    let mut inputs = inputs(cluster, bundle, facts, certificates);
+    inputs.absent = failed.names();
+    Ok(kubexm_deploy::plan(&inputs)?)
 }
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.

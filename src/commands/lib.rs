@@ -17,6 +17,7 @@ pub mod downloads;
 mod error;
 pub mod export;
 pub mod extract;
+mod failed_workers;
 mod identity;
 pub mod inspect;
 pub mod install;
@@ -50,7 +51,7 @@ pub mod vulnerabilities;
 mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
-pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures};
+pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures, WorkersLeftOut};
 pub use kubexm_bundle::{CreationTime, Level, Revision, Sequence};
 pub use rollback::OlderBundle;
 pub use session::Connection;

@@ -27,6 +27,8 @@ const ANSWER: Limit = Limit::new(Duration::from_secs(10), "an answer");
 
 /// Connections by host name.
 pub(crate) type Hosts = BTreeMap<HostName, Arc<dyn Host>>;
+/// Errors of hosts, in the order of the cluster file.
+pub(crate) type HostErrors = Vec<(HostName, HostError)>;
 
 /// How kubexm connects to hosts, and where it keeps the state of the cluster.
 #[derive(Debug, Clone, Default)]
@@ -91,11 +93,8 @@ impl Connection {
         cluster: &Cluster,
         state: &Path,
     ) -> Result<Hosts, CommandError> {
-        let (hosts, unreachable) = self.connect_reachable(cluster, state).await?;
-        match unreachable.is_empty() {
-            true => Ok(hosts),
-            false => Err(CommandError::Hosts(unreachable)),
-        }
+        let (hosts, errors) = self.connect_each(cluster, state).await?;
+        none_failed(hosts, errors)
     }
 
     /// Connects to the hosts of the cluster that answer. Returns also the errors of the others.
@@ -107,6 +106,24 @@ impl Connection {
         cluster: &Cluster,
         state: &Path,
     ) -> Result<(Hosts, Vec<HostError>), CommandError> {
+        let (hosts, errors) = self.connect_each(cluster, state).await?;
+        let unreachable = errors.into_iter().map(|(_, error)| error).collect();
+        match hosts.is_empty() {
+            true => Err(CommandError::Hosts(unreachable)),
+            false => Ok((hosts, unreachable)),
+        }
+    }
+
+    /// Connects to all hosts of the cluster. Returns the connections, and the causes of the hosts that cannot be
+    /// reached.
+    ///
+    /// # Errors
+    /// A file of the options does not exist.
+    pub(crate) async fn connect_each(
+        &self,
+        cluster: &Cluster,
+        state: &Path,
+    ) -> Result<(Hosts, HostErrors), CommandError> {
         self.check()?;
         let host_keys = self.host_keys(state);
         let options = cluster.hosts.iter().map(|host| SshOptions {
@@ -118,25 +135,17 @@ impl Connection {
             private_key: host.private_key_path.clone(),
             host_keys: host_keys.clone(),
         });
-        let results: Vec<Result<SshHost, HostError>> = stream::iter(options)
-            .map(SshHost::connect)
+        let connect = async |options: SshOptions| {
+            let name = options.name.clone();
+            let connected = SshHost::connect(options).await;
+            (name, connected.map(|host| Arc::new(host) as Arc<dyn Host>))
+        };
+        let results: Vec<_> = stream::iter(options)
+            .map(connect)
             .buffered(PARALLEL)
             .collect()
             .await;
-        let mut hosts = Hosts::new();
-        let mut unreachable = Vec::new();
-        for result in results {
-            match result {
-                Ok(host) => {
-                    drop(hosts.insert(host.name().clone(), Arc::new(host) as Arc<dyn Host>))
-                }
-                Err(error) => unreachable.push(error),
-            }
-        }
-        match hosts.is_empty() {
-            true => Err(CommandError::Hosts(unreachable)),
-            false => Ok((hosts, unreachable)),
-        }
+        Ok(separated(results))
     }
 }
 
@@ -154,32 +163,49 @@ pub(crate) async fn gather(
     cluster: &Cluster,
     hosts: &Hosts,
 ) -> Result<BTreeMap<HostName, Facts>, CommandError> {
+    let (facts, errors) = gather_each(cluster, hosts).await;
+    none_failed(facts, errors)
+}
+
+/// Collects the facts of all hosts. Returns the facts, and the causes of the hosts that failed.
+pub(crate) async fn gather_each(
+    cluster: &Cluster,
+    hosts: &Hosts,
+) -> (BTreeMap<HostName, Facts>, HostErrors) {
     let paths = kubexm_preflight::paths(cluster, kubexm_deploy::runtime_data_dir(cluster));
     let gather = async |name: &HostName, host: &Arc<dyn Host>| {
-        let facts = Facts::gather(host.as_ref(), &paths).await?;
-        Ok::<_, HostError>((name.clone(), facts))
+        (name.clone(), Facts::gather(host.as_ref(), &paths).await)
     };
     let results: Vec<_> = stream::iter(hosts)
         .map(|(name, host)| gather(name, host))
         .buffered(PARALLEL)
         .collect()
         .await;
-    Ok(all(results)?.into_iter().collect())
+    separated(results)
+}
+
+/// Separates what hosts provided from the errors of the others.
+fn separated<T>(
+    results: Vec<(HostName, Result<T, HostError>)>,
+) -> (BTreeMap<HostName, T>, HostErrors) {
+    let mut values = BTreeMap::new();
+    let mut errors = Vec::new();
+    for (name, result) in results {
+        match result {
+            Ok(value) => drop(values.insert(name, value)),
+            Err(error) => errors.push((name, error)),
+        }
+    }
+    (values, errors)
 }
 
 /// Returns all values, or an error with the causes of all hosts that failed.
-fn all<T>(results: Vec<Result<T, HostError>>) -> Result<Vec<T>, CommandError> {
-    let mut values = Vec::new();
-    let mut errors = Vec::new();
-    for result in results {
-        match result {
-            Ok(value) => values.push(value),
-            Err(error) => errors.push(error),
-        }
-    }
+fn none_failed<T>(values: T, errors: HostErrors) -> Result<T, CommandError> {
     match errors.is_empty() {
         true => Ok(values),
-        false => Err(CommandError::Hosts(errors)),
+        false => Err(CommandError::Hosts(
+            errors.into_iter().map(|(_, error)| error).collect(),
+        )),
     }
 }
 
@@ -245,11 +271,17 @@ fn of_environment(names: &[&str]) -> String {
 /// Returns the error of every host whose connection broke. A task on another host may have failed because it
 /// waited for such a host. A host that is only slow to answer is not in the list.
 pub(crate) async fn unreachable(hosts: &Hosts) -> Vec<HostError> {
-    let probes = hosts.values().map(|host| {
+    let lost = unreachable_by_name(hosts).await;
+    lost.into_iter().map(|(_, error)| error).collect()
+}
+
+/// Returns the hosts whose connection broke, with the errors: see [`unreachable`].
+pub(crate) async fn unreachable_by_name(hosts: &Hosts) -> HostErrors {
+    let probes = hosts.iter().map(|(name, host)| {
         let command = Command::new("true").limit(ANSWER);
         async move {
-            let error = host.run(command).await.err();
-            error.filter(|error| matches!(error, HostError::Unreachable { .. }))
+            let error = host.run(command).await.err()?;
+            matches!(error, HostError::Unreachable { .. }).then(|| (name.clone(), error))
         }
     });
     let answers = futures_util::future::join_all(probes).await;

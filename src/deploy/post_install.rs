@@ -131,7 +131,62 @@ fn tasks(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::example::{cluster, with_inputs};
+    use kubexm_engine::plan::Plan;
+    use kubexm_engine::plan::graph::Graph;
+
+    const FLANNEL: [&str; 2] = [
+        "ghcr.io/flannel-io/flannel:v0.28.4",
+        "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
+    ];
+
+    /// Returns the plan for a control plane `node1` and a worker `node2`.
+    fn plan_without(absent: &[&str]) -> Plan {
+        with_inputs(&cluster("", ""), &FLANNEL, "", |inputs| {
+            let inputs = Inputs {
+                hosts: inputs.hosts.clone(),
+                blobs: inputs.blobs.clone(),
+                certificates: inputs.certificates.clone(),
+                absent: absent.iter().map(|name| name.parse().unwrap()).collect(),
+                ..*inputs
+            };
+            crate::plan(&inputs).unwrap().plan
+        })
+    }
+
+    fn ids(ids: &[TaskId]) -> BTreeSet<&str> {
+        ids.iter().map(|id| id.0.as_str()).collect()
+    }
+
+    #[test]
+    fn kubeconfig_and_join_secrets_do_not_depend_on_workers() {
+        let plan = plan_without(&[]);
+        let task = |id: &str| plan.tasks.iter().find(|task| task.id().0 == id).unwrap();
+        let init = BTreeSet::from(["control-plane/init@node1"]);
+        let kubeconfig: &Task = task("cluster/kubeconfig@node1");
+        assert_eq!(ids(&kubeconfig.after), init);
+        assert!(kubeconfig.after_end.is_empty());
+        let secrets = task("cluster/join-secrets@node1");
+        assert_eq!(ids(&secrets.after), init);
+        assert!(ids(&secrets.after_end).contains("worker/join@node2"));
+    }
+
+    #[test]
+    fn absent_worker_has_no_tasks_and_no_task_waits_for_it() {
+        let plan = plan_without(&["node2"]);
+        assert!(plan.tasks.iter().all(|task| task.host.as_str() == "node1"));
+        Graph::new(&plan).unwrap();
+        let with = plan_without(&[]).tasks;
+        let of_node1 = with.iter().filter(|task| task.host.as_str() == "node1");
+        // The others keep all of their tasks, apart from the token that only the absent worker needs.
+        let mut expected: BTreeSet<TaskId> = of_node1.map(Task::id).collect();
+        let left: BTreeSet<TaskId> = plan.tasks.iter().map(Task::id).collect();
+        expected.retain(|id| !id.0.starts_with("control-plane/secrets"));
+        assert_eq!(left, expected);
+    }
 
     #[test]
     fn kubeconfig_for_controller_names_a_host() {

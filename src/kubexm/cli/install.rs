@@ -32,6 +32,12 @@ pub struct Install {
     /// spec.bundle.trust in the cluster file) this option is required.
     #[arg(long, conflicts_with = "trust")]
     unsigned: bool,
+    /// Install the cluster without workers that fail or cannot be reached
+    ///
+    /// kubexm names these workers at the end, and the exit code is 4. The same install adds them later. Hosts with
+    /// another role than worker are never left out.
+    #[arg(long, conflicts_with = "dry_run")]
+    allow_failed: bool,
     /// Accept a bundle that is older than the newest one that the cluster was installed from
     ///
     /// The state directory records the sequence number in the signature of the newest bundle.
@@ -51,6 +57,7 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         source: arguments.cluster.source(),
         connection: arguments.connection.options(),
         unsigned: arguments.unsigned,
+        allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,
         ca_identity: arguments.ca_identity.clone(),
     };

@@ -87,6 +87,7 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         connection: arguments.connection.options(),
         // The comparison runs nothing of the bundle on a host.
         unsigned: true,
+        allow_failed: false,
         allow_older: true,
         ca_identity: None,
     };
