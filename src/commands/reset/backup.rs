@@ -348,8 +348,8 @@ apiVersion: kubexm.io/v1alpha1
 kind: Cluster
 metadata: {name: example}
 spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2]}
+  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}, {name: node3, address: 192.0.2.13}]
+  roleGroups: {control-plane: [node1], worker: [node2], etcd: [node1, node2, node3]}
   kubernetes: {version: 1.36.3}
   etcd: {type: systemd}
 ";
