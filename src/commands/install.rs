@@ -18,8 +18,8 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{Certificates, Deployment, Inputs};
 use kubexm_engine::cluster::HostLocks;
-use kubexm_engine::plan::{self, Journal, Outcome, SkipReason};
-use kubexm_host::{Facts, HostError};
+use kubexm_engine::plan::{self, Journal, Outcome, SkipReason, StepError, TaskId, TaskValue};
+use kubexm_host::{Command, Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
 use kubexm_types::event::{Counter, Event, Events, Listener, StepState};
@@ -181,6 +181,7 @@ async fn install_locked(
     if known.is_incomplete() {
         known.end_install(cluster, &session::gather(cluster, &hosts).await?)?;
     }
+    keep_super_admin(&deployment.super_admin, cluster, &hosts, journal).await?;
     events.emit(Event::Summary {
         changed,
         unchanged,
@@ -207,6 +208,47 @@ fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandErro
     saved.map_err(|error| FileError::new("write admin.conf in", journal.folder(), error).into())
 }
 
+/// Stores super-admin.conf in the state directory and then removes it from the first control plane. An install that
+/// is interrupted in between fetches the file again.
+async fn keep_super_admin(
+    super_admin: &TaskValue<String>,
+    cluster: &Cluster,
+    hosts: &Hosts,
+    journal: &Journal,
+) -> Result<(), CommandError> {
+    let (Some(text), Some(name)) = (super_admin.get(), cluster.roles.control_plane.first()) else {
+        return Ok(());
+    };
+    let Some(host) = hosts.get(name).filter(|_| !text.is_empty()) else {
+        return Ok(());
+    };
+    let folder = journal.folder();
+    journal
+        .save("super-admin.conf", text.as_bytes())
+        .map_err(|error| FileError::new("write super-admin.conf in", folder, error))?;
+    let action = "remove super-admin.conf from the host";
+    let remove = Command::script(REMOVE_SUPER_ADMIN, [""; 0]).describe(action);
+    let output = host.run(remove).await?;
+    let failed = |error| StepFailures {
+        failed: vec![(
+            TaskId(format!("cluster/ready@{name}")),
+            action.to_owned(),
+            error,
+        )],
+        unreachable: Vec::new(),
+        left: LeftOver {
+            running: 0,
+            waiting: 0,
+        },
+    };
+    StepError::unless_done(action, output)
+        .map_err(|error| CommandError::Steps(failed(error)))
+        .map(|_| ())
+}
+
+const REMOVE_SUPER_ADMIN: &str =
+    "rm -f /etc/kubernetes/super-admin.conf; sync /etc/kubernetes 2>/dev/null || sync";
+
 /// Connects to the hosts, checks them, and plans for them. Changes no host and no state.
 ///
 /// # Errors
@@ -221,7 +263,7 @@ pub async fn dry_run(
     let state = options.connection.state_directory(&cluster, events)?;
     rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let looking = async {
-        let hosts = options.connection.connect(&cluster, &state).await?;
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         notices::emit_experimental_hosts(&facts, events);
         let known = KnownCluster::read(&cluster, &state)?;
@@ -271,7 +313,7 @@ async fn prepare(
     events.phase("connect");
     let mut failed = FailedWorkers::new(cluster, context.options.allow_failed);
     let connection = &context.options.connection;
-    let (hosts, errors) = connection.connect_each(cluster, state).await?;
+    let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
     failed.leave_out_hosts(errors, events)?;
     let mut hosts = session::logged(hosts, state);
     let taken = session::lock(&hosts, context.journal, "install", events, context.stop).await?;

@@ -65,7 +65,7 @@ pub async fn diff(
     let (bundle, cluster) = options.source.open(events)?;
     let state = options.connection.state_directory(&cluster, events)?;
     let comparing = async {
-        let hosts = options.connection.connect(&cluster, &state).await?;
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
         let facts = session::gather(&cluster, &hosts).await?;
         let certificates = certificates::preview(&cluster, &state)?;
         let inputs = install::inputs(&cluster, &bundle, &facts, certificates);

@@ -90,11 +90,8 @@ fn push_access(registry: &ExternalRegistry) -> Result<PushAccess, CommandError> 
     let login = match &registry.login {
         None => None,
         Some(login) => {
-            let password = login.password();
-            let password = password.map_err(|error| {
-                FileError::new("read the password in", &login.password_file, error)
-            })?;
-            Some((login.user.clone(), password))
+            let password = login.password().map_err(CommandError::configuration)?;
+            Some((login.user.clone(), password.0))
         }
     };
     Ok(PushAccess {

@@ -76,7 +76,8 @@ pub async fn reset(
     journal.begin("reset", "");
     let events = &install::with_journal(events.clone(), Arc::clone(&journal));
     events.phase("connect");
-    let connecting = options.connection.connect_reachable(&cluster, &state);
+    let connection = &options.connection;
+    let connecting = connection.connect_reachable(&cluster, &state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
     let hosts = session::logged(hosts, &state);
     let locks = session::lock(&hosts, &journal, "reset", events, stop).await?;
@@ -212,7 +213,13 @@ fn all<T>(results: Vec<Result<T, ResetError>>) -> Result<Vec<T>, CommandError> {
 
 /// Removes the certificates and the kubeconfig of a cluster that no longer exists. The archive contains them.
 fn forget(state: &Path) {
-    for name in ["admin.conf", "pki", ClusterRecord::FILE, rollback::RECORD] {
+    for name in [
+        "admin.conf",
+        "super-admin.conf",
+        "pki",
+        ClusterRecord::FILE,
+        rollback::RECORD,
+    ] {
         let path = state.join(name);
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(&path),

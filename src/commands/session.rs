@@ -11,14 +11,15 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::{CommandError, FileError, preflight, state};
 use kubexm_config::Cluster;
+use kubexm_config::cluster::PasswordSource;
 use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
 use kubexm_engine::plan::{Journal, LoggedHost, Stop};
-use kubexm_host::known_hosts::HostKeys;
+use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Secret};
 
 /// The number of connections that are opened at the same time.
 const PARALLEL: usize = 20;
@@ -39,6 +40,8 @@ pub struct Connection {
     pub accept_new_host_keys: bool,
     /// The state directory with journal, CA and kubeconfig; `None` for `$XDG_STATE_HOME/kubexm/<cluster>`.
     pub state: Option<PathBuf>,
+    /// The password for SSH and sudo of hosts without one in the cluster file.
+    pub password: Option<Secret>,
 }
 
 impl Connection {
@@ -81,10 +84,34 @@ impl Connection {
         HostKeys {
             files,
             accept_new: self.accept_new_host_keys.then_some(recorded),
+            accepted: Accepted::default(),
         }
     }
 
-    /// Connects to all hosts of the cluster. Accepted host keys are recorded in the state directory.
+    /// Reads the passwords of the hosts, each source once: a pipe cannot be read twice.
+    fn passwords(&self, cluster: &Cluster) -> Result<BTreeMap<HostName, Secret>, CommandError> {
+        let mut read: Vec<(&PasswordSource, Secret)> = Vec::new();
+        let mut passwords = BTreeMap::new();
+        for host in &cluster.hosts {
+            let known = |source| read.iter().find(|(other, _)| *other == source);
+            let password = match &host.password {
+                None => self.password.clone(),
+                Some(source) => match known(source) {
+                    Some((_, password)) => Some(password.clone()),
+                    None => {
+                        let password = source.read().map_err(CommandError::configuration)?;
+                        read.push((source, password.clone()));
+                        Some(password)
+                    }
+                },
+            };
+            passwords.extend(password.map(|password| (host.name.clone(), password)));
+        }
+        Ok(passwords)
+    }
+
+    /// Connects to all hosts of the cluster. Accepted host keys are recorded in the state directory and reported,
+    /// because the user must be able to compare them.
     ///
     /// # Errors
     /// Lists every host that cannot be reached, with the cause.
@@ -92,8 +119,9 @@ impl Connection {
         &self,
         cluster: &Cluster,
         state: &Path,
+        events: &Events,
     ) -> Result<Hosts, CommandError> {
-        let (hosts, errors) = self.connect_each(cluster, state).await?;
+        let (hosts, errors) = self.connect_each(cluster, state, events).await?;
         none_failed(hosts, errors)
     }
 
@@ -105,8 +133,9 @@ impl Connection {
         &self,
         cluster: &Cluster,
         state: &Path,
+        events: &Events,
     ) -> Result<(Hosts, Vec<HostError>), CommandError> {
-        let (hosts, errors) = self.connect_each(cluster, state).await?;
+        let (hosts, errors) = self.connect_each(cluster, state, events).await?;
         let unreachable = errors.into_iter().map(|(_, error)| error).collect();
         match hosts.is_empty() {
             true => Err(CommandError::Hosts(unreachable)),
@@ -123,15 +152,17 @@ impl Connection {
         &self,
         cluster: &Cluster,
         state: &Path,
+        events: &Events,
     ) -> Result<(Hosts, HostErrors), CommandError> {
         self.check()?;
         let host_keys = self.host_keys(state);
+        let mut passwords = self.passwords(cluster)?;
         let options = cluster.hosts.iter().map(|host| SshOptions {
             name: host.name.clone(),
             address: host.address.clone(),
             port: host.port,
             user: host.user.clone(),
-            password: host.password.clone(),
+            password: passwords.remove(&host.name),
             private_key: host.private_key_path.clone(),
             host_keys: host_keys.clone(),
         });
@@ -145,6 +176,11 @@ impl Connection {
             .buffered(PARALLEL)
             .collect()
             .await;
+        for accepted in host_keys.accepted.take() {
+            events.warn(format!(
+                "{accepted}\n  hint: compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host"
+            ));
+        }
         Ok(separated(results))
     }
 }

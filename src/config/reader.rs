@@ -86,6 +86,17 @@ impl Reader {
         })
     }
 
+    /// Adds a notice at a node: the file is accepted, and the user should change it.
+    pub fn notice(&self, node: &Node, path: &str, message: String, hint: &str) {
+        self.notices.borrow_mut().push(Problem {
+            line: node.line,
+            column: node.column,
+            path: path.to_owned(),
+            message,
+            hint: Some(hint.to_owned()),
+        });
+    }
+
     /// Removes and returns the notices, in the order of the file.
     pub fn take_notices(&self, file: &str) -> Vec<Notice> {
         let mut notices = self.notices.take();
@@ -205,13 +216,8 @@ impl Reader {
             return Some(found);
         }
         if let Some((former, name)) = choice.former.iter().find(|(former, _)| *former == text) {
-            self.notices.borrow_mut().push(Problem {
-                line: node.line,
-                column: node.column,
-                path: path.to_owned(),
-                message: format!("'{former}' is the former name of '{name}'"),
-                hint: Some(format!("write {name}")),
-            });
+            let message = format!("'{former}' is the former name of '{name}'");
+            self.notice(node, path, message, &format!("write {name}"));
             return Some(name);
         }
         let hint = format!(

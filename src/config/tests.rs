@@ -3,6 +3,7 @@
 mod dns;
 mod former_names;
 mod load_balancers;
+mod passwords;
 mod patches;
 mod security;
 mod values;

@@ -91,6 +91,8 @@ pub struct Deployment {
     pub plan: Plan,
     /// The cluster administrator's kubeconfig. Secret.
     pub kubeconfig: TaskValue<String>,
+    /// kubeadm's kubeconfig of the group `system:masters`; empty if no host has it any more. Secret.
+    pub super_admin: TaskValue<String>,
 }
 
 impl Deployment {
@@ -98,6 +100,7 @@ impl Deployment {
         Self {
             plan: Plan::default(),
             kubeconfig: TaskValue::new("control_plane.kubeconfig"),
+            super_admin: TaskValue::new("control_plane.super_admin"),
         }
     }
 }
@@ -120,6 +123,9 @@ pub enum DeployError {
     /// kubexm created an invalid path or name.
     #[error(transparent)]
     Value(#[from] InvalidValue),
+    /// A password cannot be read.
+    #[error(transparent)]
+    Secret(#[from] kubexm_types::SecretError),
     /// kubexm cannot read a file on the controller whose content belongs on the hosts.
     #[error("cannot read {path}: {source}")]
     File {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::module::Module;
 use super::{DeployError, Deployment, Inputs, dns, kubernetes, network};
-use kubexm_config::cluster::{HostSpec, LoadBalancer, NetworkPlugin};
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind, LoadBalancer, NetworkPlugin};
 use kubexm_engine::plan::{Task, TaskId, TaskName, TaskValue};
 use kubexm_engine::steps::{ProvideValue, RunScript, WaitFor};
 use kubexm_scripts::kubernetes as scripts;
+use kubexm_types::Version;
 
 /// Fetches the kubeconfig.
 const KUBECONFIG: TaskName = TaskName::new("cluster", "kubeconfig");
@@ -59,13 +60,13 @@ impl Module for PostInstall {
         deployment: &Deployment,
     ) -> Result<Vec<Task>, DeployError> {
         let network = network::tasks_in(&deployment.plan.tasks);
-        tasks(inputs, &deployment.kubeconfig, network)
+        tasks(inputs, deployment, network)
     }
 }
 
 fn tasks(
     inputs: &Inputs<'_>,
-    kubeconfig: &TaskValue<String>,
+    deployment: &Deployment,
     network: Vec<TaskId>,
 ) -> Result<Vec<Task>, DeployError> {
     let Some(first) = inputs.first() else {
@@ -113,7 +114,7 @@ fn tasks(
         arguments: Vec::new(),
         input: None,
         parse: Box::new(kubeconfig_for_controller(inputs, first)),
-        value: kubeconfig.clone(),
+        value: deployment.kubeconfig.clone(),
         files: Vec::new(),
     };
     let fetch = KUBECONFIG
@@ -126,7 +127,40 @@ fn tasks(
         .after([kubernetes::first_control_plane(first)])
         .after_end(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
         .step(remove_secrets);
+    let task = match has_super_admin(inputs.cluster) {
+        true => task.step(fetch_super_admin(inputs, first, &deployment.super_admin)),
+        false => task,
+    };
     Ok(vec![fetch, remove_secrets, task])
+}
+
+/// Returns whether `kubeadm init` writes super-admin.conf. Versions before 1.29 have one kubeconfig for both.
+fn has_super_admin(cluster: &Cluster) -> bool {
+    cluster.kubernetes.kind == KubernetesKind::Kubeadm
+        && cluster.kubernetes.version >= Version::new(1, 29, 0)
+}
+
+/// Returns the step that fetches super-admin.conf. No authorizer can restrict its group, and it cannot be
+/// revoked, so kubexm removes it from the host after it is stored on this machine.
+///
+/// kubeadm needs the file during `kubeadm init` only: `kubeadm upgrade` and `kubeadm certs renew` skip it where it does not
+/// exist
+/// (<https://kubernetes.io/docs/setup/best-practices/certificates/#configure-certificates-for-user-accounts>).
+fn fetch_super_admin(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    value: &TaskValue<String>,
+) -> ProvideValue<String> {
+    ProvideValue {
+        title: "Fetch super-admin.conf".to_owned(),
+        script: "[ ! -e /etc/kubernetes/super-admin.conf ] || cat /etc/kubernetes/super-admin.conf"
+            .into(),
+        arguments: Vec::new(),
+        input: None,
+        parse: Box::new(kubeconfig_for_controller(inputs, first)),
+        value: value.clone(),
+        files: Vec::new(),
+    }
 }
 
 #[cfg(test)]

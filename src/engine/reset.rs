@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::plan::flush::flush_reset;
 use crate::plan::{Receipt, Record, StepError, Stop};
 use crate::steps::undo::{self, Refusal, Revert, Undo};
 use kubexm_host::{Command, Host};
@@ -142,6 +143,8 @@ impl HostReset {
         let reload = Command::new("systemctl").arg("daemon-reload");
         let reloaded = host.run(reload).await;
         reloaded.map_err(|error| failed(StepError::Host(error)))?;
+        // After a power failure, a change that is not reverted must still have its record.
+        flush_reset(host.as_ref()).await.map_err(failed)?;
         let printed = Receipt::remove(host.as_ref()).await.map_err(failed)?;
         reverted.kept.extend(printed.lines().filter_map(undo::kept));
         for kept in &reverted.kept {

@@ -63,6 +63,8 @@ pub struct Facts {
     pub container_selinux: bool,
     /// The paths that [`Facts::gather`] was asked for and that exist.
     pub existing: BTreeSet<String>,
+    /// Directories that an install writes and root cannot write, because their file system is read-only.
+    pub read_only: BTreeSet<String>,
     /// Disk space at the paths that [`Facts::gather`] was asked for.
     pub disks: BTreeMap<String, Disk>,
     /// Container runtimes whose socket exists.

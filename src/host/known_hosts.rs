@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +20,26 @@ pub struct HostKeys {
     pub files: Vec<PathBuf>,
     /// The file that records the key of a host without a known key; `None` refuses such a host.
     pub accept_new: Option<PathBuf>,
+    /// The keys that were recorded now; clones share it.
+    pub accepted: Accepted,
+}
+
+/// Keys that kubexm accepted without a record, as lines for the user.
+#[derive(Debug, Clone, Default)]
+pub struct Accepted(Arc<Mutex<Vec<String>>>);
+
+impl Accepted {
+    fn add(&self, line: String) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
+    }
+
+    /// Removes and returns the lines.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The result of the check of a key.
@@ -90,7 +110,14 @@ impl HostKeys {
                 ))
             }
             Some(file) => match append(file, &host_and_port(address, port), key) {
-                Ok(()) => Verdict::Known,
+                Ok(()) => {
+                    let host = host_and_port(address, port);
+                    let place = file.display();
+                    self.accepted.add(format!(
+                        "{host} has the SSH host key {shown}, now recorded in {place}"
+                    ));
+                    Verdict::Known
+                }
                 Err(error) => Verdict::Refused(Reason::new(format!(
                     "its SSH host key cannot be recorded in {}: {error}",
                     file.display()
@@ -263,6 +290,7 @@ mod tests {
         let keys = HostKeys {
             files: vec![file, folder.path().join("absent")],
             accept_new: accept.then(|| own.clone()),
+            accepted: Accepted::default(),
         };
         let verdict = keys.judge("10.0.0.1", port, &key(shown));
         (verdict, std::fs::read_to_string(own).unwrap_or_default())
@@ -331,6 +359,24 @@ mod tests {
     }
 
     #[test]
+    fn fingerprint_of_an_accepted_key_is_shown() {
+        let _filters = filters();
+        let folder = tempfile::tempdir().unwrap();
+        let keys = HostKeys {
+            files: Vec::new(),
+            accept_new: Some(folder.path().join("own")),
+            accepted: Accepted::default(),
+        };
+        for _ in 0..2 {
+            assert_eq!(
+                keys.clone().judge("10.0.0.1", 22, &key(ONE)),
+                Verdict::Known
+            );
+        }
+        insta::assert_snapshot!(keys.accepted.take().join("\n"), @"10.0.0.1 has the SSH host key ssh-ed25519 SHA256:5UOIdPZxNl8VyJAKA+i5JvK1k2YEw5HGHUdnpFq0oks, now recorded in [folder]/own");
+    }
+
+    #[test]
     fn other_key_of_a_known_host_is_refused() {
         let _filters = filters();
         let revoked = format!("@revoked * {ONE}\n10.0.0.1 {ONE}");
@@ -358,6 +404,7 @@ mod tests {
         let keys = HostKeys {
             files: vec![folder.path().to_owned()],
             accept_new: Some(folder.path().join("own")),
+            accepted: Accepted::default(),
         };
         let verdict = keys.judge("10.0.0.1", 22, &key(ONE));
         let Verdict::Refused(reason) = verdict else {

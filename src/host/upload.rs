@@ -1,5 +1,7 @@
 //! Uploads files. A file gets its final name only when it is complete and its digest matches.
 
+use std::io::{Cursor, Read};
+
 use super::{Command, Host, HostError, Input, Output};
 use kubexm_scripts::host as scripts;
 use kubexm_types::{Digest, HostPath};
@@ -13,7 +15,21 @@ pub async fn upload(
     digest: &Digest,
     content: Input,
 ) -> Result<Output, HostError> {
-    let arguments = [path.to_string(), format!("{mode:o}"), digest.hex()];
-    let command = Command::from_script(scripts::UPLOAD, arguments).input(content);
+    let arguments = [path.to_string(), format!("{mode:o}")];
+    let command = Command::from_script(scripts::UPLOAD, arguments).input(after(digest, content));
     host.run(command.describe(format!("write {path}"))).await
+}
+
+/// Returns the input of the script: a line with the digest, then the content. Arguments are visible to every user
+/// of the host, and the digest of a password is enough to guess it.
+fn after(digest: &Digest, content: Input) -> Input {
+    let mut line = format!("{}\n", digest.hex()).into_bytes();
+    match content {
+        Input::None => Input::Bytes(line),
+        Input::Bytes(bytes) => {
+            line.extend(bytes);
+            Input::Bytes(line)
+        }
+        Input::Stream(stream) => Input::Stream(Box::new(Cursor::new(line).chain(stream))),
+    }
 }

@@ -206,6 +206,12 @@ impl Checker<'_> {
                 );
             }
         }
+        for folder in &self.facts.read_only {
+            let finding = format!("cannot write {folder}: the file system is mounted read-only");
+            let hint = "mount it for writing, or use a host where it can be written";
+            self.findings
+                .push(Finding::new(self.name, true, finding, hint));
+        }
         self.packages();
         let limit = self.cluster.system.max_clock_skew_seconds as f64;
         if self.facts.clock_ahead.abs() > limit {

@@ -103,14 +103,11 @@ impl<'a> RegistryClient<'a> {
         let authorization = match &registry.login {
             None => None,
             Some(login) => {
-                let file = login.password_file.display();
-                let password = login
-                    .password()
-                    .map_err(|error| format!("{file}: {error}"))?;
-                let pair = format!("{}:{password}", login.user);
+                let password = login.password().map_err(|error| error.to_string())?;
+                let pair = format!("{}:{}", login.user, password.0);
                 let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
                 let value = HeaderValue::from_str(&format!("Basic {encoded}"));
-                let mut value = value.map_err(|error| format!("{file}: {error}"))?;
+                let mut value = value.map_err(|error| format!("the password: {error}"))?;
                 value.set_sensitive(true);
                 Some(value)
             }

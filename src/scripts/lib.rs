@@ -225,6 +225,7 @@ scripts! {
         FILE_PREPARE = "steps/file-prepare.sh"
         FILE_REMOVE = "steps/file-remove.sh"
         FILE_RESTORE = "steps/file-restore.sh"
+        FLUSH = "steps/flush.sh"
         INSTALL_LOOK = "steps/install-look.sh"
         INSTALL_RECEIVE = "steps/install-receive.sh"
         MISSING_PATHS = "steps/missing-paths.sh"

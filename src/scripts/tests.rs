@@ -132,6 +132,41 @@ fn every_call_of_kubectl_has_a_request_timeout() {
     assert!(calls > 10, "the calls have another form now");
 }
 
+/// A file that gets its name before its content is on disk can be empty after a power failure.
+#[test]
+fn files_get_their_names_by_one_function() {
+    let definitions: BTreeSet<&str> = ALL
+        .iter()
+        .flat_map(|script| script.text.split("\nreplace() {\n").skip(1))
+        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
+        .collect();
+    let replace = "  [ -L \"$1\" ] || sync \"$1\" 2>/dev/null || sync\n  mv -fT \"$1\" \"$2\" || return\n  \
+                   sync \"$(dirname \"$2\")\" 2>/dev/null || sync";
+    assert_eq!(definitions, BTreeSet::from([replace]));
+    // They rename many files at once, and flush the file system before and afterwards.
+    let own = ["registry/link.sh", "registry/receive.sh"];
+    for script in ALL.iter().filter(|script| !own.contains(&script.name)) {
+        let rest = script.text.replace(replace, "");
+        let code = rest
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
+        for line in code {
+            let mut words = line.split_whitespace();
+            assert!(!words.any(|word| word == "mv"), "{}: {line}", script.name);
+            assert!(!line.contains("sed -i"), "{}: {line}", script.name);
+        }
+    }
+}
+
+/// Other users of the host cannot read what commands print.
+#[test]
+fn runtime_directory_is_private() {
+    for script in ALL {
+        let text = script.text;
+        assert!(!text.contains("mkdir -p /run/kubexm"), "{}", script.name);
+    }
+}
+
 /// No shell of several lines is left in Rust code.
 #[test]
 fn rust_code_contains_no_shell_blocks() {

@@ -43,7 +43,7 @@ pub use label::{LabelKey, LabelValue};
 pub use line::Line;
 pub use name_server::NameServer;
 pub use public_key::PublicKey;
-pub use secret::Secret;
+pub use secret::{Secret, SecretError};
 pub use shown_url::ShownUrl;
 pub use untrusted::Untrusted;
 pub use user_name::UserName;

@@ -22,6 +22,7 @@ mod locks;
 mod opened_layers;
 mod os_packages;
 mod plans;
+mod power_cut;
 mod publishers;
 mod runtimes;
 mod sandbox;

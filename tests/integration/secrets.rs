@@ -1,13 +1,16 @@
 //! Secrets are only where they must be.
 
-use std::collections::BTreeMap;
-
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine;
+
 use crate::sandbox::{Sandbox, path};
-use kubexm_engine::plan::{Journal, Plan, Step, Stop, Task, TaskValue, execute};
+use kubexm_engine::plan::{Check, Journal, Plan, Step, Stop, Task, TaskValue, execute};
 use kubexm_engine::steps::{InputFile, ProvideValue, RunScript, RunToCompletion, WriteFile};
-use kubexm_host::Limit;
+use kubexm_host::{Command, Limit};
+use kubexm_types::Digest;
 use kubexm_types::event::{Event, Events, Listener};
 
 /// All events.
@@ -117,4 +120,97 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     ] {
         assert!(!text.contains("0123456789"), "{text}");
     }
+}
+
+/// Where a text is found: command lines that were seen while steps ran, and files of a host.
+struct Search {
+    stop: Arc<AtomicBool>,
+    looking: std::thread::JoinHandle<BTreeSet<String>>,
+}
+
+impl Search {
+    /// Reads the command lines of all processes until [`Search::found`].
+    fn begin() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
+        let looking = std::thread::spawn(move || {
+            let mut seen = BTreeSet::new();
+            while !ended.load(Ordering::Relaxed) {
+                for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+                    let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                    seen.insert(String::from_utf8_lossy(&line).into_owned());
+                }
+            }
+            seen
+        });
+        Self { stop, looking }
+    }
+
+    /// Returns the places of a secret or its digest, in the forms that programs print.
+    fn found(self, host: &Sandbox, secrets: &[&str], at_home: &[&str]) -> BTreeSet<String> {
+        self.stop.store(true, Ordering::Relaxed);
+        let lines = self.looking.join().unwrap();
+        let forms = |secret: &&str| {
+            let digest = Digest::of(secret.as_bytes());
+            let digest64 = base64::engine::general_purpose::STANDARD.encode(digest.bytes());
+            let secret64 = base64::engine::general_purpose::STANDARD.encode(secret);
+            [(*secret).to_owned(), digest.hex(), digest64, secret64]
+        };
+        let forms: Vec<String> = secrets.iter().flat_map(forms).collect();
+        let has = |text: &str| forms.iter().any(|form| text.contains(form));
+        let mut places = BTreeSet::new();
+        if lines.iter().any(|line| has(line)) {
+            places.insert("a command line".to_owned());
+        }
+        let mut folders = vec![host.at("/")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+                let path = entry.path();
+                let place = path.strip_prefix(host.at("/")).unwrap().display();
+                let place = format!("/{place}");
+                let kind = entry.file_type().unwrap();
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() && !at_home.contains(&&*place) {
+                    let content = std::fs::read(&path).unwrap();
+                    if has(&String::from_utf8_lossy(&content)) {
+                        places.insert(place);
+                    }
+                }
+            }
+        }
+        places
+    }
+}
+
+#[tokio::test]
+async fn secrets_and_their_digests_are_only_in_their_files() {
+    let host = Sandbox::new();
+    let file = |secret: &str| WriteFile::secret(path("/etc/app/login"), secret);
+    let (old, new) = ("pw-first-0123456789", "pw-second-0123456789");
+    let search = Search::begin();
+    for secret in [old, new] {
+        host.apply(&file(secret)).await.unwrap();
+        assert_eq!(host.check(&file(secret)).await, Check::Satisfied);
+    }
+    // A file of this kind that another user changed, and one that cannot be written.
+    host.write("/etc/app/login", "of another program");
+    assert_ne!(host.check(&file(new)).await, Check::Satisfied);
+    host.apply(&file(new)).await.unwrap();
+    let refused = WriteFile::secret(path("/proc/login"), new);
+    assert!(host.apply(&refused).await.is_err());
+    let found = search.found(&host, &[old, new], &["/etc/app/login"]);
+    assert_eq!(found, BTreeSet::new());
+    assert_eq!(host.read("/etc/app/login"), new);
+    // What is planted is found, so that the search cannot be blind.
+    let search = Search::begin();
+    let digest = Digest::of(new.as_bytes()).hex();
+    let planted = format!("echo {digest} >/root/planted; sleep 1");
+    host.host
+        .run(Command::script(planted, [""; 0]))
+        .await
+        .unwrap();
+    let found = search.found(&host, &[old, new], &["/etc/app/login"]);
+    let expected = ["/root/planted", "a command line"].map(str::to_owned);
+    assert_eq!(found, BTreeSet::from(expected));
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use kubexm_types::{Arch, HostName, LabelKey, LabelValue, Secret};
+use super::PasswordSource;
+use kubexm_types::{Arch, HostName, LabelKey, LabelValue};
 
 /// A host and how to reach it.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ pub struct HostSpec {
     /// SSH user: root, or a user with sudo.
     pub user: String,
     /// SSH password, which is also tried for sudo. Never printed.
-    pub password: Option<Secret>,
+    pub password: Option<PasswordSource>,
     /// Private key file; `None` to try the agent and `~/.ssh`.
     pub private_key_path: Option<PathBuf>,
     /// Architecture; `None` to use the facts of the host.

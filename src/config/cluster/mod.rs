@@ -9,6 +9,7 @@ mod kinds;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod password;
 mod patch;
 mod registry;
 mod runtime;
@@ -30,6 +31,7 @@ pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub use network::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
 };
+pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
 pub use registry::{ExternalRegistry, Registry, RegistryLogin};
 pub use runtime::Runtime;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use kubexm_types::{HostName, HostPath};
+use super::PasswordSource;
+use kubexm_types::{HostName, HostPath, Secret, SecretError};
 
 /// `spec.registry`.
 #[derive(Debug, Clone)]
@@ -34,8 +35,8 @@ pub struct ExternalRegistry {
 #[derive(Debug, Clone)]
 pub struct RegistryLogin {
     pub user: String,
-    /// File on the controller with the password in one line.
-    pub password_file: PathBuf,
+    /// Where the password comes from.
+    pub password: PasswordSource,
 }
 
 impl ExternalRegistry {
@@ -49,12 +50,15 @@ impl ExternalRegistry {
 }
 
 impl RegistryLogin {
-    /// Reads the password, which is a secret.
+    /// Reads the password. A file that other users can read is accepted; [`Cluster::notices`](super::Cluster::notices) has a
+    /// notice about it.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn password(&self) -> std::io::Result<String> {
-        let text = std::fs::read_to_string(&self.password_file)?;
-        Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    /// The file cannot be read, or the variable is not set.
+    pub fn password(&self) -> Result<Secret, SecretError> {
+        match &self.password {
+            PasswordSource::File(path) => Secret::from_shared_file(path),
+            other => other.read(),
+        }
     }
 }

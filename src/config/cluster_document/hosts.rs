@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::password::read_password;
 use crate::cluster::{HostSpec, Roles, Taint};
 use crate::host_range;
 use crate::reader::Fields;
-use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, Secret, UserName};
+use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
 
 pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let reader = spec.reader();
@@ -130,19 +131,6 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
 
 fn read_labels(fields: &Fields<'_>) -> BTreeMap<LabelKey, LabelValue> {
     fields.map("labels")
-}
-
-/// Reads a password. A problem does not contain it.
-fn read_password(fields: &Fields<'_>) -> Option<Secret> {
-    let (node, text) = (fields.get("password")?, fields.text("password")?);
-    if text.chars().any(char::is_control) {
-        let message = "contains a line break or another control character";
-        let hint = "write the password in one line, in quotes";
-        let path = fields.path("password");
-        fields.reader().problem(node, &path, message, Some(hint));
-        return None;
-    }
-    Some(Secret(text))
 }
 
 pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {

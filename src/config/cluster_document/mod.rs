@@ -7,6 +7,7 @@ mod hosts;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod password;
 mod patches;
 mod registry;
 mod runtime;
@@ -27,8 +28,8 @@ use registry::read_registry;
 use runtime::read_runtime;
 use security::read_security;
 
-use super::cluster::{Cluster, System};
-use super::problem::Problems;
+use super::cluster::{Cluster, HostSpec, PasswordSource, System};
+use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node};
 use kubexm_types::{HostName, PublicKey, Version};
@@ -40,7 +41,8 @@ const START: &str = "kubexm config init > cluster.yaml";
 /// # Errors
 /// All problems of the file.
 pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
-    parse_cluster(&path.display().to_string(), &super::read_text(path, START)?)
+    let cluster = parse_cluster(&path.display().to_string(), &super::read_text(path, START)?)?;
+    Ok(with_notice_of_mode(path, cluster))
 }
 
 /// Reads and checks a cluster file for a bundle with these Kubernetes versions.
@@ -49,7 +51,25 @@ pub fn load_cluster(path: &Path) -> Result<Cluster, Problems> {
 /// All problems of the file; a version that the bundle does not contain is one.
 pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Problems> {
     let text = super::read_text(path, START)?;
-    parse_cluster_for(&path.display().to_string(), &text, offered)
+    let cluster = parse_cluster_for(&path.display().to_string(), &text, offered)?;
+    Ok(with_notice_of_mode(path, cluster))
+}
+
+/// Adds a notice if the file contains passwords and other users can read it.
+fn with_notice_of_mode(path: &Path, mut cluster: Cluster) -> Cluster {
+    let has_password = |host: &HostSpec| matches!(host.password, Some(PasswordSource::Text(_)));
+    if cluster.hosts.iter().any(has_password) && password::is_readable_by_others(path) {
+        let file = path.display().to_string();
+        let problem = Problem {
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message: "contains passwords, and other users can read it".to_owned(),
+            hint: Some(format!("run `chmod 600 {file}`, or use passwordFile")),
+        };
+        cluster.notices.push(Notice { file, problem });
+    }
+    cluster
 }
 
 /// Reads the keys of which one must have signed the bundle. Commands read them before they open a bundle.

@@ -3,12 +3,20 @@
 use std::path::PathBuf;
 
 use super::hosts::expand_home;
-use crate::cluster::{ExternalRegistry, Registry, RegistryLogin};
+use super::password::{is_readable_by_others, read_elsewhere};
+use crate::cluster::{ExternalRegistry, PasswordSource, Registry, RegistryLogin};
 use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef, UserName};
 
 /// Fields of an external registry, and fields of a registry that kubexm runs.
-const EXTERNAL: [&str; 5] = ["address", "project", "caFile", "username", "passwordFile"];
+const EXTERNAL: [&str; 6] = [
+    "address",
+    "project",
+    "caFile",
+    "username",
+    "passwordFile",
+    "passwordEnv",
+];
 const LOCAL: [&str; 3] = ["hostName", "port", "dataDir"];
 
 pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
@@ -62,10 +70,8 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
 fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegistry> {
     let reader = fields.reader();
     let (address, project) = (fields.text("address"), fields.text("project"));
-    let (user, password) = (
-        fields.value::<UserName>("username"),
-        fields.text("passwordFile"),
-    );
+    let user = fields.value::<UserName>("username");
+    let (password_file, variable) = read_elsewhere(fields);
     let ca = fields.text("caFile");
     if !is_external {
         return None;
@@ -78,7 +84,9 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
         }
         Some(path)
     };
-    let (ca_file, password_file) = (file("caFile", ca), file("passwordFile", password));
+    let ca_file = file("caFile", ca);
+    check_password_file(fields, password_file.as_ref());
+    let password = password_file.or(variable);
     let node = fields.required("address")?;
     let address = address?;
     let project = project.unwrap_or_default();
@@ -91,8 +99,8 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
         reader.problem(node, &fields.path("address"), error, Some(hint));
     }
     let given = fields.get("username").is_some();
-    if given != password_file.is_some() {
-        let hint = "give both username and passwordFile, or neither";
+    if given != password.is_some() {
+        let hint = "give username and one of passwordFile and passwordEnv, or none of them";
         let path = fields.path("username");
         reader.problem(
             node,
@@ -101,16 +109,36 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
             Some(hint),
         );
     }
-    let login = user
-        .zip(password_file)
-        .map(|(user, password_file)| RegistryLogin {
-            user: user.to_string(),
-            password_file,
-        });
+    let login = user.zip(password).map(|(user, password)| RegistryLogin {
+        user: user.to_string(),
+        password,
+    });
     Some(ExternalRegistry {
         address,
         project,
         ca_file,
         login,
     })
+}
+
+/// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
+/// of earlier versions of kubexm name such files.
+fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
+    let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
+    else {
+        return;
+    };
+    let (reader, place) = (fields.reader(), fields.path("passwordFile"));
+    if !path.exists() {
+        let message = format!("the file {} does not exist", path.display());
+        reader.problem(node, &place, message, None);
+    } else if is_readable_by_others(path) {
+        let message = format!("other users can read {}", path.display());
+        reader.notice(
+            node,
+            &place,
+            message,
+            &format!("run `chmod 600 {}`", path.display()),
+        );
+    }
 }

@@ -74,10 +74,8 @@ pub(super) fn authorization(inputs: &Inputs<'_>) -> Result<Option<String>, Deplo
     let Some(login) = external.and_then(|external| external.login.as_ref()) else {
         return Ok(None);
     };
-    let password = login
-        .password()
-        .map_err(|error| unreadable(&login.password_file, error))?;
-    let pair = format!("{}:{password}", login.user);
+    let password = login.password()?;
+    let pair = format!("{}:{}", login.user, password.0);
     let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
     Ok(Some(format!("Basic {encoded}")))
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::flush;
 use super::graph::{Graph, InvalidPlan};
 use super::notice::Watch;
 use super::perform::{Done, perform_watched};
@@ -166,6 +167,20 @@ impl Run {
                     result.end = TaskEnd::Failed(step.describe(), error);
                     break;
                 }
+            }
+        }
+        let lost = state.lost.load(Ordering::Relaxed);
+        if result.changed > 0
+            && !lost
+            && let Err(error) = flush::flush(state.host.as_ref(), &task).await
+        {
+            state
+                .lost
+                .fetch_or(error.is_loss_of_host(), Ordering::Relaxed);
+            let failed = TaskEnd::Failed(flush::ACTION.to_owned(), error);
+            // The first failure of a task explains more.
+            if matches!(result.end, TaskEnd::Done) {
+                result.end = failed;
             }
         }
         result

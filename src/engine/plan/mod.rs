@@ -12,6 +12,7 @@ pub mod diff;
 pub mod document;
 pub mod executor;
 mod file;
+pub(crate) mod flush;
 pub mod graph;
 mod host_log;
 pub mod journal;

@@ -148,8 +148,9 @@ impl Ensure for InstallFiles {
             let printed = run_command(context.host, &format!("read {}", payload.path), look)
                 .await?
                 .text();
-            let undo = super::write::undo_of(&payload.path, &printed)?;
-            context.undo.record(&self.id(), undo.to_value()?).await?;
+            if let Some(undo) = super::write::undo_of(&payload.path, &printed)? {
+                context.undo.record(&self.id(), undo.to_value()?).await?;
+            }
         }
         self.send(context, chosen).await
     }

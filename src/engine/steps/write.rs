@@ -71,36 +71,43 @@ impl WriteFile {
 
     /// Adds the undo record.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let prepare = Command::from_script(scripts::FILE_PREPARE, [self.path.to_string()]);
+        let secret = if self.secret { "secret" } else { "" };
+        let prepare = Command::from_script(scripts::FILE_PREPARE, [self.path.as_str(), secret]);
         let printed = run_command(context.host, &format!("read {}", self.path), prepare)
             .await?
             .text();
         // The script keeps the state before the first record of a path.
-        let undo = undo_of(&self.path, &printed)?;
-        context.undo.record(&self.id(), undo.to_value()?).await
+        match undo_of(&self.path, &printed)? {
+            Some(undo) => context.undo.record(&self.id(), undo.to_value()?).await,
+            None => Ok(()),
+        }
     }
 }
 
-/// Returns the undo record of a file, from the output of [`FILE_PREPARE`](scripts::FILE_PREPARE).
-pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Undo, StepError> {
+/// Returns the undo record of a file, from the output of [`FILE_PREPARE`](scripts::FILE_PREPARE). Returns `None` if
+/// the receipt has a record that is still right.
+pub(super) fn undo_of(path: &HostPath, printed: &str) -> Result<Option<Undo>, StepError> {
     let other = |error: kubexm_types::InvalidValue| StepError::Other(error.to_string());
     let mut folders = Vec::new();
     for line in printed.lines() {
+        if line == "ours" {
+            return Ok(None);
+        }
         if let Some(backup) = line.strip_prefix("backup ") {
             let backup = HostPath::parse(backup).map_err(other)?;
-            return Ok(Undo::RestoreFile {
+            return Ok(Some(Undo::RestoreFile {
                 path: path.clone(),
                 backup,
-            });
+            }));
         }
         if let Some(folder) = line.strip_prefix("folder ") {
             folders.push(HostPath::parse(folder).map_err(other)?);
         }
     }
-    Ok(Undo::RemoveFile {
+    Ok(Some(Undo::RemoveFile {
         path: path.clone(),
         folders,
-    })
+    }))
 }
 
 impl Describe for WriteFile {

@@ -99,6 +99,9 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "exists" => {
             facts.existing.insert(value.to_owned());
         }
+        "readonly" => {
+            facts.read_only.insert(value.to_owned());
+        }
         "disk" => {
             let (path, disk) = disk(value).ok_or("is not the space of a disk")?;
             facts.disks.insert(path, disk);

@@ -28,6 +28,7 @@ networkmanager=no
 selinux=1
 container_selinux=no
 exists=/opt/a=b c
+readonly=/usr/local
 disk=77 100 / /opt/a=b c
 receipt=no
 cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
@@ -80,6 +81,7 @@ fn every_line_is_read() {
         firewalld: Some(vec!["6443/tcp".to_owned()]),
         selinux: Some(Selinux::Enforcing),
         existing: ["/opt/a=b c".to_owned()].into(),
+        read_only: ["/usr/local".to_owned()].into(),
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,

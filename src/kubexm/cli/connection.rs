@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Failure;
+use super::password::HostPasswordArgs;
 use kubexm_commands::Connection;
 
 /// How hosts are reached.
@@ -22,15 +24,21 @@ pub struct ConnectionArgs {
     /// still used.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    #[command(flatten)]
+    password: HostPasswordArgs,
 }
 
 impl ConnectionArgs {
     /// Returns the options for a command.
-    pub fn options(&self) -> Connection {
-        Connection {
+    ///
+    /// # Errors
+    /// The password cannot be read.
+    pub fn options(&self) -> Result<Connection, Failure> {
+        Ok(Connection {
             known_hosts: self.known_hosts.clone(),
             accept_new_host_keys: self.accept_new_host_keys,
             state: self.state.clone(),
-        }
+            password: self.password.password()?,
+        })
     }
 }

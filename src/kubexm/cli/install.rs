@@ -55,7 +55,7 @@ pub struct Install {
 pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result<(), Failure> {
     let options = InstallOptions {
         source: arguments.cluster.source(),
-        connection: arguments.connection.options(),
+        connection: arguments.connection.options()?,
         unsigned: arguments.unsigned,
         allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,

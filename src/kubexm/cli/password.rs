@@ -1,49 +1,113 @@
-//! Passwords of signing keys.
+//! Passwords of signing keys and of hosts.
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
 
 use super::Failure;
 use kubexm_commands::sign::{Sequence, Signer, load_key};
+use kubexm_types::Secret;
 
 /// The environment variable with the password of a signing key.
-const PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
+const KEY_PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
+/// The environment variable with the password for SSH and sudo.
+const HOST_PASSWORD: &str = "KUBEXM_HOST_PASSWORD";
 
-/// Reads a secret key for signatures with this sequence number. Its password comes from the environment, or
-/// kubexm asks for it.
-pub fn signer(path: &Path, sequence: Option<Sequence>) -> Result<Signer, Failure> {
-    let password = || match std::env::var(PASSWORD) {
-        Ok(password) => Ok(password),
-        Err(_) => {
-            let prompt = format!("password of {}: ", path.display());
-            rpassword::prompt_password(prompt).map_err(|error| {
-                let cause = cause(&error);
-                format!("cannot prompt for the password: {cause}\nhint: set {PASSWORD}")
-            })
-        }
-    };
-    Ok(load_key(path, sequence, password)?)
+/// Where the password of a signing key comes from.
+#[derive(Debug, Clone, Args)]
+pub struct KeyPasswordArgs {
+    /// A file with the password of the key
+    ///
+    /// Only its owner may read the file. `/dev/fd/3` reads file descriptor 3. Without this option, the password
+    /// comes from KUBEXM_KEY_PASSWORD, or kubexm asks for it.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
 }
 
-/// Returns the password of a new key, from the environment or typed twice.
-pub fn new_password() -> Result<String, Failure> {
-    if let Ok(password) = std::env::var(PASSWORD) {
-        return Ok(password);
+impl KeyPasswordArgs {
+    /// Returns the password if a file or the environment contains it.
+    fn given(&self) -> Result<Option<String>, Failure> {
+        if let Some(path) = &self.password_file {
+            let secret = Secret::from_file(path).map_err(Failure::configuration)?;
+            return Ok(Some(secret.0));
+        }
+        Ok(std::env::var(KEY_PASSWORD).ok())
     }
-    let ask = |prompt: &str| {
-        rpassword::prompt_password(prompt).map_err(|error| {
-            Failure::configuration(format!(
-                "cannot prompt for a password: {}\nhint: set {PASSWORD}, or pass --no-password",
-                cause(&error)
-            ))
-        })
-    };
-    let password = ask("password of the new key: ")?;
-    match password == ask("the same password again: ")? {
-        true => Ok(password),
-        false => Err(Failure::configuration("the two passwords differ")),
+
+    /// Reads a secret key for signatures with this sequence number. Its password comes from a file or the environment, or
+    /// kubexm asks for it.
+    pub fn signer(&self, path: &Path, sequence: Option<Sequence>) -> Result<Signer, Failure> {
+        let given = self.given()?;
+        let password = || match given {
+            Some(password) => Ok(password),
+            None => ask(&format!("password of {}: ", path.display()))
+                .map_err(|cause| format!("{cause}\nhint: {KEY_HINT}")),
+        };
+        Ok(load_key(path, sequence, password)?)
     }
+
+    /// Returns the password of a new key, from a file, the environment, or typed twice.
+    pub fn new_password(&self) -> Result<String, Failure> {
+        if let Some(password) = self.given()? {
+            return Ok(password);
+        }
+        let ask = |prompt: &str| {
+            ask(prompt).map_err(|cause| {
+                Failure::configuration(format!("{cause}\nhint: {KEY_HINT}, or pass --no-password"))
+            })
+        };
+        let password = ask("password of the new key: ")?;
+        match password == ask("the same password again: ")? {
+            true => Ok(password),
+            false => Err(Failure::configuration("the two passwords differ")),
+        }
+    }
+}
+
+const KEY_HINT: &str = "set KUBEXM_KEY_PASSWORD, or pass --password-file";
+
+/// Where the password for SSH and sudo comes from.
+#[derive(Debug, Args)]
+pub struct HostPasswordArgs {
+    /// Ask for the password for SSH and sudo
+    ///
+    /// It is for hosts without a password in the cluster file.
+    #[arg(long, conflicts_with = "password_file")]
+    ask_password: bool,
+    /// A file with the password for SSH and sudo
+    ///
+    /// It is for hosts without a password in the cluster file. Only its owner may read the file. `/dev/fd/3`
+    /// reads file descriptor 3. Without this option, the password comes from KUBEXM_HOST_PASSWORD.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl HostPasswordArgs {
+    /// Returns the password, if the options or the environment contain one.
+    pub fn password(&self) -> Result<Option<Secret>, Failure> {
+        if self.ask_password {
+            let password = ask("password for SSH and sudo: ").map_err(|cause| {
+                Failure::configuration(format!(
+                    "{cause}\nhint: set {HOST_PASSWORD}, or pass --password-file"
+                ))
+            })?;
+            return Ok(Some(Secret(password)));
+        }
+        match &self.password_file {
+            Some(path) => Ok(Some(
+                Secret::from_file(path).map_err(Failure::configuration)?,
+            )),
+            None => Ok(Secret::from_variable(HOST_PASSWORD).ok()),
+        }
+    }
+}
+
+/// Asks on the terminal. The answer is not shown.
+fn ask(prompt: &str) -> Result<String, String> {
+    rpassword::prompt_password(prompt)
+        .map_err(|error| format!("cannot prompt for the password: {}", cause(&error)))
 }
 
 /// Returns why a prompt failed. Without a terminal, the system's error names a device that users do not know.

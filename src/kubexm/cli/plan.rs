@@ -84,7 +84,7 @@ fn save(planned: &Planned, path: &Path, output: Output) -> Result<(), Failure> {
 async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), Failure> {
     let options = InstallOptions {
         source: arguments.cluster.source(),
-        connection: arguments.connection.options(),
+        connection: arguments.connection.options()?,
         // The comparison runs nothing of the bundle on a host.
         unsigned: true,
         allow_failed: false,

@@ -49,7 +49,7 @@ pub async fn run(arguments: &Reset, output: Output, events: &Events) -> Result<(
     }
     let options = ResetOptions {
         cluster: arguments.cluster.clone(),
-        connection: arguments.connection.options(),
+        connection: arguments.connection.options()?,
         lost: arguments.cluster_id,
         snapshot: !arguments.no_snapshot,
     };

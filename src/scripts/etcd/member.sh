@@ -37,7 +37,7 @@ patiently() {
 has_data() { [ -n "$(find "$data/member/wal" -name '*.wal' 2>/dev/null | head -n 1)" ]; }
 found() {
   umask 077
-  mkdir -p /run/kubexm
+  install -d -m 700 /run/kubexm
   systemctl stop "$unit" 2>/dev/null || :
   rm -rf "${data:?}/member"
   printf 'ETCD_INITIAL_CLUSTER=%s\nETCD_INITIAL_CLUSTER_STATE=new\n' "$members" >"$initial"
@@ -69,7 +69,7 @@ join() {
   [ -z "$old" ] || patiently 60 etcdctl member remove "$old" >/dev/null
   added=$(patiently 60 etcdctl member add "$name" --learner --peer-urls "$peer")
   umask 077
-  mkdir -p /run/kubexm
+  install -d -m 700 /run/kubexm
   rm -rf "${data:?}/member"
   printf '%s\n' "$added" | grep -E '^ETCD_INITIAL_CLUSTER(_STATE)?=' >"$initial"
 }

@@ -51,6 +51,12 @@ echo "ufw=$(yes grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf)"
 echo "networkmanager=$(yes systemctl is-active NetworkManager)"
 echo "selinux=$(cat /sys/fs/selinux/enforce 2>/dev/null)"
 echo "container_selinux=$(yes has_container_selinux)"
+# Directories that every install writes.
+for folder in /etc /opt /usr/local /var/lib; do
+  nearest=$folder
+  while [ ! -e "$nearest" ]; do nearest=$(dirname "$nearest"); done
+  [ -w "$nearest" ] || echo "readonly=$folder"
+done
 for path in "$@"; do
   nearest=$path
   [ ! -e "$path" ] || echo "exists=$path"

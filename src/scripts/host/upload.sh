@@ -1,8 +1,19 @@
 #!/bin/sh -eu
-# Writes standard input to a file: first to a temporary name beside it, then, if the digest matches,
-# under its own name.
-# Arguments: path, mode in octal digits, SHA-256.
-path=$1 mode=$2 digest=$3
+# Writes a file: first to a temporary name beside it, then, if the digest matches, under its own name.
+# Arguments: path, mode in octal digits. Standard input: a line with the SHA-256 of the content, then the
+# content. The digest of a secret is secret, too, and every user of the host can read arguments.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
+path=$1 mode=$2
+if [ -d "$path" ] && [ ! -L "$path" ]; then
+  printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
+  exit 1
+fi
 folder=$(dirname "$path")
 name=$(basename "$path")
 (umask 022; mkdir -p "$folder")
@@ -13,13 +24,14 @@ umask 077
 rm -f "$folder/.$name".kubexm-??????
 partial=$(mktemp "$folder/.$name.kubexm-XXXXXX")
 trap 'rm -f "$partial"' EXIT
+read -r digest || { echo "the content of $path did not arrive" >&2; exit 1; }
 cat >"$partial"
-got=$(sha256sum "$partial" | cut -d' ' -f1)
+got=$(sha256sum <"$partial" | cut -d' ' -f1)
 if [ "$got" != "$digest" ]; then
-  echo "the content of $path arrived with the digest $got instead of $digest" >&2
+  echo "the content of $path did not arrive completely, or was changed on its way" >&2
   exit 1
 fi
 chmod "$mode" "$partial"
-mv -f "$partial" "$path"
+replace "$partial" "$path"
 trap - EXIT
 if command -v restorecon >/dev/null; then restorecon "$path" || :; fi

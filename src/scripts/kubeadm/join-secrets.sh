@@ -5,7 +5,7 @@
 # configuration; the file exists only while the script runs.
 export PATH="/usr/local/bin:$PATH" KUBECONFIG=/etc/kubernetes/admin.conf
 umask 077
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # receive-input.sh removes the file of a killed script by its process number.
 config=${1%XXXXXX}$$
 trap 'rm -f "$config"' EXIT

@@ -11,7 +11,7 @@ case $1 in
 check) kubectl --request-timeout=10s diff -f "$2" >/dev/null 2>&1 || { echo differs; exit 1; } ;;
 apply)
   umask 077
-  mkdir -p /run/kubexm
+  install -d -m 700 /run/kubexm
   # receive-input.sh removes the file of a killed script by its process number.
   config=/run/kubexm/access-$$
   trap 'rm -f "$config"' EXIT

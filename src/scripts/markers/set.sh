@@ -4,3 +4,4 @@
 umask 077
 mkdir -p /var/lib/kubexm/done
 : >"/var/lib/kubexm/done/$1"
+sync "/var/lib/kubexm/done/$1" /var/lib/kubexm/done 2>/dev/null || sync

@@ -2,6 +2,13 @@
 # Checks whether swap is off, now and after a restart, or turns it off. Keeps the names of swap devices
 # beside the receipt and comments out their lines in /etc/fstab.
 # Arguments: `check` or `apply`.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 case $1 in
 check)
   [ "$(wc -l </proc/swaps)" -le 1 ] || { echo "swap is on"; exit 1; }
@@ -12,7 +19,13 @@ apply)
   mkdir -p /var/lib/kubexm/backup
   sed 1d /proc/swaps | awk '{ print $1 }' >>/var/lib/kubexm/backup/swaps
   swapoff -a
-  [ ! -e /etc/fstab ] || sed -i -E 's,^([^#]\S*\s+\S+\s+swap\s.*),#kubexm \1,' /etc/fstab
+  sync /var/lib/kubexm/backup/swaps /var/lib/kubexm/backup 2>/dev/null || sync
+  if [ -e /etc/fstab ]; then
+    table=$(readlink -f /etc/fstab)
+    cp -a "$table" "$table.kubexm-new"
+    sed -E 's,^([^#]\S*\s+\S+\s+swap\s.*),#kubexm \1,' "$table" >"$table.kubexm-new"
+    replace "$table.kubexm-new" "$table"
+  fi
   ;;
 *) echo "usage: swap-off.sh check|apply" >&2; exit 2 ;;
 esac

@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Removes packages with their settings, and what a killed apt.sh left.
 # Arguments: names of packages.
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # A killed install leaves its apt running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
 flock -w 600 9

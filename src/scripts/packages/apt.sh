@@ -11,7 +11,7 @@ verb=$1
 shift 3
 export DEBIAN_FRONTEND=noninteractive
 base=/var/lib/kubexm/packages
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # A killed install leaves its apt running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
 flock -w 600 9 || { echo "apt of an earlier run still runs after 10 minutes" >&2; exit 1; }

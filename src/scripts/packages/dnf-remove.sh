@@ -1,7 +1,7 @@
 #!/bin/sh -eu
 # Removes packages with rpm.
 # Arguments: names of packages.
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # A killed install leaves its dnf running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
 flock -w 600 9

@@ -12,7 +12,7 @@ verb=$1 digest=$2 size=$3
 shift 3
 base=/var/lib/kubexm/packages
 command -v dnf >/dev/null || { echo "dnf is not installed" >&2; exit 1; }
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # A killed install leaves its dnf running on the host. This waits for it.
 exec 9>/run/kubexm/packages.lock
 flock -w 600 9 || { echo "dnf of an earlier run still runs after 10 minutes" >&2; exit 1; }

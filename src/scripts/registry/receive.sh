@@ -30,7 +30,8 @@ while read -r count name; do
     sync "$name" 2>/dev/null || sync
     folder=$root/blobs/sha256/$(printf %.2s "$name")/$name
     mkdir -p "$folder"
-    mv -f "$name" "$folder/data"
+    mv -fT "$name" "$folder/data"
+    sync "$folder" 2>/dev/null || sync
     ;;
   # dd reads exactly one block, because the next line follows it.
   *) dd bs="$count" count=1 iflag=fullblock status=none >>"$name" ;;

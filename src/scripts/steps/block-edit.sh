@@ -3,6 +3,13 @@
 # Removes only a block with both its comments: the lines after a comment without its counterpart may
 # not belong to kubexm.
 # Arguments: path, `put`, block; or path, `remove`, what block-state.sh printed.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 path=$(readlink -f "$1") verb=$2
 newline='
 '
@@ -30,5 +37,5 @@ fi
 cp -a "$path" "$new"
 printf %s "$text" >"$new"
 # A file that is a mount point, as /etc/hosts may be, cannot be replaced, only overwritten.
-mv -f "$new" "$path" 2>/dev/null || { cat "$new" >"$path"; rm -f "$new"; }
+replace "$new" "$path" 2>/dev/null || { cat "$new" >"$path"; sync "$path" 2>/dev/null || sync; rm -f "$new"; }
 if command -v restorecon >/dev/null; then restorecon "$path" || :; fi

@@ -1,21 +1,38 @@
 #!/bin/sh -eu
 # Copies a file that is about to be overwritten and prints what the receipt must record: `backup` and the
-# copy, or a line `folder` for each directory that does not exist yet, the innermost first.
-# Arguments: path.
+# copy, or a line `folder` for each directory that does not exist yet, the innermost first. Prints `ours` for
+# a secret file that kubexm created: the receipt has its record, and a copy would keep an old secret on the host.
+# Arguments: path, `secret` if the content is secret.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 path=$1
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1
 fi
+backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
 if [ -e "$path" ] || [ -L "$path" ]; then
+  first=$(grep -sF "\"path\":\"$path\"" /var/lib/kubexm/receipt.jsonl |
+    grep -E '"kind":"(removeFile|restoreFile)"' | sed -n 1p)
+  case ${2:-}$first in
+  secret*'"kind":"removeFile"'*)
+    # Earlier versions of kubexm copied it.
+    rm -f "$backup"
+    echo ours
+    exit 0
+    ;;
+  esac
   umask 077
   mkdir -p /var/lib/kubexm/backup
-  backup=/var/lib/kubexm/backup/$(printf %s "$path" | sha256sum | cut -c1-32)
   if [ ! -e "$backup" ] && [ ! -L "$backup" ]; then
     # The copy gets its name when it is complete, because a reset would restore an incomplete one.
     cp -a "$path" "$backup.partial"
-    sync "$backup.partial" 2>/dev/null || :
-    mv -fT "$backup.partial" "$backup"
+    replace "$backup.partial" "$backup"
   fi
   echo "backup $backup"
 else

@@ -2,6 +2,13 @@
 # Unpacks a tar of numbered files from standard input into a staging directory, compares their digests, and
 # moves each to its path.
 # Arguments: number, path, SHA-256 and mode of each file.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 umask 077
 mkdir -p /var/lib/kubexm/staging
 # Each run has its own directory, because the receiver of a killed run may still work. Directories without a
@@ -27,6 +34,6 @@ while [ $# -gt 0 ]; do
   new=$(dirname "$path")/.$(basename "$path").kubexm-new
   cp "$staging/$number" "$new" || { rm -f "$new"; exit 1; }
   chmod "$mode" "$new"
-  mv -fT "$new" "$path"
+  replace "$new" "$path"
   if command -v restorecon >/dev/null; then restorecon "$path" || :; fi
 done

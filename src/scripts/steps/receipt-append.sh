@@ -7,4 +7,4 @@ receipt=/var/lib/kubexm/receipt.jsonl
 # An incomplete last line must not become the start of this one.
 [ ! -s "$receipt" ] || [ "$(tail -c 1 "$receipt" | wc -l)" -eq 1 ] || echo >>"$receipt"
 cat >>"$receipt"
-sync "$receipt" 2>/dev/null || sync
+sync "$receipt" /var/lib/kubexm 2>/dev/null || sync

@@ -7,7 +7,7 @@ size=$1 script=$2
 shift 2
 mask=$(umask)
 umask 077
-mkdir -p /run/kubexm
+install -d -m 700 /run/kubexm
 # A killed script may have left a secret here.
 for old in /run/kubexm/input-* /run/kubexm/access-* /run/kubexm/secrets-*; do
   [ ! -e "$old" ] || kill -0 "${old##*-}" 2>/dev/null || rm -f "$old"

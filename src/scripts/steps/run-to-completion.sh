@@ -6,6 +6,13 @@
 # nothing; text of the cleanup, its verb or nothing; time limit of both in seconds; arguments of both. The
 # command sees the path of the input file in $INPUT. Standard input: content of the input file. It is complete,
 # and receive-input.sh has it in memory, so that it is not lost while the script waits.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 id=$1 place=$2 command=$3 command_verb=$4 cleanup=$5 cleanup_verb=$6 limit=$7
 shift 7
 # The process group of the command. The command itself does not inherit the lock: a daemon that it starts
@@ -27,7 +34,10 @@ run() {
   ' kubexm "$group" "$text" "$@" </dev/null >/run/kubexm/once.log 2>&1 9>&-)
 }
 show_log() { tail -c 8000 /run/kubexm/once.log >&2; }
-(umask 077; mkdir -p /run/kubexm /var/lib/kubexm/done)
+install -d -m 700 /run/kubexm
+(umask 077; mkdir -p /var/lib/kubexm/done; : >>/run/kubexm/once.log)
+# An earlier version of kubexm wrote it with mode 0644.
+chmod 600 /run/kubexm/once.log
 exec 9>/run/kubexm/once.lock
 flock -w 600 9 || { echo "an earlier run of this command still runs after 10 minutes" >&2; exit 1; }
 done=/var/lib/kubexm/done/$id
@@ -48,7 +58,7 @@ if [ -e "$done.begun" ]; then
     { show_log; echo "cannot clean up after the previous run" >&2; exit 1; }
 fi
 : >"$done.begun"
-sync "$done.begun" 2>/dev/null || sync
+sync "$done.begun" /var/lib/kubexm/done 2>/dev/null || sync
 if [ -n "$place" ]; then
   trap 'rm -f "$place"' EXIT
   (umask 077; cat >"$place")
@@ -61,4 +71,4 @@ run "$command" "$command_verb" "$@" || {
 }
 # The input may be secret. After the marker exists, no run comes back here.
 [ -z "$place" ] || rm -f "$place"
-mv "$done.begun" "$done"
+replace "$done.begun" "$done"

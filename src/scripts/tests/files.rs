@@ -1,7 +1,7 @@
 //! Scripts that remove and mount.
 
 use super::machine::Machine;
-use crate::{etcd, kubeadm, os, steps};
+use crate::{etcd, host, kubeadm, os, steps};
 
 #[test]
 fn script_gets_its_input_and_leaves_no_file() {
@@ -18,6 +18,170 @@ fn script_gets_its_input_and_leaves_no_file() {
         assert_eq!((ended.status, ended.printed.as_str()), (1, ""));
         assert_eq!(ended.complained, "only 5 of 6 bytes of its input arrived\n");
         assert_eq!(machine.at("/run/kubexm").read_dir().unwrap().count(), 0);
+    });
+}
+
+/// The order of calls that matter for a power failure.
+fn order(machine: &Machine) -> Vec<String> {
+    let calls = machine.calls();
+    let calls = calls.into_iter().map(|call| {
+        let words = call
+            .split(' ')
+            .map(|word| match word.rsplit_once(".kubexm-") {
+                Some((start, _)) => format!("{start}.kubexm-*"),
+                None => word.to_owned(),
+            });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    calls.collect()
+}
+
+#[test]
+fn content_reaches_the_disk_before_the_name_does() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sync", "exec /usr/bin/sync \"$@\"");
+        machine.fake("mv", "exec /usr/bin/mv \"$@\"");
+        machine.write("/etc/app/conf", "old");
+        let input = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello";
+        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/conf", "600"], input);
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(machine.read("/etc/app/conf"), "hello");
+        let expected = [
+            "sync /etc/app/.conf.kubexm-*",
+            "mv -fT /etc/app/.conf.kubexm-* /etc/app/conf",
+            "sync /etc/app",
+        ];
+        assert_eq!(order(machine), expected);
+        machine.write("/var/lib/kubexm/backup/x", "former");
+        machine.done(
+            steps::FILE_RESTORE,
+            &["/etc/app/conf", "/var/lib/kubexm/backup/x"],
+        );
+        assert_eq!(machine.read("/etc/app/conf"), "former");
+        assert_eq!(order(machine), expected);
+        machine.write("/etc/hosts", "127.0.0.1 localhost\n");
+        let block = "# kubexm begin\n10.0.0.1 a\n# kubexm end\n";
+        machine.done(steps::BLOCK_EDIT, &["/etc/hosts", "put", block]);
+        assert!(machine.read("/etc/hosts").ends_with(block));
+        let expected = [
+            "sync /etc/.hosts.kubexm-*",
+            "mv -fT /etc/.hosts.kubexm-* /etc/hosts",
+            "sync /etc",
+        ];
+        assert_eq!(order(machine), expected);
+    });
+}
+
+#[test]
+fn task_ends_with_one_call_for_each_file_system() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sync", "[ \"$1\" != -f ] || [ ! -e /root/old ] || exit 1");
+        let paths = ["/", "/etc", "/var/lib", "/srv/not/there"];
+        machine.done(steps::FLUSH, &paths);
+        assert_eq!(machine.calls(), ["sync -f /"]);
+        let mount = "mkdir -p /disk\nmount -t tmpfs none /disk";
+        let ended = machine.run_after(mount, steps::FLUSH, &["/etc", "/disk/a/b", "/disk"], "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(machine.calls(), ["sync -f /etc", "sync -f /disk"]);
+        // coreutils before 8.24.
+        machine.write("/root/old", "");
+        machine.done(steps::FLUSH, &paths);
+        assert_eq!(machine.calls(), ["sync -f /", "sync"]);
+    });
+}
+
+#[test]
+fn file_never_lands_in_a_directory_behind_a_link() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/srv/public/theirs", "");
+        std::fs::create_dir_all(machine.at("/etc/app")).unwrap();
+        std::os::unix::fs::symlink("/srv/public", machine.at("/etc/app/key")).unwrap();
+        let input = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello";
+        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/key", "600"], input);
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(machine.read("/etc/app/key"), "hello");
+        assert_eq!(machine.at("/srv/public").read_dir().unwrap().count(), 1);
+        let ended = machine.run_after(":", host::UPLOAD, &["/srv/public", "600"], input);
+        assert_eq!(ended.status, 1);
+        assert!(
+            ended.complained.contains("is a directory"),
+            "{}",
+            ended.complained
+        );
+        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app/key", "600"], &input[1..]);
+        assert_eq!(ended.status, 1);
+        assert_eq!(machine.read("/etc/app/key"), "hello");
+        assert!(
+            !ended.complained.contains("2cf24d"),
+            "a digest: {}",
+            ended.complained
+        );
+    });
+}
+
+#[test]
+fn read_only_file_systems_are_facts() {
+    Machine::with_each_shell(|machine| {
+        for folder in ["/etc", "/usr/local", "/opt", "/root/fake"] {
+            let _ = std::fs::create_dir_all(machine.at(folder));
+        }
+        let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+        // The directory that stands for a machine shares /usr with this one, read-only.
+        let of_usr = "readonly=/usr/local\n";
+        assert_eq!(
+            printed.replace(of_usr, "").find("readonly="),
+            None,
+            "{printed}"
+        );
+        let before = "mount --bind /opt /opt\nmount -o remount,bind,ro /opt";
+        let printed = machine.run_after(before, host::FACTS, &["/"], "").printed;
+        assert!(printed.contains("\nreadonly=/opt\n"), "{printed}");
+    });
+}
+
+#[test]
+fn secret_that_kubexm_wrote_is_not_copied() {
+    Machine::with_each_shell(|machine| {
+        let folders = machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        assert_eq!(folders, "folder /etc/app\n");
+        let record = r#"{"step":"file /etc/app/login","undo":{"folders":["/etc/app"],"kind":"removeFile","path":"/etc/app/login"}}"#;
+        machine.write("/var/lib/kubexm/receipt.jsonl", &format!("{record}\n"));
+        machine.write("/etc/app/login", "old password");
+        let printed = machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        assert_eq!(printed, "ours\n");
+        assert!(!machine.has("/var/lib/kubexm/backup"));
+        // An earlier version made a copy.
+        let printed = machine.done(steps::FILE_PREPARE, &["/etc/app/login", ""]);
+        let copy = printed.trim().strip_prefix("backup ").unwrap();
+        assert_eq!(machine.read(copy), "old password");
+        machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
+        assert!(!machine.has(copy));
+        // A file of the site is copied.
+        machine.write("/etc/other", "theirs");
+        let printed = machine.done(steps::FILE_PREPARE, &["/etc/other", "secret"]);
+        assert!(printed.starts_with("backup "), "{printed}");
+    });
+}
+
+#[test]
+fn what_commands_print_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    Machine::with_each_shell(|machine| {
+        // An earlier version created both for all users.
+        machine.write("/run/kubexm/once.log", "");
+        let mode = |path: &str| machine.at(path).metadata().unwrap().permissions().mode() & 0o777;
+        for (path, bits) in [("/run/kubexm", 0o755), ("/run/kubexm/once.log", 0o644)] {
+            std::fs::set_permissions(machine.at(path), PermissionsExt::from_mode(bits)).unwrap();
+        }
+        let arguments = ["test", "", "echo said; umask >/root/umask", "", ":", ""];
+        let ended = machine.run_after("umask 022", steps::RUN_TO_COMPLETION, &arguments, "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        assert_eq!(machine.read("/run/kubexm/once.log"), "said\n");
+        assert_eq!(
+            (mode("/run/kubexm"), mode("/run/kubexm/once.log")),
+            (0o700, 0o600)
+        );
+        assert_eq!(machine.read("/root/umask").trim(), "0022");
     });
 }
 

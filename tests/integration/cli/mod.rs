@@ -10,6 +10,7 @@ mod hostile_text;
 mod input;
 mod logging;
 mod outdated;
+mod passwords;
 mod warnings;
 
 use std::io::Read;

@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use super::sbom;
 use super::sources::SourceArgs;
 use crate::cli::output::outln;
-use crate::cli::{Failure, interrupt, password, target, trust};
+use crate::cli::password::KeyPasswordArgs;
+use crate::cli::{Failure, interrupt, target, trust};
 use crate::report::bytes;
 use kubexm_commands::build::{BuildOptions, GzipStorage, build};
 use kubexm_commands::sbom::SbomFile;
@@ -45,8 +46,7 @@ pub struct Build {
     /// Write volumes of at most this size, such as 4GiB (for FAT32)
     #[arg(long, alias = "size", value_name = "SIZE")]
     split: Option<VolumeSize>,
-    /// Sign the bundle with this minisign secret key; the password comes from KUBEXM_KEY_PASSWORD, or
-    /// kubexm asks for it
+    /// Sign the bundle with this minisign secret key
     #[arg(long, alias = "key", value_name = "FILE")]
     sign: Option<PathBuf>,
     /// Sequence number of the signature [default: seconds since 1970, or SOURCE_DATE_EPOCH]
@@ -54,6 +54,8 @@ pub struct Build {
     /// `install` refuses a bundle with a smaller number than the newest one of the cluster.
     #[arg(long, value_name = "N", requires = "sign")]
     sequence: Option<Sequence>,
+    #[command(flatten)]
+    password: KeyPasswordArgs,
     /// Also write an SBOM: `cyclonedx-json`, unless the name ends in `.spdx.json` or another format of
     /// `bundle sbom` follows
     #[arg(long, value_name = "FILE[,FORMAT]", conflicts_with = "base")]
@@ -96,7 +98,7 @@ pub async fn run(arguments: Build, events: &Events) -> Result<(), Failure> {
     let signer = arguments
         .sign
         .as_deref()
-        .map(|key| password::signer(key, arguments.sequence))
+        .map(|key| arguments.password.signer(key, arguments.sequence))
         .transpose()?;
     let (level, gzip) = match (arguments.fast, arguments.gzip) {
         (true, _) => (Level::FAST, GzipStorage::Keep),

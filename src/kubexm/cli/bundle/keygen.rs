@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::output::outln;
-use crate::cli::{Failure, output, password};
+use crate::cli::password::KeyPasswordArgs;
+use crate::cli::{Failure, output};
 use crate::report::Output;
 use kubexm_commands::sign::keygen;
 
@@ -17,15 +18,17 @@ pub struct Keygen {
     #[arg(value_name = "FILE")]
     name: PathBuf,
     /// Do not encrypt the secret key with a password
-    #[arg(long)]
+    #[arg(long, conflicts_with = "password_file")]
     no_password: bool,
+    #[command(flatten)]
+    password: KeyPasswordArgs,
 }
 
 /// Creates a pair of keys.
 pub fn run(arguments: &Keygen, output: Output) -> Result<(), Failure> {
     let password = match arguments.no_password {
         true => None,
-        false => Some(password::new_password()?),
+        false => Some(arguments.password.new_password()?),
     };
     let files = keygen(&arguments.name, password)?;
     if output == Output::Json {

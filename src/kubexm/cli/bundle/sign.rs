@@ -6,7 +6,8 @@ use clap::Args;
 
 use crate::cli::bundle_args::BundleArgs;
 use crate::cli::output::outln;
-use crate::cli::{Failure, interrupt, password, target};
+use crate::cli::password::KeyPasswordArgs;
+use crate::cli::{Failure, interrupt, target};
 use kubexm_commands::sign::{SignOptions, sign};
 use kubexm_commands::{Sequence, VolumeSize};
 use kubexm_types::event::Events;
@@ -18,9 +19,11 @@ use kubexm_types::event::Events;
 pub struct Sign {
     #[command(flatten)]
     bundle: BundleArgs,
-    /// The minisign secret key; its password comes from KUBEXM_KEY_PASSWORD, or kubexm asks for it
+    /// The minisign secret key
     #[arg(long, alias = "sign", value_name = "FILE")]
     key: PathBuf,
+    #[command(flatten)]
+    password: KeyPasswordArgs,
     /// Sequence number of the signature [default: seconds since 1970, or SOURCE_DATE_EPOCH]
     ///
     /// `install` refuses a bundle with a smaller number than the newest one of the cluster.
@@ -40,7 +43,9 @@ pub async fn run(arguments: Sign, events: &Events) -> Result<(), Failure> {
     let options = SignOptions {
         bundle: arguments.bundle.path()?.to_owned(),
         access: arguments.bundle.access(),
-        signer: password::signer(&arguments.key, arguments.sequence)?,
+        signer: arguments
+            .password
+            .signer(&arguments.key, arguments.sequence)?,
         out: arguments.out,
         split: arguments.split,
     };

@@ -1,0 +1,69 @@
+//! Passwords: `password`, `passwordFile` and `passwordEnv`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::hosts::expand_home;
+use crate::cluster::PasswordSource;
+use crate::reader::Fields;
+use kubexm_types::Secret;
+
+/// Reads the source of a password. A problem does not contain the password.
+pub(super) fn read_password(fields: &Fields<'_>) -> Option<PasswordSource> {
+    let text = read_text(fields);
+    let (file, variable) = read_elsewhere(fields);
+    let given = ["password", "passwordFile", "passwordEnv"];
+    let mut given = given.into_iter().filter_map(|name| fields.get(name));
+    if let (Some(_), Some(node)) = (given.next(), given.next()) {
+        fields.reader().problem(
+            node,
+            &fields.path("password"),
+            "password, passwordFile and passwordEnv exclude each other",
+            Some("keep one of them"),
+        );
+    }
+    text.or(file).or(variable)
+}
+
+/// Reads `passwordFile` and `passwordEnv`.
+pub(super) fn read_elsewhere(
+    fields: &Fields<'_>,
+) -> (Option<PasswordSource>, Option<PasswordSource>) {
+    let file = fields.text("passwordFile");
+    let file = file.map(|path| PasswordSource::File(expand_home(&path)));
+    (file, read_variable(fields))
+}
+
+fn read_text(fields: &Fields<'_>) -> Option<PasswordSource> {
+    let (node, text) = (fields.get("password")?, fields.text("password")?);
+    if text.chars().any(char::is_control) {
+        let message = "contains a line break or another control character";
+        let hint = "write the password in one line, in quotes";
+        let path = fields.path("password");
+        fields.reader().problem(node, &path, message, Some(hint));
+        return None;
+    }
+    Some(PasswordSource::Text(Secret(text)))
+}
+
+fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
+    let (node, name) = (fields.get("passwordEnv")?, fields.text("passwordEnv")?);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty()
+        || !name.chars().all(is_name)
+        || name.starts_with(|c: char| c.is_ascii_digit())
+    {
+        let hint = "write the name alone, as in SITE_PASSWORD";
+        let path = fields.path("passwordEnv");
+        let message = "expected the name of an environment variable";
+        fields.reader().problem(node, &path, message, Some(hint));
+        return None;
+    }
+    Some(PasswordSource::Variable(name))
+}
+
+/// Returns whether a path is a regular file that other users can read.
+pub(super) fn is_readable_by_others(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o077 != 0)
+}
