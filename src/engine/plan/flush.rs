@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::step::StepError;
 use super::task::Task;
-use kubexm_host::{Command, Host};
+use kubexm_host::{Command, Host, Limit};
 use kubexm_scripts::steps::FLUSH;
 
 /// What the command does, for errors.
@@ -31,12 +31,14 @@ pub(super) async fn flush(host: &dyn Host, task: &Task) -> Result<(), StepError>
     });
     let folders: BTreeSet<String> = folders.collect();
     let all = FOLDERS.map(str::to_owned).into_iter().chain(folders);
-    let command = Command::from_script(FLUSH, all).describe(ACTION);
+    let command = Command::from_script(FLUSH, all).limit(Limit::CHANGE);
+    let command = command.describe(ACTION);
     StepError::unless_done(ACTION, host.run(command).await?).map(|_| ())
 }
 
 /// Waits until the file systems of a host that a reset changes are on disk.
 pub(crate) async fn flush_reset(host: &dyn Host) -> Result<(), StepError> {
-    let command = Command::from_script(FLUSH, FOLDERS).describe(ACTION);
+    let command = Command::from_script(FLUSH, FOLDERS).limit(Limit::CHANGE);
+    let command = command.describe(ACTION);
     StepError::unless_done(ACTION, host.run(command).await?).map(|_| ())
 }

@@ -2,6 +2,13 @@
 # Creates directories that contain kubexm's marker, where nothing exists at their path. A directory gets its name when the
 # marker is in it, because a reset removes only marked directories.
 # Arguments: path and mode, in octal digits, of each directory.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
 while [ $# -gt 0 ]; do
   path=$1 mode=$2
   shift 2
@@ -14,6 +21,6 @@ while [ $# -gt 0 ]; do
   echo "kubexm created this directory. kubexm reset removes the files of the cluster from it." >"$new/.kubexm-owner"
   chmod "$mode" "$new"
   sync "$new/.kubexm-owner" 2>/dev/null || sync
-  mv -T "$new" "$path"
+  replace "$new" "$path"
   if command -v restorecon >/dev/null; then restorecon -R "$path" || :; fi
 done

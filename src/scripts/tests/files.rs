@@ -173,7 +173,15 @@ fn what_commands_print_is_private() {
         for (path, bits) in [("/run/kubexm", 0o755), ("/run/kubexm/once.log", 0o644)] {
             std::fs::set_permissions(machine.at(path), PermissionsExt::from_mode(bits)).unwrap();
         }
-        let arguments = ["test", "", "echo said; umask >/root/umask", "", ":", ""];
+        let arguments = [
+            "test",
+            "",
+            "echo said; umask >/root/umask",
+            "",
+            ":",
+            "",
+            "60",
+        ];
         let ended = machine.run_after("umask 022", steps::RUN_TO_COMPLETION, &arguments, "");
         assert_eq!(ended.status, 0, "{}", ended.complained);
         assert_eq!(machine.read("/run/kubexm/once.log"), "said\n");
