@@ -1,7 +1,7 @@
 //! Power failures: a disk that keeps only what was written to it, without what the kernel still had in memory.
 //!
 //! The disk is an ext4 file system on a loop device. A cut copies the image while it is mounted, and mounts the copy. The
-//! kernel holds back everything that nobody flushes: the journal is committed every 10 minutes, and a rename does not flush
+//! kernel holds back everything that no program flushes: the journal is committed every 10 minutes, and a rename does not flush
 //! the data of its file.
 
 use std::collections::BTreeMap;
