@@ -67,6 +67,7 @@ impl Sshd {
             host_keys: HostKeys {
                 files: vec![known.into()],
                 accept_new: None,
+                accepted: Default::default(),
             },
         };
         let mut last = None;
