@@ -188,7 +188,7 @@ impl Http {
                 address,
                 access: Access::Open,
                 tries,
-                turn: self.turn(&key),
+                turn: self.turn(key),
             });
             async move { Ok((job.await?, by)) }
         };

@@ -35,7 +35,10 @@ struct Policy {
 #[derive(Debug, Clone)]
 enum Asks {
     Nothing,
-    Signature { of: Signers, required: Required },
+    Signature {
+        of: Box<Signers>,
+        required: Required,
+    },
 }
 
 /// Which versions must be signed.
@@ -223,15 +226,15 @@ impl Policy {
         let asks = match &policy.rule {
             Rule::Ignore => Asks::Nothing,
             Rule::Require(by) => Asks::Signature {
-                of: signers(by)?,
+                of: Box::new(signers(by)?),
                 required: Required::All,
             },
             Rule::RequireSince(by, version) => Asks::Signature {
-                of: signers(by)?,
+                of: Box::new(signers(by)?),
                 required: Required::Since(version.clone()),
             },
             Rule::IfPresent(by) => Asks::Signature {
-                of: signers(by)?,
+                of: Box::new(signers(by)?),
                 required: Required::None,
             },
         };

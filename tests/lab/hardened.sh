@@ -22,7 +22,7 @@ audit_log() { # HOST
 }
 profiling_is_off() {
   local said
-  said=$(kubectl get --raw /debug/pprof/ 2>&1) && { echo "$said" | head -n 3; return 1; }
+  said=$(kubectl get --raw /debug/pprof/ 2>&1) && { sed -n 1,3p <<<"$said"; return 1; }
   grep -i 'not find\|NotFound' <<<"$said"
 }
 suites() { # CONTROL-PLANE HOST PORT: curl on this machine verifies the certificate with the cluster's CA

@@ -151,7 +151,7 @@ impl Run {
                 result.end = TaskEnd::StoppedBefore(step.describe());
                 break;
             }
-            match self.report(&task, step, &state).await {
+            match self.report(&task, step, state).await {
                 Ok(Done::Changed) => result.changed += 1,
                 Ok(Done::Unchanged) => result.unchanged += 1,
                 Ok(Done::Ran) => result.ran += 1,

@@ -133,5 +133,5 @@ fn is_in_protected_tree(path: &str) -> bool {
         path.strip_prefix(*tree)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    TREES.iter().any(|tree| in_tree(tree)) && !EXCEPTIONS.iter().any(|tree| in_tree(tree))
+    TREES.iter().any(in_tree) && !EXCEPTIONS.iter().any(in_tree)
 }
