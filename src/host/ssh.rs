@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use russh::Disconnect;
 use russh::client::Handle;
+use russh::{ChannelReadHalf, Disconnect};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -243,7 +243,7 @@ impl Session {
                     Some(Ok(Progress::Ended(number))) => status = Some(number),
                     Some(Err(TooMuchOutput)) => {
                         if let Some(group) = received.group() {
-                            self.end(group).await;
+                            self.end_while_reading(group, &mut read).await;
                         }
                         return Err(self.command_error(description, supervise::too_much_output()));
                     }
@@ -262,7 +262,7 @@ impl Session {
             }
             // The number of the group is the first that the command prints.
             if let (Some(_), Some(group)) = (give_up, received.group()) {
-                self.end(group).await;
+                self.end_while_reading(group, &mut read).await;
                 break;
             }
         }
@@ -285,6 +285,16 @@ impl Session {
         match received.has_mark() {
             true => Ok(status),
             false => Err(self.no_shell(description, received)),
+        }
+    }
+
+    /// Ends a process group on the host. Discards what it still prints: a channel that is not read blocks all
+    /// channels of its connection.
+    async fn end_while_reading(&self, group: u32, read: &mut ChannelReadHalf) {
+        let discard = async { while read.wait().await.is_some() {} };
+        tokio::select! {
+            () = self.end(group) => {}
+            () = discard => {}
         }
     }
 

@@ -107,11 +107,18 @@ fn split_bundle_opens_by_each_of_its_names() {
     example ([folder]/b.tar.zst)
       size           97.11 KiB
       volumes        13
-      lock           sha256:a912b15ad4c7433e40b7a754e4c2d9b54f04a01144362f37c5ae6bb312d591fd
+      signature      none
+      lock           sha256:c821fc2c7eb56d282b9166aa83aa257ef42885396e914d14eabc52db11ab16c0
       kubernetes     1.36.3
       architectures  amd64
       files          5
       images         0
+      trust          5 files: digest in the bundle manifest
+        file part0000 1.0.0 amd64
+        file part0001 1.0.0 amd64
+        file part0002 1.0.0 amd64
+        file part0003 1.0.0 amd64
+        file part0004 1.0.0 amd64
     ");
 }
 
@@ -232,7 +239,7 @@ fn missing_short_and_damaged_volumes_are_named() {
     === damaged 2
     verify [folder]/b.tar.zst: stopped, [size] in [time]
     error: [folder]/b.tar.zst: 1 of 6 parts are damaged:
-      part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): damaged: expected sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d, got sha256:a05fb924d1f169e38aea128d7f7f8c65c511d3fb5d8be63f245a5af635fd323b
+      part0002 (sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d): damaged: expected sha256:30db83200b7da7b562c673754671f2184debbaa53da78b7f47fb85923c066c9d, got sha256:9ca2ff08137bf47f279f807feee01666092fa1a227b6deed51672db35ca9f502
       [folder]/b.tar.zst.002: this volume is damaged
     hint: copy the bundle again
     === missing 3
@@ -244,7 +251,7 @@ fn missing_short_and_damaged_volumes_are_named() {
     === damaged 3
     verify [folder]/b.tar.zst: stopped, [size] in [time]
     error: [folder]/b.tar.zst: 1 of 6 parts are damaged:
-      part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): damaged: expected sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd, got sha256:bd3657f342affede1cd63d736fc33f14d6d966c1cbc1d6f60ef3f7559cc54038
+      part0003 (sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd): damaged: expected sha256:57444edf3f1091d8d93562f211952b741e59b4f8205ee635959f867733fe35bd, got sha256:9c1e9914a2737b2bcc753c4b2c97fe83ea7ffcf3eb3e36171ce61237fc24406a
       [folder]/b.tar.zst.003: this volume is damaged
     hint: copy the bundle again
     === missing 4
@@ -306,7 +313,7 @@ fn split_and_join_commands_reproduce_the_bundle() {
     [folder]/stick/b.tar.zst.001 and on: 4 volumes
       list     [folder]/stick/b.tar.zst.sha256
       size     97.11 KiB
-      sha256   7a90a880f6d0013477b88c7dacd1df2d02bd79ab96f2ccfc0824948aeea50212
+      sha256   c4e198d0bc90bac9cc5038922603d7aa213777db8dc61f3c5019deb1e643f2a0
     copy [folder]/stick/b.tar.zst: done, 97.11 KiB in [time]
     ");
     let whole = folder.path().join("joined.tar.zst");

@@ -119,7 +119,7 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
 
 /// Returns the tasks after which every host is a node with its labels and certificates.
 pub(super) fn all_joined(inputs: &Inputs<'_>) -> Vec<TaskId> {
-    let nodes = inputs.cluster.nodes();
+    let nodes = inputs.nodes();
     let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
     tasks.extend(inputs.first().map(|first| ADMIT.id(&first.name)));
     tasks

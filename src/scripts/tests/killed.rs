@@ -184,8 +184,8 @@ fn kill_everywhere(case: &Case) {
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 fn files() {
-    let digest = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865";
-    let upload = |path: &'static str| with(host::UPLOAD, &[path, "600", digest], "1\n");
+    let input = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865\n1\n";
+    let upload = |path: &'static str| with(host::UPLOAD, &[path, "600"], input);
     let existing = |machine: &Machine| machine.write("/etc/app/a b.conf", "theirs");
     let copy = "/var/lib/kubexm/backup/$(printf %s '/etc/app/a b.conf' | sha256sum | cut -c1-32)";
     // The first test also creates the directory.
@@ -550,6 +550,7 @@ fn long_commands() {
                 "",
                 "rm -f /etc/initialized",
                 "",
+                "600",
             ],
         ),
         undo: vec![

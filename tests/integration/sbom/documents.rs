@@ -268,7 +268,7 @@ fn damaged_bundle_gives_no_sbom() {
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(err, @"
-    error: [folder]/b.tar.zst: damaged: expected sha256:0f75d225c18f724d0e66efc77ad7c3ed0bfe51bda7fbd572adc4c5399c58042a, got sha256:7ecdc86b25509879eed34810125554f523615e93211ade06e826444ffedffe97
+    error: [folder]/b.tar.zst: damaged: expected sha256:0f75d225c18f724d0e66efc77ad7c3ed0bfe51bda7fbd572adc4c5399c58042a, got sha256:6117d83d15ca07a5244babdb24b44f6448046bd6064c2a705910129b3e617df2
     hint: copy the bundle again
     ");
 }

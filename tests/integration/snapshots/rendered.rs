@@ -93,6 +93,7 @@ struct Case {
     sections: Vec<String>,
 }
 
+const CIS: &str = "security: {profile: cis, encryption: {provider: secretbox}}";
 const EXTERNAL_ETCD: &str = "etcd: {type: external, external: {endpoints: [\"https://192.0.2.20:2379\"], \
     caFile: FOLDER/ca.crt, certFile: FOLDER/client.crt, keyFile: FOLDER/client.key}}";
 const EXTERNAL_REGISTRY: &str = "registry: {type: external, address: \"harbor.example:8443\", project: mirror, \
@@ -139,6 +140,11 @@ fn cases() -> Vec<Case> {
         one("cilium", &["network: {plugin: cilium}"]),
         one("no-network", &["network: {plugin: none}"]),
         one("dns", &[DNS]),
+        one("cis", &[CIS]),
+        one(
+            "cis-systemd",
+            &[CIS, "kubernetes: {version: VERSION, type: systemd}"],
+        ),
         one("dns-loopback", &["dns: {nodeLocal: {interface: loopback}}"]),
         one("two-registries", &[TWO_REGISTRIES]),
         one("external-registry", &[EXTERNAL_REGISTRY]),
