@@ -140,11 +140,6 @@ fn cases() -> Vec<Case> {
         one("cilium", &["network: {plugin: cilium}"]),
         one("no-network", &["network: {plugin: none}"]),
         one("dns", &[DNS]),
-        one("cis", &[CIS]),
-        one(
-            "cis-systemd",
-            &[CIS, "kubernetes: {version: VERSION, type: systemd}"],
-        ),
         one("dns-loopback", &["dns: {nodeLocal: {interface: loopback}}"]),
         one("two-registries", &[TWO_REGISTRIES]),
         one("external-registry", &[EXTERNAL_REGISTRY]),
@@ -192,6 +187,8 @@ fn cases() -> Vec<Case> {
             "units-haproxy",
             &[UNITS, OWN_ETCD, "highAvailability: {type: haproxy}"],
         ),
+        one("cis", &[CIS]),
+        one("cis-systemd", &[CIS, UNITS, OWN_ETCD]),
     ]
 }
 
