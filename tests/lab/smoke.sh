@@ -154,6 +154,15 @@ smoke_node_port() { # the service answers on the node port of every node
     curl -sSf -m 5 "http://$address:30080/hostname" || { echo "$address does not answer"; return 1; }
   done
 }
+smoke_data_stays() { # HOST...: a reset keeps what a pod stored on its host. Removes it.
+  local host found=0
+  for host in "$@"; do
+    on "$host" test -e /var/lib/kubelet/smoke/words || continue
+    found=$((found + 1))
+    on "$host" sh -c 'rm -r /var/lib/kubelet/smoke && rmdir /var/lib/kubelet'
+  done
+  [ "$found" = 1 ]
+}
 smoke_exec() { [ "$(smoke_in "$1" hostname)" = "$1" ]; }
 smoke_logs() { smoke_kubectl logs "$1" | grep -i 'Started HTTP server on port 8080'; }
 smoke_on_every_node() { # COMMAND: runs it with the name of each node's pod
@@ -220,7 +229,7 @@ smoke() { # IMAGE
   check "a pod reaches a service by its short name" smoke_short_name
   smoke_kubectl scale deployment/web --replicas=3 >/dev/null
   check "the deployment scales" smoke_rolled_out deployment/web
-  check "the deployment has three pods" smoke_ready web 3
+  check "the deployment has three pods" until_true 30 smoke_ready web 3
   check "all three pods answer through the service" smoke_answers_by 3
   check "pods on all nodes reach each other" smoke_everywhere
   check "the node port of every node leads to the service" smoke_node_port
