@@ -10,12 +10,10 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
-use crate::launcher::{NOBODY, map_user, step, unless_failed};
+use crate::process::{NOBODY, map_user, step, unless_failed};
 use crate::run::{Identity, ProgramRun, Specification};
 use crate::{loopback, mounts};
 
-/// The argument that starts this process.
-pub const ROLE: &str = "sandbox-init";
 /// Maximum size of a file that a program writes, in bytes.
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
 /// Maximum number of open files of a process.

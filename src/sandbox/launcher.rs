@@ -1,26 +1,15 @@
 //! The first process of a sandbox: it leaves kubexm's namespaces.
 
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::fs::lchown;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
-use crate::init;
+use crate::process::{INIT, NOBODY, exit_code, map_user, step, unless_failed};
 use crate::run::{Identity, Specification};
-
-/// The argument that starts this process.
-pub const ROLE: &str = "sandbox-launcher";
-/// The exit code of a sandbox that could not be prepared. The reason is on standard error.
-pub const UNPREPARED: u8 = 125;
-/// The start of that reason.
-pub const REASON: &str = "kubexm-sandbox: ";
-/// The user and group `nobody`, as which a program runs.
-pub const NOBODY: u32 = 65534;
 
 /// Starts the init in new namespaces, and waits for it.
 pub fn run(specification: Option<&OsStr>) -> ExitCode {
@@ -28,26 +17,6 @@ pub fn run(specification: Option<&OsStr>) -> ExitCode {
         let status = command.status().map_err(step("cannot start the init"))?;
         Ok(exit_code(status))
     }))
-}
-
-/// Prints the reason why a sandbox could not be prepared.
-pub fn unless_failed(result: Result<ExitCode, String>) -> ExitCode {
-    result.unwrap_or_else(|reason| {
-        eprintln!("{REASON}{reason}");
-        ExitCode::from(UNPREPARED)
-    })
-}
-
-/// Adds the step that failed to an error.
-pub fn step<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> String {
-    move |error| format!("{what}: {error}")
-}
-
-/// Returns the exit code of a process; 128 and the signal's number if a signal ended it.
-pub fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code();
-    let code = code.or_else(|| status.signal().map(|signal| 128 + signal));
-    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 fn prepare(specification: Option<&OsStr>) -> Result<Command, String> {
@@ -75,7 +44,7 @@ fn prepare(specification: Option<&OsStr>) -> Result<Command, String> {
     // The link refers to the child before it starts the new program: to the same file as this process.
     let mut command = Command::new("/proc/self/exe");
     let text = specification.text().map_err(step("a path is not UTF-8"))?;
-    command.arg(init::ROLE).arg(text);
+    command.arg(INIT).arg(text);
     // The init ends when kubexm closes its end of this process's standard input.
     command.env_clear().stdin(Stdio::inherit());
     Ok(command)
@@ -104,12 +73,4 @@ fn close_inherited() {
         // The number of the closed directory is among them.
         let _ = nix::unistd::close(number);
     }
-}
-
-/// Gives this process's user and group another number in a new user namespace (user_namespaces(7)).
-pub fn map_user((user, group): (u32, u32), to: u32) -> io::Result<()> {
-    // Without this, the kernel does not accept a map of groups.
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{to} {user} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("{to} {group} 1"))
 }

@@ -13,6 +13,7 @@ mod init;
 mod launcher;
 mod loopback;
 mod mounts;
+mod process;
 mod run;
 mod workspace;
 
@@ -69,8 +70,8 @@ pub fn enter() -> Option<ExitCode> {
     let role = arguments.next()?;
     let specification = arguments.next();
     match role.to_str()? {
-        launcher::ROLE => Some(launcher::run(specification.as_deref())),
-        init::ROLE => Some(init::run(specification.as_deref())),
+        process::LAUNCHER => Some(launcher::run(specification.as_deref())),
+        process::INIT => Some(init::run(specification.as_deref())),
         _ => None,
     }
 }

@@ -12,7 +12,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
-use crate::launcher::step;
+use crate::process::step;
 use crate::run::ProgramRun;
 
 /// Directories with programs and libraries. In many distributions most of them are links into the first.

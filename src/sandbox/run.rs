@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use crate::launcher::{REASON, ROLE, UNPREPARED};
+use crate::process::{LAUNCHER, REASON, UNPREPARED};
 use crate::{LoopbackAnswer, Sandbox, SandboxError, Workspace};
 
 /// A program, its arguments, and what it may use.
@@ -115,7 +115,7 @@ impl ProgramRun {
                 let mut command = Command::new(launcher);
                 command
                     .env_clear()
-                    .arg(ROLE)
+                    .arg(LAUNCHER)
                     .arg(text)
                     .stdin(Stdio::piped());
                 command
