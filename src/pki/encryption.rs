@@ -2,7 +2,7 @@
 
 use age::x25519::Identity;
 
-use super::PkiError;
+use crate::error::{PkiError, invalid};
 
 /// The identity that encrypts and decrypts keys of CAs. Secret, so there is no `Debug`.
 #[derive(Clone)]
@@ -30,16 +30,14 @@ impl KeyIdentity {
 
     /// Encrypts the key of a CA. `name` is for the error.
     pub(super) fn encrypt(&self, name: &str, key: &str) -> Result<Vec<u8>, PkiError> {
-        age::encrypt(&self.0.to_public(), key.as_bytes())
-            .map_err(|error| super::invalid(name, error))
+        age::encrypt(&self.0.to_public(), key.as_bytes()).map_err(|error| invalid(name, error))
     }
 
     /// Decrypts the key of a CA.
     pub(super) fn decrypt(&self, name: &str, encrypted: &[u8]) -> Result<String, PkiError> {
         let hint = "hint: pass the identity file with which the key was encrypted";
-        let key = age::decrypt(&self.0, encrypted).map_err(|error| {
-            super::invalid(name, format!("cannot decrypt the key: {error}\n{hint}"))
-        })?;
-        String::from_utf8(key).map_err(|_| super::invalid(name, "the decrypted key is not PEM"))
+        let key = age::decrypt(&self.0, encrypted)
+            .map_err(|error| invalid(name, format!("cannot decrypt the key: {error}\n{hint}")))?;
+        String::from_utf8(key).map_err(|_| invalid(name, "the decrypted key is not PEM"))
     }
 }

@@ -9,7 +9,12 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Ca, CertificateStore, Leaf, Pair, PkiError, SigningKey, signing_key};
+use crate::ca::Ca;
+use crate::error::PkiError;
+use crate::leaf::Leaf;
+use crate::pair::Pair;
+use crate::signing_key::SigningKey;
+use crate::store::CertificateStore;
 use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
 use kubexm_types::HostName;
 
@@ -78,7 +83,7 @@ impl ClusterPki {
             Signer::Cluster => ca.issue(store, name, leaf),
             Signer::FrontProxy => front_proxy.issue(store, name, leaf),
         };
-        let service_account = signing_key(store, "sa")?;
+        let service_account = SigningKey::load_or_create(store, "sa")?;
         let front_proxy_ca = front_proxy.certificate().to_owned();
         Self::issue(cluster, ca.pair()?, front_proxy_ca, service_account, issue)
     }
@@ -225,7 +230,7 @@ mod tests {
                 node.kubelet.certificate,
                 second.nodes[name].kubelet.certificate
             );
-            let der = super::super::pem_content("kubelet", &node.kubelet.certificate).unwrap();
+            let der = crate::fingerprint::pem_content("kubelet", &node.kubelet.certificate).unwrap();
             let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
             let subject = parsed.subject().to_string();
             assert!(

@@ -8,6 +8,8 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
+use crate::fingerprint::pem_content;
+
 /// The subject and the names that a request may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entitled {
@@ -26,7 +28,7 @@ pub struct Entitled {
 /// # Errors
 /// The reason, as the end of a sentence about the request.
 pub fn check(pem: &str, entitled: &Entitled) -> Result<(), String> {
-    let der = super::pem_content("request", pem).map_err(|error| error.to_string())?;
+    let der = pem_content("request", pem).map_err(|error| error.to_string())?;
     let (rest, request) = X509CertificationRequest::from_der(&der)
         .map_err(|error| format!("is not a certificate signing request: {error}"))?;
     if !rest.is_empty() {

@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 
-use super::{CertificateStore, PkiError, invalid};
+use crate::error::{PkiError, invalid};
+use crate::store::CertificateStore;
 use kubexm_config::cluster::{Encryption, EncryptionProvider};
 
 /// A key.

@@ -4,7 +4,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::{KeyIdentity, Pair, PkiError};
+use crate::encryption::KeyIdentity;
+use crate::error::PkiError;
+use crate::pair::Pair;
 use kubexm_types::write_atomic;
 
 /// A directory of the controller with CAs, certificates and keys, all with mode 0600.

@@ -1,0 +1,221 @@
+//! Certificate authorities, and the certificates that they issue.
+
+use std::net::IpAddr;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SanType,
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::error::{PkiError, invalid};
+use crate::fingerprint::{days_left, pem_content};
+use crate::leaf::Leaf;
+use crate::pair::{Pair, new_key};
+use crate::store::{CertificateStore, StoredKey};
+use kubexm_types::Digest;
+
+/// Validity of a CA in days, as in kubeadm.
+const CA_DAYS: i64 = 3650;
+/// Validity of other certificates in days, as in kubeadm.
+const LEAF_DAYS: i64 = 365;
+/// kubexm renews a certificate that is valid for less than this number of days.
+const RENEW_DAYS: i64 = 30;
+/// Time between the start of the validity and the present, for hosts with slow clocks.
+const SKEW: Duration = Duration::hours(1);
+
+/// A certificate authority. Its key may be elsewhere, as long as nothing needs to be signed.
+pub struct Ca {
+    certificate: String,
+    key: StoredKey,
+    /// The path of the key's file without encryption, for messages.
+    key_path: String,
+}
+
+impl Ca {
+    /// Loads the CA `name` from the store. Creates it if the store has neither a certificate nor a key of this
+    /// name; it never replaces one of them.
+    ///
+    /// A read-only store without the key gets a key in memory, so that the result has certificates to compare.
+    ///
+    /// # Errors
+    /// The CA has expired, its key belongs to another certificate, or its files cannot be read or written.
+    pub fn load_or_create(store: &CertificateStore, name: &str) -> Result<Self, PkiError> {
+        let key = store.read_ca_key(name)?;
+        let key_path = store.path(&format!("{name}.key")).display().to_string();
+        let Some(certificate) = store.read(&format!("{name}.crt"))? else {
+            return Self::create(store, name, key, key_path);
+        };
+        if days_left(name, &certificate)? < 0 {
+            return Err(invalid(
+                name,
+                "the CA has expired\nhint: reset the cluster, and install it again with a new CA",
+            ));
+        }
+        let key = match key {
+            StoredKey::Readable(key) => {
+                StoredKey::Readable(of_certificate(name, &certificate, key)?)
+            }
+            _ if store.is_read_only() => StoredKey::Readable(new_key(name)?.serialize_pem()),
+            other => other,
+        };
+        Ok(Self {
+            certificate,
+            key,
+            key_path,
+        })
+    }
+
+    /// Creates a CA. `key` is the key of a creation that was interrupted before it wrote the certificate.
+    fn create(
+        store: &CertificateStore,
+        name: &str,
+        key: StoredKey,
+        key_path: String,
+    ) -> Result<Self, PkiError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        set_validity(&mut params, CA_DAYS);
+        let is_new = matches!(key, StoredKey::Missing);
+        let key = match key {
+            StoredKey::Readable(key) => {
+                KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?
+            }
+            StoredKey::Missing => new_key(name)?,
+            StoredKey::Encrypted => {
+                return Err(PkiError::EncryptedKey {
+                    purpose: format!("create the certificate of the CA {name}"),
+                    path: format!("{key_path}.age"),
+                });
+            }
+        };
+        let certificate = params
+            .self_signed(&key)
+            .map_err(|error| invalid(name, error))?
+            .pem();
+        let key = key.serialize_pem();
+        if is_new {
+            store.write_ca_key(name, &key)?;
+        }
+        // The certificate is written last, so that it never exists without its key.
+        store.write(&format!("{name}.crt"), &certificate)?;
+        Ok(Self {
+            certificate,
+            key: StoredKey::Readable(key),
+            key_path,
+        })
+    }
+
+    /// Returns the CA with its key, for programs that sign certificates. Secret.
+    ///
+    /// # Errors
+    /// The key is not in the store, or is encrypted.
+    pub fn pair(&self) -> Result<Pair, PkiError> {
+        Ok(Pair {
+            certificate: self.certificate.clone(),
+            key: self.key("write the key of the CA to the hosts")?.to_owned(),
+        })
+    }
+
+    /// Returns the CA's certificate, PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    fn key(&self, purpose: &str) -> Result<&str, PkiError> {
+        let (purpose, path) = (purpose.to_owned(), self.key_path.clone());
+        match &self.key {
+            StoredKey::Readable(key) => Ok(key),
+            StoredKey::Missing => Err(PkiError::MissingKey { purpose, path }),
+            StoredKey::Encrypted => Err(PkiError::EncryptedKey {
+                purpose,
+                path: format!("{path}.age"),
+            }),
+        }
+    }
+
+    /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
+    /// another subject or CA, or is about to expire. Only then the CA's key is needed.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, the CA's key is needed and is not there, or `leaf` is invalid.
+    pub fn issue(
+        &self,
+        store: &CertificateStore,
+        name: &str,
+        leaf: &Leaf,
+    ) -> Result<Pair, PkiError> {
+        let purpose = Digest::of(format!("{}{leaf:?}", self.certificate).as_bytes()).hex();
+        let purpose_file = format!("{name}.for");
+        let same_purpose = store
+            .read(&purpose_file)?
+            .is_some_and(|text| text == purpose);
+        if let Some(pair) = store.load(name)?.filter(|_| same_purpose)
+            && days_left(name, &pair.certificate)? >= RENEW_DAYS
+        {
+            return Ok(pair);
+        }
+        let pair = self.sign(name, leaf)?;
+        store.save(name, &pair)?;
+        store.write(&purpose_file, &purpose)?;
+        Ok(pair)
+    }
+
+    fn sign(&self, name: &str, leaf: &Leaf) -> Result<Pair, PkiError> {
+        let mut params = CertificateParams::default();
+        let subject = &mut params.distinguished_name;
+        subject.push(DnType::CommonName, &leaf.common_name);
+        if let Some(organization) = &leaf.organization {
+            subject.push(DnType::OrganizationName, organization);
+        }
+        for name in &leaf.names {
+            let san = match name.parse::<IpAddr>() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName(name.clone().try_into().map_err(|e| invalid(name, e))?),
+            };
+            params.subject_alt_names.push(san);
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = leaf.usage.extended();
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, LEAF_DAYS);
+        let ca_key = self.key(&format!("issue the certificate {name}"))?;
+        let ca_key = KeyPair::from_pem(ca_key).map_err(|error| invalid("CA key", error))?;
+        let issuer = Issuer::from_ca_cert_pem(&self.certificate, ca_key)
+            .map_err(|error| invalid("CA certificate", error))?;
+        let key = KeyPair::generate().map_err(|error| invalid(name, error))?;
+        let certificate = params
+            .signed_by(&key, &issuer)
+            .map_err(|error| invalid(name, error))?;
+        Ok(Pair {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+/// Returns the key of a certificate.
+///
+/// # Errors
+/// The key belongs to another certificate.
+fn of_certificate(name: &str, certificate: &str, key: String) -> Result<String, PkiError> {
+    let pair = KeyPair::from_pem(&key).map_err(|error| invalid(name, error))?;
+    let der = pem_content(name, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(name, error))?;
+    match parsed.tbs_certificate.subject_pki.raw == pair.subject_public_key_info() {
+        true => Ok(key),
+        false => Err(invalid(
+            name,
+            "the key belongs to another certificate\nhint: restore both files from the same backup",
+        )),
+    }
+}
+
+fn set_validity(params: &mut CertificateParams, days: i64) {
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - SKEW;
+    params.not_after = now + Duration::days(days);
+}

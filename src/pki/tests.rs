@@ -1,0 +1,225 @@
+use crate::fingerprint::{days_left, pem_content};
+use crate::{
+    Ca, CertificateStore, KeyIdentity, Leaf, Pair, PkiError, SigningKey, ca_fingerprint,
+    key_fingerprint, public_key_pin,
+};
+
+#[test]
+fn server_certificate_is_kept_until_its_names_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let mut leaf = Leaf::server(
+        "registry",
+        vec!["registry.example".to_owned(), "10.0.0.1".to_owned()],
+    );
+    let first = ca.issue(&store, "registry", &leaf).unwrap();
+    let again = Ca::load_or_create(&store, "ca").unwrap();
+    let second = again.issue(&store, "registry", &leaf).unwrap();
+    assert_eq!(first.certificate, second.certificate);
+    leaf.names.pop();
+    let third = again.issue(&store, "registry", &leaf).unwrap();
+    assert_ne!(first.certificate, third.certificate);
+}
+
+#[test]
+fn certificate_is_signed_by_the_ca() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let leaf = ca
+        .issue(
+            &store,
+            "registry",
+            &Leaf::server("registry", vec!["registry.example".to_owned()]),
+        )
+        .unwrap();
+    let ca_der = pem_content("ca", ca.certificate()).unwrap();
+    let leaf_der = pem_content("leaf", &leaf.certificate).unwrap();
+    let (_, ca_cert) = x509_parser::parse_x509_certificate(&ca_der).unwrap();
+    let (_, leaf_cert) = x509_parser::parse_x509_certificate(&leaf_der).unwrap();
+    assert_eq!(leaf_cert.issuer(), ca_cert.subject());
+    assert!(leaf_cert.subject_alternative_name().unwrap().is_some());
+    assert!((360..=365).contains(&days_left("leaf", &leaf.certificate).unwrap()));
+    assert!(
+        public_key_pin(ca.certificate())
+            .unwrap()
+            .starts_with("sha256:")
+    );
+}
+
+/// A CA of a running cluster, whose certificate and key must survive.
+fn store_with_ca() -> (tempfile::TempDir, CertificateStore, Pair) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let pair = Ca::load_or_create(&store, "ca").unwrap().pair().unwrap();
+    (dir, store, pair)
+}
+
+#[test]
+fn ca_whose_key_is_elsewhere_is_kept_and_its_certificates_are_used() {
+    let (dir, store, pair) = store_with_ca();
+    let leaf = Leaf::client("admin", None);
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let issued = ca.issue(&store, "admin", &leaf).unwrap();
+    std::fs::remove_file(dir.path().join("ca.key")).unwrap();
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    assert_eq!(ca.certificate(), pair.certificate);
+    let again = ca.issue(&store, "admin", &leaf).unwrap();
+    assert_eq!(again.certificate, issued.certificate);
+    let errors = [
+        ca.issue(&store, "other", &leaf).err().unwrap().to_string(),
+        ca.pair().err().unwrap().to_string(),
+    ];
+    let place = dir.path().display().to_string();
+    insta::assert_snapshot!(errors.join("\n").replace(&place, "[dir]"), @"
+    cannot issue the certificate other: [dir]/ca.key does not exist, but the certificate of this CA does
+    hint: put the key back for this command: kubexm never creates a CA where one exists
+    cannot write the key of the CA to the hosts: [dir]/ca.key does not exist, but the certificate of this CA does
+    hint: put the key back for this command: kubexm never creates a CA where one exists
+    ");
+    assert!(!dir.path().join("ca.key").exists());
+    let certificate = std::fs::read_to_string(dir.path().join("ca.crt")).unwrap();
+    assert_eq!(certificate, pair.certificate);
+}
+
+#[test]
+fn key_of_another_ca_is_refused() {
+    let (dir, store, _) = store_with_ca();
+    let (other, ..) = store_with_ca();
+    std::fs::copy(other.path().join("ca.key"), dir.path().join("ca.key")).unwrap();
+    let error = Ca::load_or_create(&store, "ca").err().unwrap();
+    insta::assert_snapshot!(error, @"
+    certificate or key ca: the key belongs to another certificate
+    hint: restore both files from the same backup
+    ");
+}
+
+/// A creation writes the key first.
+#[test]
+fn key_of_an_interrupted_creation_is_not_replaced() {
+    let (dir, store, pair) = store_with_ca();
+    std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    assert_eq!(ca.pair().unwrap().key, pair.key);
+    let key = std::fs::read_to_string(dir.path().join("ca.key")).unwrap();
+    assert_eq!(key, pair.key);
+}
+
+fn identity() -> KeyIdentity {
+    let identity = age::x25519::Identity::generate();
+    let text = age::secrecy::ExposeSecret::expose_secret(&identity.to_string()).to_owned();
+    KeyIdentity::parse(&format!("# created: today\n# public key: age1\n{text}\n")).unwrap()
+}
+
+#[test]
+fn key_of_a_ca_is_encrypted_and_needed_only_to_sign() {
+    let (dir, store, pair) = store_with_ca();
+    let identity = identity();
+    let encrypted = store.clone().encrypted(Some(identity.clone()));
+    let ca = Ca::load_or_create(&encrypted, "ca").unwrap();
+    assert_eq!(ca.pair().unwrap().key, pair.key);
+    assert!(!dir.path().join("ca.key").exists());
+    let content = std::fs::read(dir.path().join("ca.key.age")).unwrap();
+    assert!(content.starts_with(b"age-encryption.org/v1\n"));
+    // With the identity, all is as before.
+    let leaf = Leaf::client("admin", None);
+    let ca = Ca::load_or_create(&encrypted, "ca").unwrap();
+    let issued = ca.issue(&encrypted, "admin", &leaf).unwrap();
+    assert_eq!(ca.certificate(), pair.certificate);
+    // Without it, what exists is used.
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let again = ca.issue(&store, "admin", &leaf).unwrap();
+    assert_eq!(again.certificate, issued.certificate);
+    let other = self::identity();
+    let wrong = Ca::load_or_create(&store.clone().encrypted(Some(other)), "ca");
+    let errors = [
+        ca.issue(&store, "other", &leaf).err().unwrap().to_string(),
+        wrong.err().unwrap().to_string(),
+    ];
+    let place = dir.path().display().to_string();
+    insta::assert_snapshot!(errors.join("\n").replace(&place, "[dir]"), @"
+    cannot issue the certificate other: [dir]/ca.key.age is encrypted
+    hint: pass the identity file with which it was encrypted with --ca-identity
+    certificate or key ca: cannot decrypt the key: No matching keys found
+    hint: pass the identity file with which the key was encrypted
+    ");
+}
+
+#[test]
+fn key_of_a_new_ca_is_never_in_clear_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path()).encrypted(Some(identity()));
+    let key = Ca::load_or_create(&store, "ca")
+        .unwrap()
+        .pair()
+        .unwrap()
+        .key;
+    let again = Ca::load_or_create(&store, "ca").unwrap();
+    assert_eq!(again.pair().unwrap().key, key);
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let content = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&content).contains("PRIVATE KEY"));
+    }
+    // Its certificate is lost: the key is not replaced.
+    std::fs::remove_file(dir.path().join("ca.crt")).unwrap();
+    let error = Ca::load_or_create(&CertificateStore::new(dir.path()), "ca");
+    assert!(matches!(error, Err(PkiError::EncryptedKey { .. })));
+    assert!(!dir.path().join("ca.key").exists());
+}
+
+#[test]
+fn identity_file_is_one_identity() {
+    for wrong in ["", "# nothing", "AGE-SECRET-KEY-1", "a\nb", "age1public"] {
+        assert!(KeyIdentity::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn fingerprints_are_those_of_the_files() {
+    let (_dir, store, pair) = store_with_ca();
+    let expected = kubexm_types::authority::fingerprints(&pair.certificate);
+    assert_eq!(
+        ca_fingerprint(&store, "ca").unwrap(),
+        expected.first().copied()
+    );
+    assert_eq!(ca_fingerprint(&store, "none").unwrap(), None);
+    let key = SigningKey::load_or_create(&store, "sa").unwrap();
+    let expected = kubexm_types::authority::fingerprints(&key.public);
+    assert_eq!(
+        key_fingerprint(&store, "sa").unwrap(),
+        expected.first().copied()
+    );
+}
+
+/// `plan --diff` reads the certificates of a cluster and must not write any.
+#[test]
+fn read_only_store_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let leaf = Leaf::server("registry", vec!["registry.example".to_owned()]);
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let kept = ca.issue(&store, "registry", &leaf).unwrap();
+    let files = || {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut files: Vec<_> = entries
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let store = CertificateStore::read_only(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    let loaded = ca.issue(&store, "registry", &leaf).unwrap();
+    assert_eq!(loaded.certificate, kept.certificate);
+    let other = Leaf::server("registry", vec!["other.example".to_owned()]);
+    let renewed = ca.issue(&store, "registry", &other).unwrap();
+    assert_ne!(renewed.certificate, kept.certificate);
+    ca.issue(&store, "new", &leaf).unwrap();
+    Ca::load_or_create(&store, "new-ca").unwrap();
+    SigningKey::load_or_create(&store, "sa").unwrap();
+    Ca::load_or_create(&store.subdirectory("kubernetes"), "ca").unwrap();
+    assert_eq!(files(), before);
+}
