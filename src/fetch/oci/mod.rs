@@ -2,6 +2,7 @@
 //! (<https://github.com/opencontainers/distribution-spec/blob/main/spec.md>); manifests are stored byte
 //! for byte.
 
+mod challenge;
 mod manifest;
 mod pull;
 mod push;

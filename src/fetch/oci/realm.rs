@@ -10,7 +10,7 @@ use reqwest::header::WWW_AUTHENTICATE;
 use reqwest::{Certificate, StatusCode, redirect};
 use url::{Host, Url};
 
-use super::session::Challenge;
+use super::challenge::Challenge;
 use crate::FetchError;
 use crate::client::{CONNECT, STALLED};
 use kubexm_types::ShownUrl;
