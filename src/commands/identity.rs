@@ -159,7 +159,7 @@ impl KnownCluster {
         let mut record = self.record_or_new()?;
         record.add_hosts(hosts.keys());
         self.learn(&mut record, cluster, facts)?;
-        self.save(&record)?;
+        save(&record, &self.state)?;
         let identity = record.identity();
         let unrecorded = hosts
             .iter()
@@ -190,7 +190,7 @@ impl KnownCluster {
             return Ok(());
         };
         self.learn(&mut record, cluster, facts)?;
-        self.save(&record)?;
+        save(&record, &self.state)?;
         self.record = Some(record);
         Ok(())
     }
@@ -222,9 +222,7 @@ impl KnownCluster {
         if let Some(record) = &mut self.record {
             let hosts = origins.iter().filter(|(_, origin)| touched(origin));
             record.begin_reset(hosts.map(|(name, _)| name));
-            record
-                .save(&self.state)
-                .map_err(|error| cannot_save(&self.state, error))?;
+            save(record, &self.state)?;
         }
         Ok(())
     }
@@ -247,9 +245,7 @@ impl KnownCluster {
                 record.end_reset(name);
             }
         }
-        record
-            .save(&self.state)
-            .map_err(|error| cannot_save(&self.state, error))
+        save(record, &self.state)
     }
 
     /// Returns whether every host of the recorded cluster was reset: the cluster no longer exists, and its keys
@@ -286,12 +282,12 @@ impl KnownCluster {
         }
         Ok(())
     }
+}
 
-    fn save(&self, record: &ClusterRecord) -> Result<(), CommandError> {
-        record
-            .save(&self.state)
-            .map_err(|error| cannot_save(&self.state, error))
-    }
+fn save(record: &ClusterRecord, state: &Path) -> Result<(), CommandError> {
+    record
+        .save(state)
+        .map_err(|error| cannot_save(state, error))
 }
 
 fn cannot_save(state: &Path, error: impl std::fmt::Display) -> CommandError {

@@ -18,7 +18,7 @@ use crate::{CommandError, Connection, install, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
-use kubexm_engine::reset::{HostReset, ResetError, Reverted};
+use kubexm_engine::reset::{HostReset, ResetError};
 use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events};
 
@@ -166,7 +166,7 @@ async fn reset_locked(
         let complete = ended.filter_map(|(name, result)| result.is_ok().then_some(name));
         known.end_reset(&origins, complete)?;
     }
-    let reverted = judge(results)?;
+    let reverted = all(results)?.iter().map(|host| host.changes).sum();
     if stop.is_cancelled() {
         return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
     }
@@ -187,12 +187,6 @@ fn report_kept(known: &KnownCluster, state: &Path, events: &Events) {
             hosts.join(", ")
         ));
     }
-}
-
-/// Returns the number of reverted changes, or an error that names every host that failed.
-fn judge(results: Vec<Result<Reverted, ResetError>>) -> Result<usize, CommandError> {
-    let reverted = all(results)?;
-    Ok(reverted.iter().map(|host| host.changes).sum())
 }
 
 /// Returns all values, or an error that names every host that failed.

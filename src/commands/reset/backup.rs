@@ -1,9 +1,9 @@
 //! What a reset saves in the state directory before it deletes anything: a snapshot of etcd, and the keys and
 //! certificates of the cluster.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use kubexm_config::cluster::Etcd;
 use kubexm_host::{Command, Host, Limit, Output};
 use kubexm_scripts::etcd::SNAPSHOT;
 use kubexm_types::event::Events;
-use kubexm_types::{DigestReader, HostName};
+use kubexm_types::{AtomicFile, DigestWriter, HostName, write_atomic};
 
 /// The directory of archives in a state directory.
 const FOLDER: &str = "archive";
@@ -26,6 +26,8 @@ const FOLDER: &str = "archive";
 const LARGEST: u64 = 16 << 30;
 /// The size in bytes of a part of a snapshot.
 const PART: u64 = 8 << 20;
+/// The mode of files with keys and data.
+const OWNER_ONLY: u32 = 0o600;
 const LIMIT: Limit = Limit::DEFAULT;
 const SAVE_LIMIT: Limit = Limit::new(Duration::from_secs(660), "snapshots of etcd");
 
@@ -87,11 +89,8 @@ impl Archive {
             let output = host.run(command).await?;
             if output.success() && !output.stdout.is_empty() {
                 let file = self.folder.join(format!("pki-{name}.tar"));
-                let saved = create(&file).and_then(|mut file| {
-                    file.write_all(&output.stdout)?;
-                    file.sync_all()
-                });
-                saved.map_err(|error| FileError::new("write", &file, error))?;
+                write_atomic(&file, &output.stdout, OWNER_ONLY)
+                    .map_err(|error| FileError::new("write", &file, error))?;
                 return Ok(());
             }
         }
@@ -109,16 +108,13 @@ impl Archive {
         hosts: &Hosts,
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
-        let (kind, data, members) = match &cluster.etcd {
-            Etcd::Kubeadm { .. } => (
-                "kubeadm",
-                "/var/lib/etcd".to_owned(),
-                &cluster.roles.control_plane,
-            ),
-            Etcd::Systemd { data_dir, .. } => {
-                ("systemd", data_dir.to_string(), &cluster.roles.etcd)
-            }
+        let (kind, members) = match &cluster.etcd {
+            Etcd::Kubeadm { .. } => ("kubeadm", &cluster.roles.control_plane),
+            Etcd::Systemd { .. } => ("systemd", &cluster.roles.etcd),
             Etcd::External { .. } => return Ok(None),
+        };
+        let Some(data) = cluster.etcd.data_directory() else {
+            return Ok(None);
         };
         let mut failures = Vec::new();
         for name in members {
@@ -129,7 +125,7 @@ impl Archive {
                 name,
                 host,
                 kind,
-                data: &data,
+                data,
             };
             if !member.call("has-data", &[], LIMIT).await?.success() {
                 continue;
@@ -138,7 +134,6 @@ impl Archive {
             match member.save(&file).await {
                 Ok(()) => return Ok(Some(file)),
                 Err(cause) => {
-                    let _ = std::fs::remove_file(&file);
                     events.warn(format!("{name}: no snapshot of etcd: {cause}"));
                     failures.push(format!("{name}: {cause}"));
                 }
@@ -210,40 +205,24 @@ impl Member<'_> {
         if size == 0 || size > LARGEST {
             return Err(format!("a snapshot of {size} bytes is not one of etcd"));
         }
-        let mut file = create(path).map_err(|error| error.to_string())?;
+        let file = AtomicFile::create(path, OWNER_ONLY).map_err(|error| error.to_string())?;
+        let mut file = DigestWriter::new(file);
         for part in 0..size.div_ceil(PART) {
             let read = self.call("read", &[part.to_string()], SAVE_LIMIT).await;
             let read = read.map_err(failed).and_then(done)?;
             file.write_all(&read.stdout)
                 .map_err(|error| error.to_string())?;
         }
-        file.sync_all().map_err(|error| error.to_string())?;
-        let got = digest_of(path).map_err(|error| error.to_string())?;
-        match got == digest {
-            true => Ok(()),
-            false => Err(format!(
-                "the snapshot of {} arrived with the digest {got} instead of {digest}",
-                self.name
-            )),
+        let (file, got, _) = file.finish();
+        if got.hex() != digest {
+            return Err(format!(
+                "the snapshot of {} arrived with the digest {} instead of {digest}",
+                self.name,
+                got.hex()
+            ));
         }
+        file.commit().map_err(|error| error.to_string())
     }
-}
-
-fn digest_of(path: &Path) -> io::Result<String> {
-    let mut reader = DigestReader::new(File::open(path)?);
-    io::copy(&mut reader, &mut io::sink())?;
-    Ok(reader.finish().0.hex())
-}
-
-/// Creates a file that only its owner can read.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(path)
 }
 
 /// Copies a file, or a directory with its content, if it exists.
@@ -259,13 +238,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
             }
             Ok(())
         }
-        Ok(_) => {
-            let mut content = Vec::new();
-            File::open(from)?.read_to_end(&mut content)?;
-            let mut file = create(to)?;
-            file.write_all(&content)?;
-            file.sync_all()
-        }
+        Ok(_) => write_atomic(to, &std::fs::read(from)?, OWNER_ONLY),
     }
 }
 
@@ -396,6 +369,5 @@ spec:
         assert_eq!(std::fs::read_to_string(&key).unwrap(), "key");
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&key), mode(archive.folder())), (0o600, 0o700));
-        assert_eq!(digest_of(&key).unwrap(), Digest::of(b"key").hex());
     }
 }

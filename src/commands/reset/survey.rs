@@ -9,7 +9,6 @@ use time::macros::format_description;
 
 use crate::session::Hosts;
 use kubexm_config::Cluster;
-use kubexm_config::cluster::Etcd;
 use kubexm_engine::reset::HostReset;
 use kubexm_host::{Command, Host, HostError, Limit};
 use kubexm_scripts::kubernetes::SURVEY;
@@ -71,12 +70,11 @@ pub(super) async fn survey(
 
 /// Returns the directories with data that cannot be created again, by kind.
 fn directories(cluster: &Cluster) -> Vec<(&'static str, String)> {
-    let etcd = match &cluster.etcd {
-        Etcd::Kubeadm { .. } => Some("/var/lib/etcd".to_owned()),
-        Etcd::Systemd { data_dir, .. } => Some(data_dir.to_string()),
-        Etcd::External { .. } => None,
-    };
-    let mut all: Vec<_> = etcd.map(|path| ("etcd", path)).into_iter().collect();
+    let etcd = cluster.etcd.data_directory();
+    let mut all: Vec<_> = etcd
+        .map(|path| ("etcd", path.to_owned()))
+        .into_iter()
+        .collect();
     all.push(("local-volumes", "/var/lib/kubelet/pods".to_owned()));
     all.push(("registry", cluster.registry.data_dir.to_string()));
     all

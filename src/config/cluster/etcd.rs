@@ -30,3 +30,14 @@ pub enum Etcd {
         key_file: PathBuf,
     },
 }
+
+impl Etcd {
+    /// Returns the data directory of a member on its host; `None` for an etcd that kubexm does not run.
+    pub fn data_directory(&self) -> Option<&str> {
+        match self {
+            Self::Kubeadm { .. } => Some("/var/lib/etcd"),
+            Self::Systemd { data_dir, .. } => Some(data_dir.as_str()),
+            Self::External { .. } => None,
+        }
+    }
+}
