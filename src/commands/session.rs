@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::{CommandError, FileError, preflight, state};
 use kubexm_config::Cluster;
@@ -19,7 +17,7 @@ use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, Secret};
+use kubexm_types::{HostName, Secret, UtcTime};
 
 /// The number of connections that are opened at the same time.
 const PARALLEL: usize = 20;
@@ -262,8 +260,6 @@ pub(crate) async fn lock(
     events: &Events,
     stop: &Stop,
 ) -> Result<HostLocks, CommandError> {
-    let now = OffsetDateTime::now_utc().format(&Rfc3339);
-    let now = now.map_err(CommandError::configuration)?;
     let state = journal.folder();
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     let holder = Holder {
@@ -273,7 +269,7 @@ pub(crate) async fn lock(
         pid: std::process::id(),
         command: command.to_owned(),
         state: state.display().to_string(),
-        since: now.parse().map_err(CommandError::configuration)?,
+        since: UtcTime::now(),
     };
     let taken = HostLocks::take(hosts, &holder, journal.origin(), events, stop).await;
     taken.map_err(|error| match error {

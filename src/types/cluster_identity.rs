@@ -6,7 +6,7 @@ use std::io;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
-use super::{HostName, InvalidValue, string_value};
+use super::{HostName, InvalidValue, UtcTime, string_value};
 
 /// 128 random bits that identify a cluster. The text form is a version 4 UUID
 /// (<https://www.rfc-editor.org/rfc/rfc9562#section-5.4>).
@@ -73,50 +73,6 @@ impl fmt::Debug for ClusterId {
 }
 
 string_value!(ClusterId);
-
-/// A time as in RFC 3339, `2026-01-31T12:00:00Z`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UtcTime(String);
-
-impl UtcTime {
-    /// Parses a time in UTC. Fractions of a second are allowed.
-    ///
-    /// # Errors
-    /// The text has another form.
-    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let expected = |at: usize| match at {
-            4 | 7 => Some(b'-'),
-            10 => Some(b'T'),
-            13 | 16 => Some(b':'),
-            19 => Some(b'.'),
-            _ => None,
-        };
-        let is_valid = text.strip_suffix('Z').is_some_and(|rest| {
-            let mut bytes = rest.bytes().enumerate();
-            (rest.len() == 19 || (21..=29).contains(&rest.len()))
-                && bytes.all(|(at, byte)| match expected(at) {
-                    Some(separator) => byte == separator,
-                    None => byte.is_ascii_digit(),
-                })
-        });
-        match is_valid {
-            true => Ok(Self(text.to_owned())),
-            false => Err(InvalidValue::new(
-                "time",
-                text,
-                "expected a time in UTC, as in 2026-01-31T12:00:00Z",
-            )),
-        }
-    }
-}
-
-impl fmt::Display for UtcTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(UtcTime);
 
 /// What a state directory and every host of a cluster record about the cluster.
 ///

@@ -1,8 +1,6 @@
 //! Flags and feature gates of programs.
 
-use std::fmt;
-
-use super::{InvalidValue, line, string_value};
+use super::{InvalidValue, line, text_value};
 
 /// The name of a flag without the leading dashes, as in `audit-log-maxage`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,27 +66,9 @@ impl FeatureGate {
     }
 }
 
-impl fmt::Display for FlagName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for FlagValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for FeatureGate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(FlagName);
-string_value!(FlagValue);
-string_value!(FeatureGate);
+text_value!(FlagName);
+text_value!(FlagValue);
+text_value!(FeatureGate);
 
 #[cfg(test)]
 mod tests {

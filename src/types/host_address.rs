@@ -1,9 +1,8 @@
 //! Addresses of hosts: IP addresses and DNS names.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{HostName, InvalidValue, string_value};
+use super::{HostName, InvalidValue, text_value};
 
 /// An IP address or a name by which the controller connects to a host. An IPv6 address may have a zone
 /// (RFC 4007), as in `fe80::1%eth0`. The case of a name is not significant.
@@ -39,10 +38,6 @@ impl HostAddress {
         let reason = "expected an IP address or a name, as in 192.0.2.11 or node1.example";
         Err(InvalidValue::new("address", text, reason))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl CertificateName {
@@ -58,26 +53,10 @@ impl CertificateName {
         let reason = "expected an IP address or a DNS name in lower case, as in api.example";
         Err(InvalidValue::new("certificate name", text, reason))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for HostAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for CertificateName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(HostAddress);
-string_value!(CertificateName);
+text_value!(HostAddress);
+text_value!(CertificateName);
 
 #[cfg(test)]
 mod tests {

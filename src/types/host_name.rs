@@ -1,8 +1,6 @@
 //! Host names that are valid names of Kubernetes nodes.
 
-use std::fmt;
-
-use super::{InvalidValue, string_value};
+use super::{InvalidValue, text_value};
 
 /// An RFC 1123 subdomain in lower case, as Kubernetes requires for names of nodes
 /// (<https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names>).
@@ -29,19 +27,9 @@ impl HostName {
             "expected lower-case letters, digits, '-' and '.', as in node-1.example",
         ))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(HostName);
+text_value!(HostName);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,6 @@
 //! Paths on a host of the cluster. Paths on the controller are [`std::path::Path`].
 
-use std::fmt;
-
-use super::{InvalidValue, string_value};
+use super::{InvalidValue, text_value};
 
 /// An absolute, normalised path on a host: no `..`, no `.`, no empty part, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,10 +22,6 @@ impl HostPath {
         Ok(Self(text.to_owned()))
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns the directory of the path; `/` for a path of one part.
     pub fn parent(&self) -> &str {
         match self.0.rfind('/') {
@@ -45,13 +39,7 @@ impl HostPath {
     }
 }
 
-impl fmt::Display for HostPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(HostPath);
+text_value!(HostPath);
 
 #[cfg(test)]
 mod tests {

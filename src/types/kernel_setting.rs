@@ -1,8 +1,6 @@
 //! Settings of the Linux kernel in `/proc/sys`.
 
-use std::fmt;
-
-use super::{InvalidValue, line, string_value};
+use super::{InvalidValue, line, text_value};
 
 /// The name of a setting as in sysctl.d, for example `net.ipv4.ip_forward` or `net/ipv4/conf/eth0.5/rp_filter`
 /// (<https://www.freedesktop.org/software/systemd/man/latest/sysctl.d.html#Configuration%20Format>). Patterns and the
@@ -31,10 +29,6 @@ impl KernelSetting {
         let reason = "expected a name in /proc/sys, as in net.ipv4.ip_forward";
         Err(InvalidValue::new("kernel setting", text, reason))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl KernelValue {
@@ -47,26 +41,10 @@ impl KernelValue {
             .map(|()| Self(text.to_owned()))
             .map_err(|reason| InvalidValue::new("value", text, reason))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for KernelSetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for KernelValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(KernelSetting);
-string_value!(KernelValue);
+text_value!(KernelSetting);
+text_value!(KernelValue);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,7 @@
 //! Keys and values of Kubernetes labels and taints
 //! (<https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>).
 
-use std::fmt;
-
-use super::{HostName, InvalidValue, string_value};
+use super::{HostName, InvalidValue, text_value};
 
 /// The key of a label or a taint: a name, with or without the prefix of a DNS name, as in `disk` or `example.org/disk`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,10 +37,6 @@ impl LabelKey {
         Err(InvalidValue::new("label key", text, reason))
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns the part before the slash, if there is one.
     pub fn prefix(&self) -> Option<&str> {
         self.0.split_once('/').map(|(prefix, _)| prefix)
@@ -61,26 +55,10 @@ impl LabelValue {
         let reason = "expected at most 63 letters, digits, '-', '_' and '.', with a letter or a digit at both ends";
         Err(InvalidValue::new("label value", text, reason))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for LabelKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for LabelValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(LabelKey);
-string_value!(LabelValue);
+text_value!(LabelKey);
+text_value!(LabelValue);
 
 #[cfg(test)]
 mod tests {

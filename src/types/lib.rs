@@ -25,13 +25,14 @@ pub mod shown_url;
 pub mod signature_policy;
 pub mod untrusted;
 pub mod user_name;
+pub mod utc_time;
 pub mod verifying_key;
 pub mod version;
 
 pub use arch::Arch;
 pub use atomic_file::{AtomicFile, write_atomic};
 pub use authority::Authority;
-pub use cluster_identity::{ClusterId, ClusterIdentity, UtcTime};
+pub use cluster_identity::{ClusterId, ClusterIdentity};
 pub use digest::{Digest, DigestReader, DigestWriter};
 pub use flag::{FeatureGate, FlagName, FlagValue};
 pub use host_address::{CertificateName, HostAddress};
@@ -47,6 +48,7 @@ pub use secret::{Secret, SecretError};
 pub use shown_url::ShownUrl;
 pub use untrusted::Untrusted;
 pub use user_name::UserName;
+pub use utc_time::UtcTime;
 pub use verifying_key::VerifyingKey;
 pub use version::Version;
 
@@ -96,5 +98,24 @@ macro_rules! string_value {
                 Self::parse(&text).map_err(serde::de::Error::custom)
             }
         }
+    };
+}
+
+/// Implements `as_str`, `Display`, and what [`string_value!`] implements, for a tuple struct around a `String` with `parse`.
+#[macro_export]
+macro_rules! text_value {
+    ($type:ty) => {
+        impl $type {
+            /// Returns the value as it was parsed.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        $crate::string_value!($type);
     };
 }

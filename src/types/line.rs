@@ -1,8 +1,6 @@
 //! Texts of one line, which kubexm writes into configuration files, units and command lines.
 
-use std::fmt;
-
-use super::{InvalidValue, string_value};
+use super::{InvalidValue, text_value};
 
 /// A text of 1 to 4096 characters without line breaks, control characters and characters that change the direction
 /// of text. In a file of lines it cannot begin another line, and a terminal shows it as it is.
@@ -31,10 +29,6 @@ impl Line {
             text => Ok(Self(text.to_owned())),
         }
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Returns why a text, which may be empty, does not fit into one line.
@@ -49,13 +43,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     }
 }
 
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(Line);
+text_value!(Line);
 
 #[cfg(test)]
 mod tests {

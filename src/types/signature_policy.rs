@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{InvalidValue, Version, string_value};
+use super::{InvalidValue, Version, text_value};
 
 /// Maximum length of a prefix in bytes.
 const LONGEST: usize = 255;
@@ -116,13 +116,7 @@ impl NamePrefix {
     }
 }
 
-impl fmt::Display for NamePrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(NamePrefix);
+text_value!(NamePrefix);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,6 @@
 //! Names of users of hosts and registries.
 
-use std::fmt;
-
-use super::{InvalidValue, line, string_value};
+use super::{InvalidValue, line, text_value};
 
 /// The name of a user: 1 to 256 characters without spaces, control characters and `:`, which separates names from
 /// passwords (RFC 7617, section 2). It does not begin with `-`, which begins options of commands.
@@ -24,13 +22,7 @@ impl UserName {
     }
 }
 
-impl fmt::Display for UserName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-string_value!(UserName);
+text_value!(UserName);
 
 #[cfg(test)]
 mod tests {

@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
-use kubexm_types::{Authority, ClusterId, ClusterIdentity, Digest, HostName, write_atomic};
+use kubexm_types::{
+    Authority, ClusterId, ClusterIdentity, Digest, HostName, UtcTime, write_atomic,
+};
 
 /// What kubexm did with a host of the cluster last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,14 +47,10 @@ impl ClusterRecord {
     /// # Errors
     /// The operating system provides no random numbers.
     pub fn new(name: HostName) -> io::Result<Self> {
-        let now = OffsetDateTime::now_utc()
-            .replace_nanosecond(0)
-            .map_err(io::Error::other)?;
-        let now = now.format(&Rfc3339).map_err(io::Error::other)?;
         Ok(Self::of(ClusterIdentity {
             id: ClusterId::random()?,
             name,
-            created: now.parse().map_err(io::Error::other)?,
+            created: UtcTime::now().whole_seconds(),
         }))
     }
 

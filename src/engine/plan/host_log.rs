@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use kubexm_host::{Command, Host, HostError, Output, TunnelError, TunnelStream};
-use kubexm_types::HostName;
 use kubexm_types::untrusted::printable;
+use kubexm_types::{HostName, UtcTime};
 
 /// The folder of the log files in a state directory.
 const FOLDER: &str = "logs";
@@ -53,7 +51,7 @@ impl LoggedHost {
         }
         let mut record = format!(
             "== {} {description}: exit status {}\n",
-            OffsetDateTime::now_utc().format(&Rfc3339).ok()?,
+            UtcTime::now(),
             output.status
         );
         if is_secret {

@@ -10,11 +10,9 @@ use std::sync::Mutex;
 
 use fs4::fs_std::FileExt;
 use serde_json::json;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
-use kubexm_types::{Digest, HostName, untrusted, write_atomic};
+use kubexm_types::{Digest, HostName, UtcTime, untrusted, write_atomic};
 
 /// The state directory of a cluster, locked by one command at a time.
 pub struct Journal {
@@ -116,10 +114,7 @@ impl Journal {
     fn append(&self, line: &serde_json::Value) {
         let mut line = line.clone();
         if let Some(fields) = line.as_object_mut() {
-            let time = OffsetDateTime::now_utc()
-                .format(&Rfc3339)
-                .unwrap_or_default();
-            fields.insert("time".to_owned(), time.into());
+            fields.insert("time".to_owned(), UtcTime::now().as_str().into());
         }
         if let Ok(mut file) = self.file.lock() {
             // The journal is for people. A command must not fail because kubexm cannot write it.

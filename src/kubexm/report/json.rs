@@ -4,15 +4,13 @@ use std::io::{Stdout, Write};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use kubexm_types::event::{Event, Listener};
-use kubexm_types::untrusted;
+use kubexm_types::{UtcTime, untrusted};
 
 #[derive(Serialize)]
 struct Line<'a> {
-    time: String,
+    time: UtcTime,
     #[serde(flatten)]
     event: &'a Event,
 }
@@ -29,9 +27,7 @@ impl<W: Write> Json<W> {
 
 impl<W: Write + Send> Listener for Json<W> {
     fn on(&self, event: &Event) {
-        let time = OffsetDateTime::now_utc()
-            .format(&Rfc3339)
-            .unwrap_or_default();
+        let time = UtcTime::now();
         if let Ok(line) = serde_json::to_string(&Line { time, event })
             && let Ok(mut out) = self.0.lock()
         {
