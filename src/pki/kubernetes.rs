@@ -230,7 +230,8 @@ mod tests {
                 node.kubelet.certificate,
                 second.nodes[name].kubelet.certificate
             );
-            let der = crate::fingerprint::pem_content("kubelet", &node.kubelet.certificate).unwrap();
+            let der =
+                crate::fingerprint::pem_content("kubelet", &node.kubelet.certificate).unwrap();
             let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
             let subject = parsed.subject().to_string();
             assert!(
