@@ -129,9 +129,8 @@ scripts! {
     }
     /// kubeadm.
     kubeadm {
-        INIT = "kubeadm/init.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
-        JOIN = "kubeadm/join.sh"
+        NODE = "kubeadm/node.sh"
         PATCHES = "kubeadm/patches.sh"
         RESET = "kubeadm/reset.sh"
     }

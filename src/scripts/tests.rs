@@ -3,6 +3,7 @@
 mod cluster;
 mod files;
 mod killed;
+mod kubeadm;
 mod locks;
 mod machine;
 mod network;

@@ -1,7 +1,7 @@
 //! Scripts that change a cluster, etcd or systemd.
 
 use super::machine::Machine;
-use crate::{dns, etcd, kubeadm, kubernetes, runtime, systemd};
+use crate::{dns, etcd, kubernetes, runtime, systemd};
 
 /// Puts `etcdctl` into its own directory.
 const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /usr/local/lib/kubexm\n\
@@ -156,86 +156,6 @@ fn unit_restarts_if_its_files_changed() {
                 "systemctl daemon-reload",
                 "systemctl enable --quiet a.service"
             ]
-        );
-    });
-}
-
-#[test]
-fn join_waits_until_the_name_of_a_dead_node_is_free() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("sleep", "");
-        machine.fake(
-            "kubeadm",
-            "[ \"$1\" = join ] || exit 0\n\
-             joins=$(grep -c '^kubeadm join' /root/calls)\n\
-             [ \"$joins\" -ge 3 ] || { echo 'node1 already exists in the cluster' >&2; exit 1; }",
-        );
-        let arguments = ["unix:///run/cri.sock", "", ""];
-        let input = "export INPUT=/run/join.yaml";
-        let ended = machine.run_after(input, kubeadm::JOIN.verb("join"), &arguments, "");
-        assert_eq!(ended.status, 0, "{}", ended.complained);
-        let reset =
-            "kubeadm reset -f --skip-phases=remove-etcd-member --cri-socket unix:///run/cri.sock";
-        let join = "kubeadm join --config /run/join.yaml";
-        assert_eq!(
-            machine.calls(),
-            [join, reset, "sleep 10", join, reset, "sleep 10", join]
-        );
-        machine.fake("kubeadm", "echo 'no such token' >&2; exit 1");
-        let ended = machine.run_after(input, kubeadm::JOIN.verb("join"), &arguments, "");
-        assert_eq!(
-            (ended.status, ended.complained.as_str()),
-            (1, "no such token\n")
-        );
-    });
-}
-
-#[test]
-fn failed_join_removes_its_member_before_its_data() {
-    Machine::with_each_shell(|machine| {
-        machine.write("/etc/kubernetes/admin.conf", "");
-        machine.write("/var/lib/etcd/member/db", "");
-        machine.write("/root/members", MEMBERS);
-        machine.fake("sleep", "");
-        machine.fake("kubeadm", "");
-        machine.fake("kubectl", "case $* in *'member list') cat /root/members ;; *remove*) [ ! -e /root/unhealthy ] ;; esac");
-        let arguments = ["unix:///run/cri.sock", "node2", "https://192.0.2.1:2380"];
-        let clean_up = kubeadm::JOIN.verb("clean-up");
-        machine.write("/root/unhealthy", "");
-        assert_eq!(machine.run(clean_up, &arguments).status, 1);
-        assert!(
-            machine.has("/var/lib/etcd/member/db") && machine.has("/etc/kubernetes/admin.conf")
-        );
-        std::fs::remove_file(machine.at("/root/unhealthy")).unwrap();
-        machine.calls();
-        machine.done(clean_up, &arguments);
-        let calls = machine.calls();
-        assert!(
-            calls[1].contains("exec etcd-node2") && calls[1].ends_with("member remove 1"),
-            "{calls:?}"
-        );
-        assert!(!machine.has("/var/lib/etcd/member") && !machine.has("/etc/kubernetes/admin.conf"));
-    });
-}
-
-#[test]
-fn cleanup_of_init_keeps_the_data_of_another_etcd() {
-    Machine::with_each_shell(|machine| {
-        machine.fake("kubeadm", "");
-        machine.write("/etc/kubexm/static-pods/vip.yaml", "pod");
-        machine.write("/var/lib/etcd/member/db", "");
-        let arguments = |pods, etcd| ["/etc/init.yaml", pods, "unix:///run/cri.sock", etcd];
-        machine.done(kubeadm::INIT.verb("clean-up"), &arguments("yes", "no"));
-        assert!(machine.has("/var/lib/etcd/member/db"));
-        machine.done(kubeadm::INIT.verb("clean-up"), &arguments("yes", "yes"));
-        assert!(machine.has("/var/lib/etcd") && !machine.has("/var/lib/etcd/member"));
-        machine.done(kubeadm::INIT.verb("init"), &arguments("no", "yes"));
-        assert!(!machine.has("/etc/kubernetes/manifests"));
-        machine.done(kubeadm::INIT.verb("init"), &arguments("yes", "yes"));
-        assert_eq!(machine.read("/etc/kubernetes/manifests/vip.yaml"), "pod");
-        assert_eq!(
-            machine.calls().last().unwrap(),
-            "kubeadm init --config /etc/init.yaml"
         );
     });
 }

@@ -272,7 +272,7 @@ const DIRECTORIES: &[(&str, Content)] = &[
         "/var/lib/isula",
         Content::marked("755", &["volumes", "mnt"]),
     ),
-    // `kubeadm reset` empties it when an install is repeated.
+    // An earlier version of kubexm emptied it when an install was repeated.
     ("/var/lib/kubelet", Content::unmarked(KUBELET)),
     ("/var/log/calico", Content::marked("755", &["cni"])),
     ("/var/log/containers", Content::unmarked(&["*_*_*-*.log"])),

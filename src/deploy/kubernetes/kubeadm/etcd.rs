@@ -15,6 +15,11 @@ pub(super) fn external(cluster: &Cluster) -> Option<ExternalEtcd> {
     })
 }
 
+/// Returns whether kubeadm runs a member of etcd on each control plane.
+pub(super) fn is_stacked(cluster: &Cluster) -> bool {
+    matches!(cluster.etcd, Etcd::Kubeadm { .. })
+}
+
 /// Returns the `etcd` section of kubeadm's configuration.
 pub(super) fn section(cluster: &Cluster) -> EtcdSection {
     match (external(cluster), &cluster.etcd) {

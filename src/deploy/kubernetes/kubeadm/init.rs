@@ -8,7 +8,7 @@ use crate::kubernetes::hardening::{self, Flag};
 use crate::kubernetes::profile;
 use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
-use kubexm_config::cluster::{Cluster, Component, Etcd, HostSpec};
+use kubexm_config::cluster::{Cluster, Component, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunToCompletion, WriteFile};
 use kubexm_render::RenderError;
@@ -35,14 +35,16 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
     let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunToCompletion {
         id: INIT.to_owned(),
         title: "Run kubeadm init".to_owned(),
-        command: kubeadm::INIT.verb("init"),
+        command: kubeadm::NODE.verb("init"),
         input: None,
-        cleanup: kubeadm::INIT.verb("clean-up"),
+        cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: vec![
+            undo::socket(inputs).to_owned(),
+            yes_or_no(etcd::is_stacked(inputs.cluster)),
+            String::new(),
+            String::new(),
             path.to_string(),
             yes_or_no(load_balancer::has_pod_before_init(inputs.cluster)),
-            undo::socket(inputs).to_owned(),
-            yes_or_no(matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. })),
         ],
         limit: super::LIMIT,
         undo: undo::undo(inputs),
@@ -54,7 +56,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
 }
 
 /// Returns a flag as an argument of the script.
-fn yes_or_no(flag: bool) -> String {
+pub(super) fn yes_or_no(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
 }
 

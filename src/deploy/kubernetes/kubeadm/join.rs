@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::init::yes_or_no;
 use super::secrets::JoinSecrets;
-use super::{file_modes, node, patches, tasks_before_join, undo};
+use super::{etcd, file_modes, node, patches, tasks_before_join, undo};
 use crate::kubernetes::BIND_PORT;
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
-use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
+use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{InputFile, RunToCompletion};
 use kubexm_render::RenderError;
@@ -37,9 +38,9 @@ pub(super) fn join(
     let mut task = patches::write(inputs.cluster, host, JOIN, task)?.step(RunToCompletion {
         id: JOIN.to_owned(),
         title: "Run kubeadm join".to_owned(),
-        command: kubeadm::JOIN.verb("join"),
+        command: kubeadm::NODE.verb("join"),
         input: Some(config_file(inputs.cluster, host, secrets)?),
-        cleanup: kubeadm::JOIN.verb("clean-up"),
+        cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: arguments(inputs, host),
         limit: super::LIMIT,
         undo: undo::undo(inputs),
@@ -51,18 +52,27 @@ pub(super) fn join(
     load_balancer::after_join(inputs, host, task)
 }
 
-/// Returns the arguments of the script: the runtime's socket, the first control plane, and the peer URL of
-/// the node's member of the stacked etcd. The last two are empty for a node without such a member.
+/// Returns the arguments of the script: the runtime's socket, whether kubeadm runs a member of etcd on this node, the
+/// first control plane, and the member's peer URL. These two are empty for a node without such a member, like the two
+/// that only `kubeadm init` has.
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
-    let stacked = matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. });
-    let (first, peer) = match inputs.first() {
-        Some(first) if stacked && inputs.cluster.is_control_plane(&host.name) => {
+    let has_member =
+        etcd::is_stacked(inputs.cluster) && inputs.cluster.is_control_plane(&host.name);
+    let (first, peer) = match inputs.first().filter(|_| has_member) {
+        Some(first) => {
             let peer = SocketAddr::new(host.internal_address, 2380);
             (first.name.to_string(), format!("https://{peer}"))
         }
-        _ => (String::new(), String::new()),
+        None => (String::new(), String::new()),
     };
-    vec![undo::socket(inputs).to_owned(), first, peer]
+    vec![
+        undo::socket(inputs).to_owned(),
+        yes_or_no(has_member),
+        first,
+        peer,
+        String::new(),
+        yes_or_no(false),
+    ]
 }
 
 fn config_file(

@@ -1,0 +1,177 @@
+#!/bin/sh -eu
+# Runs `kubeadm init` or `kubeadm join`, or removes what failed runs of them created on this host.
+# `kubeadm reset` removes more: everything in /etc/kubernetes/manifests, /etc/kubernetes/pki and /var/lib/kubelet, and
+# every pod of the runtime
+# (https://github.com/kubernetes/kubernetes/blob/master/cmd/kubeadm/app/cmd/phases/reset/cleanupnode.go).
+# Arguments: `init`, `join` or `clean-up`; the runtime's socket; `yes` if kubeadm runs a member of etcd on this host;
+# for a join with such a member the name of the first control plane, which has another member, and the peer address
+# of this one; for `init` the path of the configuration, and `yes` if the kubelet must run the static pods of the load
+# balancer first.
+# Environment of `join`: INPUT, path of the configuration.
+# Gives a complete file its name. The content reaches the disk before the name does, and the name before the
+# script goes on.
+replace() {
+  [ -L "$1" ] || sync "$1" 2>/dev/null || sync
+  mv -fT "$1" "$2" || return
+  sync "$(dirname "$2")" 2>/dev/null || sync
+}
+verb=$1 socket=$2 etcd=$3 first=$4 peer=$5 config=$6 static_pods=$7
+export PATH="/usr/local/bin:$PATH"
+# What existed before the first attempt that was not cleaned up: paths, and `pod ID`.
+before=/var/lib/kubexm/kubeadm-before
+print_existing() {
+  for path in "$@"; do
+    if [ -e "$path" ] || [ -L "$path" ]; then printf '%s\n' "$path"; fi
+  done
+}
+# Prints the existing paths among those that kubeadm and its kubelet create.
+present() (
+  k=/etc/kubernetes l=/var/lib/kubelet
+  for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do
+    print_existing "$k/$name.conf"
+  done
+  for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do
+    print_existing "$k/manifests/$name.yaml"
+  done
+  for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
+    etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do
+    print_existing "$k/pki/$name.crt" "$k/pki/$name.key"
+  done
+  print_existing "$k/pki/sa.key" "$k/pki/sa.pub" "$l/config.yaml" "$l/instance-config.yaml" "$l/kubeadm-flags.env" \
+    "$l/cpu_manager_state" "$l/memory_manager_state" "$l"/pki/* "$l"/pods/*
+  if [ "$static_pods" = yes ]; then
+    for pod in /etc/kubexm/static-pods/*.yaml; do print_existing "$k/manifests/${pod##*/}"; done
+  fi
+  [ "$etcd" != yes ] || print_existing /var/lib/etcd/member
+)
+# Prints the pods of the runtime.
+# Arguments: options of `crictl pods`.
+pods() {
+  command -v crictl >/dev/null || return 0
+  ids=$(crictl --runtime-endpoint "$socket" --timeout 30s pods -q "$@") || return
+  printf '%s\n' "$ids" | sed -n 's/^./pod &/p'
+}
+begin() (
+  umask 077
+  mkdir -p /var/lib/kubexm
+  existing=$(present)
+  existing_pods=$(pods)
+  printf '%s\n' "$existing" "$existing_pods" >"$before.new"
+  replace "$before.new" "$before"
+)
+# Reads what exists and prints what the failed attempts created.
+new() {
+  if [ -e "$before" ]; then
+    grep -Fvx -f "$before" || :
+    return
+  fi
+  # An earlier version of kubexm made no list, or this attempt ended before it made one.
+  for mark in /var/lib/kubexm/done/kubeadm-*.begun; do
+    [ -e "$mark" ] || continue
+    while IFS= read -r path; do find "$path" -prune -newer "$mark"; done
+  done
+}
+# Keeps the logs of the failed attempts until the next failure or a reset.
+keep_logs() (
+  umask 077
+  kept=/var/lib/kubexm/failed
+  mkdir -p "$kept"
+  journalctl -u kubelet -n 500 --no-pager >"$kept/kubelet.log" 2>&1 || :
+  tail -n 200 /var/log/pods/kube-system_*/*/*.log >"$kept/pods.log" 2>/dev/null || :
+)
+members() {
+  kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl --request-timeout=30s \
+    -n kube-system exec "etcd-$first" -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt \
+    --cert /etc/kubernetes/pki/etcd/peer.crt --key /etc/kubernetes/pki/etcd/peer.key member "$@"
+}
+# Removes this host from etcd's members, while its own etcd still runs and counts for the quorum. A member that returns
+# without its data does not start. A join without a new admin.conf has not added a member yet.
+leave_etcd() {
+  list=$(members list) || exit 1
+  member=$(printf '%s\n' "$list" | awk -F', ' -v peer="$peer" '$4 == peer { print $1 }')
+  # For some seconds after a change of the members, etcd reports itself unhealthy and removes no member.
+  left=30
+  until [ -z "$member" ] || said=$(members remove "$member" 2>&1); do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || { printf '%s\n' "$said" >&2; exit 1; }
+    sleep 2
+  done
+}
+remove_pods() {
+  listed=$(pods) || exit 1
+  # Without a list of earlier pods, the kubelet of this attempt started them: kubexm starts no other.
+  [ ! -e "$before" ] || listed=$(printf '%s\n' "$listed" | new)
+  listed=$(printf '%s\n' "$listed" | sed -n 's/^pod //p')
+  [ -n "$listed" ] || return 0
+  # A pod whose network cannot be removed stays in the list, and does not run.
+  printf '%s\n' "$listed" | xargs crictl --runtime-endpoint "$socket" --timeout 60s rmp -f >/dev/null 2>&1 || :
+  running=$(pods --state ready) || exit 1
+  for id in $listed; do
+    case "$running" in *"pod $id"*) echo "pod $id of the failed attempt does not end" >&2; exit 1 ;; esac
+  done
+}
+# Arguments: path.
+remove() {
+  # /proc/mounts has \040 for a blank in a path.
+  awk -v path="$1/" '{ gsub(/\\040/, " ", $2) } index($2, path) == 1 { print $2 }' /proc/mounts | sort -r |
+    while IFS= read -r mount; do
+      umount "$mount" 2>/dev/null || umount -l "$mount" 2>/dev/null || :
+    done
+  rm -rf --one-file-system "$1"
+}
+# It also runs where the shell ignores the status of its commands.
+clean_up() (
+  existing=$(present) || exit 1
+  created=$(printf '%s\n' "$existing" | new)
+  [ -n "$created" ] || exit 0
+  keep_logs
+  case $created in
+  */etc/kubernetes/admin.conf*) [ -z "$first" ] || leave_etcd ;;
+  esac
+  # It must stop before the pods, because it starts them again.
+  systemctl stop kubelet 2>/dev/null || :
+  remove_pods
+  # The clean-up of a join needs these to remove the member, so they are last.
+  last='^/etc/kubernetes/(admin[.]conf|pki/etcd/)'
+  { printf '%s\n' "$created" | grep -Ev "$last" || :; printf '%s\n' "$created" | grep -E "$last" || :; } |
+    while IFS= read -r path; do remove "$path" || exit 1; done || exit 1
+  rmdir /etc/kubernetes/pki/etcd /etc/kubernetes/pki /etc/kubernetes/manifests /var/lib/kubelet/pki \
+    /var/lib/kubelet/pods 2>/dev/null || :
+)
+# Prints why kubeadm failed, and where more is.
+# Arguments: what kubeadm printed.
+explain() {
+  printf '%s\n' "$1"
+  case $1 in
+  *kubelet*) journalctl -u kubelet -n 5 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || : ;;
+  esac
+  echo "hint: on this host, read journalctl -u kubelet and /var/log/pods. The next install keeps a copy in" \
+    "/var/lib/kubexm/failed before it removes what this attempt created"
+}
+init() {
+  begin
+  if [ "$static_pods" = yes ]; then
+    mkdir -p /etc/kubernetes/manifests
+    install -m 644 /etc/kubexm/static-pods/*.yaml /etc/kubernetes/manifests/
+  fi
+  said=$(kubeadm init --config "$config" 2>&1 >/dev/null) || { explain "$said" >&2; exit 1; }
+}
+# A node that died while it joined stays Ready in the cluster until its lease expires after some 50
+# seconds. kubeadm refuses the name of a Ready node, so the join waits.
+join() {
+  begin
+  left=12
+  until said=$(kubeadm join --config "$INPUT" 2>&1 >/dev/null); do
+    case $said in *"already exists in the cluster"*) ;; *) left=0 ;; esac
+    if [ "$left" = 0 ]; then explain "$said" >&2; exit 1; fi
+    left=$((left - 1))
+    clean_up || :
+    sleep 10
+  done
+}
+case $verb in
+init) init ;;
+join) join ;;
+clean-up) clean_up ;;
+*) echo "usage: node.sh init|join|clean-up" >&2; exit 2 ;;
+esac
