@@ -44,14 +44,21 @@ async fn run_command(host: &dyn Host, action: &str, command: Command) -> Result<
     StepError::unless_done(action, output)
 }
 
+/// The exit status of a check that could not see the state of the host (`EX_TEMPFAIL` of sysexits.h).
+const NOT_ANSWERED: i32 = 75;
+
 /// Runs a check: a command that exits with 0 if the host has the desired state, and otherwise prints the
 /// reason.
+///
+/// # Errors
+/// The check could not see the state: what it asked did not answer. Or the connection to the host breaks.
 async fn run_check(host: &dyn Host, action: String, command: Command) -> Result<Check, StepError> {
-    let output = host.run(command.describe(action)).await?;
-    Ok(match output.success() {
-        true => Check::Satisfied,
-        false => Check::Needed(output.shown().to_string()),
-    })
+    let output = host.run(command.describe(action.clone())).await?;
+    match output.status {
+        0 => Ok(Check::Satisfied),
+        NOT_ANSWERED => StepError::unless_done(&action, output).map(|_| Check::Satisfied),
+        _ => Ok(Check::Needed(output.shown().to_string())),
+    }
 }
 
 /// Returns the check whether a marker file exists.

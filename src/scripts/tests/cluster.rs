@@ -303,6 +303,67 @@ fn failed_pull_is_an_error() {
     });
 }
 
+/// A runtime that does not answer was reported as one without images.
+#[test]
+fn image_is_missing_only_if_the_runtime_says_so() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sleep", "");
+        machine.fake(
+            "crictl",
+            "case \"$*\" in\n\
+             *absent) echo 'level=fatal msg=\"no such image \\\"absent\\\" present\"' >&2; exit 1 ;;\n\
+             *silent) echo 'rpc error: code = DeadlineExceeded' >&2; exit 1 ;;\n\
+             *busy) [ \"$(grep -c busy /root/calls)\" = 2 ] || { echo 'code = Unavailable' >&2; exit 1; } ;;\n\
+             esac\n\
+             case \"$*\" in *loose) echo false ;; *) echo true ;; esac",
+        );
+        let run = |verb, image| {
+            let script = runtime::CRI_IMAGES.verb(verb);
+            let ended = machine.run(script, &["registry:5000", "good", image]);
+            (ended.status, ended.printed, ended.complained)
+        };
+        let said = |text: &str| text.to_owned();
+        let silent = "the runtime does not answer for silent: rpc error: code = DeadlineExceeded\n";
+        for verb in ["present", "pinned"] {
+            assert_eq!(run(verb, "good"), (0, said(""), said("")), "{verb}");
+            machine.calls();
+            assert_eq!(run(verb, "busy"), (0, said(""), said("")), "{verb}");
+            assert_eq!(
+                run(verb, "absent"),
+                (1, said("absent is missing\n"), said(""))
+            );
+            assert_eq!(run(verb, "silent"), (75, said(""), said(silent)), "{verb}");
+        }
+        assert_eq!(
+            run("pinned", "loose"),
+            (1, said("loose is not pinned\n"), said(""))
+        );
+    });
+}
+
+#[test]
+fn containerd_that_does_not_answer_is_not_one_without_images() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("sleep", "");
+        machine.fake(
+            "ctr",
+            "[ ! -e /root/silent ] || { echo 'ctr: failed to dial' >&2; exit 1; }\n\
+             echo 'good type digest size platforms io.cri-containerd.pinned=pinned'",
+        );
+        let check = runtime::CONTAINERD_IMAGES.verb("check");
+        machine.done(check, &["registry:5000", "good"]);
+        let ended = machine.run(check, &["registry:5000", "other"]);
+        assert_eq!(ended.printed, "other is missing or not pinned\n");
+        machine.write("/root/silent", "");
+        let ended = machine.run(check, &["registry:5000", "good"]);
+        assert_eq!((ended.status, ended.printed.as_str()), (75, ""));
+        assert_eq!(
+            ended.complained,
+            "containerd does not answer: ctr: failed to dial\n"
+        );
+    });
+}
+
 /// etcdctl fails if a setting is in its environment and in its options.
 #[test]
 fn etcdctl_gets_each_setting_once() {

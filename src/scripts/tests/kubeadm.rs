@@ -10,14 +10,7 @@ const SOCKET: &str = "unix:///run/cri.sock";
 /// A worker.
 const WORKER: [&str; 6] = [SOCKET, "no", "", "", "", "no"];
 /// A control plane that joins with a member of etcd.
-const MEMBER: [&str; 6] = [
-    SOCKET,
-    "yes",
-    "node2",
-    "https://192.0.2.1:2380",
-    "",
-    "no",
-];
+const MEMBER: [&str; 6] = [SOCKET, "yes", "node2", "https://192.0.2.1:2380", "", "no"];
 
 /// Arguments of the first control plane.
 fn first(etcd: &'static str, static_pods: &'static str) -> [&'static str; 6] {
@@ -102,16 +95,24 @@ fn clean_up_removes_only_what_the_attempt_created() {
                 assert_eq!(files(machine), before);
             }
         }
-        assert_eq!(machine.read("/etc/kubernetes/pki/ca.key"), "key of the site");
+        assert_eq!(
+            machine.read("/etc/kubernetes/pki/ca.key"),
+            "key of the site"
+        );
         assert_eq!(machine.read("/root/pods"), "earlier-pod\n");
         assert!(machine.has("/etc/cni/net.d/10-site.conf"));
         let kept = machine.read("/var/lib/kubexm/failed/pods.log");
         assert!(kept.contains("panic"), "{kept}");
-        assert_eq!(machine.read("/var/lib/kubexm/failed/kubelet.log"), "the cause\n");
+        assert_eq!(
+            machine.read("/var/lib/kubexm/failed/kubelet.log"),
+            "the cause\n"
+        );
         let calls = machine.calls();
         let others = ["kubeadm reset", "iptables", "ip ", "ipset", "nft "];
         assert!(
-            !calls.iter().any(|call| others.iter().any(|other| call.starts_with(other))),
+            !calls
+                .iter()
+                .any(|call| others.iter().any(|other| call.starts_with(other))),
             "{calls:?}"
         );
         // Where kubeadm did nothing, nothing is stopped or removed.
@@ -134,7 +135,8 @@ fn clean_up_removes_all_that_kubeadm_created_on_an_empty_host() {
         assert_eq!(ended.status, 0, "{}", ended.complained);
         let left = files(machine);
         assert!(
-            left.iter().all(|path| machine.at(path).is_dir()) && !machine.has("/var/lib/etcd/member"),
+            left.iter().all(|path| machine.at(path).is_dir())
+                && !machine.has("/var/lib/etcd/member"),
             "{left:?}"
         );
         assert_eq!(machine.read("/disk/data"), "theirs");
@@ -155,7 +157,10 @@ fn clean_up_fails_while_pods_of_the_attempt_run() {
         let before = files(machine);
         for (state, words) in [
             ("/root/silent", "no answer\n"),
-            ("/root/stuck", "pod new-pod of the failed attempt does not end\n"),
+            (
+                "/root/stuck",
+                "pod new-pod of the failed attempt does not end\n",
+            ),
         ] {
             machine.write(state, "");
             let ended = machine.run(NODE.verb("clean-up"), &arguments);
@@ -169,7 +174,10 @@ fn clean_up_fails_while_pods_of_the_attempt_run() {
         machine.write("/root/silent", "");
         assert_eq!(machine.run(NODE.verb("init"), &arguments).status, 1);
         let calls = machine.calls();
-        assert!(!calls.iter().any(|call| call.starts_with("kubeadm")), "{calls:?}");
+        assert!(
+            !calls.iter().any(|call| call.starts_with("kubeadm")),
+            "{calls:?}"
+        );
     });
 }
 
@@ -279,8 +287,16 @@ fn clean_up_asks_no_cluster_that_the_attempt_did_not_join() {
         let input = "export INPUT=/run/join.yaml";
         machine.run_after(input, NODE.verb("join"), &MEMBER, "");
         machine.done(NODE.verb("clean-up"), &MEMBER);
-        assert!(!machine.calls().iter().any(|call| call.starts_with("kubectl")));
-        assert_eq!(machine.read("/etc/kubernetes/admin.conf"), "another cluster");
+        assert!(
+            !machine
+                .calls()
+                .iter()
+                .any(|call| call.starts_with("kubectl"))
+        );
+        assert_eq!(
+            machine.read("/etc/kubernetes/admin.conf"),
+            "another cluster"
+        );
     });
 }
 

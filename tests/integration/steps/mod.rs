@@ -14,7 +14,7 @@ use cases::{Case, binaries, cases, folders, names};
 use kubexm_engine::plan::{
     Check, Done, Receipt, Step, StepError, Stop, TaskValue, UndoLog, perform,
 };
-use kubexm_engine::steps::{ConfigReadAtInit, ProvideValue, WaitFor, WriteFile};
+use kubexm_engine::steps::{ConfigReadAtInit, ProvideValue, RunScript, WaitFor, WriteFile};
 use kubexm_host::{Command, Host, HostError, Output};
 use kubexm_types::event::{Event, Events, Listener};
 use kubexm_types::{Digest, HostName};
@@ -354,6 +354,29 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     stop.cancel();
     let done = perform(&wait(3600).into(), &context, &stop).await;
     assert_eq!(done.unwrap(), Done::Stopped);
+}
+
+/// A check that did not get an answer does not know whether a change is needed.
+#[tokio::test]
+async fn check_without_an_answer_fails_and_changes_nothing() {
+    let host = Sandbox::new();
+    let receipt = Receipt::new(Arc::clone(&host.host));
+    let context = host.context(&host.host, &receipt);
+    let step = |status: i32| {
+        let check = "echo no answer >&2; exit \"$1\"";
+        RunScript::new("images", "Pull images", check, ": >/root/pulled")
+            .arguments([status.to_string()])
+    };
+    let failed = perform(&step(75).into(), &context, &Stop::new()).await;
+    let error = failed.unwrap_err().to_string();
+    assert!(
+        error.starts_with("check: Pull images failed (exit status 75):\nno answer"),
+        "{error}"
+    );
+    assert!(!host.at("/root/pulled").exists());
+    let done = perform(&step(1).into(), &context, &Stop::new()).await;
+    assert_eq!(done.unwrap(), Done::Changed);
+    assert!(host.at("/root/pulled").exists());
 }
 
 #[tokio::test]
