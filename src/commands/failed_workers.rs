@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::session::Hosts;
 use crate::{CommandError, WorkersLeftOut, session};
 use kubexm_config::Cluster;
-use kubexm_engine::plan::Outcome;
+use kubexm_engine::plan::{Outcome, StepError};
 use kubexm_host::{Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -82,8 +82,9 @@ impl FailedWorkers {
         }
     }
 
-    /// Leaves out the workers on which a task failed, and those that were lost. Returns whether there is one that
-    /// was not left out before: the others can then be installed without it.
+    /// Leaves out the workers on which a task failed, those that prevented a task of another host, such as a node that
+    /// does not become Ready, and those that were lost. Returns whether there is one that was not left out before: the
+    /// others can then be installed without it.
     pub(crate) async fn leave_out_failed(
         &mut self,
         outcome: &Outcome,
@@ -99,6 +100,12 @@ impl FailedWorkers {
             let name = name.and_then(|name| name.parse().ok());
             if let Some(name) = name.filter(|name| self.allowed.contains(name)) {
                 self.leave_out(&name, format!("{step}: {error}"), events);
+            } else if let StepError::OtherHosts { hosts, .. } = error {
+                for (name, reason) in hosts {
+                    if self.allowed.contains(name) {
+                        self.leave_out(name, reason.clone(), events);
+                    }
+                }
             }
         }
         for (name, error) in session::unreachable_by_name(hosts).await {
@@ -127,6 +134,7 @@ impl FailedWorkers {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_engine::plan::TaskId;
     use kubexm_host::HostError;
 
     use super::*;
@@ -176,6 +184,39 @@ spec:
           node2: cannot reach 192.0.2.12:22: no answer within 10 seconds
         hint: repair them, then run the same install again: it adds them to the cluster
         ");
+    }
+
+    #[tokio::test]
+    async fn worker_that_prevents_a_task_of_another_host_is_left_out() {
+        let outcome = |names: &[&str]| {
+            let hosts = names.iter().map(|name| {
+                let reason = "is not Ready: the network plugin is not initialized";
+                (name.parse().unwrap(), reason.to_owned())
+            });
+            let error = StepError::OtherHosts {
+                hosts: hosts.collect(),
+                message: "Wait until every node is Ready".to_owned(),
+            };
+            let task = TaskId("cluster/ready@node1".to_owned());
+            Outcome {
+                failed: vec![(task, "wait".to_owned(), error)],
+                ..Outcome::default()
+            }
+        };
+        let (events, hosts) = (Events::silent(), Hosts::new());
+        let mut failed = FailedWorkers::new(&cluster(), true);
+        let needed = outcome(&["node1", "node3"]);
+        assert!(!failed.leave_out_failed(&needed, &hosts, &events).await);
+        let both = outcome(&["node1", "node2"]);
+        assert!(failed.leave_out_failed(&both, &hosts, &events).await);
+        assert!(!failed.leave_out_failed(&both, &hosts, &events).await);
+        insta::assert_snapshot!(failed.into_error(), @"
+        the cluster was installed without these workers:
+          node2: is not Ready: the network plugin is not initialized
+        hint: repair them, then run the same install again: it adds them to the cluster
+        ");
+        let mut failed = FailedWorkers::new(&cluster(), false);
+        assert!(!failed.leave_out_failed(&both, &hosts, &events).await);
     }
 
     #[test]

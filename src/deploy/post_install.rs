@@ -86,6 +86,7 @@ fn tasks(
             arguments: names,
             at_most: Duration::from_secs(300),
             diagnosis: scripts::NODES.verb("diagnose").into(),
+            hosts: nodes.iter().map(|host| host.name.clone()).collect(),
         });
         task = task.step(WaitFor {
             title: "Wait until CoreDNS answers".to_owned(),
@@ -97,6 +98,7 @@ fn tasks(
             // After a power failure the kubelet restarts pods with a back-off of up to five minutes.
             at_most: Duration::from_secs(360),
             diagnosis: kubexm_scripts::dns::DIAGNOSIS.into(),
+            hosts: Vec::new(),
         });
         for wait in dns::waits(inputs) {
             task = task.step(wait);

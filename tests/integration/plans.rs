@@ -177,6 +177,7 @@ async fn plan_diff_runs_only_checks() {
             arguments: Vec::new(),
             at_most: Duration::from_secs(3600),
             diagnosis: "".into(),
+            hosts: Vec::new(),
         });
     write.requires.push(value.name());
     let elsewhere = "node2".parse().unwrap();

@@ -76,6 +76,7 @@ pub(super) fn wait() -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(180),
         diagnosis: scripts::NODE_LOCAL.verb("diagnose").into(),
+        hosts: Vec::new(),
     }
 }
 

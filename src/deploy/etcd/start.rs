@@ -49,6 +49,7 @@ pub(super) fn start(
             arguments,
             at_most: Duration::from_secs(60),
             diagnosis: journal(UNIT, 20),
+            hosts: Vec::new(),
         }))
 }
 

@@ -6,6 +6,7 @@
 //! knows the names of the nodes. Every install approves them, so a cluster needs an install in the last 30 days
 //! of each year. If the certificate expires, `kubectl logs` and `exec` fail until the next install; pods continue.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use kubexm_engine::{Command, Host};
 use kubexm_pki::request;
 use kubexm_pki::request::Entitled;
 use kubexm_scripts::kubernetes as scripts;
-use kubexm_types::HostName;
+use kubexm_types::{HostName, Untrusted};
 
 use crate::Inputs;
 use crate::journal;
@@ -58,6 +59,7 @@ pub(super) fn registered(hosts: &[&HostSpec]) -> WaitFor {
         arguments: hosts.iter().map(|host| host.name.to_string()).collect(),
         at_most: Duration::from_secs(120),
         diagnosis: journal("kubelet", 20),
+        hosts: hosts.iter().map(|host| host.name.clone()).collect(),
     }
 }
 
@@ -86,7 +88,7 @@ const AT_MOST: Duration = Duration::from_secs(120);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct State {
     /// Nodes that the API server cannot connect to, with the reason.
-    unreachable: Vec<String>,
+    unreachable: BTreeMap<HostName, String>,
     /// Names of valid requests.
     valid: Vec<String>,
     /// Invalid requests, with the reason.
@@ -148,8 +150,9 @@ impl ApproveServing {
             if !reports.lines().any(|line| line == reached) {
                 let missed = format!("missed {} ", node.name);
                 let reason = reports.lines().find_map(|line| line.strip_prefix(&missed));
-                let reason = reason.unwrap_or("no answer");
-                state.unreachable.push(format!("{}: {reason}", node.name));
+                let reason = Untrusted::one_line(reason.unwrap_or("no answer"), 300);
+                let reason = reason.to_string();
+                state.unreachable.insert(node.name.clone(), reason);
             }
         }
         // A request with a condition is already approved, denied or failed.
@@ -238,24 +241,35 @@ impl Action for ApproveServing {
                 return Ok(());
             }
             if began.elapsed() >= AT_MOST {
-                return Err(StepError::Other(failure(&state)));
+                return Err(failure(state));
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-fn failure(state: &State) -> String {
+fn failure(state: State) -> StepError {
+    let nodes = state.unreachable.iter();
+    let nodes: Vec<String> = nodes
+        .map(|(name, reason)| format!("{name}: {reason}"))
+        .collect();
     let mut text = format!(
         "the API server cannot connect to the kubelets of these nodes:\n  {}",
-        state.unreachable.join("\n  ")
+        nodes.join("\n  ")
     );
     if !state.invalid.is_empty() {
         text.push_str("\nthese certificate signing requests are invalid:\n  ");
         text.push_str(&state.invalid.join("\n  "));
     }
     text.push_str("\nhint: run `journalctl -u kubelet` on these nodes, and `kubectl get csr`");
-    text
+    let hosts = state.unreachable.into_iter();
+    let reason = "the API server cannot connect to its kubelet";
+    StepError::OtherHosts {
+        hosts: hosts
+            .map(|(name, cause)| (name, format!("{reason}: {cause}")))
+            .collect(),
+        message: text,
+    }
 }
 
 #[cfg(test)]
@@ -317,9 +331,17 @@ mod tests {
         let text = format!("reached node1\nmissed node2 remote error: tls\nrequests\n{list}");
         let state = step().parse(&text).unwrap();
         assert_eq!(state.valid, ["own"]);
-        assert_eq!(state.unreachable, ["node2: remote error: tls"]);
+        let node2: HostName = "node2".parse().unwrap();
+        let unreachable = BTreeMap::from([(node2.clone(), "remote error: tls".to_owned())]);
+        assert_eq!(state.unreachable, unreachable);
         assert_eq!(state.invalid.len(), 5, "{:?}", state.invalid);
-        insta::assert_snapshot!(failure(&state), @"
+        let failure = failure(state);
+        let StepError::OtherHosts { hosts, .. } = &failure else {
+            panic!("{failure}");
+        };
+        let reason = "the API server cannot connect to its kubelet: remote error: tls";
+        assert_eq!(hosts, &BTreeMap::from([(node2, reason.to_owned())]));
+        insta::assert_snapshot!(failure, @"
         the API server cannot connect to the kubelets of these nodes:
           node2: remote error: tls
         these certificate signing requests are invalid:

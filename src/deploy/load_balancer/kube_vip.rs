@@ -75,6 +75,7 @@ impl Balancer for KubeVip {
             arguments: Vec::new(),
             at_most: Duration::from_secs(300),
             diagnosis: "ip -o addr; tail -n 20 /var/log/pods/kube-system_kube-vip-*/*/*.log".into(),
+            hosts: Vec::new(),
         }))
     }
 }

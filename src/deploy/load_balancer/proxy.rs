@@ -172,6 +172,7 @@ pub(super) fn serve(
         ],
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(&proxy.unit(), 20),
+        hosts: Vec::new(),
     };
     Ok(task
         .step(ManageUnit {

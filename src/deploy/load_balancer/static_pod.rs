@@ -78,6 +78,7 @@ impl Balancer for StaticPod {
             arguments: vec![listen.ip().to_string(), listen.port().to_string()],
             at_most: Duration::from_secs(120),
             diagnosis: scripts::POD_DIAGNOSIS.with([name]),
+            hosts: Vec::new(),
         };
         Ok(task
             .step(stop)

@@ -78,6 +78,7 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
         arguments: vec![listen.ip().to_string(), listen.port().to_string()],
         at_most: std::time::Duration::from_secs(30),
         diagnosis: journal(UNIT, 20),
+        hosts: Vec::new(),
     };
     // The install of a host with another architecture adds its images later.
     let lock = inputs.lock.only(&inputs.arches());

@@ -138,6 +138,7 @@ pub(super) fn wait_until_ready(name: &str, unit: &str) -> WaitFor {
         arguments: Vec::new(),
         at_most: Duration::from_secs(60),
         diagnosis: journal(unit, 20),
+        hosts: Vec::new(),
     }
 }
 

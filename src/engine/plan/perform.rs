@@ -1,5 +1,6 @@
 //! Runs one step.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::executor::Stop;
@@ -70,9 +71,10 @@ async fn poll(
 ) -> Result<Done, StepError> {
     let began = Instant::now();
     loop {
-        let missing = match wait.poll(host).await? {
+        let (missing, hosts) = match wait.poll(host).await? {
             Condition::Met => return Ok(Done::Met),
-            Condition::Unmet(missing) => missing,
+            Condition::Unmet(missing) => (missing, BTreeMap::new()),
+            Condition::UnmetBy { missing, hosts } => (missing, hosts),
         };
         watch.missing(missing.trim());
         if began.elapsed() >= wait.limit() {
@@ -81,13 +83,17 @@ async fn poll(
                 Ok(diagnosis) => diagnosis,
                 Err(error) => format!("kubexm cannot collect a diagnosis: {error}"),
             };
-            return Err(StepError::Other(format!(
+            let message = format!(
                 "{}: the condition does not hold after {} seconds: {}\n{}",
                 wait.describe(),
                 wait.limit().as_secs(),
                 missing.trim(),
                 diagnosis.trim()
-            )));
+            );
+            return Err(match hosts.is_empty() {
+                true => StepError::Other(message),
+                false => StepError::OtherHosts { hosts, message },
+            });
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}

@@ -1,5 +1,6 @@
 //! The contract between the executor and the steps of a deployment.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::file::PlannedFile;
 use crate::seed::SeedError;
 use kubexm_host::{Host, HostError, Output};
-use kubexm_types::Untrusted;
 use kubexm_types::event::Events;
+use kubexm_types::{HostName, Untrusted};
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,14 @@ pub enum StepError {
     /// No task has provided the value of this name.
     #[error("no earlier task has provided the value '{0}'")]
     Missing(&'static str),
+    /// A step on one host did not reach its goal because of other hosts.
+    #[error("{message}")]
+    OtherHosts {
+        /// The hosts, with the reason for each.
+        hosts: BTreeMap<HostName, String>,
+        /// The complete message.
+        message: String,
+    },
     /// Another error, as a complete message.
     #[error("{0}")]
     Other(String),
@@ -97,6 +106,13 @@ pub enum Condition {
     Met,
     /// The condition does not hold yet. The text states what is missing.
     Unmet(String),
+    /// The condition does not hold yet for some hosts.
+    UnmetBy {
+        /// What is missing.
+        missing: String,
+        /// The hosts, with the reason for each.
+        hosts: BTreeMap<HostName, String>,
+    },
 }
 
 /// The receipt of a host, as an [`Ensure`] sees it.

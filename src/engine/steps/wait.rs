@@ -1,17 +1,22 @@
 //! Waits for a condition on a host.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::plan::{Condition, Describe, Step, StepError, Wait};
-use kubexm_host::{Command, Host, HostError, Limit};
+use kubexm_host::{Command, Host, HostError, Limit, Output};
 use kubexm_scripts::{Call, Script};
+use kubexm_types::{HostName, Untrusted};
 
 /// How long one poll may take.
 const POLL: Limit = Limit::new(Duration::from_secs(60), "polls of a condition");
 /// How long a diagnosis may take. It often asks the server that does not answer.
 const DIAGNOSIS: Limit = Limit::new(Duration::from_secs(30), "diagnoses");
+
+/// Maximum number of columns of a reason for one host.
+const LONGEST_REASON: usize = 300;
 
 /// Polls a script until it exits with 0. The script must not change anything.
 pub struct WaitFor {
@@ -24,6 +29,28 @@ pub struct WaitFor {
     pub at_most: Duration,
     /// Prints what helps to find the cause when the limit is reached.
     pub diagnosis: Call,
+    /// Hosts that the condition is about. The script prints a line that begins with its name for each of them for which
+    /// the condition does not hold.
+    pub hosts: Vec<HostName>,
+}
+
+impl WaitFor {
+    fn unmet(&self, output: &Output) -> Condition {
+        let missing = output.shown().to_string();
+        let text = output.text();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        let hosts: BTreeMap<HostName, String> = lines
+            .filter_map(|(name, reason)| {
+                let name = self.hosts.iter().find(|host| host.as_str() == name)?;
+                let reason = Untrusted::one_line(reason, LONGEST_REASON);
+                Some((name.clone(), reason.to_string()))
+            })
+            .collect();
+        match hosts.is_empty() {
+            true => Condition::Unmet(missing),
+            false => Condition::UnmetBy { missing, hosts },
+        }
+    }
 }
 
 impl Describe for WaitFor {
@@ -54,7 +81,7 @@ impl Wait for WaitFor {
             .limit(POLL);
         Ok(match host.run(command).await {
             Ok(output) if output.success() => Condition::Met,
-            Ok(output) => Condition::Unmet(output.shown().to_string()),
+            Ok(output) => self.unmet(&output),
             // Without an answer the condition is unknown, and the next poll may have one.
             Err(HostError::TimedOut { limit, output, .. }) => {
                 let seconds = limit.seconds();

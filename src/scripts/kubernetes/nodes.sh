@@ -1,5 +1,6 @@
 #!/bin/sh -eu
-# Checks whether nodes are registered or Ready, or prints a diagnosis.
+# Checks whether nodes are registered or Ready, and prints a line for each that is not, with its name first. Or prints a
+# diagnosis.
 # Arguments: `registered`, `ready` or `diagnose`; names of nodes.
 kubectl() {
   /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
@@ -10,17 +11,23 @@ shift
 case $verb in
 registered)
   nodes=$(kubectl --request-timeout=10s get nodes -o name 2>&1) || { echo "$nodes"; exit 1; }
+  missing=
   for name in "$@"; do
-    printf '%s\n' "$nodes" | grep -Fqx "node/$name" || { echo "$name has not registered"; exit 1; }
+    printf '%s\n' "$nodes" | grep -Fqx "node/$name" || { echo "$name has not registered"; missing=yes; }
   done
+  [ -z "$missing" ]
   ;;
 ready)
-  nodes=$(kubectl get nodes --no-headers 2>&1) || { echo "$nodes"; exit 1; }
-  for name in "$@"; do
-    printf '%s\n' "$nodes" |
-      awk -v name="$name" '$1 == name && $2 == "Ready" { found = 1 } END { exit !found }' ||
-      { echo "$name is not Ready"; exit 1; }
-  done
+  ready='{.status.conditions[?(@.type=="Ready")]'
+  nodes=$(kubectl get nodes \
+    -o jsonpath="{range .items[*]}{.metadata.name}{\"\\t\"}$ready.status}{\"\\t\"}$ready.message}{\"\\n\"}{end}" 2>&1) ||
+    { echo "$nodes"; exit 1; }
+  missing=$(for name in "$@"; do
+    printf '%s\n' "$nodes" | awk -F '\t' -v name="$name" '
+      $1 == name { found = 1; if ($2 != "True") print name " is not Ready: " $3 }
+      END { if (!found) print name " has not registered" }'
+  done)
+  [ -z "$missing" ] || { printf '%s\n' "$missing"; exit 1; }
   ;;
 diagnose)
   kubectl get nodes,pods -A -o wide || :

@@ -303,6 +303,32 @@ fn failed_pull_is_an_error() {
     });
 }
 
+#[test]
+fn every_node_that_is_not_ready_is_named_with_the_reason() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "kubectl",
+            "case $* in\n\
+             *'-o name') printf 'node/node1\\nnode/node2\\n' ;;\n\
+             *jsonpath*) printf 'node1\\tTrue\\tkubelet is posting ready status\\nnode2\\tFalse\\tcni plugin not initialized\\nnode4\\tUnknown\\tKubelet stopped posting\\n' ;;\n\
+             esac",
+        );
+        let names = ["node1", "node2", "node3", "node4"];
+        let ended = machine.run(kubernetes::NODES.verb("ready"), &names);
+        let missing = "node2 is not Ready: cni plugin not initialized\nnode3 has not registered\n\
+                       node4 is not Ready: Kubelet stopped posting\n";
+        assert_eq!((ended.status, ended.printed.as_str()), (1, missing));
+        let call = &machine.calls()[0];
+        let path = r#"{.status.conditions[?(@.type=="Ready")].message}"#;
+        assert!(call.contains(path), "{call}");
+        machine.done(kubernetes::NODES.verb("ready"), &["node1"]);
+        let ended = machine.run(kubernetes::NODES.verb("registered"), &names);
+        let missing = "node3 has not registered\nnode4 has not registered\n";
+        assert_eq!((ended.status, ended.printed.as_str()), (1, missing));
+        machine.done(kubernetes::NODES.verb("registered"), &["node1", "node2"]);
+    });
+}
+
 /// A runtime that does not answer was reported as one without images.
 #[test]
 fn image_is_missing_only_if_the_runtime_says_so() {

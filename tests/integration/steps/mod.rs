@@ -316,6 +316,7 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
         arguments: vec!["/root/ready".to_owned()],
         at_most: Duration::from_secs(seconds),
         diagnosis: "echo look at the log".into(),
+        hosts: Vec::new(),
     };
     let receipt = Receipt::new(Arc::clone(&host.host));
     let context = host.context(&host.host, &receipt);
@@ -328,8 +329,24 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     Wait until it is there: the condition does not hold after 1 seconds: /root/ready is missing
     look at the log
     ");
+    let names: Vec<HostName> = ["node2", "node3"]
+        .map(|name| name.parse().unwrap())
+        .to_vec();
+    let by_hosts = WaitFor {
+        script: "printf 'node2 is not Ready: a\\033b\\nnode4 is not Ready\\n'; exit 1".into(),
+        hosts: names.clone(),
+        ..wait(1)
+    };
+    let error = perform(&by_hosts.into(), &context, &stop).await;
+    let StepError::OtherHosts { hosts, message } = error.unwrap_err() else {
+        panic!("the error names no host");
+    };
+    assert_eq!(hosts.keys().collect::<Vec<_>>(), [&names[0]]);
+    assert!(hosts[&names[0]].starts_with("is not Ready: a") && !hosts[&names[0]].contains('\x1b'));
+    assert!(message.ends_with("look at the log"), "{message}");
     let undiagnosed = WaitFor {
         diagnosis: "exec kill -s KILL 0".into(),
+        hosts: Vec::new(),
         ..wait(1)
     };
     let error = perform(&undiagnosed.into(), &context, &stop)

@@ -49,5 +49,6 @@ pub(super) fn steps(
             arguments: Vec::new(),
             at_most: Duration::from_secs(120),
             diagnosis: scripts::ENDPOINT.verb("diagnose").into(),
+            hosts: Vec::new(),
         }))
 }

@@ -58,6 +58,7 @@ pub(super) fn steps(
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
         diagnosis: journal("kube-apiserver", 30),
+        hosts: Vec::new(),
     }))
 }
 
