@@ -19,30 +19,26 @@ verb=$1 socket=$2 etcd=$3 first=$4 peer=$5 config=$6 static_pods=$7
 export PATH="/usr/local/bin:$PATH"
 # What existed before the first attempt that was not cleaned up: paths, and `pod ID`.
 before=/var/lib/kubexm/kubeadm-before
-print_existing() {
-  for path in "$@"; do
-    if [ -e "$path" ] || [ -L "$path" ]; then printf '%s\n' "$path"; fi
-  done
-}
 # Prints the existing paths among those that kubeadm and its kubelet create.
 present() (
   k=/etc/kubernetes l=/var/lib/kubelet
+  set -- "$k/pki/sa.key" "$k/pki/sa.pub" "$l/config.yaml" "$l/instance-config.yaml" "$l/kubeadm-flags.env" \
+    "$l/cpu_manager_state" "$l/memory_manager_state" "$l"/pki/* "$l"/pods/*
   for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do
-    print_existing "$k/$name.conf"
+    set -- "$@" "$k/$name.conf"
   done
   for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do
-    print_existing "$k/manifests/$name.yaml"
+    set -- "$@" "$k/manifests/$name.yaml"
   done
   for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
     etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do
-    print_existing "$k/pki/$name.crt" "$k/pki/$name.key"
+    set -- "$@" "$k/pki/$name.crt" "$k/pki/$name.key"
   done
-  print_existing "$k/pki/sa.key" "$k/pki/sa.pub" "$l/config.yaml" "$l/instance-config.yaml" "$l/kubeadm-flags.env" \
-    "$l/cpu_manager_state" "$l/memory_manager_state" "$l"/pki/* "$l"/pods/*
   if [ "$static_pods" = yes ]; then
-    for pod in /etc/kubexm/static-pods/*.yaml; do print_existing "$k/manifests/${pod##*/}"; done
+    for pod in /etc/kubexm/static-pods/*.yaml; do set -- "$@" "$k/manifests/${pod##*/}"; done
   fi
-  [ "$etcd" != yes ] || print_existing /var/lib/etcd/member
+  [ "$etcd" != yes ] || set -- "$@" /var/lib/etcd/member
+  ls -d "$@" 2>/dev/null || :
 )
 # Prints the pods of the runtime.
 # Arguments: options of `crictl pods`.
