@@ -1,7 +1,8 @@
 //! Rollback protection: an install refuses a signed bundle that is older than the newest one that the
-//! cluster was installed from. The record is in the state directory. Hosts have no copy: a controller
-//! that can change the state directory has the cluster's CA keys.
+//! cluster was installed from, and another bundle with the same sequence number. The record is in the state
+//! directory. Hosts have no copy: a controller that can change the state directory has the cluster's CA keys.
 
+use std::cmp::Ordering;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -29,27 +30,49 @@ struct Newest {
 /// Why a bundle is refused.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{}: the cluster was installed from a newer bundle: {}\nhint: install the newest bundle, or accept \
-     this one with --allow-older",
+    "{}: {}: {}; {} records {newest}\nhint: {}",
     .bundle.display(),
-    comparison(.given.as_ref(), .newest, .record)
+    .reason.problem(),
+    .given.as_deref().unwrap_or("this one has no sequence number that a trusted key signed"),
+    .record.display(),
+    .reason.hint()
 )]
 pub struct OlderBundle {
     bundle: PathBuf,
+    reason: Reason,
     /// `None` if no trusted signature states a revision.
-    given: Option<Revision>,
+    given: Option<String>,
     newest: String,
     record: PathBuf,
 }
 
-fn comparison(given: Option<&Revision>, newest: &str, record: &Path) -> String {
-    let given = match given {
-        Some(Revision { created, sequence }) => {
-            format!("this one has sequence number {sequence}, created {created}")
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The sequence number is smaller or unknown.
+    Older,
+    /// The sequence number is equal, and the lock is another one: neither bundle is newer.
+    SameNumber,
+}
+
+impl Reason {
+    fn problem(self) -> &'static str {
+        match self {
+            Self::Older => "the cluster was installed from a newer bundle",
+            Self::SameNumber => {
+                "the cluster was installed from another bundle with the same sequence number"
+            }
         }
-        None => "this one has no sequence number that a trusted key signed".to_owned(),
-    };
-    format!("{given}; {} records {newest}", record.display())
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Older => "install the newest bundle, or accept this one with --allow-older",
+            Self::SameNumber => {
+                "sign the bundle that is newer with a larger number (`kubexm bundle sign --sequence`), or accept \
+                 this one with --allow-older"
+            }
+        }
+    }
 }
 
 /// Returns the revision of a bundle, if a trusted key signed it.
@@ -62,7 +85,8 @@ fn revision(bundle: &Bundle) -> Option<Revision> {
 /// without a sequence number as a note.
 ///
 /// # Errors
-/// The bundle is older, or has no sequence number, and `allow_older` is false. The record cannot be read.
+/// The bundle is older, has no sequence number, or has the number of another bundle, and `allow_older` is
+/// false. The record cannot be read.
 pub(crate) fn check(
     state: &Path,
     bundle: &Bundle,
@@ -85,16 +109,31 @@ pub(crate) fn check(
     let Some(newest) = read(&record)? else {
         return Ok(());
     };
-    if given.is_some_and(|given| given.sequence >= newest.sequence) {
-        return Ok(());
-    }
+    let lock = bundle.lock_digest();
+    let reason = match given.map(|given| given.sequence.cmp(&newest.sequence)) {
+        Some(Ordering::Greater) => return Ok(()),
+        Some(Ordering::Equal) if lock == newest.lock => return Ok(()),
+        Some(Ordering::Equal) => Reason::SameNumber,
+        Some(Ordering::Less) | None => Reason::Older,
+    };
+    // The name and the number can be equal, so that only the digest of the lock shows the difference.
+    let with_lock = |text: String, lock: &Digest| match reason {
+        Reason::SameNumber => format!("{text}, lock {lock}"),
+        Reason::Older => text,
+    };
+    let given = given.map(|Revision { created, sequence }| {
+        let text = format!("this one has sequence number {sequence}, created {created}");
+        with_lock(text, &lock)
+    });
+    let text = format!(
+        "sequence number {} of the bundle '{}', created {}",
+        newest.sequence, newest.name, newest.created
+    );
     let older = OlderBundle {
         bundle: bundle.path().to_owned(),
+        reason,
         given,
-        newest: format!(
-            "sequence number {} of the bundle '{}', created {}",
-            newest.sequence, newest.name, newest.created
-        ),
+        newest: with_lock(text, &newest.lock),
         record,
     };
     if !allow_older {
@@ -167,23 +206,23 @@ mod tests {
         }
     }
 
-    /// Writes an empty bundle, signed with these sequence numbers, and opens it as trusted.
-    fn signed(folder: &Path, sequences: [u64; 3]) -> [Bundle; 3] {
+    /// Writes empty bundles with these names and sequence numbers, and opens them as trusted.
+    fn signed<const N: usize>(folder: &Path, bundles: [(&str, u64); N]) -> [Bundle; N] {
         let keys = new_keys(None).unwrap();
         std::fs::write(folder.join("own.key"), &keys.secret).unwrap();
-        let lock = Lock::from_yaml(
-            "lockVersion: 1\nname: example\nkubernetes: []\narchitectures: []\nfiles: []\n\
-             images: []\npackages: []\nkubeadm: []\n",
-        );
-        let lock = lock.unwrap();
-        sequences.map(|sequence| {
+        bundles.map(|(name, sequence)| {
+            let lock = Lock::from_yaml(&format!(
+                "lockVersion: 1\nname: {name}\nkubernetes: []\narchitectures: []\nfiles: []\n\
+                 images: []\npackages: []\nkubeadm: []\n",
+            ));
+            let lock = lock.unwrap();
             let revision = Revision::new(CreationTime::now(), Some(sequence.try_into().unwrap()));
             let signer = Signer::load(&folder.join("own.key"), revision, || unreachable!());
             let options = PackOptions {
                 signed: Signed::By(&signer.unwrap()),
                 ..PackOptions::new(Level::FAST, 1)
             };
-            let path = folder.join(format!("{sequence}.tar.zst"));
+            let path = folder.join(format!("{name}-{sequence}.tar.zst"));
             let (places, events) = (Placement::plain(&lock), Events::silent());
             kubexm_bundle::write(&path, &lock, &places, &NoBlobs, options, &events).unwrap();
             let access = Access {
@@ -198,7 +237,7 @@ mod tests {
     fn record_keeps_the_newest_bundle() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
-        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7]);
+        let [fifth, sixth, seventh] = signed(folder.path(), [5, 6, 7].map(|n| ("example", n)));
         let events = Events::silent();
         let journal = Journal::open(&state).unwrap();
         check(&state, &sixth, false, &events).unwrap();
@@ -219,11 +258,39 @@ mod tests {
     }
 
     #[test]
+    fn another_bundle_with_the_same_number_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let [first, second] = signed(folder.path(), [("first", 6), ("second", 6)]);
+        let events = Events::silent();
+        let journal = Journal::open(&state).unwrap();
+        record(&journal, &first).unwrap();
+        check(&state, &first, false, &events).unwrap();
+        let refused = check(&state, &second, false, &events).unwrap_err();
+        assert!(matches!(refused, CommandError::Older(_)), "{refused}");
+        let refused = refused.to_string();
+        for part in [
+            "installed from another bundle with the same sequence number: this one has sequence number 6",
+            &format!("lock {}; ", second.lock_digest()),
+            "records sequence number 6 of the bundle 'first'",
+            &format!("lock {}\nhint: ", first.lock_digest()),
+            "or accept this one with --allow-older",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        check(&state, &second, true, &events).unwrap();
+        // The record keeps the bundle that was installed first.
+        record(&journal, &second).unwrap();
+        check(&state, &first, false, &events).unwrap();
+        check(&state, &second, false, &events).unwrap_err();
+    }
+
+    #[test]
     fn bundle_without_a_trusted_signature_is_not_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
-        signed(folder.path(), [5, 6, 7]);
-        let claimed = Bundle::open(&folder.path().join("7.tar.zst")).unwrap();
+        signed(folder.path(), [("example", 7)]);
+        let claimed = Bundle::open(&folder.path().join("example-7.tar.zst")).unwrap();
         assert!(
             claimed
                 .signature()

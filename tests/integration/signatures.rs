@@ -569,7 +569,24 @@ fn install_refuses_an_older_signed_bundle_under_any_name() {
         printed.contains("this one has no sequence number that a trusted key signed"),
         "{printed}"
     );
+    // Another bundle has the number of the recorded one.
+    let (code, printed) = install("same.tar.zst", &trust);
+    assert_eq!(code, Some(3));
+    let lock = kubexm_bundle::Bundle::open(&at("same.tar.zst"))
+        .unwrap()
+        .lock_digest();
+    let printed = printed.replace(&lock.to_string(), "sha256:[given]");
+    let printed = printed.replace(
+        &kubexm_types::Digest::of(b"lock").to_string(),
+        "sha256:[recorded]",
+    );
+    insta::assert_snapshot!(printed, @"");
+    let (code, printed) = install("same.tar.zst", &["--trust", &key, "--allow-older"]);
+    assert_eq!(code, Some(4), "{printed}");
     // These go on to the hosts, which cannot be reached.
+    let mut same = newest.clone();
+    same["lock"] = lock.to_string().into();
+    std::fs::write(&record, same.to_string()).unwrap();
     assert_eq!(install("same.tar.zst", &trust).0, Some(4));
     let (code, printed) = install("old.tar.zst", &["--trust", &key, "--allow-older"]);
     assert_eq!(code, Some(4), "{printed}");
