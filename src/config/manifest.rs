@@ -6,7 +6,7 @@ use super::cluster::KubernetesKind;
 use super::problem::Notice;
 use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::signature_policy::SignaturePolicy;
-use kubexm_types::{Arch, ImageRef, Version};
+use kubexm_types::{Arch, ImageRef, LoginUrl, Version};
 
 /// The content of a bundle, as a bundle manifest describes it.
 #[derive(Debug, Clone)]
@@ -62,8 +62,8 @@ pub enum Repositories {
 /// (<https://wiki.debian.org/DebianRepository/Format>).
 #[derive(Debug, Clone)]
 pub struct AptRepository {
-    /// Base URL, as in `http://deb.debian.org/debian`.
-    pub url: url::Url,
+    /// Base URL, as in `http://deb.debian.org/debian`; with a login if the archive requires one.
+    pub url: LoginUrl,
     /// Suite, as in `trixie`.
     pub suite: String,
     /// Components, as in `main`.
@@ -83,8 +83,8 @@ pub struct DnfSet {
 /// A repository of rpm packages: a directory that contains `repodata`.
 #[derive(Debug, Clone)]
 pub struct DnfRepository {
-    /// URL; `$basearch` is replaced by `x86_64` or `aarch64`.
-    pub url: url::Url,
+    /// URL; `$basearch` is replaced by `x86_64` or `aarch64`. With a login if the repository requires one.
+    pub url: LoginUrl,
     /// Key files on the build machine. One of their keys must have signed.
     pub signed_by: Vec<std::path::PathBuf>,
     pub verify: Verify,

@@ -2,20 +2,21 @@
 //! kubexm reaches them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::problem::Problems;
 use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
-use kubexm_types::ImageRef;
 use kubexm_types::signature_policy::NamePrefix;
+use kubexm_types::{ImageRef, ShownUrl};
 
 /// Maximum number of connections to one host.
 const MOST_CONNECTIONS: i64 = 256;
 
 /// A `Mirrors` document. kubexm compares the content of a mirror with the digests and signatures of the publisher,
 /// unless the document says otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mirrors {
     /// Prefix of a URL → URLs to ask instead, in order. The longest match wins.
     pub downloads: BTreeMap<String, Vec<String>>,
@@ -42,12 +43,43 @@ pub enum Checksums {
 }
 
 /// A repository of a mirror.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RegistryAddress {
     /// `http://` or `https://`, host and port.
     pub base: String,
     /// The repository in that registry.
     pub repository: String,
+}
+
+/// The URLs of mirrors may contain passwords.
+impl fmt::Debug for Mirrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |map: &BTreeMap<String, Vec<String>>| -> BTreeMap<ShownUrl, Vec<ShownUrl>> {
+            let all = map.iter().map(|(from, to)| {
+                let to = to.iter().map(|one| ShownUrl::of_text(one)).collect();
+                (ShownUrl::of_text(from), to)
+            });
+            all.collect()
+        };
+        f.debug_struct("Mirrors")
+            .field("downloads", &shown(&self.downloads))
+            .field("registries", &shown(&self.registries))
+            .field("checksums", &self.checksums)
+            .field("allow_unsigned", &self.allow_unsigned)
+            .field("ca", &self.ca)
+            .field("connections", &self.connections)
+            .finish()
+    }
+}
+
+/// The address of a mirror may contain a password.
+impl fmt::Debug for RegistryAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryAddress")
+            .field("base", &ShownUrl::of_text(&self.base))
+            .field("repository", &self.repository)
+            .finish()
+    }
 }
 
 impl Mirrors {
@@ -256,6 +288,20 @@ mod tests {
             mirrors.for_image(&"r.example.org/a:1".parse().unwrap()),
             None
         );
+    }
+
+    #[test]
+    fn debug_output_has_no_password() {
+        let mirrors = mirrors(
+            "downloads: {\"https://eve:CANARY@dl.example\": \"https://bob:CANARY@mirror.example/dl\"}\n\
+             registries: {r.example: \"https://bob:CANARY@mirror.example/r\"}\n",
+        );
+        let address = mirrors.for_image(&"r.example/pause:1".parse().unwrap());
+        assert!(address.as_ref().unwrap()[0].base.contains("CANARY"));
+        for shown in [format!("{mirrors:?}"), format!("{address:#?}")] {
+            assert!(!shown.contains("CANARY"), "{shown}");
+            assert!(shown.contains("mirror.example"), "{shown}");
+        }
     }
 
     #[test]

@@ -43,11 +43,11 @@ pub struct Http {
 type Turns = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// A file to download.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Wanted {
     /// The file's name for messages.
     pub label: String,
-    /// The public address.
+    /// The public address; with a login if its server requires one.
     pub url: Url,
     /// The expected digest, if known.
     pub expected: Option<Digest>,

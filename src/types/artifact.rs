@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{Digest, InvalidValue};
+use super::{Digest, InvalidValue, ShownUrl};
 
 /// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,25 +61,26 @@ impl ArtifactLocation {
     /// # Errors
     /// The scheme is not supported, or the URL contains a password, which would be written into the lock.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let wrong = |reason: &str| InvalidValue::new("address", text, reason);
+        let wrong = |reason: &str| {
+            // A URL that cannot be parsed may contain a password.
+            let shown = ShownUrl::of_text(text);
+            InvalidValue::new("address", shown.as_str(), reason)
+        };
         if text.is_empty() {
             return Err(wrong("is empty"));
         }
         if !text.contains("://") {
             return Ok(Self::Path(text.into()));
         }
-        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !["https", "http", "oci"].contains(&url.scheme()) {
             return Err(wrong(
                 "expected https://, http:// or a path; oci:// for charts",
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            // A URL without a host cannot contain a user or password, so a failure hides nothing.
-            let _ = url.set_username("");
-            let _ = url.set_password(None);
             let reason = "contains a user or password, which would be written into the lock";
-            return Err(InvalidValue::new("address", url.as_str(), reason));
+            return Err(wrong(reason));
         }
         Ok(Self::Address(url))
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use url::Url;
 
+use super::without_login;
+
 /// A URL without user and password, for errors, events and logs. It is the only form in which kubexm prints a
 /// URL that a user wrote or a server sent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,11 +28,7 @@ impl ShownUrl {
 
 impl From<&Url> for ShownUrl {
     fn from(url: &Url) -> Self {
-        let mut url = url.clone();
-        // Fails only for URLs without a host, which have no user.
-        let _ = url.set_password(None);
-        let _ = url.set_username("");
-        Self(url.to_string())
+        Self(without_login(url).to_string())
     }
 }
 

@@ -178,3 +178,64 @@ fn fetch_does_not_link_host_crates() {
         assert!(!linked.contains(other), "fetch links {other}");
     }
 }
+
+/// Files whose URLs have no login: locks and the catalog, and artifacts, which refuse one.
+const WITHOUT_LOGIN: [&str; 4] = [
+    "bundle/lock/",
+    "catalog/lib.rs",
+    "fetch/file_signatures.rs",
+    "types/artifact.rs",
+];
+
+/// Returns the types of a source file that derive `Debug` and have a URL in a field.
+fn debug_of_urls(text: &str) -> Vec<String> {
+    let is_url = |line: &str| {
+        let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        !line.trim_start().starts_with("//") && words.into_iter().any(|word| word == "Url")
+    };
+    let mut found = Vec::new();
+    for item in text.split("#[derive(").skip(1) {
+        let (derives, rest) = item.split_once(")]").unwrap();
+        let body = rest.split("\n}").next().unwrap_or_default();
+        let is_type = |line: &str| line.contains("struct ") || line.contains("enum ");
+        let Some(name) = body.lines().find(|line| is_type(line)) else {
+            continue;
+        };
+        let ends_at_once = name.trim_end().ends_with(';');
+        let fields = if ends_at_once { name } else { body };
+        if derives.contains("Debug") && fields.lines().any(is_url) {
+            found.push(name.trim().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn types_with_urls_that_may_contain_a_login_do_not_derive_debug() {
+    let planted = "#[derive(Debug, Clone)]\nstruct A {\n    url: url::Url,\n}\n\
+                   #[derive(Clone)]\nstruct B {\n    url: Url,\n}\n\
+                   #[derive(Debug)]\nstruct C(Url);\n#[derive(Debug)]\nstruct D(LoginUrl);\n";
+    assert_eq!(debug_of_urls(planted), ["struct A {", "struct C(Url);"]);
+
+    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec![top.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&top).unwrap().display().to_string();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs")
+                && !WITHOUT_LOGIN.iter().any(|safe| name.starts_with(safe))
+            {
+                let types = debug_of_urls(&std::fs::read_to_string(&path).unwrap());
+                found.extend(types.into_iter().map(|shown| format!("{name}: {shown}")));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "use LoginUrl or ShownUrl, or write Debug by hand: {found:#?}"
+    );
+}

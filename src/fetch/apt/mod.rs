@@ -47,7 +47,7 @@ pub(super) async fn choose(
         ))
     })?;
     drop(lists);
-    fetch_all(http, &chosen.packages).await?;
+    fetch_all(http, source, &chosen.packages).await?;
     Ok(chosen)
 }
 
@@ -96,7 +96,9 @@ async fn package_lists(
     repository: &AptRepository,
     arch: Arch,
 ) -> Result<Vec<List>, FetchError> {
-    let base = repository.url.as_str().trim_end_matches('/');
+    let base = repository.url.with_login().as_str().trim_end_matches('/');
+    let public = repository.url.public();
+    let archive = public.as_str().trim_end_matches('/');
     let suite = format!("{base}/dists/{}", repository.suite);
     let label = format!("InRelease of {}", repository.suite);
     let parse = |text: &str| {
@@ -122,6 +124,7 @@ async fn package_lists(
     let text = keyring.clear_signed(&signed, Validity::Now);
     let text = text.map_err(untrusted)?;
     release::check_validity(&text).map_err(wrong)?;
+    release::check_suite(&text, &repository.suite).map_err(wrong)?;
     let mut lists = Vec::new();
     for component in &repository.components {
         let path = format!("{component}/binary-{arch}/Packages.gz");
@@ -139,7 +142,7 @@ async fn package_lists(
         })
         .await?;
         let packed = http.cache().read(&digest)?;
-        lists.push(List::unpack(&packed, base).map_err(wrong)?);
+        lists.push(List::unpack(&packed, archive).map_err(wrong)?);
     }
     Ok(lists)
 }

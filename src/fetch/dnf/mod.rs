@@ -34,7 +34,7 @@ use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{LockedPackage, PackageFormat};
 use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource};
-use kubexm_types::{Arch, Digest, ShownUrl};
+use kubexm_types::{Arch, Digest, ShownUrl, without_login};
 
 use modules::Modules;
 use package::Package;
@@ -49,7 +49,7 @@ const LARGEST_REPOMD: usize = 8 * 1024 * 1024;
 /// A repository while a set is resolved.
 struct Repository<'a> {
     source: &'a DnfRepository,
-    /// The address for the architecture, without a trailing slash.
+    /// The address for the architecture, without a trailing slash; it may contain a login.
     base: String,
     keyring: Arc<OpenPgpKeyring>,
     repomd: Repomd,
@@ -105,7 +105,7 @@ pub(super) async fn choose(
         .iter()
         .map(|package| locked(package, &repositories[package.repository]))
         .collect::<Result<Vec<_>, _>>()?;
-    fetch_all(http, &packages).await?;
+    fetch_all(http, source, &packages).await?;
     for package in &chosen {
         verify(http, package, &repositories[package.repository]).await?;
     }
@@ -187,7 +187,7 @@ async fn open<'a>(
     arch: Arch,
 ) -> Result<Repository<'a>, FetchError> {
     const NAME: &str = "repodata/repomd.xml";
-    let base = source.url.as_str().trim_end_matches('/');
+    let base = source.url.with_login().as_str().trim_end_matches('/');
     let base = base.replace("$basearch", arch.machine());
     let bad = |reason| wrong("repomd.xml", &base, reason);
     let untrusted = |source| untrusted("repomd.xml", &base, source);
@@ -275,7 +275,7 @@ fn locked(package: &Package, repository: &Repository<'_>) -> Result<LockedPackag
         name: package.name.clone(),
         version: package.evr.to_string(),
         file_name: package.file_name().to_owned(),
-        url: address(&repository.base, &package.path)?,
+        url: without_login(&address(&repository.base, &package.path)?),
         size: package.size,
         digest: package.digest,
     })

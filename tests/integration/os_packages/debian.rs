@@ -226,3 +226,73 @@ async fn edited_packages_of_a_lock_differ_from_the_signed_lists_of_apt() {
     let set = resolve(&site.http, &source, Arch::Amd64, None).await;
     super::assert_compared(&site, &source, set.unwrap()).await;
 }
+
+#[tokio::test]
+async fn in_release_of_another_suite_is_refused() {
+    let site = Site::start().await;
+    write_archive(&site);
+    // A mirror serves the signed release of another suite.
+    std::fs::rename(site.at("debian/dists/lab"), site.at("debian/dists/next")).unwrap();
+    let mut source = source("simple", "key.asc");
+    if let Repositories::Apt(repositories) = &mut source.repositories {
+        repositories[0].suite = "next".to_owned();
+    }
+    let refused = resolve(&site.http, &source, Arch::Amd64, None).await;
+    insta::assert_snapshot!(refused.unwrap_err(), @"");
+}
+
+#[tokio::test]
+async fn login_of_a_repository_is_sent_and_not_recorded() {
+    const CANARY: &str = "CANARY-PASSWORD";
+    let site = Site::start().await;
+    write_archive(&site);
+    let mut source = source("simple", "key.asc");
+    let with_login = |source: &mut PackageSource, path: &str| {
+        if let Repositories::Apt(repositories) = &mut source.repositories {
+            let url = format!("{}/{path}", site.address(&format!("bob:{CANARY}")));
+            repositories[0].url = url.parse().unwrap();
+        }
+    };
+    with_login(&mut source, "debian");
+    let set = resolve(&site.http, &source, Arch::Amd64, None).await;
+    let set = set.unwrap();
+    let requests = site.requests().await;
+    assert!(requests.iter().any(|(path, _)| path.ends_with(".deb")));
+    assert!(
+        requests.iter().all(|(_, login)| login.is_some()),
+        "{requests:?}"
+    );
+    assert!(!format!("{set:?} {source:?}").contains(CANARY));
+    assert!(
+        set.packages
+            .iter()
+            .all(|package| package.url.username().is_empty())
+    );
+
+    // A build from the lock has an empty cache, except for the index.
+    for package in &set.packages {
+        std::fs::remove_file(site.http.cache().path(&package.digest)).unwrap();
+    }
+    let (mut lock, _) = crate::example::example(&[]);
+    lock.packages.push(set.clone());
+    let again = resolve(&site.http, &source, Arch::Amd64, Some(&lock)).await;
+    assert_eq!(again.unwrap(), set);
+    let requests = site.requests().await;
+    assert!(
+        requests.iter().all(|(_, login)| login.is_some()),
+        "{requests:?}"
+    );
+
+    with_login(&mut source, "nothing");
+    let refused = resolve(&site.http, &source, Arch::Amd64, None).await;
+    let refused = refused.unwrap_err();
+    let printed = format!("{refused} {refused:?}");
+    assert!(
+        printed.contains("/nothing/dists/lab/InRelease"),
+        "{printed}"
+    );
+    assert!(
+        !printed.contains(CANARY) && !printed.contains("bob"),
+        "{printed}"
+    );
+}

@@ -253,7 +253,7 @@ impl Respond for Folder {
 /// A copy of the repositories that a test may change, its server, and a cache.
 pub struct Site {
     folder: tempfile::TempDir,
-    _server: MockServer,
+    server: MockServer,
     pub http: Http,
 }
 
@@ -293,7 +293,7 @@ impl Site {
         let http = Http::new(mirrors, cache, Events::silent()).unwrap();
         Self {
             folder,
-            _server: server,
+            server,
             http,
         }
     }
@@ -312,6 +312,22 @@ impl Site {
     pub fn clear_sign_as(&self, signer: &[&str], file: &Path, signed: &Path) {
         let arguments = ["--output".as_ref(), signed.as_os_str(), file.as_os_str()];
         gpg(signer, &["--clear-sign"], &arguments);
+    }
+
+    /// Returns the address of the server itself, with a login.
+    pub fn address(&self, login: &str) -> String {
+        self.server.uri().replace("://", &format!("://{login}@"))
+    }
+
+    /// Returns path and `Authorization` of each request.
+    pub async fn requests(&self) -> Vec<(String, Option<String>)> {
+        let requests = self.server.received_requests().await.unwrap();
+        let of = |request: &Request| {
+            let header = request.headers.get("authorization");
+            let header = header.map(|value| value.to_str().unwrap().to_owned());
+            (request.url.path().to_owned(), header)
+        };
+        requests.iter().map(of).collect()
     }
 
     pub fn at(&self, path: &str) -> PathBuf {
