@@ -128,6 +128,7 @@ impl AddOptions {
         let resolver = Resolver::new(http, &catalog, None, &policies);
         lock.images
             .extend(resolver.pull(images, &old.architectures).await?);
+        lock.keep_unrecorded(old);
         lock.sort();
         Ok((lock, added))
     }

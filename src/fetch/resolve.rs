@@ -1,5 +1,6 @@
 //! Resolves a bundle manifest to a lock, with all its content in the cache.
 
+mod identity;
 mod images;
 mod locked;
 mod stated;
@@ -115,6 +116,9 @@ impl<'a> Resolver<'a> {
             artifacts,
             index: Default::default(),
         };
+        if let Some(previous) = self.previous {
+            lock.keep_unrecorded(previous);
+        }
         lock.sort();
         Ok(lock)
     }
@@ -206,7 +210,13 @@ impl<'a> Resolver<'a> {
         match (stated, &found.signature) {
             (Stated::OnlySignature(error), None) => return Err(error),
             (Stated::OnlySignature(error), Some(signature)) => {
-                let note = only_by_signature(&file.file_name, &signature.by, &error);
+                self.check_identity(file, digest).await?;
+                let note = only_by_signature(
+                    &file.file_name,
+                    &signature.by,
+                    "it states its version",
+                    &error,
+                );
                 self.http.events().note(note);
             }
             (Stated::Digest(_, ChecksumSource::Signed), None) => {

@@ -94,7 +94,7 @@ class Lock:
         for item in items:
             checksum = item.get("checksum")
             require(checksum != "signed" or "signature" in item, "signed without a signature")
-            new += [item] if checksum == "signed" or isinstance(checksum, dict) and "mirror" in checksum else []
+            new += [item] if checksum in ("signed", "notRecorded") or isinstance(checksum, dict) and "mirror" in checksum else []
         require(lock["lockVersion"] > 1 or not new, "members of version 2 in version 1")
 
     def list(self, encoding):

@@ -18,6 +18,8 @@ pub enum ChecksumSource {
     Mirror(Url),
     /// Only the publisher's signature: the publisher could not be asked for its checksum.
     Signed,
+    /// Unknown: the entry comes from a lock of version 1, which does not distinguish the publisher from a mirror.
+    NotRecorded,
 }
 
 impl ChecksumSource {
@@ -25,12 +27,19 @@ impl ChecksumSource {
     pub fn url(&self) -> Option<&Url> {
         match self {
             Self::Published(url) | Self::Mirror(url) => Some(url),
-            Self::Pinned | Self::FirstSeen | Self::Signed => None,
+            Self::Pinned | Self::FirstSeen | Self::Signed | Self::NotRecorded => None,
+        }
+    }
+
+    /// Replaces a value of a lock of version 1 whose meaning that version does not state.
+    pub(crate) fn forget(&mut self) {
+        if matches!(self, Self::Published(_) | Self::FirstSeen) {
+            *self = Self::NotRecorded;
         }
     }
 
     /// Whether locks of version 1 do not have this value.
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self, Self::Mirror(_) | Self::Signed)
+        matches!(self, Self::Mirror(_) | Self::Signed | Self::NotRecorded)
     }
 }

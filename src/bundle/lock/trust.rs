@@ -128,9 +128,123 @@ impl Lock {
             Some(ChecksumSource::Mirror(_)) => TrustBasis::MirrorChecksum,
             Some(ChecksumSource::Published(_)) if is_certain => TrustBasis::PublisherChecksum,
             Some(ChecksumSource::FirstSeen) if is_certain => TrustBasis::FirstSeen,
-            Some(ChecksumSource::Published(_) | ChecksumSource::FirstSeen) | None => {
-                TrustBasis::NotRecorded
+            Some(
+                ChecksumSource::Published(_)
+                | ChecksumSource::FirstSeen
+                | ChecksumSource::NotRecorded,
+            )
+            | None => TrustBasis::NotRecorded,
+        }
+    }
+
+    /// If a new entry raises the version of this lock, marks the entries that it keeps from a lock of version 1:
+    /// their trust basis is not recorded there.
+    pub fn keep_unrecorded(&mut self, previous: &Self) {
+        if previous.lock_version > Self::OLDEST_VERSION
+            || self.required_version() == Self::OLDEST_VERSION
+        {
+            return;
+        }
+        for file in &mut self.files {
+            let old = previous.file_version(&file.component, &file.version, file.arch);
+            if old.is_some_and(|old| old.digest == file.digest) {
+                file.checksum.forget();
             }
         }
+        for artifact in &mut self.artifacts {
+            let mut old = previous.artifacts.iter();
+            let is_kept = old.any(|old| old.url == artifact.url && old.digest == artifact.digest);
+            // The index of a chart repository was asked in this run.
+            if is_kept && artifact.url.is_some() && artifact.checksum == ChecksumSource::FirstSeen {
+                artifact.checksum.forget();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "lockVersion: 1
+name: x
+kubernetes: []
+architectures: [amd64]
+files:
+- component: containerd
+  version: 2.3.7
+  arch: amd64
+  fileName: containerd
+  url: https://dl.example/containerd
+  size: 1
+  digest: sha256:0000000000000000000000000000000000000000000000000000000000000001
+  checksum:
+    published: https://dl.example/containerd.sha256
+  format: binary
+- component: cri-dockerd
+  version: 0.4.0
+  arch: amd64
+  fileName: cri-dockerd
+  url: https://dl.example/cri-dockerd
+  size: 1
+  digest: sha256:0000000000000000000000000000000000000000000000000000000000000002
+  checksum: firstSeen
+  format: binary
+images: []
+packages: []
+kubeadm: []
+";
+
+    fn names(lock: &Lock, basis: TrustBasis) -> Vec<String> {
+        let mut trust = lock.trust();
+        let records = trust.remove(&basis).unwrap_or_default().into_iter();
+        records.map(|record| record.name).collect()
+    }
+
+    #[test]
+    fn entries_of_version_1_stay_unrecorded_when_the_version_rises() {
+        let first = Lock::from_yaml(FIRST).unwrap();
+        let both = ["containerd 2.3.7 amd64", "cri-dockerd 0.4.0 amd64"];
+        assert_eq!(names(&first, TrustBasis::NotRecorded), both);
+
+        let mut same = first.clone();
+        same.keep_unrecorded(&first);
+        same.sort();
+        assert_eq!(same, first);
+
+        let mut next = first.clone();
+        let mut added = first.files[0].clone();
+        added.component = "runc".to_owned();
+        added.checksum =
+            ChecksumSource::Published("https://dl.example/runc.sha256".parse().unwrap());
+        next.files.push(added);
+        next.files.push(crate::lock::LockedFile {
+            component: "socat".to_owned(),
+            checksum: ChecksumSource::Mirror("https://dl.example/socat.sha256".parse().unwrap()),
+            ..first.files[0].clone()
+        });
+        next.keep_unrecorded(&first);
+        next.sort();
+        assert_eq!(next.lock_version, 2);
+        assert_eq!(names(&next, TrustBasis::NotRecorded), both);
+        assert_eq!(
+            names(&next, TrustBasis::PublisherChecksum),
+            ["runc 2.3.7 amd64"]
+        );
+        // It stays so in the next lock, and in the file.
+        let text = serde_saphyr::to_string(&next).unwrap();
+        let read = Lock::from_yaml(&text).unwrap();
+        let mut later = read.clone();
+        later.keep_unrecorded(&read);
+        assert_eq!(names(&later, TrustBasis::NotRecorded), both);
+        assert!(Lock::from_yaml(&text.replace("lockVersion: 2", "lockVersion: 1")).is_err());
+    }
+
+    #[test]
+    fn logins_in_the_urls_of_a_lock_are_removed() {
+        let text = FIRST.replace("https://dl.example", "https://bob:CANARY@dl.example");
+        let lock = Lock::from_yaml(&text).unwrap();
+        assert_eq!(lock, Lock::from_yaml(FIRST).unwrap());
+        assert!(!format!("{lock:?}").contains("CANARY"));
     }
 }

@@ -100,6 +100,7 @@ impl ArtifactFetcher<'_> {
         let seen = same.next()?;
         let checksum = match &seen.checksum {
             ChecksumSource::Mirror(url) => ChecksumSource::Mirror(url.clone()),
+            ChecksumSource::NotRecorded => ChecksumSource::NotRecorded,
             // The digest is not in the manifest or in the index any more.
             _ => ChecksumSource::FirstSeen,
         };

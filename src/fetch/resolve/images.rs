@@ -155,6 +155,7 @@ impl Resolver<'_> {
                         self.http.events().note(only_by_signature(
                             &image.name,
                             &signature.by,
+                            "the signature does not name its tag",
                             &error,
                         ));
                     }

@@ -98,15 +98,15 @@ pub(super) fn only_signed(name: &dyn std::fmt::Display) -> FetchError {
     }
 }
 
-/// Returns the note about an item that is accepted because of its signature, although its publisher cannot be asked.
+/// Returns the note about an item that is accepted because of its signature, although its publisher cannot be
+/// asked; with what is known about its version.
 pub(super) fn only_by_signature(
     name: &dyn std::fmt::Display,
     signer: &dyn std::fmt::Display,
+    version: &str,
     error: &FetchError,
 ) -> String {
     let cause = error.to_string();
     let cause = cause.lines().next().unwrap_or_default();
-    format!(
-        "{name}: accepted because of the signature of {signer}, which does not name its version ({cause})"
-    )
+    format!("{name}: accepted because of the signature of {signer}; {version} ({cause})")
 }
