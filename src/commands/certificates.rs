@@ -1,7 +1,7 @@
 //! Issues the certificates of a cluster.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -14,7 +14,7 @@ use kubexm_pki::kubernetes::ClusterPki;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
-use kubexm_types::{Authority, Digest, authority};
+use kubexm_types::{Authority, Digest, Secret, authority};
 
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 ///
@@ -28,11 +28,33 @@ pub(crate) fn load_or_issue(
     from_store(cluster, &store)
 }
 
-/// Reads the identity that encrypts the keys of CAs.
+/// What encrypts the keys of CAs in the state directory.
+#[derive(Debug, Clone)]
+pub enum CaEncryption {
+    /// An identity file of age.
+    Identity(PathBuf),
+    /// A passphrase.
+    Passphrase(Secret),
+}
+
+impl CaEncryption {
+    /// Returns the identity of age.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not an identity file.
+    pub(crate) fn identity(&self) -> Result<KeyIdentity, CommandError> {
+        match self {
+            Self::Identity(file) => identity(file),
+            Self::Passphrase(passphrase) => Ok(KeyIdentity::of_passphrase(&passphrase.0)),
+        }
+    }
+}
+
+/// Reads an identity file.
 ///
 /// # Errors
 /// The file cannot be read, or is not an identity file.
-pub(crate) fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
+fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
     let failed = |cause: &dyn std::fmt::Display| {
         FileError::new("read the identity of age in", file, cause)
             .hint("pass a file that `age-keygen` wrote with --ca-identity")
@@ -162,8 +184,6 @@ fn encryption(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     const CLUSTER: &str = "
@@ -225,6 +245,26 @@ spec:
             "{error}"
         );
         assert!(identity(Path::new("/nothing/here")).is_err());
+    }
+
+    #[test]
+    fn keys_of_cas_are_encrypted_with_a_passphrase() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster = cluster(CLUSTER);
+        let encryption = CaEncryption::Passphrase(Secret("CANARY phrase".to_owned()));
+        assert!(!format!("{encryption:?}").contains("CANARY"));
+        let identity = || Some(encryption.identity().unwrap());
+        let first = load_or_issue(&cluster, state.path(), identity()).unwrap();
+        let again = load_or_issue(&cluster, state.path(), identity()).unwrap();
+        assert_eq!(again.ca, first.ca);
+        for (path, content) in listing(state.path()) {
+            let content = content.unwrap_or_default();
+            let text = String::from_utf8_lossy(&content);
+            assert!(!text.contains("CANARY"), "{}", path.display());
+        }
+        let pki = state.path().join("pki");
+        assert!(!pki.join("kubexm-example.key").exists());
+        assert!(pki.join("kubexm-example.key.age").exists());
     }
 
     /// `plan --diff` uses the preview.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use crate::certificates::CaEncryption;
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
 use crate::plan::Planned;
@@ -37,8 +38,8 @@ pub struct InstallOptions {
     pub allow_failed: bool,
     /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
     pub allow_older: bool,
-    /// The identity file of age with which the keys of CAs are encrypted; `None` for keys in clear text.
-    pub ca_identity: Option<PathBuf>,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
 }
 
 /// What an install did.
@@ -350,8 +351,8 @@ fn planned(
     failed: &FailedWorkers,
 ) -> Result<Deployment, CommandError> {
     let (cluster, bundle) = (context.cluster, context.bundle);
-    let identity = context.options.ca_identity.as_deref();
-    let identity = identity.map(certificates::identity).transpose()?;
+    let encryption = context.options.ca_encryption.as_ref();
+    let identity = encryption.map(CaEncryption::identity).transpose()?;
     let state = context.journal.folder();
     let certificates = certificates::load_or_issue(cluster, state, identity)?;
     let mut inputs = inputs(cluster, bundle, facts, certificates);

@@ -24,7 +24,7 @@ pub enum PkiError {
     /// The key of a CA is encrypted, and this command needs it.
     #[error(
         "cannot {purpose}: {path} is encrypted\n\
-         hint: pass the identity file with which it was encrypted with --ca-identity"
+         hint: pass what encrypted it: the identity file with --ca-identity, or the passphrase with --ca-passphrase-file"
     )]
     EncryptedKey {
         /// What the key is needed for.

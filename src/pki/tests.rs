@@ -140,10 +140,39 @@ fn key_of_a_ca_is_encrypted_and_needed_only_to_sign() {
     let place = dir.path().display().to_string();
     insta::assert_snapshot!(errors.join("\n").replace(&place, "[dir]"), @"
     cannot issue the certificate other: [dir]/ca.key.age is encrypted
-    hint: pass the identity file with which it was encrypted with --ca-identity
+    hint: pass what encrypted it: the identity file with --ca-identity, or the passphrase with --ca-passphrase-file
     certificate or key ca: cannot decrypt the key: No matching keys found
-    hint: pass the identity file with which the key was encrypted
+    hint: pass the identity file or the passphrase with which the key was encrypted
     ");
+}
+
+#[test]
+fn key_of_a_ca_is_encrypted_with_a_passphrase() {
+    let (dir, store, pair) = store_with_ca();
+    let with = |identity| store.clone().encrypted(Some(identity));
+    let right = || with(KeyIdentity::of_passphrase("correct horse"));
+    Ca::load_or_create(&right(), "ca").unwrap();
+    assert!(!dir.path().join("ca.key").exists());
+    let content = std::fs::read(dir.path().join("ca.key.age")).unwrap();
+    let text = String::from_utf8_lossy(&content);
+    assert!(
+        text.starts_with("age-encryption.org/v1\n-> scrypt "),
+        "{text}"
+    );
+    assert!(!text.contains("PRIVATE KEY") && !text.contains("correct horse"));
+    let ca = Ca::load_or_create(&right(), "ca").unwrap();
+    assert_eq!(ca.pair().unwrap().key, pair.key);
+    for wrong in [KeyIdentity::of_passphrase("wrong horse"), identity()] {
+        let error = Ca::load_or_create(&with(wrong), "ca").err().unwrap();
+        let error = error.to_string();
+        assert!(
+            error.contains("cannot decrypt the key") && error.contains("hint: "),
+            "{error}"
+        );
+        assert!(!error.contains("horse"), "{error}");
+    }
+    let kept = std::fs::read(dir.path().join("ca.key.age")).unwrap();
+    assert_eq!(kept, content);
 }
 
 #[test]

@@ -7,9 +7,10 @@ use clap::Args;
 use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
+use super::password::CaPassphraseArgs;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
-use kubexm_commands::install::{self, InstallOptions, InstallReport};
+use kubexm_commands::install::{self, CaEncryption, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -40,7 +41,8 @@ pub struct Install {
     allow_failed: bool,
     /// Accept a bundle that is older than the newest one that the cluster was installed from
     ///
-    /// The state directory records the sequence number in the signature of the newest bundle.
+    /// The state directory records the sequence number in the signature of the newest bundle. The option also
+    /// accepts another bundle with the same number.
     #[arg(long)]
     allow_older: bool,
     /// Encrypt the keys of CAs in the state directory with this identity file of age
@@ -49,6 +51,8 @@ pub struct Install {
     /// option is required for an install that needs a key. `/dev/fd/3` reads the identity from a file descriptor.
     #[arg(long, value_name = "FILE", env = "KUBEXM_CA_IDENTITY")]
     ca_identity: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: CaPassphraseArgs,
 }
 
 /// Installs a cluster, or prints what an install would do.
@@ -59,7 +63,15 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
         unsigned: arguments.unsigned,
         allow_failed: arguments.allow_failed,
         allow_older: arguments.allow_older,
-        ca_identity: arguments.ca_identity.clone(),
+        ca_encryption: match &arguments.ca_identity {
+            Some(file) => Some(CaEncryption::Identity(file.clone())),
+            // A dry run reads no key, so it does not ask for the passphrase.
+            None if arguments.dry_run => None,
+            None => arguments
+                .passphrase
+                .passphrase()?
+                .map(CaEncryption::Passphrase),
+        },
     };
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {

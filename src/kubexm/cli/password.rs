@@ -1,4 +1,4 @@
-//! Passwords of signing keys and of hosts.
+//! Passwords of signing keys and of hosts, and the passphrase for the keys of CAs.
 
 use std::fs::File;
 use std::io;
@@ -12,6 +12,8 @@ use kubexm_types::Secret;
 
 /// The environment variable with the password of a signing key.
 const KEY_PASSWORD: &str = "KUBEXM_KEY_PASSWORD";
+/// The environment variable with the passphrase for the keys of CAs.
+const CA_PASSPHRASE: &str = "KUBEXM_CA_PASSPHRASE";
 /// The environment variable with the password for SSH and sudo.
 const HOST_PASSWORD: &str = "KUBEXM_HOST_PASSWORD";
 
@@ -100,6 +102,59 @@ impl HostPasswordArgs {
                 Secret::from_file(path).map_err(Failure::configuration)?,
             )),
             None => Ok(Secret::from_variable(HOST_PASSWORD).ok()),
+        }
+    }
+}
+
+/// Where the passphrase for the keys of CAs comes from.
+#[derive(Debug, Args)]
+pub struct CaPassphraseArgs {
+    /// Encrypt the keys of CAs in the state directory with a passphrase, and ask for it
+    ///
+    /// It replaces an identity file. From then on a passphrase is required for an install that needs a key.
+    #[arg(long, conflicts_with_all = ["ca_identity", "ca_passphrase_file"])]
+    ask_ca_passphrase: bool,
+    /// A file with the passphrase for the keys of CAs
+    ///
+    /// Only its owner may read the file. `/dev/fd/3` reads file descriptor 3. Without this option, the passphrase
+    /// comes from KUBEXM_CA_PASSPHRASE, if this variable is set.
+    #[arg(long, value_name = "FILE", conflicts_with = "ca_identity")]
+    ca_passphrase_file: Option<PathBuf>,
+}
+
+impl CaPassphraseArgs {
+    /// Returns the passphrase, if the options or the environment contain one.
+    pub fn passphrase(&self) -> Result<Option<Secret>, Failure> {
+        if self.ask_ca_passphrase {
+            return self.ask().map(Some);
+        }
+        match &self.ca_passphrase_file {
+            Some(path) => Ok(Some(
+                Secret::from_file(path).map_err(Failure::configuration)?,
+            )),
+            None => {
+                let given = Secret::from_variable(CA_PASSPHRASE).ok();
+                Ok(given.filter(|passphrase| !passphrase.0.is_empty()))
+            }
+        }
+    }
+
+    /// Asks twice: keys that are encrypted with a mistyped passphrase are lost.
+    fn ask(&self) -> Result<Secret, Failure> {
+        let ask = |prompt: &str| {
+            ask(prompt).map_err(|cause| {
+                Failure::configuration(format!(
+                    "{cause}\nhint: set {CA_PASSPHRASE}, or pass --ca-passphrase-file"
+                ))
+            })
+        };
+        let passphrase = ask("passphrase for the keys of CAs: ")?;
+        if passphrase.is_empty() {
+            return Err(Failure::configuration("the passphrase is empty"));
+        }
+        match passphrase == ask("the same passphrase again: ")? {
+            true => Ok(Secret(passphrase)),
+            false => Err(Failure::configuration("the two passphrases differ")),
         }
     }
 }

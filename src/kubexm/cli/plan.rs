@@ -89,7 +89,7 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
         unsigned: true,
         allow_failed: false,
         allow_older: true,
-        ca_identity: None,
+        ca_encryption: None,
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let found = plan::diff(&options, events, &stop).await?;

@@ -79,3 +79,38 @@ fn password_of_hosts_is_asked_for_on_a_terminal_only() {
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("cannot be used with"), "{err}");
 }
+
+#[test]
+fn passphrase_of_cas_is_asked_for_on_a_terminal_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.yaml").display().to_string();
+    std::fs::write(&file, run(&["config", "init"]).1).unwrap();
+    let passphrase = folder.path().join("passphrase");
+    std::fs::write(&passphrase, "CANARY phrase\n").unwrap();
+    std::fs::set_permissions(&passphrase, PermissionsExt::from_mode(0o644)).unwrap();
+    let passphrase = passphrase.display().to_string();
+    let install = ["install", "b.tar.zst", "-f", &file, "--unsigned"];
+    for (options, expected) in [
+        (
+            &["--ca-passphrase-file", &passphrase][..],
+            "other users can read the file",
+        ),
+        (
+            &["--ca-passphrase-file", "/nonexistent/p"],
+            "cannot read the password in /nonexistent/p",
+        ),
+        (
+            &["--ca-passphrase-file", &passphrase, "--ask-ca-passphrase"],
+            "cannot be used with",
+        ),
+        (
+            &["--ca-identity", &passphrase, "--ask-ca-passphrase"],
+            "cannot be used with",
+        ),
+    ] {
+        let (code, _, err) = run(&[&install[..], options].concat());
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(expected), "{expected}: {err}");
+        assert!(!err.contains("CANARY"), "{err}");
+    }
+}
