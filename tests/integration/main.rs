@@ -19,6 +19,7 @@ mod hostile_bundles;
 mod interrupted;
 mod isolation;
 mod locks;
+mod one_at_a_time;
 mod opened_layers;
 mod os_packages;
 mod plans;
