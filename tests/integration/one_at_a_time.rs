@@ -181,7 +181,7 @@ fn second_install_is_refused_and_names_the_first() {
     let first = host.install_that_waits("first");
     let pid = first.0.id().to_string();
     let (code, printed) = host.install("second").end();
-    assert_eq!(code, Some(4), "{printed}");
+    assert_eq!(code, Some(2), "{printed}");
     // The first one still has the lock, and ends as without the second one.
     assert_eq!(
         host.holder().map(|holder| holder.to_string()),
@@ -222,7 +222,7 @@ fn lock_of_a_killed_install_is_taken_over() {
     assert_eq!(host.holder(), Some(u64::from(dead)));
     // Another state directory may belong to another controller, which cannot know that the process is dead.
     let (code, printed) = host.install("second").end();
-    assert_eq!(code, Some(4), "{printed}");
+    assert_eq!(code, Some(2), "{printed}");
     assert!(printed.contains(&format!("(process {dead}, ")), "{printed}");
     assert_eq!(host.holder(), Some(u64::from(dead)));
 

@@ -580,7 +580,10 @@ fn install_refuses_an_older_signed_bundle_under_any_name() {
         &kubexm_types::Digest::of(b"lock").to_string(),
         "sha256:[recorded]",
     );
-    insta::assert_snapshot!(printed, @"");
+    insta::assert_snapshot!(printed, @"
+    error: [folder]/same.tar.zst: the cluster was installed from another bundle with the same sequence number: this one has sequence number 9, created 2026-01-02T03:04:05Z, lock sha256:[given]; [folder]/state/newest-bundle.json records sequence number 9 of the bundle 'kubernetes', created 2026-02-03T04:05:06Z, lock sha256:[recorded]
+    hint: sign the bundle that is newer with a larger number (`kubexm bundle sign --sequence`), or accept this one with --allow-older
+    ");
     let (code, printed) = install("same.tar.zst", &["--trust", &key, "--allow-older"]);
     assert_eq!(code, Some(4), "{printed}");
     // These go on to the hosts, which cannot be reached.

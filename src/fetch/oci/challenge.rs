@@ -1,12 +1,27 @@
 //! How a registry asks for a login.
 
+use std::fmt;
+
+use kubexm_types::ShownUrl;
 use url::Url;
 
 /// The challenge of a registry (RFC 9110, 11.6.1).
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(super) enum Challenge {
     Basic,
     Bearer { realm: Url, service: Option<String> },
+}
+
+/// A hostile registry may send a URL with a login.
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Basic => f.write_str("Basic"),
+            Self::Bearer { realm, service } => {
+                write!(f, "Bearer({}, {service:?})", ShownUrl::from(realm))
+            }
+        }
+    }
 }
 
 impl Challenge {

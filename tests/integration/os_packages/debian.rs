@@ -238,7 +238,10 @@ async fn in_release_of_another_suite_is_refused() {
         repositories[0].suite = "next".to_owned();
     }
     let refused = resolve(&site.http, &source, Arch::Amd64, None).await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"");
+    insta::assert_snapshot!(refused.unwrap_err(), @"
+    InRelease of next: it is the release of another suite: requested is 'next', found Suite 'lab'
+    hint: correct the suite in the bundle manifest; if it is correct, the server or a mirror serves a wrong file
+    ");
 }
 
 #[tokio::test]
