@@ -20,6 +20,7 @@ mod pod_leftovers;
 mod post_install;
 mod registry;
 mod runtime;
+mod service_user;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -213,3 +213,33 @@ fn with_host(host: &HostName, error: &StepError) -> String {
         other => format!("{host}: {other}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A version that ran etcd as root recorded the first two steps. The user of the later version must not be removed
+    /// while the unit runs.
+    #[test]
+    fn record_of_a_new_step_is_reverted_with_the_step_that_it_names() {
+        let record = |step: &str, undo: &str| Record {
+            step: step.to_owned(),
+            undo: undo.into(),
+            cluster: None,
+        };
+        let records = vec![
+            record("folders etcd", "remove the directory"),
+            record("unit etcd", "stop the unit"),
+            record("folders etcd", "remove the user"),
+        ];
+        let order = in_order_of_reset(records);
+        let order: Vec<_> = order
+            .iter()
+            .filter_map(|record| record.undo.as_str())
+            .collect();
+        assert_eq!(
+            order,
+            ["stop the unit", "remove the user", "remove the directory"]
+        );
+    }
+}

@@ -16,6 +16,10 @@ pub struct Environment {
 #[derive(Template)]
 #[template(path = "etcd/etcd.service")]
 pub struct Service {
+    /// The user that runs etcd, and its group.
+    pub user: String,
+    /// Path of the script that runs as root before etcd.
+    pub prepare: String,
     /// Path of etcd.
     pub binary: String,
     /// Path of the [`Environment`].

@@ -115,6 +115,7 @@ scripts! {
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
         MEMBER = "etcd/member.sh"
+        PREPARE = "etcd/prepare.sh"
         SNAPSHOT = "etcd/snapshot.sh"
     }
     /// Scripts of the crate `kubexm-host`.
@@ -189,6 +190,8 @@ scripts! {
         SWAP_ON = "os/swap-on.sh"
         SYSCTL_RESTORE = "os/sysctl-restore.sh"
         SYSCTL = "os/sysctl.sh"
+        USER_REMOVE = "os/user-remove.sh"
+        USER = "os/user.sh"
     }
     /// Installation of OS packages.
     packages {

@@ -10,6 +10,7 @@ mod network;
 mod packages;
 mod reset;
 mod undo;
+mod users;
 
 use std::collections::BTreeSet;
 use std::path::Path;

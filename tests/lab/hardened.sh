@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # `work` is the caller's
-# Checks of the secure defaults on a running cluster. Sourced with the functions of stage.sh and a function `kubectl`.
+# Checks of the secure defaults on a running cluster. Sourced with the functions of stage.sh. `hardened` needs a function
+# `kubectl`.
 
 hardened() { # CONTROL-PLANE NODE...: the control plane also runs the registry
   local control_plane=$1 node
@@ -47,4 +48,26 @@ listens_on() { # HOST PORT
   addresses=$(on "$1" ss -ltnH "sport = :$2" | awk '{ print $4 }')
   echo "$addresses"
   [ "$addresses" = "$(address_of "$1"):$2" ]
+}
+listens_on_loopback() { # HOST PORT
+  local addresses
+  addresses=$(on "$1" ss -ltnH "sport = :$2" | awk '{ print $4 }')
+  echo "$addresses"
+  [ "$addresses" = "127.0.0.1:$2" ]
+}
+runs_as() { # HOST UNIT USER
+  local pid
+  pid=$(on "$1" systemctl show -p MainPID --value "$2")
+  on "$1" ps -o user:32=,args= -p "$pid"
+  [ "$(on "$1" ps -o user:32= -p "$pid" | tr -d ' ')" = "$3" ]
+}
+# Prints the exposure of a unit, from 0 to 10.
+exposure() { # HOST UNIT
+  on "$1" systemd-analyze security --no-pager "$2" | sed -n 's/.*Overall exposure level for .*: \([0-9.]*\) .*/\1/p'
+}
+confined() { # HOST UNIT MOST: its exposure is at most this
+  local found
+  found=$(exposure "$1" "$2")
+  echo "exposure $found"
+  awk -v found="$found" -v most="$3" 'BEGIN { exit !(found != "" && found <= most) }'
 }

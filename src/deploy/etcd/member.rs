@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{release, settings};
-use crate::{BIN, DeployError, Inputs, members, os};
+use crate::{BIN, DeployError, Inputs, members, os, service_user};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
@@ -22,6 +22,10 @@ const ETC: &str = "/etc/kubexm/etcd-member";
 #[cfg(test)]
 pub(super) const CTL: &str = "/usr/local/lib/kubexm/etcdctl";
 const LIB: &str = "/usr/local/lib/kubexm";
+/// What etcd's unit runs, as root, before etcd.
+const PREPARE: &str = "/usr/local/lib/kubexm/etcd-prepare";
+/// The user that runs etcd, and its group.
+const USER: &str = "etcd";
 /// The environment of a member's first start.
 pub(super) const INITIAL: &str = "/run/kubexm/etcd-initial.env";
 
@@ -77,18 +81,16 @@ pub(super) fn install(
     let data = user.data_dir.as_str();
     // A reset removes the data even if the directory itself existed before, as the mount point of a disk.
     let dirs = [data, &format!("{data}/member"), LIB];
+    let dirs = TrackNewDirs::new("etcd-folders", "etcd's directories", &dirs)?;
     let mut task = super::INSTALL
         .task(&host.name)
         .after([os::PREPARE.id(&host.name)])
-        .step(TrackNewDirs::new(
-            "etcd-folders",
-            "etcd's directories",
-            &dirs,
-        )?)
+        .step(service_user::create(USER, &dirs))
+        .step(dirs)
         .step(
             RunScript::new(
                 "etcd folder",
-                format!("Create {data} for root only"),
+                format!("Create {data} for etcd only"),
                 scripts::FOLDER.verb("check"),
                 scripts::FOLDER.verb("apply"),
             )
@@ -131,6 +133,8 @@ fn files(
     };
     let flags = user.extra_args.iter();
     let service = etcd::Service {
+        user: USER.to_owned(),
+        prepare: PREPARE.to_owned(),
         binary: format!("{BIN}/etcd"),
         environment: file("etcd.env"),
         initial: INITIAL.to_owned(),
@@ -143,6 +147,11 @@ fn files(
         certificate: file("admin.crt"),
         key: file("admin.key"),
     };
+    // The unit exists only together with what it runs.
+    files.push(WriteFile {
+        mode: 0o755,
+        ..WriteFile::new(HostPath::parse(PREPARE)?, scripts::PREPARE.text)
+    });
     let unit = format!("/etc/systemd/system/{UNIT}");
     for (path, text) in [
         (
@@ -176,10 +185,18 @@ fn certificates(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Vec<WriteFile>, 
         HostPath::parse(&file("ca.crt"))?,
         all.ca.clone(),
     )];
-    for (name, pair) in [("member", &own.member), ("admin", &own.admin)] {
+    // The group reads the key of the member, so that an etcd that an earlier version started as root also can.
+    for (name, pair, reader) in [
+        ("member", &own.member, Some(USER)),
+        ("admin", &own.admin, None),
+    ] {
         let path = |extension: &str| HostPath::parse(&file(&format!("{name}.{extension}")));
         files.push(WriteFile::new(path("crt")?, pair.certificate.clone()));
-        files.push(WriteFile::secret(path("key")?, pair.key.clone()));
+        let key = WriteFile::secret(path("key")?, pair.key.clone());
+        files.push(match reader {
+            Some(group) => key.readable_by(group),
+            None => key,
+        });
     }
     Ok(files)
 }

@@ -26,6 +26,8 @@ pub struct RunScript {
     pub limit: Limit,
     /// How a reset reverts the change.
     pub undo: Vec<Undo>,
+    /// The id of the step whose place in a reset the undo records have; `None` for this step.
+    pub undo_place: Option<String>,
     /// Files that the script writes on the host, for `kubexm render`.
     pub files: Vec<PlannedFile>,
 }
@@ -47,6 +49,7 @@ impl RunScript {
             input: None,
             limit: Limit::CHANGE,
             undo: Vec::new(),
+            undo_place: None,
             files: Vec::new(),
         }
     }
@@ -62,6 +65,14 @@ impl RunScript {
     #[must_use]
     pub fn undo(mut self, undo: Undo) -> Self {
         self.undo.push(undo);
+        self
+    }
+
+    /// Lets a reset revert the change together with that of another step. A host may have the receipt of an earlier
+    /// version, without this step: the undo records of a new step would be the first ones to be reverted.
+    #[must_use]
+    pub fn undo_with(mut self, step: &str) -> Self {
+        self.undo_place = Some(step.to_owned());
         self
     }
 
@@ -108,8 +119,9 @@ impl Ensure for RunScript {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let place = self.undo_place.as_ref().unwrap_or(&self.id);
         for undo in &self.undo {
-            context.undo.record(&self.id, undo.to_value()?).await?;
+            context.undo.record(place, undo.to_value()?).await?;
         }
         let command = script_with_input(self.apply, &self.arguments, self.input.as_ref())?;
         run_command(context.host, &self.title, command.limit(self.limit))

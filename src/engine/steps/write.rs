@@ -31,6 +31,8 @@ pub struct WriteFile {
     pub path: HostPath,
     /// Permission bits, as in 0o644.
     pub mode: u32,
+    /// The group of the file, which exists when the step runs; `None` for any group.
+    pub group: Option<&'static str>,
     pub content: Content,
     /// Whether the content is secret. `kubexm render` then does not show it.
     pub secret: bool,
@@ -45,6 +47,7 @@ impl WriteFile {
         Self {
             path,
             mode: 0o644,
+            group: None,
             content: Content::Text(text.into()),
             secret: false,
             removed_elsewhere: false,
@@ -56,9 +59,20 @@ impl WriteFile {
         Self {
             path,
             mode: 0o600,
+            group: None,
             content: Content::Text(text.into()),
             secret: true,
             removed_elsewhere: false,
+        }
+    }
+
+    /// Lets the members of a group read the file: with the mode 0640, if other users cannot read it.
+    #[must_use]
+    pub fn readable_by(self, group: &'static str) -> Self {
+        Self {
+            mode: self.mode | 0o040,
+            group: Some(group),
+            ..self
         }
     }
 
@@ -142,18 +156,20 @@ impl From<WriteFile> for Step {
 #[async_trait]
 impl Ensure for WriteFile {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        let expected = format!(
-            "{} {:o} 0",
-            Digest::of(self.text()?.as_bytes()).hex(),
-            self.mode
-        );
+        let digest = Digest::of(self.text()?.as_bytes()).hex();
+        let expected = format!("{digest} {:o} 0", self.mode);
         let look = Command::from_script(scripts::FILE_LOOK, [self.path.to_string()]);
         let output = run_command(host, &format!("read {}", self.path), look).await?;
         let found = output.text();
-        Ok(match found.trim() {
-            found if found == expected => Check::Satisfied,
+        let found = found.trim();
+        let (file, group) = found.rsplit_once(' ').unwrap_or((found, ""));
+        Ok(match file {
             "absent" => Check::Needed("does not exist".to_owned()),
-            _ => Check::Needed("differs".to_owned()),
+            _ if file != expected => Check::Needed("differs".to_owned()),
+            _ => match self.group.filter(|expected| *expected != group) {
+                Some(expected) => Check::Needed(format!("does not belong to the group {expected}")),
+                None => Check::Satisfied,
+            },
         })
     }
 
@@ -164,9 +180,15 @@ impl Ensure for WriteFile {
         }
         let digest = Digest::of(text.as_bytes());
         let input = Input::Bytes(text.into_bytes());
-        let output =
-            kubexm_host::upload::upload(context.host, &self.path, self.mode, &digest, input)
-                .await?;
+        let output = kubexm_host::upload::upload(
+            context.host,
+            &self.path,
+            self.mode,
+            self.group,
+            &digest,
+            input,
+        )
+        .await?;
         StepError::unless_done(&self.describe(), output).map(|_| ())
     }
 }

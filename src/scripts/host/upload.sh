@@ -1,7 +1,8 @@
 #!/bin/sh -eu
 # Writes a file: first to a temporary name beside it, then, if the digest matches, under its own name.
-# Arguments: path, mode in octal digits. Standard input: a line with the SHA-256 of the content, then the
-# content. The digest of a secret is secret, too, and every user of the host can read arguments.
+# Arguments: path, mode in octal digits, group; without a group, the file gets that of root. Standard input: a line
+# with the SHA-256 of the content, then the content. The digest of a secret is secret, too, and every user of the host
+# can read arguments.
 # Gives a complete file its name. The content reaches the disk before the name does, and the name before the
 # script goes on.
 replace() {
@@ -9,7 +10,7 @@ replace() {
   mv -fT "$1" "$2" || return
   sync "$(dirname "$2")" 2>/dev/null || sync
 }
-path=$1 mode=$2
+path=$1 mode=$2 group=${3:-}
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1
@@ -31,6 +32,7 @@ if [ "$got" != "$digest" ]; then
   echo "the content of $path did not arrive completely, or was changed on its way" >&2
   exit 1
 fi
+[ -z "$group" ] || chgrp "$group" "$partial"
 chmod "$mode" "$partial"
 replace "$partial" "$path"
 trap - EXIT

@@ -21,6 +21,7 @@ fn names_of_undo_scripts_never_disappear() {
         "os/network-manager-forget.sh",
         "os/swap-on.sh",
         "os/sysctl-restore.sh",
+        "os/user-remove.sh",
         "packages/apt-remove.sh",
         "packages/dnf-remove.sh",
         "runtime/stop-crio-scopes.sh",
@@ -83,6 +84,8 @@ fn arguments_have_types() {
         &["/etc/shadow", "remove", "absent"]
     ));
     assert!(!accepts("network/remove-leftovers.sh", &["everything"]));
+    assert!(accepts("os/user-remove.sh", &["etcd"]));
+    assert!(!accepts("os/user-remove.sh", &["root"]));
 }
 
 #[test]

@@ -200,6 +200,12 @@ pub const SWAP_ON: UndoScript =
 pub const SYSCTL_RESTORE: UndoScript = UndoScript::new(os::SYSCTL_RESTORE, &[], |_| {
     "Restore kernel settings".to_owned()
 });
+/// Removes a system user that kubexm created.
+pub const USER_REMOVE: UndoScript = UndoScript::new(
+    os::USER_REMOVE,
+    &[Parameter::OneOf(&["etcd", "kubexm-registry"])],
+    |arguments| format!("Remove the user {}", argument(arguments, 0)),
+);
 /// The file that excludes interfaces from NetworkManager.
 pub const NETWORK_MANAGER_FILE: &str = "/etc/NetworkManager/conf.d/kubexm.conf";
 /// Removes [`NETWORK_MANAGER_FILE`].
@@ -298,6 +304,7 @@ pub const SCRIPTS: &[UndoScript] = &[
     SYSCTL_RESTORE,
     UNIT_STOP,
     UNMASK_SERVICES,
+    USER_REMOVE,
 ];
 
 /// Returns the script of this name.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::machine::Machine;
+use super::users::with_users;
 use crate::{
     Script, etcd, host, kubernetes, load_balancer, markers, os, packages, registry, steps, systemd,
 };
@@ -510,6 +511,18 @@ fn swap_and_services() {
             os::NETWORK_MANAGER_FORGET,
             &["/etc/NetworkManager/conf.d/kubexm.conf"],
         )],
+    });
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+fn users_of_services() {
+    kill_everywhere(&Case {
+        before: with_users,
+        enter: ":",
+        check: Some(call(os::USER.verb("check"), &["etcd"])),
+        apply: call(os::USER.verb("apply"), &["etcd"]),
+        undo: vec![call(os::USER_REMOVE, &["etcd"])],
     });
 }
 
