@@ -145,6 +145,7 @@ pub fn cases() -> Vec<Case> {
             Box::new(WriteFile {
                 path: path("/etc/key"),
                 mode: 0o600,
+                group: None,
                 content: Content::Deferred {
                     preview: "<key>".to_owned(),
                     render: Arc::new(|| Ok("k".to_owned())),
