@@ -64,7 +64,9 @@ new() {
   # An earlier version of kubexm made no list, or this attempt ended before it made one.
   for mark in /var/lib/kubexm/done/kubeadm-*.begun; do
     [ -e "$mark" ] || continue
-    while IFS= read -r path; do find "$path" -prune -newer "$mark"; done
+    while IFS= read -r path; do
+      [ -z "$path" ] || find "$path" -prune -newer "$mark"
+    done
   done
 }
 # Keeps the logs of the failed attempts until the next failure or a reset.

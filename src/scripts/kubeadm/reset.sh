@@ -21,6 +21,8 @@ fi
 cd /etc/kubernetes 2>/dev/null || exit 0
 [ ! -e manifests/etcd.yaml ] || rm -rf --one-file-system /var/lib/etcd/member
 for name in kube-apiserver kube-controller-manager kube-scheduler etcd; do rm -f "manifests/$name.yaml"; done
+# The script of `kubeadm init` copies these.
+for pod in /etc/kubexm/static-pods/*.yaml; do rm -f "manifests/${pod##*/}"; done
 for name in admin super-admin kubelet bootstrap-kubelet controller-manager scheduler; do rm -f "$name.conf"; done
 for name in ca apiserver apiserver-etcd-client apiserver-kubelet-client front-proxy-ca front-proxy-client \
   etcd/ca etcd/server etcd/peer etcd/healthcheck-client; do

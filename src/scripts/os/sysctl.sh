@@ -16,7 +16,10 @@ while [ $# -gt 0 ]; do
   apply)
     [ -e "$path" ] || { echo "the kernel has no setting $1" >&2; exit 1; }
     (umask 077; mkdir -p /var/lib/kubexm/backup)
-    grep -qs "^$path " "$former" || (umask 077; echo "$path $(cat "$path")" >>"$former")
+    if ! grep -qs "^$path " "$former"; then
+      value=$(cat "$path")
+      (umask 077; printf '%s %s\n' "$path" "$value" >>"$former")
+    fi
     echo "$2" >"$path"
     ;;
   *) echo "usage: sysctl.sh check|apply" >&2; exit 2 ;;

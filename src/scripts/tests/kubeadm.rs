@@ -10,10 +10,10 @@ const SOCKET: &str = "unix:///run/cri.sock";
 /// A worker.
 const WORKER: [&str; 6] = [SOCKET, "no", "", "", "", "no"];
 /// A control plane that joins with a member of etcd.
-const MEMBER: [&str; 6] = [SOCKET, "yes", "node2", "https://192.0.2.1:2380", "", "no"];
+pub(super) const MEMBER: [&str; 6] = [SOCKET, "yes", "node2", "https://192.0.2.1:2380", "", "no"];
 
 /// Arguments of the first control plane.
-fn first(etcd: &'static str, static_pods: &'static str) -> [&'static str; 6] {
+pub(super) fn first(etcd: &'static str, static_pods: &'static str) -> [&'static str; 6] {
     [SOCKET, etcd, "", "", "/etc/init.yaml", static_pods]
 }
 
@@ -22,7 +22,7 @@ const MEMBERS: &str = "1, started, node1, https://192.0.2.1:2380, https://192.0.
 
 /// Adds stand-ins for systemctl, journalctl, crictl with the pods in `/root/pods`, and kubeadm with the files that it
 /// creates before it fails where `/root/broken` exists.
-fn with_kubeadm(machine: &Machine) {
+pub(super) fn with_kubeadm(machine: &Machine) {
     machine.write("/root/pods", "");
     machine.fake("systemctl", "");
     machine.fake("journalctl", "echo 'the cause'");

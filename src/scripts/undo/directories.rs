@@ -266,8 +266,11 @@ const DIRECTORIES: &[(&str, Content)] = &[
             &["clean.shutdown", "clean.shutdown.supported", "version"],
         ),
     ),
-    // kubeadm refuses a data directory that is not empty.
-    ("/var/lib/etcd", Content::unmarked(&["member"])),
+    // kubeadm refuses a data directory that is not empty. A killed reset leaves its snapshot.
+    (
+        "/var/lib/etcd",
+        Content::unmarked(&["member", "kubexm-snapshot.db", "kubexm-snapshot.db.part"]),
+    ),
     (
         "/var/lib/isula",
         Content::marked("755", &["volumes", "mnt"]),

@@ -1,0 +1,330 @@
+//! Members of etcd, images, and objects of the cluster.
+
+use super::super::machine::Machine;
+use super::{Case, call, kill_everywhere, kill_everywhere_and, with};
+use crate::{dns, etcd, kubeadm, kubernetes, runtime, steps, systemd};
+
+/// Puts the stand-in for `etcdctl` into its own directory.
+const ETCDCTL: &str = "mount -t tmpfs none /usr/local/lib\nmkdir -p /usr/local/lib/kubexm\n\
+                       ln -s /usr/local/bin/etcdctl /usr/local/lib/kubexm/etcdctl";
+
+const ARGUMENTS: [&str; 5] = [
+    "node1",
+    "https://192.0.2.1:2380",
+    "/srv/etcd",
+    "https://192.0.2.2:2379,https://192.0.2.3:2379",
+    "node1=https://192.0.2.1:2380",
+];
+
+/// A member whose data is incomplete, and a cluster that has it and two healthy members. The stand-in for etcdctl stores
+/// the members in `/root/fake`, because they outlive a reset of this host.
+fn lost_member(machine: &Machine) {
+    machine.fake(
+        "etcdctl",
+        "members=/usr/local/bin/members\n\
+         case \"$*\" in\n\
+         *'member list') cat $members ;;\n\
+         *'member remove'*) for id in \"$@\"; do :; done; sed -i \"/^$id,/d\" $members ;;\n\
+         *'member add'*)\n\
+           ! grep -q 192.0.2.1 $members || { echo 'Peer URLs already exists' >&2; exit 1; }\n\
+           echo '4, unstarted, , https://192.0.2.1:2380, , true' >>$members\n\
+           printf 'ETCD_INITIAL_CLUSTER=\"a=b\"\\nETCD_INITIAL_CLUSTER_STATE=\"existing\"\\n' ;;\n\
+         *'member promote 4') sed -i 's/^4,.*/4, started, node1, https:\\/\\/192.0.2.1:2380, , false/' $members ;;\n\
+         esac",
+    );
+    machine.fake("systemctl", "");
+    machine.fake("sleep", "");
+    machine.write("/srv/etcd/member/snap/db", "half");
+    machine.write(
+        "/root/fake/members",
+        "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n\
+         2, started, node2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n\
+         3, started, node3, https://192.0.2.3:2380, https://192.0.2.3:2379, false\n",
+    );
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn etcd_members() {
+    let undo = || {
+        vec![
+            call(systemd::UNIT_STOP, &["etcd.service"]),
+            call(steps::DIRECTORY_REMOVE, &["/srv/etcd", "any", "member"]),
+        ]
+    };
+    // A case without an undo, because the directory existed before.
+    let join = Case {
+        before: lost_member,
+        enter: ETCDCTL,
+        check: Some(call(etcd::MEMBER.verb("has-data"), &ARGUMENTS)),
+        apply: call(etcd::MEMBER.verb("join"), &ARGUMENTS),
+        undo: vec![],
+    };
+    kill_everywhere_and(&join, |machine| {
+        let initial = machine.read("/run/kubexm/etcd-initial.env");
+        assert_eq!(initial.lines().count(), 2, "{initial}");
+        let members = machine.read("/root/fake/members");
+        assert_eq!(members.matches("192.0.2.1:2380").count(), 1, "{members}");
+        assert_eq!(members.lines().count(), 3, "{members}");
+    });
+    let promote = Case {
+        before: |machine| {
+            lost_member(machine);
+            let members = machine.read("/root/fake/members");
+            let members = members.replace(
+                "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false",
+                "4, started, node1, https://192.0.2.1:2380, , true",
+            );
+            machine.write("/root/fake/members", "");
+            machine.write("/root/members", &members);
+            let program = machine.read("/root/fake/etcdctl");
+            machine.write(
+                "/root/fake/etcdctl",
+                &program.replace("/usr/local/bin/members", "/root/members"),
+            );
+        },
+        enter: ETCDCTL,
+        check: None,
+        apply: call(etcd::MEMBER.verb("promote"), &ARGUMENTS),
+        undo: vec![],
+    };
+    kill_everywhere(&promote);
+    let found = Case {
+        before: lost_member,
+        enter: ETCDCTL,
+        check: Some(call(etcd::MEMBER.verb("has-data"), &ARGUMENTS)),
+        apply: call(etcd::MEMBER.verb("found"), &ARGUMENTS),
+        undo: vec![],
+    };
+    kill_everywhere_and(&found, |machine| {
+        let initial = machine.read("/run/kubexm/etcd-initial.env");
+        assert_eq!(initial.lines().count(), 2, "{initial}");
+    });
+    // The member starts; a reset removes its data.
+    kill_everywhere(&Case {
+        before: |machine| {
+            machine.write("/srv/keep", "");
+            machine.fake(
+                "systemctl",
+                "case $1 in\nstart) mkdir -p /srv/etcd/member/wal; : >/srv/etcd/member/wal/1.wal; : >/srv/etcd/member/on ;;\n\
+                 is-active) if [ -e /srv/etcd/member/on ]; then echo active; else echo inactive; fi ;;\nesac",
+            );
+        },
+        enter: ":",
+        check: None,
+        apply: call(etcd::AWAKE.verb("apply"), &["/srv/etcd", "etcd.service"]),
+        undo: undo(),
+    });
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn snapshots() {
+    for kind in ["kubeadm", "systemd"] {
+        let arguments = [kind, "/var/lib/etcd"];
+        kill_everywhere(&Case {
+            before: |machine| {
+                machine.write("/var/lib/etcd/member/wal/0.wal", "");
+                machine.fake(
+                    "crictl",
+                    "[ \"$1\" != ps ] || { echo c0ffee; exit 0; }\nshift 3; exec \"$@\"",
+                );
+                machine.fake(
+                    "etcdctl",
+                    "for file in \"$@\"; do :; done; mkdir -p \"${file%/*}\"; echo snapshot >\"$file\"",
+                );
+            },
+            enter: ":",
+            check: None,
+            apply: call(etcd::SNAPSHOT.verb("save"), &arguments),
+            undo: vec![call(etcd::SNAPSHOT.verb("remove"), &arguments)],
+        });
+    }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn images() {
+    fn runtimes(machine: &Machine) {
+        machine.write("/root/images/keep", "");
+        machine.fake(
+            "crictl",
+            "case $1 in\n\
+             pull) : >\"/root/images/$2\" ;;\n\
+             inspecti) for image in \"$@\"; do :; done; [ -e \"/root/images/$image\" ] || { echo 'no such image' >&2; exit 1; } ;;\n\
+             esac",
+        );
+        machine.fake(
+            "ctr",
+            "case $4 in\n\
+             ls) for image in /root/images/*; do echo \"${image##*/} $(cat \"$image\")\"; done ;;\n\
+             label) echo \"$6\" >\"/root/images/$5\" ;;\n\
+             esac",
+        );
+        machine.fake(
+            "isula",
+            "case $1 in\npull) : >\"/root/images/$(echo \"$2\" | tr / _)\" ;;\n\
+             tag) [ -e \"/root/images/$(echo \"$2\" | tr / _)\" ] || exit 1; : >\"/root/images/$(echo \"$3\" | tr / _)\" ;;\nesac",
+        );
+    }
+    let names = ["registry:5000", "one", "two"];
+    kill_everywhere(&Case {
+        before: runtimes,
+        enter: ":",
+        check: Some(call(runtime::CONTAINERD_IMAGES.verb("check"), &names)),
+        apply: call(runtime::CONTAINERD_IMAGES.verb("pull"), &names),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: runtimes,
+        enter: ":",
+        check: Some(call(runtime::CRI_IMAGES.verb("present"), &names)),
+        apply: call(runtime::CRI_IMAGES.verb("pull"), &names),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: runtimes,
+        enter: ":",
+        check: None,
+        apply: call(
+            runtime::ISULAD_PULL,
+            &["registry:5000", "quay.io/one", "quay.io/two"],
+        ),
+        undo: vec![],
+    });
+}
+
+/// A stand-in for kubectl. It stores the objects in `/root/cluster`, which stands for etcd.
+fn with_kubectl(machine: &Machine) {
+    machine.write("/root/cluster/keep", "");
+    machine.fake(
+        "kubectl",
+        "cd /root/cluster\n\
+         for last in \"$@\"; do :; done\n\
+         case $* in\n\
+         *' diff '*) cmp -s \"$last\" \"object-${last##*/}\" ;;\n\
+         *' apply '*) cp \"$last\" \"object-${last##*/}\" ;;\n\
+         *'-o jsonpath={.spec.replicas}') cat replicas 2>/dev/null || echo 1 ;;\n\
+         *' scale '*) echo \"${last#*=}\" >replicas ;;\n\
+         *' label '*) : >labelled ;;\n\
+         *'get nodes -l '*) [ ! -e labelled ] || printf 'node/node1\\nnode/node2\\n' ;;\n\
+         *'certificate approve'*) : >\"approved-$last\" ;;\n\
+         *'get secrets -A -o json') cat secrets ;;\n\
+         *' replace '*) text=$(cat); [ -n \"$text\" ] || { echo 'no objects passed to replace' >&2; exit 1; }; \
+           echo encrypted >secrets ;;\n\
+         *'get secrets '*) for name in token-*; do [ ! -e \"$name\" ] || echo \"$name a3ViZXhtIGluc3RhbGw=\"; done ;;\n\
+         *'get secret kubeadm-certs'*) [ ! -e kubeadm-certs ] || printf kubeadm-certs ;;\n\
+         *' delete secret '*) rm -f \"$last\" ;;\n\
+         esac",
+    );
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn objects() {
+    let manifest = "/etc/kubexm/flannel.yaml";
+    kill_everywhere(&Case {
+        before: |machine| {
+            with_kubectl(machine);
+            machine.write("/etc/kubexm/flannel.yaml", "flannel");
+        },
+        enter: ":",
+        check: Some(call(kubernetes::MANIFEST.verb("check"), &[manifest])),
+        apply: call(kubernetes::MANIFEST.verb("apply"), &[manifest]),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: |machine| {
+            with_kubectl(machine);
+            machine.write("/etc/kubexm/access.yaml", "bindings");
+        },
+        enter: ":",
+        check: Some(call(
+            kubernetes::ACCESS.verb("check"),
+            &["/etc/kubexm/access.yaml"],
+        )),
+        apply: with(
+            kubernetes::ACCESS.verb("apply"),
+            &["/etc/kubexm/access.yaml"],
+            "kubeconfig\n",
+        ),
+        undo: vec![],
+    });
+    let labels = ["a=1,b=2", "node1 node2"];
+    kill_everywhere(&Case {
+        before: with_kubectl,
+        enter: ":",
+        check: Some(call(kubernetes::LABELS.verb("check"), &labels)),
+        apply: call(kubernetes::LABELS.verb("apply"), &labels),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: with_kubectl,
+        enter: ":",
+        check: Some(call(dns::REPLICAS.verb("check"), &["2"])),
+        apply: call(dns::REPLICAS.verb("apply"), &["2"]),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: with_kubectl,
+        enter: ":",
+        check: None,
+        apply: call(kubernetes::SERVING_APPROVE, &["csr-1"]),
+        undo: vec![],
+    });
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn secrets() {
+    let rewrite = [
+        "encryption-secretbox-key1-aa",
+        "/etc/kubernetes/kubexm/encryption.yaml",
+    ];
+    kill_everywhere(&Case {
+        before: |machine| {
+            with_kubectl(machine);
+            machine.write("/root/cluster/secrets", "clear text");
+            machine.write("/etc/kubernetes/kubexm/encryption.yaml", "");
+            machine.write("/var/lib/kubexm/done/encryption-secretbox-key0-bb", "");
+            machine.fake("sleep", "");
+        },
+        enter: "touch -d @1 /etc/kubernetes/kubexm/encryption.yaml",
+        check: Some(call(kubernetes::ENCRYPTION_REWRITE.verb("check"), &rewrite)),
+        apply: call(kubernetes::ENCRYPTION_REWRITE.verb("apply"), &rewrite),
+        undo: vec![],
+    });
+    kill_everywhere(&Case {
+        before: |machine| {
+            with_kubectl(machine);
+            for name in ["token-1", "token-2", "kubeadm-certs"] {
+                machine.write(&format!("/root/cluster/{name}"), "");
+            }
+        },
+        enter: ":",
+        check: Some(call(kubernetes::JOIN_SECRETS.verb("check"), &[])),
+        apply: call(kubernetes::JOIN_SECRETS.verb("remove"), &[]),
+        undo: vec![],
+    });
+    // A token of a killed run stays until the last task of an install removes all of them.
+    let mint = Case {
+        before: |machine| {
+            with_kubectl(machine);
+            machine.write("/etc/kubernetes/pki/ca.crt", "ca");
+            machine.fake(
+                "kubeadm",
+                "case $* in\n'token create'*) for file in \"$@\"; do :; done; : >\"/root/cluster/token-$(cat \"$file\")\" ;;\n\
+                 *upload-certs*) : >/root/cluster/kubeadm-certs ;;\nesac",
+            );
+        },
+        enter: ":",
+        check: None,
+        apply: with(
+            kubeadm::JOIN_SECRETS,
+            &["/run/kubexm/secrets-XXXXXX", "3"],
+            "1",
+        ),
+        undo: vec![call(kubernetes::JOIN_SECRETS.verb("remove"), &[])],
+    };
+    kill_everywhere(&mint);
+}

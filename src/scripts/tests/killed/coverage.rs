@@ -1,0 +1,117 @@
+//! Each script is killed by a test, or a reason states why this is not needed.
+
+use std::collections::BTreeSet;
+
+use super::{cluster, covered_by, files, kubeadm, system};
+use crate::ALL;
+
+/// All tests that kill scripts.
+const TESTS: &[fn()] = &[
+    files::files,
+    files::files_that_existed,
+    files::blocks_of_files,
+    files::directories_and_markers,
+    files::installed_files,
+    files::receipts,
+    files::registry_content,
+    files::input,
+    system::packages_of_apt,
+    system::packages_of_dnf,
+    system::swap_and_services,
+    system::users_of_services,
+    system::kernel_settings,
+    system::load_balancer,
+    system::network_leftovers,
+    system::host_lock,
+    system::long_commands,
+    cluster::etcd_members,
+    cluster::snapshots,
+    cluster::images,
+    cluster::objects,
+    cluster::secrets,
+    kubeadm::init,
+    kubeadm::join,
+    kubeadm::failed_init,
+];
+
+/// Scripts that no test kills, with the reason.
+const NOT_KILLED: &[(&str, &[&str])] = &[
+    (
+        "prints or compares something, and changes nothing",
+        &[
+            "dns/answers.sh",
+            "dns/corefile-check.sh",
+            "dns/diagnosis.sh",
+            "dns/node-local.sh",
+            "host/facts.sh",
+            "kubernetes/api-server-ready.sh",
+            "kubernetes/encryption-keys.sh",
+            "kubernetes/endpoint.sh",
+            "kubernetes/nodes.sh",
+            "kubernetes/same-ca.sh",
+            "kubernetes/serving-look.sh",
+            "kubernetes/survey.sh",
+            "load-balancer/check-proxy.sh",
+            "load-balancer/cluster-ca.sh",
+            "load-balancer/interface.sh",
+            "load-balancer/kube-vip-settled.sh",
+            "load-balancer/pod-diagnosis.sh",
+            "markers/check.sh",
+            "network/pod-subnets.sh",
+            "os/port-open.sh",
+            "packages/apt-check.sh",
+            "packages/dnf-check.sh",
+            "registry/list.sh",
+            "runtime/isulad-installed.sh",
+            "steps/block-state.sh",
+            "steps/file-look.sh",
+            "steps/install-look.sh",
+            "steps/missing-paths.sh",
+            "systemd/journal.sh",
+        ],
+    ),
+    (
+        "only waits for the disk or sends a signal, and leaves nothing",
+        &["host/end-group.sh", "steps/flush.sh"],
+    ),
+    (
+        "replaces itself by the command; tests/integration and src/host kill such commands",
+        &["host/sandbox.sh", "host/supervise.sh"],
+    ),
+    (
+        "is a program for administrators, which kubexm does not run",
+        &["etcd/etcdctl.sh"],
+    ),
+    (
+        "only loads kernel modules; loading a module again does nothing",
+        &["os/modules.sh"],
+    ),
+    (
+        "runs before each start of a unit, and sets the owner of all files again",
+        &["etcd/prepare.sh"],
+    ),
+    (
+        "runs as a unit that systemd restarts, and sets all routes again in each round",
+        &["network/pod-routes.sh"],
+    ),
+];
+
+#[test]
+fn every_script_is_killed_or_has_a_reason() {
+    let killed = covered_by(TESTS);
+    let excepted = NOT_KILLED
+        .iter()
+        .flat_map(|(_, names)| names.iter().copied());
+    let excepted: BTreeSet<&str> = excepted.collect();
+    let both: Vec<&&str> = killed.intersection(&excepted).collect();
+    assert!(
+        both.is_empty(),
+        "are killed, so they need no reason: {both:?}"
+    );
+    let all: BTreeSet<&str> = ALL.iter().map(|script| script.name).collect();
+    let known: BTreeSet<&str> = killed.union(&excepted).copied().collect();
+    let missing: Vec<&&str> = all.difference(&known).collect();
+    assert!(missing.is_empty(), "no test kills these: {missing:?}");
+    let unknown: Vec<&&str> = excepted.difference(&all).collect();
+    assert!(unknown.is_empty(), "these do not exist: {unknown:?}");
+}

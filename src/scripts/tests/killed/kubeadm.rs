@@ -1,0 +1,219 @@
+//! `kubeadm init` and `kubeadm join` as the installer runs them: `node.sh` inside `run-to-completion.sh`. Here the inner
+//! script is killed.
+
+use super::super::kubeadm::{MEMBER, first, with_kubeadm};
+use super::super::machine::Machine;
+use super::{KILL, call, listing, only_lists, stand_ins, steps};
+use crate::{Script, kubeadm, markers, runtime};
+
+/// Runs a script from the environment with bash, which the trap needs.
+const WITH_BASH: &str = "exec bash -euc \"$KUBEXM_TEXT\" kubexm \"$@\"";
+
+/// A node.
+struct Node {
+    verb: &'static str,
+    arguments: [&'static str; 6],
+    before: fn(&Machine),
+    after: fn(&Machine),
+}
+
+/// Which of the two inner scripts is killed.
+#[derive(Clone, Copy, PartialEq)]
+enum Killed {
+    None,
+    Command(usize),
+    CleanUp(usize),
+}
+
+/// Runs the step. Returns its exit status.
+fn run(machine: &Machine, node: &Node, killed: Killed) -> i32 {
+    machine.write("/root/n", "0\n");
+    let text = kubeadm::NODE.text;
+    let trapped = format!("{KILL}{text}");
+    let (command, clean_up, inner, at) = match killed {
+        Killed::None => (text, text, "", 0),
+        Killed::Command(at) => (WITH_BASH, text, &*trapped, at),
+        Killed::CleanUp(at) => (text, WITH_BASH, &*trapped, at),
+    };
+    machine.write("/root/inner", inner);
+    let enter = format!("export KILL_AT={at} KUBEXM_TEXT=\"$(cat /root/inner)\"; rm /root/inner");
+    let mut arguments = vec![
+        "kubeadm-init",
+        "/run/kubexm/kubeadm-join.yaml",
+        command,
+        node.verb,
+        clean_up,
+        "clean-up",
+        "600",
+    ];
+    arguments.extend(node.arguments);
+    let ended = machine.run_after(&enter, steps::RUN_TO_COMPLETION, &arguments, "input");
+    if killed == Killed::None && !machine.has("/root/broken") {
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        (node.after)(machine);
+    }
+    ended.status
+}
+
+fn reset(machine: &Machine, node: &Node) {
+    for undo in [
+        call(steps::RUN_TO_COMPLETION_END, &[]),
+        call(kubeadm::RESET, &[node.arguments[0]]),
+        call(runtime::STOP_PODS, &[]),
+        call(runtime::STOP_CRIO_SCOPES, &[]),
+        call(markers::REMOVE, &["kubeadm"]),
+        call(steps::RECEIPT_REMOVE, &[]),
+    ] {
+        super::run(machine, ":", &undo, None);
+    }
+}
+
+/// Returns the files apart from the logs of failed attempts, which stay until a reset.
+fn without_logs(machine: &Machine) -> std::collections::BTreeMap<String, String> {
+    let mut listing = listing(machine);
+    listing.retain(|path, _| !path.starts_with("var/lib/kubexm/failed"));
+    listing
+}
+
+fn scripts() -> [Script; 5] {
+    [
+        kubeadm::NODE,
+        kubeadm::RESET,
+        runtime::STOP_PODS,
+        runtime::STOP_CRIO_SCOPES,
+        steps::RUN_TO_COMPLETION,
+    ]
+}
+
+/// Kills one of the inner scripts at each of its simple commands. `fails` is whether an earlier attempt failed.
+fn kill_everywhere(node: &Node, fails: bool, killed: fn(usize) -> Killed) {
+    let fresh = || {
+        let machine = Machine::new("bash");
+        with_kubeadm(&machine);
+        machine.write("/etc/kubernetes/audit-policy.yaml", "theirs");
+        machine.write("/var/lib/kubelet/config.json", "theirs");
+        std::fs::create_dir_all(machine.at("/var/lib/etcd")).unwrap();
+        (node.before)(&machine);
+        machine
+    };
+    let fail = |machine: &Machine| {
+        if fails {
+            machine.write("/root/broken", "");
+            assert_ne!(run(machine, node, Killed::None), 0);
+            std::fs::remove_file(machine.at("/root/broken")).unwrap();
+        }
+    };
+    let machine = fresh();
+    stand_ins(&machine, kubeadm::NODE.name);
+    let original = listing(&machine);
+    run(&machine, node, Killed::None);
+    let installed = without_logs(&machine);
+    assert_ne!(installed, original);
+    reset(&machine, node);
+    assert_eq!(listing(&machine), original, "{} is not reverted", node.verb);
+    for at in 1.. {
+        let machine = fresh();
+        fail(&machine);
+        let status = run(&machine, node, killed(at));
+        if status == 0 {
+            assert!(at > 10, "{} was killed {at} times", node.verb);
+            break;
+        }
+        run(&machine, node, Killed::None);
+        assert_eq!(
+            without_logs(&machine),
+            installed,
+            "{}: next run after a kill at command {at}",
+            node.verb
+        );
+        reset(&machine, node);
+        assert_eq!(
+            listing(&machine),
+            original,
+            "{}: reset after a kill at command {at}",
+            node.verb
+        );
+        let machine = fresh();
+        fail(&machine);
+        run(&machine, node, killed(at));
+        reset(&machine, node);
+        assert_eq!(
+            listing(&machine),
+            original,
+            "{}: killed at command {at}, then reset",
+            node.verb
+        );
+    }
+}
+
+fn init_node() -> Node {
+    Node {
+        verb: "init",
+        arguments: first("yes", "yes"),
+        before: |machine| machine.write("/etc/kubexm/static-pods/vip.yaml", "pod"),
+        after: |machine| {
+            assert_eq!(machine.read("/root/pods"), "new-pod\n");
+            assert_eq!(machine.read("/etc/kubernetes/manifests/vip.yaml"), "pod");
+        },
+    }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn init() {
+    if only_lists(scripts()) {
+        return;
+    }
+    kill_everywhere(&init_node(), false, Killed::Command);
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn failed_init() {
+    if only_lists(scripts()) {
+        return;
+    }
+    kill_everywhere(&init_node(), true, Killed::CleanUp);
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn join() {
+    if only_lists(scripts()) {
+        return;
+    }
+    // The members of etcd are in the cluster, so they outlive a reset of this host.
+    let node = Node {
+        verb: "join",
+        arguments: MEMBER,
+        before: |machine| {
+            machine.write(
+                "/root/fake/members",
+                "2, started, node2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n",
+            );
+            machine.fake(
+                "kubectl",
+                "case $* in\n*'member list') cat /usr/local/bin/members ;;\n\
+                 *'member remove'*) for id in \"$@\"; do :; done; sed -i \"/^$id,/d\" /usr/local/bin/members ;;\nesac",
+            );
+            let kubeadm = machine.read("/root/fake/kubeadm");
+            let member = "1, started, node1, https://192.0.2.1:2380, https://192.0.2.1:2379, false";
+            let lines: Vec<&str> = kubeadm.lines().collect();
+            let (first, rest) = lines.split_at(2);
+            let join = format!(
+                "{}\nif grep -q 192.0.2.1 /usr/local/bin/members; then echo 'the member exists' >&2; exit 1; fi\n\
+                 echo '{member}' >>/usr/local/bin/members\nmkdir -p /var/lib/etcd/member/wal\n{}\n",
+                first.join("\n"),
+                rest.join("\n")
+            );
+            machine.write("/root/fake/kubeadm", &join);
+        },
+        after: |machine| {
+            let members = machine.read("/root/fake/members");
+            assert_eq!(members.matches("192.0.2.1:2380").count(), 1, "{members}");
+            assert_eq!(members.lines().count(), 2, "{members}");
+        },
+    };
+    kill_everywhere(&node, false, Killed::Command);
+    kill_everywhere(&node, true, Killed::CleanUp);
+}
