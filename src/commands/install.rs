@@ -19,7 +19,9 @@ use kubexm_bundle::BundleSet;
 use kubexm_config::Cluster;
 use kubexm_deploy::{Certificates, Deployment, Inputs};
 use kubexm_engine::cluster::HostLocks;
-use kubexm_engine::plan::{self, Journal, Outcome, SkipReason, StepError, TaskId, TaskValue};
+use kubexm_engine::plan::{
+    self, Journal, Outcome, SkipReason, StepError, TaskId, TaskValue, Watch,
+};
 use kubexm_host::{Command, Facts, HostError};
 use kubexm_preflight::Finding;
 use kubexm_types::HostName;
@@ -143,8 +145,9 @@ async fn install_locked(
         mut failed,
         mut deployment,
     } = unless_stopped(stop, preparing).await?;
+    let observed = session::watched(&hosts, events);
     known
-        .begin_install(cluster, &hosts, &facts, &origins)
+        .begin_install(cluster, &observed, &facts, &origins)
         .await?;
     // Before the first step: an older bundle must not continue an interrupted install.
     rollback::record(journal, bundle.bundle())?;
@@ -180,9 +183,11 @@ async fn install_locked(
     }
     judged?;
     if known.is_incomplete() {
-        known.end_install(cluster, &session::gather(cluster, &hosts).await?)?;
+        let observed = session::watched(&hosts, events);
+        known.end_install(cluster, &session::gather(cluster, &observed).await?)?;
     }
-    keep_super_admin(&deployment.super_admin, cluster, &hosts, journal).await?;
+    let observed = session::watched(&hosts, events);
+    keep_super_admin(&deployment.super_admin, cluster, &observed, journal).await?;
     events.emit(Event::Summary {
         changed,
         unchanged,
@@ -265,6 +270,7 @@ pub async fn dry_run(
     rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
     let looking = async {
         let hosts = options.connection.connect(&cluster, &state, events).await?;
+        let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
         notices::emit_experimental_hosts(&facts, events);
         let known = KnownCluster::read(&cluster, &state)?;
@@ -317,17 +323,19 @@ async fn prepare(
     let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
     failed.leave_out_hosts(errors, events)?;
     let mut hosts = session::logged(hosts, state);
-    let taken = session::lock(&hosts, context.journal, "install", events, context.stop).await?;
+    let mut observed = session::watched(&hosts, events);
+    let taken = session::lock(&observed, context.journal, "install", events, context.stop).await?;
     *locks = Some(taken);
-    let (mut facts, errors) = session::gather_each(cluster, &hosts).await;
+    let (mut facts, errors) = session::gather_each(cluster, &observed).await;
     failed.leave_out_hosts(errors, events)?;
     failed.remove_from(&mut hosts, &mut facts);
+    failed.remove_from(&mut observed, &mut facts);
     clock.lap("connect");
     events.phase("preflight");
     notices::emit_experimental_hosts(&facts, events);
     let known = KnownCluster::read(cluster, state)?;
     let origins = known.origins(cluster, &facts, events)?;
-    let mut findings = preflight::check(cluster, &hosts, &facts, bundle).await;
+    let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
     findings.extend(known.findings(cluster, &facts));
     failed.leave_out_findings(&mut findings, events);
     preflight::report(&findings, events)?;
@@ -362,9 +370,11 @@ fn planned(
 
 /// Compares every byte of the bundle with its digests before any of it reaches a host.
 async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
-    let (bundle, events) = (Arc::clone(bundle), events.clone());
+    let watch = Watch::without_host(events, "verify the bundle");
+    let (bundle, events) = (Arc::clone(bundle), watch.events());
     let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));
-    Ok(verifying.await.map_err(CommandError::bundle)??)
+    let verified = watch.during(verifying).await;
+    Ok(verified.map_err(CommandError::bundle)??)
 }
 
 /// Returns what a plan is computed from, with placeholders instead of certificates.

@@ -66,6 +66,7 @@ pub async fn diff(
     let state = options.connection.state_directory(&cluster, events)?;
     let comparing = async {
         let hosts = options.connection.connect(&cluster, &state, events).await?;
+        let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
         let certificates = certificates::preview(&cluster, &state)?;
         let inputs = install::inputs(&cluster, &bundle, &facts, certificates);

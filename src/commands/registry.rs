@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::downloads::open_cache;
 use crate::{BundleAccess, CommandError, FileError, Stop, notices};
 use kubexm_config::cluster::ExternalRegistry;
+use kubexm_engine::plan::Watch;
 use kubexm_engine::seed;
 use kubexm_fetch::oci::{PushAccess, Pusher};
 use kubexm_types::ImageRef;
@@ -66,9 +67,15 @@ pub async fn seed(
     for image in images {
         let destination = destination(registry, &image.name)?;
         let spool = cache.unfinished();
-        let pusher = Pusher::new(destination, access.clone(), None, &spool, events.clone()).await?;
+        let what = format!("push {} to {}", image.name, registry.address);
+        let watch = Watch::without_host(events, what);
+        let pushing = watch.during(async {
+            let pusher =
+                Pusher::new(destination, access.clone(), None, &spool, watch.events()).await?;
+            pusher.push_image(&bundle, image).await
+        });
         sent += tokio::select! {
-            pushed = pusher.push_image(&bundle, image) => pushed?,
+            pushed = pushing => pushed?,
             () = stop.cancelled() => {
                 return Err(CommandError::Interrupted(
                     "stopped; the same command continues with what was not sent".to_owned(),

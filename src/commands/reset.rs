@@ -79,7 +79,7 @@ pub async fn reset(
     let connection = &options.connection;
     let connecting = connection.connect_reachable(&cluster, &state, events);
     let (hosts, unreachable) = unless_stopped(stop, connecting).await?;
-    let hosts = session::logged(hosts, &state);
+    let hosts = session::watched(&session::logged(hosts, &state), events);
     let locks = session::lock(&hosts, &journal, "reset", events, stop).await?;
     let mut archive = PathBuf::new();
     let save = async |resets: &[HostReset]| {
@@ -92,6 +92,7 @@ pub async fn reset(
         Ok(())
     };
     let reset = reset_locked(&cluster, &state, &hosts, options.lost, save, events, stop).await;
+    session::settle(&hosts).await;
     locks.release().await;
     let reverted = reset?;
     if !unreachable.is_empty() {

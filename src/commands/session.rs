@@ -12,7 +12,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::PasswordSource;
 use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
-use kubexm_engine::plan::{Journal, LoggedHost, Stop};
+use kubexm_engine::plan::{Journal, LoggedHost, Stop, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
 use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
 use kubexm_preflight::Finding;
@@ -166,7 +166,8 @@ impl Connection {
         });
         let connect = async |options: SshOptions| {
             let name = options.name.clone();
-            let connected = SshHost::connect(options).await;
+            let watch = Watch::new(events, &name, "connect");
+            let connected = watch.during(SshHost::connect(options)).await;
             (name, connected.map(|host| Arc::new(host) as Arc<dyn Host>))
         };
         let results: Vec<_> = stream::iter(options)
@@ -190,6 +191,20 @@ pub(crate) fn logged(hosts: Hosts, state: &Path) -> Hosts {
         (name, host)
     });
     logged.collect()
+}
+
+/// Returns the hosts with messages about commands that make no progress, for all work outside of a plan.
+pub(crate) fn watched(hosts: &Hosts, events: &Events) -> Hosts {
+    let watched = hosts.iter().map(|(name, host)| {
+        let host: Arc<dyn Host> = Arc::new(WatchedHost::new(Arc::clone(host), events));
+        (name.clone(), host)
+    });
+    watched.collect()
+}
+
+/// Waits until the hosts have received the requests to end commands that were cancelled, before kubexm ends.
+pub(crate) async fn settle(hosts: &Hosts) {
+    futures_util::future::join_all(hosts.values().map(|host| host.settle())).await;
 }
 
 /// Collects the facts of all hosts.

@@ -146,6 +146,8 @@ impl HostReset {
         // After a power failure, a change that is not reverted must still have its record.
         flush_reset(host.as_ref()).await.map_err(failed)?;
         let printed = Receipt::remove(host.as_ref()).await.map_err(failed)?;
+        // Without this, the record of a cluster that no longer exists could return.
+        flush_reset(host.as_ref()).await.map_err(failed)?;
         reverted.kept.extend(printed.lines().filter_map(undo::kept));
         for kept in &reverted.kept {
             events.warn(format!("{}: {kept}", host.name()));

@@ -448,7 +448,7 @@ async fn step_without_progress_is_named_once_in_30_seconds() {
             what,
             elapsed,
             ..
-        } => Some((host.to_string(), what.clone(), elapsed.as_secs())),
+        } => Some((host.clone()?.to_string(), what.clone(), elapsed.as_secs())),
         _ => None,
     });
     let waits: Vec<_> = waits.collect();

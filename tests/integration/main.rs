@@ -36,4 +36,5 @@ mod steps;
 mod travel;
 mod units;
 mod volumes;
+mod waiting;
 mod workspace;

@@ -24,6 +24,7 @@ pub mod show;
 pub mod step;
 pub mod task;
 pub mod value;
+mod watched_host;
 
 pub use executor::{AT_ONCE, GRACE, Stop, execute};
 pub use file::{FileContent, PlannedFile, RenderedFile};
@@ -39,3 +40,4 @@ pub use step::{
 };
 pub use task::{Plan, Task, TaskId, TaskName};
 pub use value::TaskValue;
+pub use watched_host::WatchedHost;

@@ -13,10 +13,10 @@ use kubexm_types::event::{Event, Events, Listener};
 /// messages.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
-/// Observes the progress of work on one host.
+/// Observes the progress of work.
 pub struct Watch {
     events: Events,
-    host: HostName,
+    host: Option<HostName>,
     /// What the work is, as in "Run kubeadm init".
     what: String,
     state: Mutex<State>,
@@ -28,11 +28,20 @@ struct State {
 }
 
 impl Watch {
-    /// Starts to observe work.
+    /// Starts to observe work on a host.
     pub fn new(events: &Events, host: &HostName, what: impl Into<String>) -> Arc<Self> {
+        Self::of(events, Some(host.clone()), what)
+    }
+
+    /// Starts to observe work that is not on a host of the cluster.
+    pub fn without_host(events: &Events, what: impl Into<String>) -> Arc<Self> {
+        Self::of(events, None, what)
+    }
+
+    fn of(events: &Events, host: Option<HostName>, what: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
             events: events.clone(),
-            host: host.clone(),
+            host,
             what: what.into(),
             state: Mutex::new(State {
                 progressed: Instant::now(),

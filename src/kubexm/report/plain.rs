@@ -147,7 +147,10 @@ impl<W: Write + Send> Listener for Plain<W> {
                 elapsed,
             } => {
                 let text = waiting(what, missing.as_deref(), *elapsed);
-                self.print(&format!("{host}: {text}"));
+                self.print(&match host {
+                    Some(host) => format!("{host}: {text}"),
+                    None => text,
+                });
             }
             Event::Finding { .. } => warning(event).iter().for_each(|line| self.print(line)),
             Event::Step {

@@ -187,7 +187,8 @@ impl Listener for Terminal {
                 elapsed,
             } => {
                 let text = waiting(what, missing.as_deref(), *elapsed);
-                self.print(&format!("{:10} {text}", keep_start(host.as_str(), HOST)));
+                let host = host.as_ref().map_or("", |host| host.as_str());
+                self.print(&format!("{:10} {text}", keep_start(host, HOST)));
             }
             Event::Warning { message } => self.print(&format!("warning: {message}")),
             Event::Note { message } => self.print(message),

@@ -115,7 +115,13 @@ fn every_event(text: &str) -> Vec<Event> {
         step("node1", text, StepState::Reverted),
         step("node1", text, failed),
         Event::Waiting {
-            host: "node1".parse().unwrap(),
+            host: None,
+            what: text.to_owned(),
+            missing: None,
+            elapsed: Duration::from_secs(30),
+        },
+        Event::Waiting {
+            host: Some("node1".parse().unwrap()),
             what: text.to_owned(),
             missing: Some(text.to_owned()),
             elapsed: Duration::from_secs(60),

@@ -72,10 +72,11 @@ pub enum Event {
         #[serde(serialize_with = "seconds")]
         elapsed: Duration,
     },
-    /// Work on a host has made no progress for 30 seconds. The event is repeated every 30 seconds.
+    /// Work has made no progress for 30 seconds. The event is repeated every 30 seconds.
     Waiting {
-        host: HostName,
-        /// The work that kubexm waits for: the one-line description of a step, "connect", "gather facts".
+        /// The host on which it is; `None` for work without one, such as verifying a bundle.
+        host: Option<HostName>,
+        /// The work that kubexm waits for: the one-line description of a step, "connect", a command.
         what: String,
         /// What a condition is still missing.
         missing: Option<String>,

@@ -36,7 +36,8 @@ fn meaning(event: &Event) -> &'static str {
              as `met`. A failed step has a `reason`. `elapsed` is in seconds."
         }
         Event::Waiting { .. } => {
-            "Work on a host has made no progress for 30 seconds. `what` is the work, such as a step, and `missing` \
+            "Work has made no progress for 30 seconds, in any phase. `host` is the host, or `null` for work without one, \
+             such as verifying a bundle. `what` is the work, such as a step or a command, and `missing` \
              is what a condition is still missing, or `null`. `elapsed` is the time in seconds since the last \
              progress. The event is repeated every 30 seconds."
         }
@@ -98,7 +99,7 @@ fn examples() -> Vec<Event> {
         step(StepState::Changed),
         step(StepState::Failed("exit status 1".to_owned())),
         Event::Waiting {
-            host: host(),
+            host: Some(host()),
             what: "Wait until node2 is Ready".to_owned(),
             missing: Some("node2 is not Ready".to_owned()),
             elapsed: Duration::from_secs(30),
