@@ -3,7 +3,7 @@
 //! `KUBEXM_UPDATE=1 cargo test -p kubexm --test integration workspace` rewrites the generated parts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -238,4 +238,44 @@ fn types_with_urls_that_may_contain_a_login_do_not_derive_debug() {
         found.is_empty(),
         "use LoginUrl or ShownUrl, or write Debug by hand: {found:#?}"
     );
+}
+
+/// The table of the security review names tests that exist.
+#[test]
+fn tests_of_the_security_review_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/src/architecture/proven.md")).unwrap();
+    let section = page.split("## Findings of the security review").nth(1);
+    let section = section.unwrap().split("\n## ").next().unwrap();
+    let (mut names, mut rows) = (0, BTreeSet::new());
+    for row in section
+        .lines()
+        .filter(|line| line.starts_with("| A") || line.starts_with("| B"))
+    {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let finding = cells[0].trim_start_matches("| ").split(':').next().unwrap();
+        rows.insert(finding.to_owned());
+        for tests in cells[2].trim_end_matches(" |").split("; ") {
+            let mut quoted = tests.split('`').skip(1).step_by(2);
+            let first = quoted.next().unwrap();
+            // A list of suites has no names of tests.
+            let Some(file) = tests.contains("`: `").then_some(first) else {
+                continue;
+            };
+            let text = std::fs::read_to_string(root.join(file)).expect(file);
+            for name in quoted {
+                names += 1;
+                assert!(
+                    text.contains(&format!("fn {name}()")),
+                    "{file} has no test {name}"
+                );
+            }
+        }
+    }
+    let expected: BTreeSet<String> = (1..=16)
+        .map(|number| format!("A{number}"))
+        .chain(["B".to_owned()])
+        .collect();
+    assert_eq!(rows, expected);
+    assert!(names > 60, "only {names} tests were compared");
 }
