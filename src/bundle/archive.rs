@@ -2,24 +2,30 @@
 
 use std::io::{self, Read};
 
-use super::lock::Member;
+use super::lock::{Linking, Member};
 use kubexm_types::DigestReader;
 
-/// Returns the regular files of a tar that `wanted` accepts, with sizes and digests, by path.
+/// Returns the regular files of a tar that `wanted` accepts, with sizes and digests, by path. `linking` reads a file to
+/// its end and returns what it needs of a host.
 ///
 /// # Errors
 /// The archive cannot be read.
-pub fn list_members(archive: impl Read, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Member>> {
+pub fn list_members(
+    archive: impl Read,
+    wanted: impl Fn(&str) -> bool,
+    mut linking: impl FnMut(&mut dyn Read) -> io::Result<Option<Linking>>,
+) -> io::Result<Vec<Member>> {
     let mut members = Vec::new();
     each_member(archive, |path, entry| {
         if wanted(path) {
             let mut hashed = DigestReader::new(entry);
-            io::copy(&mut hashed, &mut io::sink())?;
+            let linking = linking(&mut hashed)?;
             let (digest, size) = hashed.finish();
             members.push(Member {
                 path: path.to_owned(),
                 size,
                 digest,
+                linking,
             });
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::CommandError;
 use crate::session::Hosts;
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_config::Cluster;
-use kubexm_deploy::HostFacts;
+use kubexm_deploy::{CLibrary, HostFacts};
 use kubexm_engine::seed;
 use kubexm_host::Facts;
 use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_client};
@@ -104,6 +104,7 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
     HostFacts {
         arch,
         releases: facts.releases(),
+        c_library: facts.glibc.map_or(CLibrary::Other, CLibrary::Glibc),
         has_name_server: facts.nameserver.is_some(),
         is_node: facts.is_node(),
         etcd_formed: facts.etcd_formed,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::kubernetes::kubeadm;
-use super::{DeployError, Inputs, plan, rendered};
+use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Etcd, KubernetesKind, PatchFile};
 use kubexm_config::{Cluster, Problems};
@@ -93,6 +93,7 @@ fn findings(
         }
         match plan(&inputs) {
             Ok(deployment) => {
+                findings.extend(linking::conflicts_of_releases(&deployment.plan, lock));
                 for files in rendered(&deployment.plan).values() {
                     findings.extend(
                         files

@@ -39,7 +39,7 @@ pub(super) fn text(kubernetes: &str, sections: &str) -> String {
 }
 
 /// A bundle in which every blob has the same content.
-struct OneFile(Vec<u8>);
+pub(super) struct OneFile(pub Vec<u8>);
 
 impl Blobs for OneFile {
     fn open(&self, _: &Digest) -> Result<Box<dyn Read + Send>, BundleError> {
@@ -66,7 +66,8 @@ const KUBEADM_IMAGES: [&str; 4] = [
     "registry.k8s.io/pause:3.10.2",
 ];
 
-fn lock(more: &[&str]) -> Lock {
+/// Returns the lock of a bundle with kubeadm's images and `more`.
+pub(super) fn lock(more: &[&str]) -> Lock {
     let digest = Digest::of(b"content");
     let file = |component: &&str| LockedFile {
         component: (*component).to_owned(),
@@ -79,6 +80,7 @@ fn lock(more: &[&str]) -> Lock {
         checksum: ChecksumSource::FirstSeen,
         format: FileFormat::Binary,
         members: Vec::new(),
+        linking: None,
         signature: None,
         unsigned: None,
     };

@@ -8,6 +8,7 @@ mod etcd;
 mod example;
 mod images;
 mod kubernetes;
+mod linking;
 mod load_balancer;
 mod manifest;
 mod module;
@@ -41,6 +42,7 @@ use kubexm_render::RenderError;
 use kubexm_scripts::Call;
 use kubexm_scripts::systemd::JOURNAL;
 use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
+pub use linking::CLibrary;
 
 /// Facts of a host that a plan depends on.
 #[derive(Debug, Clone)]
@@ -48,6 +50,8 @@ pub struct HostFacts {
     pub arch: Arch,
     /// Distribution and release, in all spellings that a bundle may use.
     pub releases: Vec<(String, String)>,
+    /// Its C library.
+    pub c_library: CLibrary,
     /// Whether its `resolv.conf` has a name server.
     pub has_name_server: bool,
     /// Whether it is already a node of the cluster.
@@ -112,6 +116,9 @@ pub enum DeployError {
     /// The bundle does not contain these parts of the cluster.
     #[error("the bundle does not contain everything that this cluster needs; it is missing:\n  {}", .0.join("\n  "))]
     Incomplete(Vec<String>),
+    /// Programs of the bundle do not run with the C library of their hosts.
+    #[error("these programs of the bundle do not run on their hosts:\n  {}\nhint: build a bundle with static programs of these components, or install these hosts with a newer distribution; `linking` in the lock of the bundle states what each program needs", .0.join("\n  "))]
+    Linking(Vec<String>),
     /// A valid setting of a cluster file that this version cannot install.
     #[error("this version of kubexm cannot install {0}")]
     Unsupported(&'static str),
@@ -165,7 +172,11 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
         deployment.plan.tasks.extend(tasks);
     }
     leave_out(&mut deployment.plan, &inputs.absent);
-    Ok(deployment)
+    let conflicts = linking::conflicts(&deployment.plan, inputs.lock, &inputs.hosts);
+    match conflicts.is_empty() {
+        true => Ok(deployment),
+        false => Err(DeployError::Linking(conflicts)),
+    }
 }
 
 /// Removes the tasks of hosts from a plan. Other tasks do not wait for them.

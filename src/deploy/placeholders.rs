@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{Certificates, EtcdCertificates, HostFacts, Inputs};
+use super::{CLibrary, Certificates, EtcdCertificates, HostFacts, Inputs};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_pki::kubernetes::ClusterPki;
@@ -37,6 +37,7 @@ impl HostFacts {
         Self {
             arch,
             releases: Vec::new(),
+            c_library: CLibrary::Unknown,
             has_name_server: true,
             is_node: false,
             etcd_formed: false,

@@ -15,6 +15,7 @@ mod host_limiter;
 pub mod http;
 pub mod image_signatures;
 pub mod kubeadm;
+mod linking;
 mod local_source;
 pub mod oci;
 pub mod openpgp;

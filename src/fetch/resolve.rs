@@ -16,12 +16,12 @@ use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::signatures::Policies;
-use super::{FetchError, Http, packages};
+use super::{FetchError, Http, linking, packages};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{
-    ChecksumSource, FileFormat, KubeadmFacts, Lock, LockedFile, LockedPackages,
+    ChecksumSource, FileFormat, KubeadmFacts, Linking, Lock, LockedFile, LockedPackages,
 };
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
@@ -102,10 +102,10 @@ impl<'a> Resolver<'a> {
             tokio::try_join!(images, self.files(others), self.packages(manifest))?;
         files.extend(others);
         let mut lock = Lock {
-            // A lock of version 1 stays one until a new entry needs more.
+            // Raised below, if an entry needs more.
             lock_version: self
                 .previous
-                .map_or(Lock::VERSION, |lock| lock.lock_version),
+                .map_or(Lock::OLDEST_VERSION, |lock| lock.lock_version),
             name: manifest.name.clone(),
             kubernetes: manifest.kubernetes.clone(),
             architectures: manifest.architectures.clone(),
@@ -229,6 +229,11 @@ impl<'a> Resolver<'a> {
             (None, FileFormat::Binary | FileFormat::Manifest) => Vec::new(),
             (None, FileFormat::TarGz) => self.members(file, &digest).await?,
         };
+        let linking = match (locked, file.format) {
+            (Some(locked), _) => locked.linking.clone(),
+            (None, FileFormat::Binary) => self.linking(file, &digest).await?,
+            (None, FileFormat::TarGz | FileFormat::Manifest) => None,
+        };
         Ok(LockedFile {
             component: file.component.clone(),
             version: file.version.clone(),
@@ -240,6 +245,7 @@ impl<'a> Resolver<'a> {
             checksum,
             format: file.format,
             members,
+            linking,
             signature: found.signature,
             unsigned: found
                 .unsigned
@@ -255,6 +261,25 @@ impl<'a> Resolver<'a> {
         !is_locked || version > Lock::OLDEST_VERSION
     }
 
+    async fn linking(
+        &self,
+        file: &Download,
+        digest: &Digest,
+    ) -> Result<Option<Linking>, FetchError> {
+        let (cache, digest) = (self.http.cache().clone(), *digest);
+        let read = tokio::task::spawn_blocking(move || {
+            let program = cache.open(&digest).map_err(std::io::Error::other)?;
+            linking::read(program)
+        });
+        let wrong = |reason: String| FetchError::Content {
+            what: file.file_name.clone(),
+            reason: format!("the program cannot be read: {reason}"),
+        };
+        read.await
+            .map_err(|error| wrong(error.to_string()))?
+            .map_err(|error| wrong(error.to_string()))
+    }
+
     async fn members(
         &self,
         file: &Download,
@@ -268,7 +293,8 @@ impl<'a> Resolver<'a> {
         };
         let listed = tokio::task::spawn_blocking(move || {
             let archive = cache.open_content(&digest).map_err(std::io::Error::other)?;
-            archive::list_members(archive, |path| names.iter().any(|name| name == path))
+            let is_wanted = |path: &str| names.iter().any(|name| name == path);
+            archive::list_members(archive, is_wanted, |member| linking::read(member))
         });
         let members = listed
             .await

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
 use kubexm_scripts::host as scripts;
-use kubexm_types::{Arch, ClusterIdentity, Digest};
+use kubexm_types::{Arch, ClusterIdentity, Digest, GlibcVersion};
 
 use super::{Command, Host, HostError, Limit};
 
@@ -25,6 +25,8 @@ pub struct Facts {
     pub kernel: String,
     /// The distribution.
     pub os: Os,
+    /// The version of glibc; `None` if the host has another C library.
+    pub glibc: Option<GlibcVersion>,
     /// `/etc/machine-id`.
     pub machine_id: Option<String>,
     /// Number of processors.

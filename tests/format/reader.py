@@ -54,7 +54,7 @@ class Lock:
 
     def __init__(self, text):
         lock = self.document = block_yaml.parse(text.decode())
-        require(lock["lockVersion"] in (1, 2), f"lock of version {lock['lockVersion']}")
+        require(lock["lockVersion"] in (1, 2, 3), f"lock of version {lock['lockVersion']}")
         self.check_trust()
         self.sizes, self.items = {}, []
 
@@ -96,6 +96,8 @@ class Lock:
             require(checksum != "signed" or "signature" in item, "signed without a signature")
             new += [item] if checksum in ("signed", "notRecorded") or isinstance(checksum, dict) and "mirror" in checksum else []
         require(lock["lockVersion"] > 1 or not new, "members of version 2 in version 1")
+        linked = [p for f in lock["files"] for p in [f, *f.get("members", [])] if "linking" in p]
+        require(lock["lockVersion"] > 2 or not linked, "members of version 3 in an earlier version")
 
     def list(self, encoding):
         for digest, size in sorted(self.sizes.items()):

@@ -45,6 +45,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         checksum: ChecksumSource::Pinned,
         format: FileFormat::Binary,
         members: Vec::new(),
+        linking: None,
         signature: None,
         unsigned: None,
     };

@@ -420,6 +420,7 @@ fn lock_with_unsafe_texts_is_refused() {
                 path: "bin/../../../etc/passwd".into(),
                 size: 1,
                 digest: Digest::of(b"x"),
+                linking: None,
             }];
         },
         &|lock| {

@@ -8,6 +8,7 @@ mod by_architecture;
 pub(crate) mod checksum_source;
 pub(crate) mod descriptor;
 pub mod difference;
+mod linking;
 mod logins;
 mod signature_tags;
 mod signatures;
@@ -22,6 +23,7 @@ use url::Url;
 use crate::lock::blob_index::CachedIndex;
 pub use crate::lock::checksum_source::ChecksumSource;
 pub use crate::lock::descriptor::Descriptor;
+pub use crate::lock::linking::Linking;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
 use kubexm_types::signature_policy::NamePrefix;
@@ -84,6 +86,10 @@ pub struct LockedFile {
     /// For archives: the files that an installation uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
+    /// For programs: what a dynamically linked one needs of its host. `None` for a static one, and in locks of
+    /// earlier versions of kubexm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linking: Option<Linking>,
     /// The publisher's signature, if a policy required one; verified at build time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<FileSignature>,
@@ -115,6 +121,9 @@ pub struct Member {
     pub size: u64,
     /// SHA-256 of the content.
     pub digest: Digest,
+    /// As in [`LockedFile::linking`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linking: Option<Linking>,
 }
 
 /// An image with its manifests and blobs.
@@ -240,7 +249,7 @@ pub struct KubeadmFacts {
 
 impl Lock {
     /// The newest version that this program reads and writes.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
     /// The oldest version that this program reads and writes.
     pub const OLDEST_VERSION: u32 = 1;
 
@@ -282,6 +291,13 @@ impl Lock {
             .iter()
             .any(|i| i.unsigned.is_some() || i.checksum.is_some());
         let in_artifacts = self.artifacts.iter().any(|a| is_new(&a.checksum));
+        let has_linking = |file: &LockedFile| {
+            let mut members = file.members.iter();
+            file.linking.is_some() || members.any(|member| member.linking.is_some())
+        };
+        if self.files.iter().any(has_linking) {
+            return 3;
+        }
         match in_files || in_images || in_artifacts {
             true => 2,
             false => Self::OLDEST_VERSION,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
-use kubexm_types::{ClusterIdentity, Digest, authority};
+use kubexm_types::{ClusterIdentity, Digest, GlibcVersion, authority};
 
 use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Tool};
 
@@ -68,6 +68,7 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "os_version" => facts.os.version = text(value),
         "os_like" => facts.os.like = value.split_whitespace().map(str::to_owned).collect(),
         "os_name" => facts.os.name = text(value),
+        "glibc" => facts.glibc = glibc(value)?,
         "machine_id" => facts.machine_id = text(value),
         "cpus" => facts.cpus = number(value)?,
         "memory" => facts.memory = number(value)?,
@@ -138,6 +139,14 @@ fn membership(text: &str) -> Membership {
 fn fingerprints(value: &str) -> Result<(String, Vec<Digest>), &'static str> {
     let (path, content) = value.split_once(' ').ok_or("has no content")?;
     Ok((path.to_owned(), authority::fingerprints(&decoded(content)?)))
+}
+
+/// Parses a version of glibc; `None` for an empty value.
+fn glibc(value: &str) -> Result<Option<GlibcVersion>, &'static str> {
+    let version = text(value)
+        .map(|text| GlibcVersion::parse(&text))
+        .transpose();
+    version.map_err(|_| "is not a version of glibc")
 }
 
 /// Returns `None` for an empty value.

@@ -8,6 +8,7 @@ os_codename=trixie
 os_version=13
 os_like=
 os_name=Debian GNU/Linux 13 (trixie)
+glibc=2.41
 machine_id=
 cpus=2
 memory=2048
@@ -65,6 +66,7 @@ fn every_line_is_read() {
             like: Vec::new(),
             name: some("Debian GNU/Linux 13 (trixie)"),
         },
+        glibc: Some("2.41".parse().unwrap()),
         cpus: Some(2),
         memory: Some(2048),
         swap: vec!["/dev/sdb".to_owned()],
@@ -102,7 +104,7 @@ fn every_line_is_read() {
 
 #[test]
 fn a_missing_value_is_not_zero() {
-    let facts = parsed("cpus=\nmemory=\nselinux=\nnameserver=\nmachine_id=\nclock=1\n");
+    let facts = parsed("cpus=\nmemory=\nselinux=\nnameserver=\nglibc=\nmachine_id=\nclock=1\n");
     assert_eq!(facts, Facts::default());
     assert_eq!((facts.cpus, facts.memory), (None, None));
 }

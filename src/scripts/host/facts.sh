@@ -23,6 +23,8 @@ echo "kernel=$(uname -r)"
   echo "os_like=${ID_LIKE:-}"
   echo "os_name=${PRETTY_NAME:-}"
 )
+# musl has no such variable.
+echo "glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc //p')"
 echo "machine_id=$(cat /etc/machine-id 2>/dev/null)"
 echo "cpus=$(grep -c '^processor' /proc/cpuinfo)"
 echo "memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"

@@ -7,6 +7,9 @@ fuzz_target!(|data: &[u8]| {
     let all = each_member(data, |_, content| {
         std::io::copy(content, &mut std::io::sink()).map(|_| ())
     });
-    let listed = list_members(data, |_| true);
+    let listed = list_members(data, |_| true, |member| {
+        std::io::copy(member, &mut std::io::sink())?;
+        Ok(None)
+    });
     assert_eq!(all.is_ok(), listed.is_ok());
 });

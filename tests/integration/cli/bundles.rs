@@ -63,6 +63,7 @@ fn extract_writes_only_the_named_content() {
                     Arch::Amd64 => Digest::of(b"program"),
                     Arch::Arm64 => Digest::of(b"another"),
                 },
+                linking: None,
             }],
             ..lock.files[0].clone()
         });

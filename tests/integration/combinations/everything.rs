@@ -100,6 +100,7 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
         path: path.clone(),
         size: 1,
         digest: Digest::of(format!("{name} {version} {path}").as_bytes()),
+        linking: None,
     };
     LockedFile {
         component: name.to_owned(),
@@ -112,6 +113,7 @@ fn file(catalog: &Catalog, name: &str, version: &Version) -> LockedFile {
         checksum: ChecksumSource::Pinned,
         format: download.format,
         signature: None,
+        linking: None,
         members: match download.format {
             FileFormat::TarGz => download.members.iter().map(member).collect(),
             _ => Vec::new(),

@@ -174,6 +174,10 @@ fn golden_locks_and_inventories_are_read() {
             .clone()
             .any(|signature| signature.referrers.is_none())
     );
+    let linked = Lock::from_yaml(&golden_text("lock-v3.lock.yaml")).unwrap();
+    let member = linked.files[0].members[0].linking.as_ref().unwrap();
+    assert_eq!(member.glibc.unwrap().to_string(), "2.34");
+    assert_eq!(member.libraries.len(), 2);
     let trust = Lock::from_yaml(&golden_text("lock-v2.lock.yaml")).unwrap();
     let bases: Vec<TrustBasis> = trust.trust().into_keys().collect();
     assert_eq!(
@@ -189,7 +193,11 @@ fn golden_locks_and_inventories_are_read() {
         ]
     );
     // A lock that is read is written unchanged.
-    for (name, lock) in [("lock-v1.lock.yaml", &full), ("lock-v2.lock.yaml", &trust)] {
+    for (name, lock) in [
+        ("lock-v1.lock.yaml", &full),
+        ("lock-v2.lock.yaml", &trust),
+        ("lock-v3.lock.yaml", &linked),
+    ] {
         assert_eq!(serde_saphyr::to_string(lock).unwrap(), golden_text(name));
     }
 
@@ -200,13 +208,19 @@ fn golden_locks_and_inventories_are_read() {
     assert_eq!(inventory.bundles[0].name, "golden");
 }
 
-/// Members of version 2 in a document of version 1, and a signature as the trust basis without a signature.
+/// Members of a later version, and a signature as the trust basis without a signature.
 #[test]
 fn members_of_a_later_version_are_refused() {
     let lock = golden_text("lock-v2.lock.yaml");
     let error = Lock::from_yaml(&lock.replace("lockVersion: 2", "lockVersion: 1")).unwrap_err();
     assert!(
         error.contains("has version 1 and members of version 2"),
+        "{error}"
+    );
+    let linked = golden_text("lock-v3.lock.yaml").replace("lockVersion: 3", "lockVersion: 2");
+    let error = Lock::from_yaml(&linked).unwrap_err();
+    assert!(
+        error.contains("has version 2 and members of version 3"),
         "{error}"
     );
     let unsigned = lock.replace("checksum: firstSeen", "checksum: signed");
@@ -377,6 +391,7 @@ fn python_reader_agrees_on_golden_files() {
         "lock-v1-first.lock.yaml",
         "lock-v1.lock.yaml",
         "lock-v2.lock.yaml",
+        "lock-v3.lock.yaml",
     ] {
         let lock = Lock::from_yaml(&golden_text(name)).unwrap();
         let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();
