@@ -16,6 +16,8 @@ use kubexm_types::Version;
 const KUBECONFIG: TaskName = TaskName::new("cluster", "kubeconfig");
 /// Removes join secrets.
 const JOIN_SECRETS: TaskName = TaskName::new("cluster", "join-secrets");
+/// Sets what pods without a service account of their own may do.
+const ACCOUNTS: TaskName = TaskName::new("cluster", "accounts");
 /// Waits for the cluster.
 pub(crate) const READY: TaskName = TaskName::new("cluster", "ready");
 
@@ -74,6 +76,14 @@ fn tasks(
     };
     let nodes = inputs.nodes();
     let names: Vec<String> = nodes.iter().map(|host| host.name.to_string()).collect();
+    // After the network plugin has created its namespace.
+    let accounts = kubernetes::profile::default_accounts(inputs.cluster).map(|step| {
+        ACCOUNTS
+            .task(&first.name)
+            .after([kubernetes::first_control_plane(first)])
+            .after(network.clone())
+            .step(step)
+    });
     let mut task = READY
         .task(&first.name)
         .after(kubernetes::all_joined(inputs))
@@ -133,7 +143,10 @@ fn tasks(
         true => task.step(fetch_super_admin(inputs, first, &deployment.super_admin)),
         false => task,
     };
-    Ok(vec![fetch, remove_secrets, task])
+    Ok([fetch, remove_secrets, task]
+        .into_iter()
+        .chain(accounts)
+        .collect())
 }
 
 /// Returns whether `kubeadm init` writes super-admin.conf. Versions before 1.29 have one kubeconfig for both.
@@ -222,6 +235,36 @@ mod tests {
         let left: BTreeSet<TaskId> = plan.tasks.iter().map(Task::id).collect();
         expected.retain(|id| !id.0.starts_with("control-plane/secrets"));
         assert_eq!(left, expected);
+    }
+
+    /// Returns the steps of a plan with these sections in the cluster file, as `task: step`.
+    fn steps(sections: &str) -> Vec<String> {
+        with_inputs(&cluster("", sections), &FLANNEL, "", |inputs| {
+            let tasks = crate::plan(inputs).unwrap().plan.tasks;
+            let steps = tasks.iter().flat_map(|task| {
+                let steps = task.steps.iter();
+                steps.map(move |step| format!("{}: {}", task.id().0, step.id()))
+            });
+            steps.collect()
+        })
+    }
+
+    #[test]
+    fn profile_cis_adds_what_kube_bench_checks() {
+        let expected = [
+            "cluster/accounts@node1: default service accounts",
+            "kubernetes/programs@node1: user etcd",
+            "control-plane/init@node1: etcd folder owner",
+        ];
+        let (with, without) = (steps("security: {profile: cis}"), steps(""));
+        for step in expected {
+            let has = |steps: &[String]| steps.iter().any(|found| found == step);
+            assert!(has(&with), "{step} is missing in {with:#?}");
+            assert!(!has(&without), "{step}");
+        }
+        // Workers have no member of etcd.
+        let of_worker = |step: &&String| step.contains("@node2") && step.contains("etcd");
+        assert_eq!(with.iter().find(of_worker), None);
     }
 
     #[test]

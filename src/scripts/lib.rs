@@ -111,6 +111,7 @@ scripts! {
     etcd {
         AWAKE = "etcd/awake.sh"
         ETCDCTL = "etcd/etcdctl.sh"
+        FOLDER_OWNER = "etcd/folder-owner.sh"
         FOLDER_RESTORE = "etcd/folder-restore.sh"
         FOLDER = "etcd/folder.sh"
         FORMED = "etcd/formed.sh"
@@ -139,6 +140,7 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"
         ENDPOINT = "kubernetes/endpoint.sh"

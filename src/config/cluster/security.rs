@@ -58,6 +58,15 @@ impl Security {
         self.profile == SecurityProfile::Cis
     }
 
+    /// Returns the mode of units and of the network plugin's configuration. With the profile `cis`, only root can read
+    /// them.
+    pub fn settings_mode(&self) -> u32 {
+        match self.is_cis() {
+            true => 0o600,
+            false => 0o644,
+        }
+    }
+
     /// Returns the first of the user's kernel settings that the profile does not accept, with the value that it
     /// requires.
     pub(crate) fn contradiction<'a>(

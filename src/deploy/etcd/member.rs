@@ -25,7 +25,7 @@ const LIB: &str = "/usr/local/lib/kubexm";
 /// What etcd's unit runs, as root, before etcd.
 const PREPARE: &str = "/usr/local/lib/kubexm/etcd-prepare";
 /// The user that runs etcd, and its group.
-const USER: &str = "etcd";
+pub(crate) const USER: &str = "etcd";
 /// The environment of a member's first start.
 pub(super) const INITIAL: &str = "/run/kubexm/etcd-initial.env";
 
@@ -152,7 +152,6 @@ fn files(
         mode: 0o755,
         ..WriteFile::new(HostPath::parse(PREPARE)?, scripts::PREPARE.text)
     });
-    let unit = format!("/etc/systemd/system/{UNIT}");
     for (path, text) in [
         (
             file("etcd.env"),
@@ -162,10 +161,14 @@ fn files(
             file("etcdctl.env"),
             kubexm_render::text("etcdctl settings", &client)?,
         ),
-        (unit, kubexm_render::text("etcd unit", &service)?),
     ] {
         files.push(WriteFile::new(HostPath::parse(&path)?, text));
     }
+    let unit = HostPath::parse(&format!("/etc/systemd/system/{UNIT}"))?;
+    files.push(WriteFile {
+        mode: inputs.cluster.security.settings_mode(),
+        ..WriteFile::new(unit, kubexm_render::text("etcd unit", &service)?)
+    });
     files.push(WriteFile {
         mode: 0o755,
         ..WriteFile::new(

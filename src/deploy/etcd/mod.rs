@@ -14,6 +14,7 @@ use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::{HostName, HostPath};
+pub(super) use member::USER;
 
 /// Installs a member's programs and files.
 pub(crate) const INSTALL: TaskName = TaskName::new("etcd", "install");

@@ -3,7 +3,7 @@
 mod config;
 mod hardening;
 pub(super) mod kubeadm;
-mod profile;
+pub(super) mod profile;
 mod serving;
 mod systemd;
 

@@ -1,4 +1,4 @@
-//! `spec.security` on control planes: encryption of Secrets, and admission control.
+//! `spec.security` on control planes: encryption of Secrets, admission control, and service accounts.
 
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use kubexm_types::HostPath;
 pub(super) const DIR: &str = "/etc/kubernetes/kubexm";
 const ENCRYPTION: &str = "/etc/kubernetes/kubexm/encryption.yaml";
 const ADMISSION: &str = "/etc/kubernetes/kubexm/admission.yaml";
+
+/// Namespaces that every cluster has, besides those of its own programs.
+const NAMESPACES: [&str; 3] = ["default", "kube-node-lease", "kube-public"];
 
 /// How long all Secrets of a cluster may take to be written again.
 const REWRITE: Limit = Limit::new(Duration::from_secs(1800), "writing all Secrets again");
@@ -127,6 +130,22 @@ pub(super) fn rewrite(inputs: &Inputs<'_>, task: Task) -> Task {
     )
 }
 
+/// Returns the step after which pods without a service account of their own get no token, in the namespaces that an
+/// install creates; `None` without the profile `cis`.
+pub(crate) fn default_accounts(cluster: &Cluster) -> Option<RunScript> {
+    let step = RunScript::new(
+        "default service accounts",
+        "Give no tokens of the default service accounts to pods",
+        scripts::DEFAULT_ACCOUNTS.verb("check"),
+        scripts::DEFAULT_ACCOUNTS.verb("apply"),
+    );
+    let namespaces = exempt_namespaces(cluster).into_iter().chain(NAMESPACES);
+    cluster
+        .security
+        .is_cis()
+        .then(|| step.arguments(namespaces))
+}
+
 fn encryption_text(keys: &EncryptionKeys) -> Result<String, DeployError> {
     let mut providers: Vec<template::Provider> = Vec::new();
     for one in keys.all() {
@@ -153,7 +172,7 @@ fn encryption_text(keys: &EncryptionKeys) -> Result<String, DeployError> {
     )?)
 }
 
-/// Returns the namespaces whose pods need the host: those of the cluster's own programs.
+/// Returns the namespaces of the cluster's own programs, whose pods need the host.
 fn exempt_namespaces(cluster: &Cluster) -> Vec<&'static str> {
     let network: &[&str] = match cluster.network.plugin {
         NetworkPlugin::Flannel(_) => &["kube-flannel"],

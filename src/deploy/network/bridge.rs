@@ -85,6 +85,7 @@ fn configure_node(
     })?;
     let mut conflist = file(HostPath::parse(CONFLIST)?, conflist);
     conflist.removed_elsewhere = true;
+    conflist.mode = inputs.cluster.security.settings_mode();
     let mut task = network::BRIDGE
         .task(&host.name)
         .after([network::SUBNETS.id(&first.name)])

@@ -44,6 +44,7 @@ impl Plugin for Flannel {
             address_family,
             nftables: inputs.cluster.kubernetes.proxy_mode == ProxyMode::Nftables,
             backend: self.backend.name().to_owned(),
+            files_of_root: inputs.cluster.security.is_cis(),
         };
         let text = kubexm_render::text("flannel", &manifest)?;
         Ok(vec![super::manifest("flannel", first, text)?])

@@ -38,6 +38,38 @@ fn users(machine: &Machine) -> (String, String) {
     )
 }
 
+/// A directory of data whose owner is in `/root/owner`: in a user namespace, no owner besides root exists.
+pub(super) fn with_data_of_etcd(machine: &Machine, owner: &str) {
+    machine.write("/srv/etcd/member/db", "");
+    machine.write("/root/owner", &format!("{owner}\n"));
+    machine.fake(
+        "stat",
+        "case $2 in %U:%G) cat /root/owner ;; *) echo 700 0:0 ;; esac",
+    );
+    machine.fake("chown", "echo \"$1\" >/root/owner");
+    machine.fake("chmod", "");
+}
+
+#[test]
+fn directory_of_data_goes_to_its_user_and_back() {
+    Machine::with_each_shell(|machine| {
+        let owner = etcd::FOLDER_OWNER;
+        machine.done(owner.verb("check"), &["/srv/etcd"]);
+        with_data_of_etcd(machine, "root:root");
+        let ended = machine.run(owner.verb("check"), &["/srv/etcd"]);
+        let words = "/srv/etcd does not belong to etcd\n";
+        assert_eq!((ended.status, ended.printed.as_str()), (1, words));
+        // What a run left that was killed while it wrote the file.
+        machine.write("/var/lib/kubexm/backup/etcd-folder", "");
+        machine.done(owner.verb("apply"), &["/srv/etcd"]);
+        machine.done(owner.verb("check"), &["/srv/etcd"]);
+        machine.calls();
+        machine.done(etcd::FOLDER_RESTORE, &["/srv/etcd"]);
+        let expected = ["chmod 700 /srv/etcd", "chown 0:0 /srv/etcd"];
+        assert_eq!(machine.calls(), expected);
+    });
+}
+
 #[test]
 fn user_that_kubexm_created_is_removed() {
     Machine::with_each_shell(|machine| {

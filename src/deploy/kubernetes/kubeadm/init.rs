@@ -49,7 +49,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         limit: super::LIMIT,
         undo: undo::undo(inputs),
     });
-    let task = task.step(file_modes());
+    let task = etcd::own_data(inputs.cluster, first, task.step(file_modes()));
     let task = load_balancer::after_join(inputs, first, task)?;
     // A failed join of another control plane runs a command in a pod of this node.
     Ok(task.step(ApproveServing::of(inputs, &[first])))

@@ -45,7 +45,7 @@ pub(super) fn join(
         limit: super::LIMIT,
         undo: undo::undo(inputs),
     });
-    task = task.step(file_modes());
+    task = etcd::own_data(inputs.cluster, host, task.step(file_modes()));
     if pending {
         task.requires.push(secrets.name());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::kubernetes::{hardening, profile};
 use crate::runtime::Runtime;
-use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime};
+use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime, service_user};
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
@@ -36,13 +36,18 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     }
     let mut dirs = DIRS.to_vec();
     if matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
-        dirs.push("/var/lib/etcd");
+        dirs.push(super::etcd::DATA);
     }
     let dirs = TrackNewDirs::new("kubernetes-folders", "Kubernetes' directories", &dirs)?;
+    let needs_user = super::etcd::gives_data_to_user(inputs.cluster, host);
+    let user = needs_user.then(|| service_user::create(etcd::USER, &dirs));
     let [unit, drop_in] = unit_files(runtime::configured(inputs))?;
     let task = kubernetes::PROGRAMS
         .task(&host.name)
-        .after([os::PREPARE.id(&host.name)])
+        .after([os::PREPARE.id(&host.name)]);
+    let task = user
+        .into_iter()
+        .fold(task, Task::step)
         .step(dirs)
         .step(InstallFiles {
             title: format!("Kubernetes {}", inputs.cluster.kubernetes.version),

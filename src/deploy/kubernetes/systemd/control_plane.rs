@@ -49,9 +49,9 @@ pub(super) fn steps(
     let path = HostPath::parse(&format!("{DIR}/admin.conf"))?;
     let task = task.step(WriteFile::secret(path, admin));
     let task = profile::write_files(inputs, task)?;
-    let task = run(task, api_server(inputs, pki, own, host)?)?;
-    let task = run(task, controller_manager(cluster, pki, own, host)?)?;
-    let task = run(task, scheduler(cluster, pki, own, host)?)?;
+    let task = run(cluster, task, api_server(inputs, pki, own, host)?)?;
+    let task = run(cluster, task, controller_manager(cluster, pki, own, host)?)?;
+    let task = run(cluster, task, scheduler(cluster, pki, own, host)?)?;
     Ok(task.step(WaitFor {
         title: "Wait until this API server is ready".to_owned(),
         script: API_SERVER_READY,
@@ -63,7 +63,7 @@ pub(super) fn steps(
 }
 
 /// Adds the steps that write a program's files and unit, and that start the unit.
-fn run(task: Task, program: Program) -> Result<Task, DeployError> {
+fn run(cluster: &Cluster, task: Task, program: Program) -> Result<Task, DeployError> {
     let binary = format!("{BIN}/{}", program.name);
     let service = ControlPlaneService {
         name: program.name,
@@ -79,7 +79,11 @@ fn run(task: Task, program: Program) -> Result<Task, DeployError> {
     let text = kubexm_render::text("control plane unit", &service)?;
     let files = program.files.into_steps().into_iter();
     let task = files.fold(task, Task::step);
-    Ok(task.step(WriteFile::new(path, text)).step(ManageUnit {
+    let file = WriteFile {
+        mode: cluster.security.settings_mode(),
+        ..WriteFile::new(path, text)
+    };
+    Ok(task.step(file).step(ManageUnit {
         name: unit,
         files: reads,
         start: true,

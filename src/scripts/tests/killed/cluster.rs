@@ -208,6 +208,9 @@ fn with_kubectl(machine: &Machine) {
          *' scale '*) echo \"${last#*=}\" >replicas ;;\n\
          *' label '*) : >labelled ;;\n\
          *'get nodes -l '*) [ ! -e labelled ] || printf 'node/node1\\nnode/node2\\n' ;;\n\
+         *'get namespace '*) echo namespace/default ;;\n\
+         *'get serviceaccount '*) cat account 2>/dev/null || printf 'default ' ;;\n\
+         *' patch '*) printf 'default false' >account ;;\n\
          *'certificate approve'*) : >\"approved-$last\" ;;\n\
          *'get secrets -A -o json') cat secrets ;;\n\
          *' replace '*) text=$(cat); [ -n \"$text\" ] || { echo 'no objects passed to replace' >&2; exit 1; }; \
@@ -256,6 +259,14 @@ pub(super) fn objects() {
         enter: ":",
         check: Some(call(kubernetes::LABELS.verb("check"), &labels)),
         apply: call(kubernetes::LABELS.verb("apply"), &labels),
+        undo: vec![],
+    });
+    let accounts = kubernetes::DEFAULT_ACCOUNTS;
+    kill_everywhere(&Case {
+        before: with_kubectl,
+        enter: ":",
+        check: Some(call(accounts.verb("check"), &["default"])),
+        apply: call(accounts.verb("apply"), &["default"]),
         undo: vec![],
     });
     kill_everywhere(&Case {

@@ -1,9 +1,9 @@
 //! Packages, swap, units, kernel settings and commands that run to completion.
 
 use super::super::machine::Machine;
-use super::super::users::with_users;
+use super::super::users::{with_data_of_etcd, with_users};
 use super::{Case, KILL, call, kill_everywhere, listing, only_lists, run};
-use crate::{Script, host, load_balancer, markers, network, os, packages, steps, systemd};
+use crate::{Script, etcd, host, load_balancer, markers, network, os, packages, steps, systemd};
 
 #[test]
 #[ignore = "kills scripts some hundred times, which takes minutes"]
@@ -207,6 +207,13 @@ pub(super) fn users_of_services() {
         check: Some(call(os::USER.verb("check"), &["etcd"])),
         apply: call(os::USER.verb("apply"), &["etcd"]),
         undo: vec![call(os::USER_REMOVE, &["etcd"])],
+    });
+    kill_everywhere(&Case {
+        before: |machine| with_data_of_etcd(machine, "0:0"),
+        enter: ":",
+        check: Some(call(etcd::FOLDER_OWNER.verb("check"), &["/srv/etcd"])),
+        apply: call(etcd::FOLDER_OWNER.verb("apply"), &["/srv/etcd"]),
+        undo: vec![call(etcd::FOLDER_RESTORE, &["/srv/etcd"])],
     });
 }
 
