@@ -50,7 +50,7 @@ use kubexm_types::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file system failed.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source}{}", kubexm_types::disk_failure::hint(source))]
     Io {
         /// The file.
         path: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kubexm_bundle::BundleError;
@@ -139,7 +140,7 @@ pub enum CommandError {
     #[error("{}", lines(.0))]
     NotCompared(Vec<String>),
     /// Steps failed on hosts.
-    #[error("{}\n{}", .0, AGAIN)]
+    #[error("{}\nhint: {AGAIN}", .0)]
     Steps(StepFailures),
     /// A cluster was installed without workers that cannot be used.
     #[error(
@@ -148,7 +149,7 @@ pub enum CommandError {
     )]
     FailedWorkers(WorkersLeftOut),
     /// Changes on hosts cannot be reverted.
-    #[error("{}\n{}", lines(.0), AGAIN)]
+    #[error("{}\nhint: {AGAIN}", lines(.0))]
     Reset(Vec<ResetError>),
     /// The other hosts were reset; these cannot be reached.
     #[error(
@@ -251,6 +252,16 @@ impl FileError {
         }
     }
 
+    /// Returns the error of an action on a file that the file system refused, with a hint if the cause shows one.
+    pub(crate) fn io(action: &'static str, path: &Path, cause: &io::Error) -> Self {
+        let hint = kubexm_types::disk_failure::hint(cause);
+        let error = Self::new(action, path, cause);
+        match hint.strip_prefix("\nhint: ") {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
     /// Adds what the user can do.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -346,7 +357,7 @@ impl From<BundleError> for CommandError {
     fn from(error: BundleError) -> Self {
         match error {
             BundleError::Stopped => Self::Interrupted(format!(
-                "{error}; run the same command again to go on: what was downloaded is kept"
+                "{error}\nhint: {AGAIN}: what was downloaded is kept"
             )),
             other => Self::Format(other),
         }

@@ -211,7 +211,7 @@ async fn install_locked(
 /// Writes the administrator's kubeconfig to the state directory, and returns its path.
 fn save_kubeconfig(journal: &Journal, text: &str) -> Result<PathBuf, CommandError> {
     let saved = journal.save("admin.conf", text.as_bytes());
-    saved.map_err(|error| FileError::new("write admin.conf in", journal.folder(), error).into())
+    saved.map_err(|error| FileError::io("write admin.conf in", journal.folder(), &error).into())
 }
 
 /// Stores super-admin.conf in the state directory and then removes it from the first control plane. An install that
@@ -231,7 +231,7 @@ async fn keep_super_admin(
     let folder = journal.folder();
     journal
         .save("super-admin.conf", text.as_bytes())
-        .map_err(|error| FileError::new("write super-admin.conf in", folder, error))?;
+        .map_err(|error| FileError::io("write super-admin.conf in", folder, &error))?;
     let action = "remove super-admin.conf from the host";
     let remove = Command::script(REMOVE_SUPER_ADMIN, [""; 0]).describe(action);
     let output = host.run(remove).await?;
@@ -424,7 +424,9 @@ fn judge(outcome: Outcome, unreachable: Vec<HostError>) -> Result<(), CommandErr
         }));
     }
     match outcome.interrupted {
-        true => Err(CommandError::Interrupted(format!("stopped{left}\n{AGAIN}"))),
+        true => Err(CommandError::Interrupted(format!(
+            "stopped{left}\nhint: {AGAIN}"
+        ))),
         false => Ok(()),
     }
 }

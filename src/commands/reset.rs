@@ -160,7 +160,7 @@ async fn reset_locked(
     events.phase("reset");
     let resetting = join_all(resets.iter().map(|reset| reset.run(events, stop)));
     let Some(results) = in_time(stop, resetting).await else {
-        return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
+        return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
     };
     if !stop.is_cancelled() {
         let ended = hosts.keys().zip(&results);
@@ -169,7 +169,7 @@ async fn reset_locked(
     }
     let reverted = all(results)?.iter().map(|host| host.changes).sum();
     if stop.is_cancelled() {
-        return Err(CommandError::Interrupted(format!("stopped; {AGAIN}")));
+        return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
     }
     match known.is_gone() {
         true => forget(state),

@@ -168,7 +168,7 @@ pub(crate) fn record(journal: &Journal, bundle: &Bundle) -> Result<(), CommandEr
     let text = serde_json::to_string_pretty(&newest).map_err(CommandError::bundle)?;
     journal
         .save(RECORD, format!("{text}\n").as_bytes())
-        .map_err(|error| FileError::new("write", &path, error))?;
+        .map_err(|error| FileError::io("write", &path, &error))?;
     Ok(())
 }
 

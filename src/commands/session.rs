@@ -261,7 +261,7 @@ fn none_failed<T>(values: T, errors: HostErrors) -> Result<T, CommandError> {
 /// Opens the journal of a cluster and locks it for this run.
 pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
     Ok(Journal::open(folder)
-        .map_err(|error| FileError::new("use the state directory", folder, error))?)
+        .map_err(|error| FileError::io("use the state directory", folder, &error))?)
 }
 
 /// Takes the locks of all hosts for a command that changes them.

@@ -18,7 +18,7 @@ pub(crate) async fn unless_stopped<T>(
     tokio::select! {
         result = work => result,
         () = stop.cancelled() => Err(CommandError::Interrupted(format!(
-            "stopped before any host was touched; {AGAIN}"
+            "stopped before any host was touched\nhint: {AGAIN}"
         ))),
     }
 }

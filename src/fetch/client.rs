@@ -329,10 +329,14 @@ pub(super) fn shown(url: &Url) -> ShownUrl {
 }
 
 pub(super) fn broken(label: &str, url: &Url, error: &reqwest::Error) -> Failure {
+    let mut reason = root_cause(error);
+    if error.is_redirect() {
+        reason += "\nhint: use an address that does not redirect, or a mirror (--mirrors)";
+    }
     let unreachable = FetchError::Unreachable {
         what: label.to_owned(),
         url: shown(url),
-        reason: root_cause(error),
+        reason,
     };
     match error.is_redirect() {
         true => Failure::last(unreachable),

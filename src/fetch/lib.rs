@@ -44,7 +44,10 @@ use kubexm_types::{Digest, ShownUrl};
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The server could not be reached or the connection broke, also after retries.
-    #[error("{what}: cannot reach {url}: {reason}")]
+    #[error(
+        "{what}: cannot reach {url}: {reason}{}",
+        unless_hinted(reason, NETWORK_HINT)
+    )]
     Unreachable {
         /// What kubexm fetched.
         what: String,
@@ -89,7 +92,7 @@ pub enum FetchError {
         got: Digest,
     },
     /// The cache cannot be written or read.
-    #[error("the cache at {path}: {source}")]
+    #[error("the cache at {path}: {source}{}", unless_hinted(&source.to_string(), CACHE_HINT))]
     Cache {
         path: String,
         source: std::io::Error,
@@ -136,6 +139,19 @@ pub enum FetchError {
     /// Several errors.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<FetchError>),
+}
+
+/// The hint for a server that cannot be reached.
+const NETWORK_HINT: &str = "\nhint: check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again";
+/// The hint for a cache that cannot be used.
+const CACHE_HINT: &str = "\nhint: repair this directory, or name another one with --cache";
+
+/// Returns the hint, or nothing if the cause has a hint of its own.
+fn unless_hinted(cause: &str, hint: &'static str) -> &'static str {
+    match cause.contains("hint: ") {
+        true => "",
+        false => hint,
+    }
 }
 
 /// The origin of an address, and why a request to it failed.
@@ -227,9 +243,13 @@ impl FetchError {
         groups.into_iter().map(merge).collect()
     }
 
-    /// Combines errors into one; returns `Ok` if there are none.
+    /// Combines errors into one; returns `Ok` if there are none. A site that cannot be reached is one error.
     pub fn all(errors: Vec<Self>) -> Result<(), Self> {
-        let mut errors = Self::grouped_by_publisher(errors);
+        let (unreachable, others) = errors
+            .into_iter()
+            .partition(|error| matches!(error, Self::Unreachable { .. }));
+        let mut errors = Self::grouped_by_publisher(others);
+        errors.extend(Self::grouped_by_site(unreachable));
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),
@@ -269,7 +289,9 @@ mod tests {
         let lines: Vec<String> = grouped.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
         releases of a and 2 more: cannot reach https://github.example/: dns error
+        hint: check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again
         releases of b: cannot reach https://dl.example/b: dns error
+        hint: check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again
         releases of d: https://github.example/a answered 403
         hint: wait
         releases of f: https://github.example/a answered 404

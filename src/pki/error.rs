@@ -4,7 +4,10 @@
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// A file cannot be read or written.
-    #[error("cannot {action} {path}: {source}")]
+    #[error(
+        "cannot {action} {path}: {source}{}",
+        kubexm_types::disk_failure::hint(source)
+    )]
     Io {
         /// `create`, `read`, `remove` or `write`.
         action: &'static str,

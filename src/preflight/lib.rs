@@ -333,6 +333,15 @@ impl Checker<'_> {
                 "run kubeadm reset and remove the files, or use another host",
             );
         }
+        // `kubeadm join` of a worker refuses a host with such a file, after the packages are installed.
+        let worker_with_ca = !self.cluster.is_control_plane(self.name)
+            && self.facts.authorities.contains_key(KUBERNETES_CA);
+        if worker_with_ca && !self.facts.kubernetes {
+            self.error(
+                format!("has {KUBERNETES_CA} of a Kubernetes that kubexm did not install"),
+                "remove the file, or use another host",
+            );
+        }
         if !self.facts.runtimes.is_empty() {
             self.error(
                 "has a container runtime that kubexm did not install",
@@ -377,6 +386,9 @@ impl Checker<'_> {
         }
     }
 }
+
+/// The certificate of the Kubernetes CA on a node.
+const KUBERNETES_CA: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// Reports hosts with the same machine-id, which are clones of one machine.
 fn duplicates(facts: &BTreeMap<HostName, Facts>, findings: &mut Vec<Finding>) {

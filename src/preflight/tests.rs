@@ -55,3 +55,25 @@ fn a_missing_number_is_not_zero() {
     let small = small.map(|(fatal, what)| (fatal, what.to_owned()));
     assert_eq!(findings(Some(1), Some(1700 * 1024 - 1)), small);
 }
+
+#[test]
+fn worker_with_the_ca_of_another_cluster_is_refused() {
+    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let refused = |host: &str, receipt| {
+        let facts = Facts {
+            receipt,
+            authorities: BTreeMap::from([(KUBERNETES_CA.to_owned(), Vec::new())]),
+            ..Facts::default()
+        };
+        let facts = BTreeMap::from([(host.parse().unwrap(), facts)]);
+        let found = check(&cluster, &facts, &Offer::default()).into_iter();
+        let about: Vec<Finding> = found
+            .filter(|finding| finding.what.contains(KUBERNETES_CA))
+            .collect();
+        about.iter().any(|finding| finding.fatal)
+    };
+    assert!(refused("node2", false));
+    // A node of this cluster has it, and kubeadm init accepts a CA of the site.
+    assert!(!refused("node2", true));
+    assert!(!refused("node1", false));
+}

@@ -8,6 +8,7 @@ pub mod authority;
 pub mod cluster_identity;
 pub mod debian_version;
 pub mod digest;
+pub mod disk_failure;
 pub mod event;
 pub mod flag;
 pub mod glibc_version;

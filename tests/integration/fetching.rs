@@ -237,7 +237,10 @@ async fn unresolvable_host_name_is_one_message() {
     };
     let printed = site.http.download(&wanted).await.unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(printed, @"file: cannot reach http://no-such-host.invalid/file: failed to lookup address information: [reason]");
+    insta::assert_snapshot!(printed, @"
+    file: cannot reach http://no-such-host.invalid/file: failed to lookup address information: [reason]
+    hint: check the name server, the network and the proxy (HTTPS_PROXY names one), then run the same command again
+    ");
 }
 
 #[tokio::test]

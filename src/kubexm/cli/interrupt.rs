@@ -34,7 +34,7 @@ pub fn watch(events: &Events, stopping: &'static str) -> Stop {
         flag.cancel();
         events.note(stopping);
         any(&mut signals).await;
-        let message = format!("stopped at once, in the middle of the work; {AGAIN}");
+        let message = format!("stopped at once, in the middle of the work\nhint: {AGAIN}");
         events.note(&message);
         events.end(1, Some(message));
         std::process::exit(1);

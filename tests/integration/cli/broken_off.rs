@@ -192,7 +192,10 @@ async fn interrupted_build_ends_without_waiting_and_keeps_downloads() {
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "SIG{signal}: {err}");
         insta::allow_duplicates!(
-            insta::assert_snapshot!(err.lines().last().unwrap(), @"error: stopped; nothing was written; run the same command again to go on: what was downloaded is kept")
+            insta::assert_snapshot!(err.split_inclusive('\n').rev().take(2).collect::<Vec<_>>().into_iter().rev().collect::<String>(), @"
+            error: stopped; nothing was written
+            hint: run the same command again to go on: what was downloaded is kept
+            ")
         );
         assert!(
             blob.exists(),

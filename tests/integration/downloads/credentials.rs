@@ -114,7 +114,9 @@ async fn a_redirect_from_https_to_http_is_refused() {
     let _filters = crate::snapshots::filters();
     insta::assert_snapshot!(said, @"
     file: cannot reach https://127.0.0.1:[port]/file: the server redirects from HTTPS to http://127.0.0.1:[port]/file, which is not encrypted
+    hint: use an address that does not redirect, or a mirror (--mirrors)
     checksum: cannot reach https://127.0.0.1:[port]/file.sha256: the server redirects from HTTPS to http://127.0.0.1:[port]/file.sha256, which is not encrypted
+    hint: use an address that does not redirect, or a mirror (--mirrors)
     ");
     assert!(plain.seen("").is_empty());
 }

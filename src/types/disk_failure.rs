@@ -1,0 +1,40 @@
+//! What users can do about the failure of a disk.
+
+use std::io;
+
+/// Linux: EIO, ENXIO, ENODEV and ESTALE, the errors of a device or server that is gone.
+const GONE: [i32; 4] = [5, 6, 19, 116];
+
+/// Returns a line with a hint for the failure of a disk, with the line break before it. It is empty if the error does
+/// not show what the user can do.
+pub fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "\nhint: free some space, or name another folder, and run the same command again"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "\nhint: mount the file system for writing, or name another folder"
+        }
+        _ if error
+            .raw_os_error()
+            .is_some_and(|code| GONE.contains(&code)) =>
+        {
+            "\nhint: the disk does not answer: attach it again, or copy the file from another medium, and run the same command again"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_disks_have_hints() {
+        let hint_of = |code| hint(&io::Error::from_raw_os_error(code));
+        assert!(hint_of(5).starts_with("\nhint: the disk does not answer"));
+        assert!(hint_of(28).starts_with("\nhint: free some space"));
+        assert!(hint_of(30).starts_with("\nhint: mount the file system for writing"));
+        assert_eq!(hint_of(2), "");
+    }
+}
