@@ -19,7 +19,7 @@ fault controller-killed build killed build_killed
 fault ctrl-c build message build_interrupted
 fault two-builds-at-once build recovers build_twice
 
-begin_build() {
+before_build() {
   local port
   "$here/lab/upstream/serve" start --dir "$work/upstream"
   # The site of files and the registries have a relay each.
@@ -32,7 +32,7 @@ begin_build() {
   # Without packages, so that no public server is asked.
   sed '/^  # Packages that/,$d' "$top/manifests/kubernetes-$minor.yaml" >"$work/manifest.yaml"
 }
-end_build() { "$here/lab/upstream/serve" stop --dir "$work/upstream"; }
+after_build() { "$here/lab/upstream/serve" stop --dir "$work/upstream"; }
 
 cold() { rm -rf "$work/c" "$work/o"; mkdir -p "$work/o"; }
 build_options() { # [CACHE [BUNDLE [MIRRORS]]]: the arguments of a build are in `building`

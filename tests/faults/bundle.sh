@@ -12,12 +12,12 @@ fault usb-stick-removed extract message bundle_stick_extract "a file system on a
 fault disk-full-output extract message bundle_disk_full
 fault disk-full-output split message bundle_disk_full_split
 
-begin_bundle() {
+before_bundle() {
   bundle_for "the bundle is built" "$top/manifests/kubernetes-$minor.yaml"
   size=$(stat -c %s "$bundle")
   copy=$work/copy.tar.zst
 }
-end_bundle() { rm -rf "$copy" "$work/volumes"; }
+after_bundle() { rm -rf "$copy" "$work/volumes"; }
 copy_bundle() { cp --reflink=auto "$bundle" "$copy"; }
 verify() { run bundle verify "$copy"; }
 offset() { echo $(((RANDOM * 32768 + RANDOM) % size)); }

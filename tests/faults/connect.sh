@@ -22,7 +22,7 @@ fault controller-state-read-only connect message connect_state_read_only
 fault state-damaged connect message connect_state_damaged
 fault login-shell-greets connect recovers connect_greeting
 
-begin_connect() {
+before_connect() {
   have_hosts
   cluster_file ops "user: ops, password: '$password'" "" ""
 }

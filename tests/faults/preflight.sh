@@ -23,7 +23,7 @@ fault machine-cloned preflight message preflight_clone
 fault address-wrong preflight message preflight_address
 fault architecture-wrong preflight message preflight_architecture
 
-begin_preflight() { have_hosts; }
+before_preflight() { have_hosts; }
 
 # found TEXT HINT: dry run, and what preflight prints
 found() {
