@@ -6,9 +6,10 @@ use std::io;
 const GONE: [i32; 4] = [5, 6, 19, 116];
 
 /// Returns a line with a hint for the failure of a disk, with the line break before it. It is empty if the error does
-/// not show what the user can do.
+/// not show what the user can do, or has a hint of its own.
 pub fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
+        _ if error.to_string().contains("hint: ") => "",
         io::ErrorKind::StorageFull => {
             "\nhint: free some space, or name another folder, and run the same command again"
         }
@@ -36,5 +37,7 @@ mod tests {
         assert!(hint_of(28).starts_with("\nhint: free some space"));
         assert!(hint_of(30).starts_with("\nhint: mount the file system for writing"));
         assert_eq!(hint_of(2), "");
+        let hinted = io::Error::new(io::ErrorKind::StorageFull, "full\nhint: another one");
+        assert_eq!(hint(&hinted), "");
     }
 }

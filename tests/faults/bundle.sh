@@ -86,10 +86,15 @@ stick_with_bundle() {
   cp "$bundle" "$work/stick/b.tar.zst"
   stick_cold "$work/stick"
 }
+reading() { # kubexm has begun to read from the disk
+  local at
+  at=$(sed -n 's/^read_bytes: //p' "/proc/$victim/io" 2>/dev/null)
+  [ "${at:-0}" -gt $((20 + RANDOM % 1000000)) ]
+}
 bundle_stick_removed() {
   stick_with_bundle
   begin bundle verify "$work/stick/b.tar.zst"
-  sleep "0.$((RANDOM % 5 + 1))"
+  reaches 60 reading
   stick_removed
   finish
   expect 3 "$work/stick/b.tar.zst" "Input/output error" "hint: the disk does not answer"

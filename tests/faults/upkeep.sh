@@ -31,7 +31,10 @@ have_cluster() {
   must "install" install_cluster_first
   installed=yes
 }
-install_cluster_first() { install_it && [ "$code" = 0 ] || { tail -n 20 "$log"; return 1; }; }
+install_cluster_first() {
+  install_it
+  [ "$code" = 0 ] || { tail -n 20 "$log"; return 1; }
+}
 before_upkeep() { have_cluster; }
 after_upkeep() { works || results+=("$group|smoke|after-install|recovers|-|-|FAIL"); }
 
@@ -92,10 +95,13 @@ expired_certificate() { # CERTIFICATE KEY CA CA-KEY: replaces the certificate by
   echo 1000 >"$ca/serial"
   printf '%s\n' '[ca]' 'default_ca=d' '[d]' "database=$ca/index" "serial=$ca/serial" "new_certs_dir=$ca" \
     default_md=sha256 policy=p copy_extensions=copy unique_subject=no '[p]' commonName=supplied organizationName=optional >"$ca/conf"
-  openssl x509 -x509toreq -copy_extensions copy -in "$1" -signkey "$2" -out "$ca/request" 2>"$ca/log" &&
+  if openssl x509 -x509toreq -copy_extensions copy -in "$1" -signkey "$2" -out "$ca/request" 2>"$ca/log" &&
     openssl ca -batch -config "$ca/conf" -in "$ca/request" -out "$ca/new" -cert "$3" -keyfile "$4" -notext \
-      -startdate 20260101000000Z -enddate 20260102000000Z 2>>"$ca/log" &&
-    cp "$ca/new" "$1" || problem "no expired certificate: $(tail -n 2 "$ca/log")"
+      -startdate 20260101000000Z -enddate 20260102000000Z 2>>"$ca/log"; then
+    cp "$ca/new" "$1"
+  else
+    problem "no expired certificate: $(tail -n 2 "$ca/log")"
+  fi
 }
 upkeep_certificate() { # of the registry; install renews it
   local pki=$work/state/pki ca
