@@ -65,8 +65,9 @@ unfilter() { # HOST RULE…
 }
 resets=(-p tcp --dport 22 -j REJECT --reject-with tcp-reset)
 losses=(-m statistic --mode random --probability 0.05 -j DROP)
-listen_on() { # HOST PORT: a program of somebody else
-  ip netns exec "$(namespace "$1")" /usr/bin/python3 -m http.server "$2" >/dev/null 2>&1 &
+listen_on() { # HOST PORT: another program
+  # Without the descriptors of the caller, such as a lock on the lab. `exec` keeps the process in `listener`.
+  (close_descriptors; exec ip netns exec "$(namespace "$1")" /usr/bin/python3 -m http.server "$2") </dev/null >/dev/null 2>&1 &
   listener=$!
   processes+=("$listener")
   disown

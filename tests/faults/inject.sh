@@ -4,6 +4,14 @@
 
 mounts=() loops=() processes=()
 
+# A background process must not keep what its caller has open, such as a lock on the lab.
+close_descriptors() {
+  local it
+  for it in /proc/self/fd/*; do
+    it=${it##*/}
+    [ "$it" -le 2 ] || eval "exec $it>&-"
+  done 2>/dev/null
+}
 repair_all() {
   local it
   for it in ${processes[@]+"${processes[@]}"}; do kill -9 "$it" 2>/dev/null || true; done
@@ -54,7 +62,7 @@ stick_gone() { # DIR
 relay() { # NAME PORT: starts a relay to this port; its port is in `relay_port`, its settings in $work/NAME.relay
   : >"$work/$1.relay"
   rm -f "$work/$1.port"
-  "$faults/relay" "$work/$1.port" "$2" "$work/$1.relay" >"$work/$1.relay.log" 2>&1 &
+  (close_descriptors; exec "$faults/relay" "$work/$1.port" "$2" "$work/$1.relay") </dev/null >"$work/$1.relay.log" 2>&1 &
   processes+=($!)
   disown
   until_true 10 test -s "$work/$1.port"
