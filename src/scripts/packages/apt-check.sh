@@ -4,6 +4,7 @@
 [ ! -e /var/lib/kubexm/policy-rc.d ] ||
   { echo "has the /usr/sbin/policy-rc.d of an install that was killed"; exit 1; }
 [ ! -e /var/lib/kubexm/packages ] || { echo "has the packages of an install that was killed"; exit 1; }
+[ ! -e /var/lib/kubexm/apt-begun ] || { echo "has packages that a killed apt did not configure"; exit 1; }
 missing=
 for name in "$@"; do
   # shellcheck disable=SC2016 # dpkg-query expands it

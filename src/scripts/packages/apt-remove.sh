@@ -11,6 +11,7 @@ if [ -e /var/lib/kubexm/policy-rc.d ]; then
   case $(cat "$policy" 2>/dev/null) in *'# kubexm installs packages.'* | '') rm -f "$policy" ;; esac
   rm -f /var/lib/kubexm/policy-rc.d
 fi
+rm -f /var/lib/kubexm/apt-begun
 for name in "$@"; do
   shift
   # shellcheck disable=SC2016 # dpkg-query expands it

@@ -32,6 +32,9 @@ remove_policy() {
   case $(cat "$policy" 2>/dev/null) in "$text" | '') rm -f "$policy" ;; esac
   rm -f "$record"
 }
+# Exists while apt installs. apt refuses to work after a killed dpkg until its packages are configured. This script
+# configures them only where it began the installation itself.
+begun=/var/lib/kubexm/apt-begun
 mkdir -p "$base/lists/partial" "$base/cache/archives/partial"
 case $verb in
 simulate)
@@ -52,7 +55,13 @@ install)
     printf '%s\n' "$text" >"$policy"
     chmod 755 "$policy"
   fi
+  if [ -e "$begun" ]; then
+    dpkg --force-confold --configure -a >"$base/log" 2>&1 </dev/null || { tail -n 20 "$base/log" >&2; exit 1; }
+  fi
+  : >"$begun"
+  sync "$begun" 2>/dev/null || sync
   apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }
+  rm -f "$begun"
   ;;
 *) echo "usage: apt.sh simulate|install" >&2; exit 2 ;;
 esac

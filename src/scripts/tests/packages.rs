@@ -65,6 +65,30 @@ fn services_do_not_start_while_apt_installs() {
 }
 
 #[test]
+fn packages_of_a_killed_install_are_configured_first() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("apt-get", "exit \"$(cat /root/status)\"");
+        machine.fake("dpkg", "");
+        machine.fake("tar", "");
+        let install = |status: &str| {
+            machine.write("/root/status", status);
+            let arguments = ["digest", "7", "socat"];
+            machine.run_after(SBIN, packages::APT.verb("install"), &arguments, "");
+            let calls = machine.calls();
+            let configured = calls
+                .iter()
+                .filter(|call| *call == "dpkg --force-confold --configure -a")
+                .count();
+            (configured, machine.has("/var/lib/kubexm/apt-begun"))
+        };
+        // The first installation fails, the second one finishes it, and the third one has nothing to finish.
+        assert_eq!(install("100"), (0, true));
+        assert_eq!(install("0"), (1, false));
+        assert_eq!(install("0"), (0, false));
+    });
+}
+
+#[test]
 fn only_installed_packages_are_removed() {
     Machine::with_each_shell(|machine| {
         machine.fake(
@@ -83,7 +107,7 @@ fn only_installed_packages_are_removed() {
             machine
                 .calls()
                 .iter()
-                .all(|call| !call.starts_with("dpkg "))
+                .all(|call| !*call == "dpkg --force-confold --configure -a")
         );
         let ended = machine.run(packages::APT_CHECK, &names);
         assert_eq!(
