@@ -1,6 +1,7 @@
 //! The hosts of a cluster: connections, facts, and the state directory on this machine.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,8 +261,13 @@ fn none_failed<T>(values: T, errors: HostErrors) -> Result<T, CommandError> {
 
 /// Opens the journal of a cluster and locks it for this run.
 pub(crate) fn journal(folder: &Path) -> Result<Journal, CommandError> {
-    Ok(Journal::open(folder)
-        .map_err(|error| FileError::io("use the state directory", folder, &error))?)
+    Ok(Journal::open(folder).map_err(|error| {
+        let refused = FileError::io("use the state directory", folder, &error);
+        match error.kind() {
+            io::ErrorKind::WouldBlock => refused.hint("wait until that process ends"),
+            _ => refused,
+        }
+    })?)
 }
 
 /// Takes the locks of all hosts for a command that changes them.

@@ -51,7 +51,7 @@ impl Archive {
             .recursive(true)
             .mode(0o700)
             .create(&folder);
-        created.map_err(|error| FileError::new("create the archive", &folder, error))?;
+        created.map_err(|error| FileError::io("create the archive", &folder, &error))?;
         Ok(Self { folder })
     }
 
@@ -90,7 +90,7 @@ impl Archive {
             if output.success() && !output.stdout.is_empty() {
                 let file = self.folder.join(format!("pki-{name}.tar"));
                 write_atomic(&file, &output.stdout, OWNER_ONLY)
-                    .map_err(|error| FileError::new("write", &file, error))?;
+                    .map_err(|error| FileError::io("write", &file, &error))?;
                 return Ok(());
             }
         }
