@@ -107,7 +107,7 @@ fn only_installed_packages_are_removed() {
             machine
                 .calls()
                 .iter()
-                .all(|call| !*call == "dpkg --force-confold --configure -a")
+                .all(|call| !call.starts_with("dpkg "))
         );
         let ended = machine.run(packages::APT_CHECK, &names);
         assert_eq!(
