@@ -40,6 +40,7 @@ fn services_do_not_start_while_apt_installs() {
             "cat /usr/sbin/policy-rc.d >/root/policy\nexit \"$(cat /root/status)\"",
         );
         machine.fake("tar", "");
+        machine.fake("dpkg", "");
         let arguments = ["digest", "7", "socat"];
         let and_look = format!("{SBIN}\nmkdir -p /root/sbin; mount --bind /root/sbin /usr/sbin");
         for (status, theirs) in [
