@@ -45,7 +45,8 @@ finish() { # waits for the background run, at most 420 s
   local end=$((SECONDS + 420))
   while alive && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
   ! alive || { problem "kubexm hung: it was killed after 420 s"; kill -9 "$victim" 2>/dev/null || true; }
-  wait "$victim" 2>/dev/null || code=$?
+  # The shell reports a child that was killed on its standard error.
+  { wait "$victim" || code=$?; } 2>/dev/null
   victim=''
 }
 # reaches SECONDS COMMAND…: waits until the command succeeds, while the background run continues

@@ -80,20 +80,20 @@ apply_two_runs() {
   kill_run
   pending_install
 }
-apply_apt_killed() {
+apply_apt_killed() { # on the control plane, because all later phases wait for it
   begin_install
-  reaches 120 step node2 "Install packages" started || true
-  until_true 20 on node2 sh -c 'pkill -9 -x dpkg && pkill -9 -x apt-get' || problem "apt did not run"
+  reaches 120 step node1 "Install packages" started || true
+  until_true 20 on node1 sh -c 'pkill -9 -x dpkg && pkill -9 -x apt-get' || problem "apt did not run"
   finish
-  expect 5 "node2" "Install packages" "hint: run the same command again to go on"
+  expect 5 "node1" "Install packages" "hint: run the same command again to go on"
   pending_install
 }
 apply_apt_locked() { # another program of the administrator has apt's lock for 10 s
   # shellcheck disable=SC2016 # Perl's variables
-  on node2 sh -c 'exec perl -MFcntl -e '\''open(F, ">>", "/var/lib/dpkg/lock-frontend") or die;
-    fcntl(F, F_SETLK, pack("s s x4 q q i x4", F_WRLCK, 0, 0, 0, 0)) or die; sleep 10'\' &
+  on node1 sh -c 'exec perl -MFcntl -e '\''open($f, ">>", "/var/lib/dpkg/lock-frontend") or die;
+    $lock = pack("s s x4 q q i x4", F_WRLCK, 0, 0, 0, 0); fcntl($f, F_SETLK, $lock) or die; sleep 10'\' &
   begin_install
-  goes_on node2 "Install packages" 240
+  goes_on node1 "Install packages" 240
 }
 apply_registry_full() {
   small_disk_on node1 /var/lib/kubexm/registry 64m
