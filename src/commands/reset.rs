@@ -92,7 +92,6 @@ pub async fn reset(
         Ok(())
     };
     let reset = reset_locked(&cluster, &state, &hosts, options.lost, save, events, stop).await;
-    session::settle(&hosts).await;
     locks.release().await;
     let reverted = reset?;
     if !unreachable.is_empty() {

@@ -203,11 +203,6 @@ pub(crate) fn watched(hosts: &Hosts, events: &Events) -> Hosts {
     watched.collect()
 }
 
-/// Waits until the hosts have received the requests to end commands that were cancelled, before kubexm ends.
-pub(crate) async fn settle(hosts: &Hosts) {
-    futures_util::future::join_all(hosts.values().map(|host| host.settle())).await;
-}
-
 /// Collects the facts of all hosts.
 pub(crate) async fn gather(
     cluster: &Cluster,

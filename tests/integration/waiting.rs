@@ -1,14 +1,16 @@
 //! Work outside of a plan that makes no progress is named.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kubexm_engine::cluster::{Holder, HostLocks};
 use kubexm_engine::plan::notice::SILENCE;
-use kubexm_engine::plan::{Watch, WatchedHost};
+use kubexm_engine::plan::{Stop, Watch, WatchedHost};
 use kubexm_host::{Command, Host, HostError, Output, TunnelError, TunnelStream};
-use kubexm_types::HostName;
 use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::{Digest, HostName, UtcTime};
 
 /// A host that answers after some time.
 struct Slow(HostName, Duration);
@@ -55,6 +57,60 @@ impl Messages {
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
+}
+
+/// A host that records what it is asked for.
+struct Recorded(HostName, Mutex<Vec<String>>);
+
+#[async_trait]
+impl Host for Recorded {
+    fn name(&self) -> &HostName {
+        &self.0
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        self.1.lock().unwrap().push(command.description());
+        Slow(self.0.clone(), Duration::ZERO).run(command).await
+    }
+
+    async fn settle(&self) {
+        self.1.lock().unwrap().push("settle".to_owned());
+    }
+
+    async fn open_tunnel(&self, _: &str, _: u16) -> Result<Box<dyn TunnelStream>, TunnelError> {
+        Err(TunnelError::Refused)
+    }
+}
+
+/// Before, only plans waited for this: a reset that the user stopped could leave its commands running.
+#[tokio::test]
+async fn cancelled_commands_end_before_the_locks_of_hosts_are_released() {
+    let name: HostName = "node1".parse().unwrap();
+    let host = Arc::new(Recorded(name.clone(), Mutex::default()));
+    let watched: Arc<dyn Host> = Arc::new(WatchedHost::new(
+        Arc::clone(&host) as Arc<dyn Host>,
+        &Events::silent(),
+    ));
+    let holder = Holder {
+        user: "anna".to_owned(),
+        machine: "desk".to_owned(),
+        pid: 1,
+        command: "reset".to_owned(),
+        state: "/state".to_owned(),
+        since: UtcTime::now(),
+    };
+    let hosts = BTreeMap::from([(name, watched)]);
+    let (origin, events, stop) = (Digest::of(b"origin"), Events::silent(), Stop::new());
+    let locks = HostLocks::take(&hosts, &holder, origin, &events, &stop).await;
+    locks.map_err(|_| "refused").unwrap().release().await;
+    assert_eq!(
+        *host.1.lock().unwrap(),
+        [
+            "take the lock of the host",
+            "settle",
+            "release the lock of the host"
+        ]
+    );
 }
 
 /// Before, a host that did not answer stopped the phases connect, facts and preflight without a message.

@@ -134,9 +134,11 @@ impl HostLocks {
         })
     }
 
-    /// Releases the locks. The lock of a host that does not answer ends by itself.
+    /// Releases the locks after the hosts have received the requests to end commands that were cancelled. The lock of a
+    /// host that does not answer ends by itself.
     pub async fn release(self) {
         self.renewal.abort();
+        join_all(self.hosts.values().map(|host| host.settle())).await;
         self.lease.release(&self.hosts).await;
     }
 }

@@ -13,6 +13,10 @@ use tokio::time::Instant;
 /// Time between two polls of a condition.
 const PAUSE: Duration = Duration::from_millis(400);
 
+/// What to do about a condition that does not hold in time.
+const TIMED_OUT_HINT: &str = "hint: the lines above are what the host reports; remove the cause, then run the same command \
+                              again: it continues with this condition";
+
 /// What running a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
@@ -84,7 +88,7 @@ async fn poll(
                 Err(error) => format!("kubexm cannot collect a diagnosis: {error}"),
             };
             let message = format!(
-                "{}: the condition does not hold after {} seconds: {}\n{}",
+                "{}: the condition does not hold after {} seconds: {}\n{}\n{TIMED_OUT_HINT}",
                 wait.describe(),
                 wait.limit().as_secs(),
                 missing.trim(),

@@ -194,6 +194,7 @@ fn plain_lines() {
             "node1: Write /etc/hosts: reverted (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts: FAILED (1.2 s) [17 of 45]",
             "node1: Write /etc/hosts",
+            "no progress for 30 s, waiting for: Write /etc/hosts",
             "node1: no progress for 60 s, waiting for: Write /etc/hosts: Write /etc/hosts",
             "warning: Write /etc/hosts",
             "Write /etc/hosts",
@@ -238,6 +239,7 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
             "step",
             "step",
             "waiting",
+            "waiting",
             "warning",
             "note",
             "planned",
@@ -263,7 +265,9 @@ fn every_event_is_one_json_object_with_a_stable_tag() {
         ]
     );
     assert_eq!(objects[14]["reason"], "two\nlines");
-    assert_eq!(objects[21]["exit-code"], 5);
+    assert_eq!(objects[15]["host"], serde_json::Value::Null);
+    assert_eq!(objects[16]["host"], "node1");
+    assert_eq!(objects[22]["exit-code"], 5);
     for object in &objects {
         let time = object["time"].as_str().unwrap();
         let format = &time::format_description::well_known::Rfc3339;

@@ -328,6 +328,7 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     insta::assert_snapshot!(error, @"
     Wait until it is there: the condition does not hold after 1 seconds: /root/ready is missing
     look at the log
+    hint: the lines above are what the host reports; remove the cause, then run the same command again: it continues with this condition
     ");
     let names: Vec<HostName> = ["node2", "node3"]
         .map(|name| name.parse().unwrap())
@@ -343,7 +344,7 @@ async fn wait_reports_the_condition_and_a_diagnosis() {
     };
     assert_eq!(hosts.keys().collect::<Vec<_>>(), [&names[0]]);
     assert!(hosts[&names[0]].starts_with("is not Ready: a") && !hosts[&names[0]].contains('\x1b'));
-    assert!(message.ends_with("look at the log"), "{message}");
+    assert!(message.contains("\nlook at the log\nhint: "), "{message}");
     let undiagnosed = WaitFor {
         diagnosis: "exec kill -s KILL 0".into(),
         hosts: Vec::new(),
