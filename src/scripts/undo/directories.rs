@@ -204,7 +204,11 @@ const DIRECTORIES: &[(&str, Content)] = &[
         "/etc/containers",
         Content::marked("755", &["certs.d/*/", "certs.d/", "registries.conf.d/"]),
     ),
-    ("/etc/crio", Content::marked("755", &["crio.conf.d/"])),
+    // CRI-O creates `policies` for image policies of namespaces, which belong to the user.
+    (
+        "/etc/crio",
+        Content::marked("755", &["crio.conf.d/", "policies/"]),
+    ),
     (
         "/etc/docker",
         Content::marked("755", &["certs.d/*/", "certs.d/", "key.json"]),
