@@ -10,6 +10,8 @@ mod credentials;
 pub mod dnf;
 mod download;
 pub mod file_signatures;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gzip_analysis_cache;
 mod host_limiter;
 pub mod http;

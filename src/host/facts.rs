@@ -281,6 +281,12 @@ impl Facts {
     }
 }
 
+/// Parses what the script prints; see [`parse::facts`].
+#[cfg(feature = "fuzzing")]
+pub(crate) fn parsed(text: &str) -> Result<(Facts, f64), String> {
+    parse::facts(text).map_err(|error| error.to_string())
+}
+
 fn now() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -5,6 +5,8 @@ mod channel;
 pub mod command;
 pub mod facts;
 pub mod forward;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod known_hosts;
 pub mod limit;
 pub mod local;

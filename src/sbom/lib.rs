@@ -9,6 +9,8 @@ pub mod cyclonedx;
 mod document;
 mod ecosystem;
 mod elf;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod go;
 pub mod graph;
 mod inventory;

@@ -21,6 +21,34 @@ impl Blobs for InMemory {
     }
 }
 
+const DPKG: &str = "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nSource: glibc (2.41-1)\n\
+                    Version: 2.41-1\nMaintainer: x <x@example>\nDescription: x\n\n";
+const RELEASE: &str = "Origin: Debian\nSuite: stable\nCodename: trixie\nValid-Until: Sat, 01 Jan 2222 00:00:00 UTC\nMD5Sum:\n \
+    d41d 0 main/a\nSHA256:\n e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 12 main/binary-amd64/Packages.gz\n";
+const PACKAGES: &str = "Package: tool\nVersion: 2:1.0~rc1-1\nArchitecture: amd64\nPre-Depends: libc6 (>= 2.30)\nDepends: lib (>= 1) | \
+    mail-agent, none:any\nProvides: mail-agent (= 1), virtual\nFilename: pool/t/tool_1.0_amd64.deb\nSize: 4\nSHA256: \
+    e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\nPackage: lib\nVersion: 1-1\nEssential: yes\nFilename: \
+    pool/l/lib.deb\nSize: 1\nSHA256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\n";
+const REPOMD: &str = r#"<?xml version="1.0"?><repomd xmlns="http://linux.duke.edu/metadata/repo"><data type="primary"><checksum type="sha256">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</checksum><location href="repodata/a-primary.xml.gz"/></data><data type="modules"><checksum type="sha256">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</checksum><location href="repodata/modules.yaml.gz"/></data></repomd>"#;
+const PRIMARY: &str = r#"<metadata xmlns:rpm="x"><package type="rpm" pkgid="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"><name>tool</name><arch>x86_64</arch><version epoch="1" ver="1.2" rel="3"/><checksum type="sha256" pkgid="YES">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</checksum><summary>a &amp; b</summary><size package="1" installed="2" archive="3"/><location href="Packages/t/tool.rpm"/><format><rpm:provides><rpm:entry name="tool" flags="EQ" epoch="1" ver="1.2" rel="3"/></rpm:provides><rpm:requires><rpm:entry name="(a if (b or c))"/><rpm:entry name="tool" flags="GE" ver="1"/></rpm:requires><rpm:conflicts><rpm:entry name="old" flags="LT" ver="2"/></rpm:conflicts><rpm:obsoletes><rpm:entry name="older"/></rpm:obsoletes><file>/usr/bin/tool</file></format></package></metadata>"#;
+const MODULES: &str = "---\ndocument: modulemd\nversion: 2\ndata:\n  name: tool\n  stream: \"1.10\"\n  artifacts:\n    rpms:\n    - \
+                       tool-0:1.2-3.noarch\n...\n---\ndocument: modulemd-defaults\nversion: 1\ndata:\n  module: tool\n  stream: \"1.10\"\n...\n";
+/// An rpm header without entries.
+const RPM_HEADER: [u8; 16] = [0x8e, 0xad, 0xe8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const INDEX: &str = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":7,"platform":{"os":"linux","architecture":"amd64"}}]}"#;
+const MANIFEST: &str = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":7},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","size":9}]}"#;
+const FACTS: &str = "arch=x86_64\nkernel=6.12.0\nos_id=debian\nos_codename=trixie\nos_version=13\nos_like=\nmachine_id=00\ncpus=2\nmemory=4096\n\
+                     swap=/swap\ncgroup=v2\naddress=192.0.2.11\ndefault_route=yes\nlisten=0016\nonlink=000200C0 00FFFFFF\nmodule=dummy\nsystemd=yes\n\
+                     tool=tar\nfirewalld=no\nufw=no\nnetworkmanager=no\nselinux=1\ncontainer_selinux=no\nreadonly=/etc\nexists=/var\n\
+                     disk=9 10 / /var/lib\nreceipt=no\nkubernetes=no\nruntime=containerd\nclock=1767323045.5\n";
+const RECEIPT: &str = r#"{"step":"write /etc/a","undo":{"kind":"removeFile","path":"/etc/kubernetes/a","folders":["/etc/kubernetes"]}}
+{"step":"b","undo":{"kind":"restoreFile","path":"/etc/b","backup":"/var/lib/kubexm/backup/b"}}
+{"step":"c","undo":{"kind":"removeDirectory","path":"/var/lib/etcd"}}
+{"step":"d","undo":{"kind":"removeTree","path":"/var/lib/etcd"}}
+{"step":"e","undo":{"kind":"run","script":"unit-remove","arguments":["containerd.service"]},"cluster":"0123456789abcdef0123456789abcdef"}
+{"step":"f","undo":{"kind":"script","title":"x","script":"true","arguments":[]}}
+"#;
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A program of 4096 bytes of head, some code, and Go's table of two functions.
@@ -85,6 +113,26 @@ fn main() -> Outcome {
     save("publishers", "list", &referrer::list_of(referrer))?;
     save("keyring", "keyring", include_bytes!("keyring.asc"))?;
     save("keyring", "changed", include_bytes!("changed.asc"))?;
+
+    save("rpm", "sqlite", include_bytes!("rpm/rpmdb.sqlite"))?;
+    save("rpm", "berkeley", include_bytes!("rpm/Packages"))?;
+    save("rpm", "ndb", include_bytes!("rpm/Packages.db"))?;
+    save("rpm", "dpkg", DPKG.as_bytes())?;
+    save("rpm", "apk", b"P:musl\nV:1.2.5-r0\nA:x86_64\nL:MIT\no:musl\n\n")?;
+    save("apt", "release", RELEASE.as_bytes())?;
+    save("apt", "packages", PACKAGES.as_bytes())?;
+    save("dnf", "repomd", format!("r{REPOMD}").as_bytes())?;
+    save("dnf", "primary", format!("p{PRIMARY}").as_bytes())?;
+    save("dnf", "filelists", format!("f{PRIMARY}").as_bytes())?;
+    save("dnf", "modules", format!("m{MODULES}").as_bytes())?;
+    let zst = zstd::encode_all(PRIMARY.as_bytes(), 1)?;
+    save("dnf", "zst", &[b"z", &zst[..]].concat())?;
+    save("dnf", "rpm", &[b"R", &[0xed, 0xab, 0xee, 0xdb][..], &[0; 92], &RPM_HEADER, &RPM_HEADER].concat())?;
+    save("image", "index", INDEX.as_bytes())?;
+    save("image", "manifest", MANIFEST.as_bytes())?;
+    save("host", "facts", FACTS.as_bytes())?;
+    save("host", "output", b"Welcome!\nkubexm: output begins\nkubexm: process group 12\nfirst\x1b[31m\n")?;
+    save("receipt", "records", RECEIPT.as_bytes())?;
 
     let recipe = Recipe {
         header: vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255],

@@ -7,6 +7,8 @@
 //! of the packages to install.
 
 mod closure;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod release;
 mod stanza;
 

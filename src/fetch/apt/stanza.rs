@@ -73,6 +73,13 @@ impl List {
         Ok(Self { base, text })
     }
 
+    /// Creates a list from its text.
+    #[cfg(feature = "fuzzing")]
+    pub fn from_text(text: String, base: &str) -> Self {
+        let base = base.to_owned();
+        Self { base, text }
+    }
+
     /// Returns all packages in the list.
     pub fn packages(&self) -> impl Iterator<Item = Package<'_>> {
         let stanzas = self.text.split("\n\n");

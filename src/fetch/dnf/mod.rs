@@ -12,6 +12,8 @@
 mod clauses;
 mod closure;
 mod evr;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod index;
 mod modules;
 mod package;
@@ -271,11 +273,15 @@ async fn learn_files(
 }
 
 fn locked(package: &Package, repository: &Repository<'_>) -> Result<LockedPackage, FetchError> {
+    locked_at(package, &repository.base)
+}
+
+fn locked_at(package: &Package, base: &str) -> Result<LockedPackage, FetchError> {
     Ok(LockedPackage {
         name: package.name.clone(),
         version: package.evr.to_string(),
         file_name: package.file_name().to_owned(),
-        url: without_login(&address(&repository.base, &package.path)?),
+        url: without_login(&address(base, &package.path)?),
         size: package.size,
         digest: package.digest,
     })

@@ -3,6 +3,8 @@
 //! for byte.
 
 mod challenge;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod manifest;
 mod pull;
 mod push;

@@ -1,0 +1,22 @@
+//! Entry points of `tests/fuzz`.
+
+use super::manifest::{parse_manifest, pick, platform};
+use crate::FetchError;
+use crate::fuzzing::{ARCH, name};
+use kubexm_bundle::lock::{Descriptor, PlatformManifest};
+use kubexm_types::Digest;
+
+pub fn manifest(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
+    let name = name()?;
+    let manifest = parse_manifest(&name, bytes)?;
+    if let Some(entries) = &manifest.manifests {
+        pick(&name, entries, ARCH)?.descriptor();
+        return Ok(None);
+    }
+    let top = Descriptor {
+        media_type: manifest.media_type.clone().unwrap_or_default(),
+        digest: Digest::of(bytes),
+        size: bytes.len() as u64,
+    };
+    platform(&name, ARCH, top, &manifest).map(Some)
+}
