@@ -151,8 +151,12 @@ async fn package_lists(
 
 fn locked_package(package: &Package<'_>) -> Result<LockedPackage, String> {
     let url = package.url();
-    let url =
-        url::Url::parse(&url).map_err(|error| format!("{}: {error}", ShownUrl::of_text(&url)))?;
+    let shown = ShownUrl::of_text(&url);
+    let url = url::Url::parse(&url).map_err(|error| format!("{shown}: {error}"))?;
+    // The parser of URLs resolves `%2e%2e`, too.
+    if !url.as_str().starts_with(&format!("{}/", package.archive())) {
+        return Err(format!("{shown}: its path leaves the archive"));
+    }
     Ok(LockedPackage {
         name: package.name.to_owned(),
         version: package.version.to_owned(),
@@ -161,4 +165,31 @@ fn locked_package(package: &Package<'_>) -> Result<LockedPackage, String> {
         size: package.size,
         digest: package.digest,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_a_package_stays_in_its_archive() {
+        let locked = |file: &str| {
+            let digest = kubexm_types::Digest::of(b"").hex();
+            let text =
+                format!("Package: tool\nVersion: 1\nFilename: {file}\nSize: 1\nSHA256: {digest}\n");
+            let list = List::from_text(text, "https://deb.example/debian");
+            let package = list.packages().next();
+            package.map(|package| locked_package(&package).map(|locked| locked.url.to_string()))
+        };
+        let inside = "https://deb.example/debian/pool/a%20b.deb".to_owned();
+        assert_eq!(locked("pool/a b.deb"), Some(Ok(inside)));
+        assert_eq!(locked("../a.deb"), None);
+        for outside in ["%2e%2e/a.deb", "pool/%2E%2e/%2e%2E/a.deb", ".%2e/a.deb"] {
+            let refused = locked(outside).unwrap();
+            assert!(
+                refused.unwrap_err().contains("leaves the archive"),
+                "{outside}"
+            );
+        }
+    }
 }

@@ -52,6 +52,11 @@ impl Package<'_> {
         format!("{}/{}", self.archive, self.file)
     }
 
+    /// Returns the address of the archive, without a trailing slash.
+    pub fn archive(&self) -> &str {
+        self.archive
+    }
+
     /// Returns the last segment of the path.
     pub fn file_name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(self.name)
@@ -74,7 +79,7 @@ impl List {
     }
 
     /// Creates a list from its text.
-    #[cfg(feature = "fuzzing")]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn from_text(text: String, base: &str) -> Self {
         let base = base.to_owned();
         Self { base, text }

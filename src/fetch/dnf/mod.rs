@@ -177,9 +177,22 @@ fn untrusted(what: &str, base: &str, source: OpenPgpError) -> FetchError {
 }
 
 fn address(base: &str, path: &str) -> Result<url::Url, FetchError> {
-    let text = format!("{base}/{path}");
-    url::Url::parse(&text)
-        .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(&text))))
+    let parse = |text: &str| {
+        url::Url::parse(text)
+            .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text))))
+    };
+    let (root, url) = (
+        parse(&format!("{base}/"))?,
+        parse(&format!("{base}/{path}"))?,
+    );
+    // The parser of URLs resolves `%2e%2e`, too.
+    match url.as_str().starts_with(root.as_str()) {
+        true => Ok(url),
+        false => Err(FetchError::Resolve(format!(
+            "{}: its path leaves the repository",
+            ShownUrl::from(&url)
+        ))),
+    }
 }
 
 /// Reads a repository's `repomd.xml` and verifies its signature.
@@ -343,5 +356,26 @@ fn package_example(text: &str, requires: &[&str], provides: &[&str]) -> Package 
         conflicts: Vec::new(),
         obsoletes: Vec::new(),
         files: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_of_a_file_stays_in_its_repository() {
+        let of = |path: &str| address("https://bob:CANARY@rpm.example/el9", path);
+        let inside = of("Packages/a b.rpm").unwrap();
+        assert!(
+            inside
+                .as_str()
+                .ends_with("@rpm.example/el9/Packages/a%20b.rpm")
+        );
+        for outside in ["%2e%2e/a.rpm", "a/%2E%2e/%2e%2E/b.rpm", ".%2e/a.rpm"] {
+            let refused = of(outside).unwrap_err().to_string();
+            assert!(refused.contains("leaves the repository"), "{refused}");
+            assert!(!refused.contains("CANARY"), "{refused}");
+        }
     }
 }
