@@ -2,7 +2,8 @@
 
 use super::super::machine::Machine;
 use super::{
-    Case, call, kill_everywhere, kill_everywhere_and, listing, only_lists, run, upload, with,
+    Case, call, commands, kill_everywhere, kill_everywhere_and, listing, only_lists, run, upload,
+    with,
 };
 use crate::{etcd, host, kubeadm, kubernetes, load_balancer, markers, registry, steps};
 
@@ -39,7 +40,7 @@ pub(super) fn files_that_existed() {
     let machine = Machine::new("bash");
     existing(&machine);
     let prepare = call(steps::FILE_PREPARE, &["/etc/app/a b.conf"]);
-    for at in 1.. {
+    for at in commands() {
         let killed = run(&machine, ":", &prepare, Some(at));
         assert_eq!(machine.read("/etc/app/a b.conf"), "theirs");
         let copied = machine.has(backup);
@@ -53,7 +54,7 @@ pub(super) fn files_that_existed() {
         }
     }
     // kubexm asks this script before it writes the file.
-    for at in 1.. {
+    for at in commands() {
         let machine = Machine::new("bash");
         existing(&machine);
         let original = listing(&machine);
@@ -216,7 +217,7 @@ pub(super) fn receipts() {
     }
     // A receipt has all complete lines that were written before.
     let machine = Machine::new("bash");
-    for at in 1.. {
+    for at in commands() {
         if !run(
             &machine,
             ":",
@@ -235,7 +236,7 @@ pub(super) fn receipts() {
         "{receipt:?}"
     );
     // A killed removal keeps the receipt until everything else is gone, and the next one removes the rest.
-    for at in 1.. {
+    for at in commands() {
         let machine = Machine::new("bash");
         let original = listing(&machine);
         for path in ["receipt.jsonl", "cluster", "done/x", "backup/y", ".hidden"] {

@@ -3,7 +3,7 @@
 
 use super::super::kubeadm::{MEMBER, first, with_kubeadm};
 use super::super::machine::Machine;
-use super::{KILL, call, listing, only_lists, stand_ins, steps};
+use super::{KILL, call, commands, listing, only_lists, stand_ins, steps};
 use crate::{Script, kubeadm, markers, runtime};
 
 /// Runs a script from the environment with bash, which the trap needs.
@@ -111,7 +111,7 @@ fn kill_everywhere(node: &Node, fails: bool, killed: fn(usize) -> Killed) {
     assert_ne!(installed, original);
     reset(&machine, node);
     assert_eq!(listing(&machine), original, "{} is not reverted", node.verb);
-    for at in 1.. {
+    for at in commands() {
         let machine = fresh();
         fail(&machine);
         let status = run(&machine, node, killed(at));

@@ -62,6 +62,21 @@ fn only_lists(scripts: impl IntoIterator<Item = Script>) -> bool {
     })
 }
 
+/// Returns the numbers of the commands before which tests kill a script, from 1: every number, or with
+/// `KUBEXM_KILLS=K/N` the first one and every N-th one, so that N runs with K from 0 kill at each. A test ends at the
+/// first number that the script does not have.
+fn commands() -> impl Iterator<Item = usize> {
+    let (first, step) = match std::env::var("KUBEXM_KILLS") {
+        Ok(text) => {
+            let (first, step) = text.split_once('/').expect("KUBEXM_KILLS is K/N");
+            (first.parse().unwrap(), step.parse().unwrap())
+        }
+        Err(_) => (0, 1),
+    };
+    let others = (first + 1..).step_by(step).filter(|at| *at > 1);
+    std::iter::once(1).chain(others)
+}
+
 /// Names the stand-ins in the output of a test.
 fn stand_ins(machine: &Machine, script: &str) {
     let programs = std::fs::read_dir(machine.at("/root/fake")).unwrap();
@@ -196,7 +211,7 @@ fn kill_everywhere_and(case: &Case, after: fn(&Machine)) {
         machine
     };
     let mut kills = 0;
-    for at in 1.. {
+    for at in commands() {
         let machine = fresh();
         if !run(&machine, case.enter, &case.apply, Some(at)) {
             break;
@@ -230,7 +245,7 @@ fn kill_everywhere_and(case: &Case, after: fn(&Machine)) {
     assert!(kills > 0, "{name} was never killed");
     for undo in &case.undo {
         let undone = undo.0.name;
-        for at in 1.. {
+        for at in commands() {
             let machine = fresh();
             install(&machine, case);
             let killed = run(&machine, case.enter, undo, Some(at));

@@ -2,7 +2,7 @@
 
 use super::super::machine::Machine;
 use super::super::users::{with_data_of_etcd, with_users};
-use super::{Case, KILL, call, kill_everywhere, listing, only_lists, run};
+use super::{Case, KILL, call, commands, kill_everywhere, listing, only_lists, run};
 use crate::{Script, etcd, host, load_balancer, markers, network, os, packages, steps, systemd};
 
 /// Removes the packages, and has none to configure.
@@ -329,7 +329,7 @@ ip addr add 192.0.2.9/32 dev theirs
         };
         let expected = left(0);
         assert!(expected.contains("THEIRS"), "{expected}");
-        for at in 1.. {
+        for at in commands() {
             assert_eq!(left(at), expected, "{argument}: killed at command {at}");
             if !machine.has("/root/killed") {
                 assert!(at > 1, "{argument} was never killed");
@@ -350,7 +350,7 @@ pub(super) fn host_lock() {
         call(host::LOCK.verb(verb), &[token, origin, "600", "anna"])
     };
     for verb in ["take", "renew", "release"] {
-        for at in 1.. {
+        for at in commands() {
             let machine = Machine::new("bash");
             let original = listing(&machine);
             if verb != "take" {
