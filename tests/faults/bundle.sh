@@ -97,7 +97,7 @@ bundle_stick_removed() {
   reaches 60 reading
   stick_removed
   finish
-  expect 3 "$work/stick/b.tar.zst" "Input/output error" "hint: the disk does not answer"
+  expect 3 "$work/stick/b.tar.zst" "Input/output error" "hint: copy the bundle again"
   stick_gone "$work/stick"
   stick_with_bundle
   next_run verify run bundle verify "$work/stick/b.tar.zst"
