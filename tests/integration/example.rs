@@ -50,7 +50,7 @@ pub fn example(contents: &[Vec<u8>]) -> (Lock, InMemory) {
         unsigned: None,
     };
     let lock = Lock {
-        lock_version: Lock::VERSION,
+        lock_version: 2,
         name: "example".into(),
         kubernetes: vec![Version::new(1, 36, 3)],
         architectures: vec![Arch::Amd64],

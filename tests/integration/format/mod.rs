@@ -233,9 +233,9 @@ fn members_of_a_later_version_are_refused() {
 #[test]
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
-    let later = lock.replace("lockVersion: 1", "lockVersion: 3\nattestations: []");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 4\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err();
-    assert!(error.contains("has version 3"), "{error}");
+    assert!(error.contains("has version 4"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err();
     assert!(error.contains("attestations"), "{error}");
