@@ -32,6 +32,8 @@ pub struct Component {
     format: Option<FileFormat>,
     /// URL of the checksum file.
     checksum: Option<String>,
+    /// What an earlier catalog named. A build keeps it if its lock has it.
+    former: Option<Former>,
     /// Files to extract from an archive.
     #[serde(default)]
     members: Vec<String>,
@@ -74,6 +76,14 @@ pub struct Download {
     pub checksum: Option<url::Url>,
     /// Files to extract from the archive.
     pub members: Vec<String>,
+}
+
+/// The file of a component in an earlier catalog. Everything else of the component is the same.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Former {
+    url: String,
+    checksum: Option<String>,
 }
 
 /// A signer in the public instance of Sigstore.
@@ -152,6 +162,45 @@ pub fn mirrors(name: &str) -> Result<Mirrors, CatalogError> {
     })
 }
 
+impl Component {
+    /// Returns the file at a URL with a checksum file, both with placeholders; `None` for a component without files.
+    fn file(
+        &self,
+        name: &str,
+        (url, checksum): (&str, Option<&str>),
+        version: &Version,
+        arch: Arch,
+    ) -> Result<Option<Download>, CatalogError> {
+        let Some(format) = self.format else {
+            return Ok(None);
+        };
+        let broken = |reason: String| CatalogError::Broken {
+            file: name.to_owned(),
+            reason,
+        };
+        let fill = |template: &str| fill(template, version, arch);
+        let parse = |template: &str| {
+            url::Url::parse(&fill(template)).map_err(|error| broken(error.to_string()))
+        };
+        let url = parse(url)?;
+        let file_name = url
+            .path_segments()
+            .and_then(|mut parts| parts.next_back())
+            .unwrap_or(name);
+        let checksum = checksum.map(parse).transpose()?;
+        Ok(Some(Download {
+            component: name.to_owned(),
+            version: version.clone(),
+            arch,
+            file_name: file_name.to_owned(),
+            format,
+            checksum,
+            members: self.members.iter().map(|member| fill(member)).collect(),
+            url,
+        }))
+    }
+}
+
 impl Catalog {
     /// Reads the embedded catalog.
     ///
@@ -198,37 +247,34 @@ impl Catalog {
         arch: Arch,
     ) -> Result<Option<Download>, CatalogError> {
         let component = self.component(name)?;
-        let (Some(url), Some(format)) = (&component.url, component.format) else {
-            return Ok(None);
-        };
-        let broken = |reason: String| CatalogError::Broken {
-            file: name.to_owned(),
-            reason,
-        };
-        let fill = |template: &str| fill(template, version, arch);
-        let parse = |template: &str| {
-            url::Url::parse(&fill(template)).map_err(|error| broken(error.to_string()))
-        };
-        let url = parse(url)?;
-        let file_name = url
-            .path_segments()
-            .and_then(|mut parts| parts.next_back())
-            .unwrap_or(name);
-        let checksum = component.checksum.as_deref().map(parse).transpose()?;
-        Ok(Some(Download {
-            component: name.to_owned(),
-            version: version.clone(),
-            arch,
-            file_name: file_name.to_owned(),
-            format,
-            checksum,
-            members: component
-                .members
-                .iter()
-                .map(|member| fill(member))
-                .collect(),
-            url,
-        }))
+        match &component.url {
+            Some(url) => {
+                let source = (url.as_str(), component.checksum.as_deref());
+                component.file(name, source, version, arch)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the file of a component that an earlier catalog named; `None` if it named the same as this one. An
+    /// earlier lock can have it.
+    ///
+    /// # Errors
+    /// As for [`Catalog::download`].
+    pub fn former_download(
+        &self,
+        name: &str,
+        version: &Version,
+        arch: Arch,
+    ) -> Result<Option<Download>, CatalogError> {
+        let component = self.component(name)?;
+        match &component.former {
+            Some(former) => {
+                let source = (former.url.as_str(), former.checksum.as_deref());
+                component.file(name, source, version, arch)
+            }
+            None => Ok(None),
+        }
     }
 
     /// Returns the policies for publishers whose signer is known. A signature is required from the first version
@@ -390,6 +436,21 @@ mod tests {
             etcd.members
                 .contains(&"etcd-v3.6.8-linux-arm64/etcdctl".to_owned())
         );
+    }
+
+    /// Earlier locks have the archive of containerd that is linked against glibc.
+    #[test]
+    fn former_files_are_known() {
+        let catalog = Catalog::embedded().unwrap();
+        let version = Version::new(2, 3, 7);
+        let of = |file: Result<Option<Download>, CatalogError>| file.unwrap().unwrap();
+        let now = of(catalog.download("containerd", &version, Arch::Amd64));
+        let former = of(catalog.former_download("containerd", &version, Arch::Amd64));
+        assert_eq!(now.file_name, "containerd-static-2.3.7-linux-amd64.tar.gz");
+        assert_eq!(former.file_name, "containerd-2.3.7-linux-amd64.tar.gz");
+        assert_eq!(now.members, former.members);
+        let other = catalog.former_download("runc", &version, Arch::Amd64);
+        assert!(other.unwrap().is_none());
     }
 
     #[test]

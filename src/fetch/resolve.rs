@@ -143,7 +143,7 @@ impl<'a> Resolver<'a> {
         for (name, version) in kubernetes.chain(others) {
             for arch in &manifest.architectures {
                 match self.catalog.download(name, version, *arch) {
-                    Ok(Some(file)) => files.push(file),
+                    Ok(Some(file)) => files.push(self.of_lock(file)?),
                     Ok(None) => {}
                     Err(error) => errors.push(error.into()),
                 }
@@ -151,6 +151,22 @@ impl<'a> Resolver<'a> {
         }
         FetchError::all(errors)?;
         Ok(files)
+    }
+
+    /// Returns the file that the lock of an earlier build has, if an earlier catalog named it; else the given one.
+    fn of_lock(&self, file: Download) -> Result<Download, FetchError> {
+        let locked = self
+            .previous
+            .and_then(|lock| lock.file_version(&file.component, &file.version, file.arch));
+        let Some(locked) = locked else {
+            return Ok(file);
+        };
+        let former = self
+            .catalog
+            .former_download(&file.component, &file.version, file.arch)?;
+        Ok(former
+            .filter(|former| former.url == locked.url)
+            .unwrap_or(file))
     }
 
     async fn files(&self, mut wanted: Vec<Download>) -> Result<Vec<LockedFile>, FetchError> {
