@@ -26,6 +26,7 @@ pub use crate::lock::descriptor::Descriptor;
 pub use crate::lock::linking::Linking;
 pub use crate::lock::signatures::{FileSignature, LockedSignature};
 use crate::lock::user_content::LockedArtifact;
+pub use crate::lock::validate::is_package_file;
 use kubexm_types::signature_policy::NamePrefix;
 use kubexm_types::{Arch, Digest, ImageRef, Version};
 

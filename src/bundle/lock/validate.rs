@@ -116,6 +116,12 @@ fn packages(set: &LockedPackages) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns whether a lock can have this name of a package's file: not empty, at most 255 bytes, without white space,
+/// control characters and separators of paths, and without `-` or `.` at the beginning.
+pub fn is_package_file(name: &str) -> bool {
+    argument("file name", name).is_ok()
+}
+
 /// Checks a name that must not look like an option.
 fn argument(what: &str, text: &str) -> Result<(), String> {
     match text.starts_with('-') {

@@ -18,7 +18,7 @@ use super::http::Wanted;
 use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
 use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
-use kubexm_bundle::lock::{LockedPackage, PackageFormat};
+use kubexm_bundle::lock::{LockedPackage, PackageFormat, is_package_file};
 use kubexm_config::manifest::{AptRepository, PackageSource};
 use kubexm_types::{Arch, ShownUrl};
 
@@ -157,6 +157,9 @@ fn locked_package(package: &Package<'_>) -> Result<LockedPackage, String> {
     if !url.as_str().starts_with(&format!("{}/", package.archive())) {
         return Err(format!("{shown}: its path leaves the archive"));
     }
+    if !is_package_file(package.file_name()) {
+        return Err(format!("{shown}: a package file cannot have this name"));
+    }
     Ok(LockedPackage {
         name: package.name.to_owned(),
         version: package.version.to_owned(),
@@ -181,8 +184,12 @@ mod tests {
             let package = list.packages().next();
             package.map(|package| locked_package(&package).map(|locked| locked.url.to_string()))
         };
-        let inside = "https://deb.example/debian/pool/a%20b.deb".to_owned();
-        assert_eq!(locked("pool/a b.deb"), Some(Ok(inside)));
+        let inside = "https://deb.example/debian/pool/a%20b/c.deb".to_owned();
+        assert_eq!(locked("pool/a b/c.deb"), Some(Ok(inside)));
+        for refused in ["pool/a b.deb", "pool/a\0\0b.deb", "pool/-o.deb", "pool/"] {
+            let error = locked(refused).unwrap().unwrap_err();
+            assert!(error.contains("cannot have this name"), "{error}");
+        }
         assert_eq!(locked("../a.deb"), None);
         for outside in ["%2e%2e/a.deb", "pool/%2E%2e/%2e%2E/a.deb", ".%2e/a.deb"] {
             let refused = locked(outside).unwrap();

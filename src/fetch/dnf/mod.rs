@@ -34,7 +34,7 @@ use super::http::Wanted;
 use super::openpgp::{OpenPgpError, OpenPgpKeyring, Validity};
 use super::packages::{Chosen, StatedPackages, fetch_all};
 use super::{FetchError, Http};
-use kubexm_bundle::lock::{LockedPackage, PackageFormat};
+use kubexm_bundle::lock::{LockedPackage, PackageFormat, is_package_file};
 use kubexm_config::manifest::{DnfRepository, DnfSet, PackageSource};
 use kubexm_types::{Arch, Digest, ShownUrl, without_login};
 
@@ -290,6 +290,15 @@ fn locked(package: &Package, repository: &Repository<'_>) -> Result<LockedPackag
 }
 
 fn locked_at(package: &Package, base: &str) -> Result<LockedPackage, FetchError> {
+    if !is_package_file(package.file_name()) {
+        return Err(FetchError::Content {
+            what: package.name.clone(),
+            reason: format!(
+                "a package file cannot have the name {:?}",
+                package.file_name()
+            ),
+        });
+    }
     Ok(LockedPackage {
         name: package.name.clone(),
         version: package.evr.to_string(),
