@@ -149,8 +149,8 @@ fn layer_of(document: &Document) -> Value {
     })
 }
 
-/// Returns the manifests of an image that a registry can store as manifests, children first. The index is
-/// included if the bundle contains all its platforms.
+/// Returns the manifests of an image that a registry can store as manifests, children first. An index is
+/// included if the bundle contains everything that it names.
 ///
 /// # Errors
 /// The index cannot be read from the bundle.
@@ -162,13 +162,22 @@ pub fn manifests_of(
         name: image.name.to_string(),
         descriptor: descriptor.clone(),
     };
-    let mut manifests: Vec<ImageManifest> =
-        image.platforms.iter().map(|p| named(&p.manifest)).collect();
-    let top = image.manifest.digest;
-    let single = image.platforms.iter().any(|p| p.manifest.digest == top);
-    if !single && children(&read_small(blobs, &image.manifest)?).is_some_and(|c| carried(image, &c))
-    {
-        manifests.push(named(&image.manifest));
+    let platforms = image.platforms.iter();
+    let mut manifests: Vec<ImageManifest> = platforms.clone().map(|p| named(&p.manifest)).collect();
+    // Children first: the deepest indexes, and the top manifest last.
+    let deepest = platforms.clone().map(|p| p.indexes.len()).max();
+    let depths = (0..deepest.unwrap_or_default()).rev();
+    let below =
+        depths.flat_map(|depth| platforms.clone().filter_map(move |p| p.indexes.get(depth)));
+    for index in below.chain([&image.manifest]) {
+        let is_there = |digest| manifests.iter().any(|one| one.descriptor.digest == digest);
+        if is_there(index.digest) {
+            continue;
+        }
+        let children = children(&read_small(blobs, index)?);
+        if children.is_some_and(|children| children.into_iter().all(is_there)) {
+            manifests.push(named(index));
+        }
     }
     Ok(manifests)
 }
@@ -180,11 +189,6 @@ fn children(index: &[u8]) -> Option<Vec<Digest>> {
     entries
         .map(|entry| entry["digest"].as_str()?.parse().ok())
         .collect()
-}
-
-fn carried(image: &LockedImage, children: &[Digest]) -> bool {
-    let there = |digest| image.platforms.iter().any(|p| p.manifest.digest == digest);
-    children.iter().all(|digest| there(*digest))
 }
 
 /// Returns the bytes of a manifest.

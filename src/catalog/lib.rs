@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use kubexm_bundle::lock::{FileFormat, Lock};
 use kubexm_config::Mirrors;
-use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
-use kubexm_types::{Arch, ImageRef, Version};
+use kubexm_types::signature_policy::{
+    Identity, NamePrefix, Rule, SignaturePolicy, SignedBy, SigningPeriod,
+};
+use kubexm_types::{Arch, ImageRef, UtcTime, Version};
 
 static MANIFESTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../manifests");
 
@@ -42,9 +44,9 @@ pub struct Component {
     /// Images of every version.
     #[serde(default)]
     images: Vec<String>,
-    /// Images whose tags do not depend on the version by a rule, by version.
+    /// Images of versions for which an earlier catalog named no manifest, by version.
     #[serde(default)]
-    images_by_version: BTreeMap<String, Vec<String>>,
+    former_images: BTreeMap<String, Vec<String>>,
 }
 
 /// Where a project lists its releases.
@@ -92,6 +94,9 @@ struct Former {
 struct KnownSigner {
     identity: String,
     issuer: String,
+    /// When it signed; without limits for a signer of today.
+    from: Option<UtcTime>,
+    until: Option<UtcTime>,
     signs: Vec<SignedNames>,
 }
 
@@ -104,12 +109,59 @@ struct SignedNames {
     signed_since: Option<Version>,
 }
 
+impl KnownSigner {
+    fn identity(&self) -> Identity {
+        Identity {
+            period: SigningPeriod {
+                from: self.from.clone(),
+                until: self.until.clone(),
+            },
+            ..Identity::new(&self.identity, &self.issuer)
+        }
+    }
+
+    /// Whether it signs all names below a prefix.
+    fn signs_below(&self, prefix: &NamePrefix) -> bool {
+        let mut names = self.signs.iter();
+        names.any(|names| names.prefix.covers(prefix.as_str()))
+    }
+}
+
 /// The versions of components that are compatible with a minor of Kubernetes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compatibility {
     kubernetes: String,
-    components: BTreeMap<String, semver::VersionReq>,
+    components: BTreeMap<String, Ranges>,
+}
+
+/// Ranges of versions, such as one for each release line. One of them must contain the version.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Ranges {
+    One(semver::VersionReq),
+    Several(Vec<semver::VersionReq>),
+}
+
+impl Ranges {
+    fn all(&self) -> &[semver::VersionReq] {
+        match self {
+            Self::One(range) => std::slice::from_ref(range),
+            Self::Several(ranges) => ranges,
+        }
+    }
+
+    fn contain(&self, version: &Version) -> bool {
+        let mut ranges = self.all().iter();
+        ranges.any(|range| range.matches(version.semver()))
+    }
+}
+
+impl std::fmt::Display for Ranges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ranges: Vec<String> = self.all().iter().map(ToString::to_string).collect();
+        f.write_str(&ranges.join(" or "))
+    }
 }
 
 /// An error of the catalog.
@@ -125,13 +177,6 @@ pub enum CatalogError {
     /// The catalog does not contain the component.
     #[error("the catalog does not contain '{name}'; it contains: {known}")]
     Unknown { name: String, known: String },
-    /// The catalog does not contain this version of the component.
-    #[error("the catalog does not contain {name} {version}; it contains: {known}")]
-    UnknownVersion {
-        name: String,
-        version: Version,
-        known: String,
-    },
 }
 
 /// Returns the names of the sets of mirrors.
@@ -223,6 +268,13 @@ impl Catalog {
         })
     }
 
+    /// Returns the names of all components.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.components
+            .iter()
+            .map(|component| component.name.as_str())
+    }
+
     fn component(&self, name: &str) -> Result<&Component, CatalogError> {
         self.components
             .iter()
@@ -277,29 +329,31 @@ impl Catalog {
         }
     }
 
-    /// Returns the policies for publishers whose signer is known. A signature is required from the first version
-    /// on that the publisher signs. If a signature exists, it must be valid.
+    /// Returns the policies for publishers whose signers are known. Names below a prefix may be signed by each signer
+    /// of the prefix and of the prefixes above it. A signature is required from the first version on that the
+    /// publisher always signs. If a signature exists, it must be valid.
     pub fn signatures(&self) -> Vec<SignaturePolicy> {
-        let policy = |signer: &KnownSigner, names: &SignedNames| {
-            let by = SignedBy::Identity {
-                identity: Identity {
-                    identity: signer.identity.clone(),
-                    issuer: signer.issuer.clone(),
-                },
+        let mut since: BTreeMap<&NamePrefix, Option<&Version>> = BTreeMap::new();
+        for names in self.signers.iter().flat_map(|signer| &signer.signs) {
+            let first = since.entry(&names.prefix).or_default();
+            *first = first.or(names.signed_since.as_ref());
+        }
+        let policy = |(prefix, since): (&NamePrefix, Option<&Version>)| {
+            let signers = self.signers.iter();
+            let signers = signers.filter(|signer| signer.signs_below(prefix));
+            let by = SignedBy::Identities {
+                identities: signers.map(KnownSigner::identity).collect(),
                 trusted_root: None,
             };
             SignaturePolicy {
-                prefix: names.prefix.clone(),
-                rule: match &names.signed_since {
+                prefix: prefix.clone(),
+                rule: match since {
                     Some(version) => Rule::RequireSince(by, version.clone()),
                     None => Rule::IfPresent(by),
                 },
             }
         };
-        let signers = self.signers.iter();
-        let policies =
-            signers.flat_map(|signer| signer.signs.iter().map(move |n| policy(signer, n)));
-        policies.collect()
+        since.into_iter().map(policy).collect()
     }
 
     /// Returns where the project of a component lists its releases.
@@ -307,33 +361,53 @@ impl Catalog {
         self.component(name).ok()?.releases.as_ref()
     }
 
-    /// Returns the images of a version of a component.
+    /// Returns the images of a version of a component, without those that its manifest names.
     ///
     /// # Errors
-    /// The catalog does not contain the component or the version.
+    /// The catalog does not contain the component.
     pub fn images(&self, name: &str, version: &Version) -> Result<Vec<ImageRef>, CatalogError> {
-        let component = self.component(name)?;
-        let by_version = &component.images_by_version;
-        let special = by_version.get(&version.to_string());
-        if special.is_none() && !by_version.is_empty() {
-            let known: Vec<&str> = by_version.keys().map(String::as_str).collect();
-            return Err(CatalogError::UnknownVersion {
-                name: name.to_owned(),
-                version: version.clone(),
-                known: known.join(", "),
-            });
-        }
-        let texts = component.images.iter().chain(special.into_iter().flatten());
-        texts
-            .map(|text| {
-                ImageRef::parse(&fill(text, version, Arch::Amd64)).map_err(|error| {
-                    CatalogError::Broken {
-                        file: name.to_owned(),
-                        reason: error.to_string(),
-                    }
-                })
-            })
-            .collect()
+        filled(name, &self.component(name)?.images, version)
+    }
+
+    /// Returns all images of a version of a component for which an earlier catalog named no manifest; none for other
+    /// versions. An earlier lock can have them without the manifest.
+    ///
+    /// # Errors
+    /// The catalog does not contain the component.
+    pub fn former_images(
+        &self,
+        name: &str,
+        version: &Version,
+    ) -> Result<Vec<ImageRef>, CatalogError> {
+        let former = &self.component(name)?.former_images;
+        let images = former.get(&version.to_string());
+        filled(name, images.map_or(&[], Vec::as_slice), version)
+    }
+
+    /// Returns a warning about the Kubernetes versions of a lock that are newer than the compatibility table, if there
+    /// are any.
+    pub fn unknown_kubernetes(&self, lock: &Lock) -> Option<String> {
+        let newest = self.minors().max()?;
+        let unknown = lock.kubernetes.iter();
+        let unknown = unknown.filter(|version| (version.major(), version.minor()) > newest);
+        let unknown: Vec<String> = unknown.map(Version::to_string).collect();
+        (!unknown.is_empty()).then(|| {
+            format!(
+                "this kubexm knows Kubernetes up to {}.{}, so it does not know which versions of other components are \
+                 compatible with {}; a newer kubexm may know it",
+                newest.0,
+                newest.1,
+                unknown.join(" and ")
+            )
+        })
+    }
+
+    /// Returns the minors of Kubernetes in the compatibility table.
+    fn minors(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.compatibility.iter().filter_map(|entry| {
+            let (major, minor) = entry.kubernetes.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        })
     }
 
     /// Returns one sentence for each pair of components in a lock that are not compatible.
@@ -341,27 +415,19 @@ impl Catalog {
         let mut findings = Vec::new();
         for version in &lock.kubernetes {
             let minor = format!("{}.{}", version.major(), version.minor());
-            let Some(known) = self
-                .compatibility
-                .iter()
-                .find(|entry| entry.kubernetes == minor)
-            else {
-                let supported: Vec<&str> = self
-                    .compatibility
-                    .iter()
-                    .map(|e| e.kubernetes.as_str())
-                    .collect();
+            let mut known = self.compatibility.iter();
+            let known = known.find(|entry| entry.kubernetes == minor);
+            let oldest = self.minors().min();
+            if oldest.is_some_and(|oldest| (version.major(), version.minor()) < oldest) {
+                let (major, minor) = oldest.unwrap_or_default();
                 findings.push(format!(
-                    "Kubernetes {version} is not supported; kubexm supports the minors {}",
-                    supported.join(", ")
+                    "Kubernetes {version} is not supported; kubexm supports {major}.{minor} and newer"
                 ));
                 continue;
-            };
+            }
             for file in &lock.files {
-                let expected = known.components.get(&file.component);
-                if let Some(expected) =
-                    expected.filter(|range| !range.matches(file.version.semver()))
-                {
+                let expected = known.and_then(|known| known.components.get(&file.component));
+                if let Some(expected) = expected.filter(|ranges| !ranges.contain(&file.version)) {
                     findings.push(format!(
                         "{} {} is not compatible with Kubernetes {version}, which requires {expected}",
                         file.component, file.version
@@ -385,6 +451,21 @@ impl Catalog {
         findings.dedup();
         findings
     }
+}
+
+/// Returns images from their names with placeholders.
+fn filled(
+    component: &str,
+    texts: &[String],
+    version: &Version,
+) -> Result<Vec<ImageRef>, CatalogError> {
+    let image = |text: &String| {
+        ImageRef::parse(&fill(text, version, Arch::Amd64)).map_err(|error| CatalogError::Broken {
+            file: component.to_owned(),
+            reason: error.to_string(),
+        })
+    };
+    texts.iter().map(image).collect()
 }
 
 fn fill(template: &str, version: &Version, arch: Arch) -> String {
@@ -453,14 +534,23 @@ mod tests {
         assert!(other.unwrap().is_none());
     }
 
+    /// Any release of flannel has a manifest; earlier locks have the images of one without it.
     #[test]
-    fn unknown_versions_and_components_are_refused() {
+    fn flannel_has_a_manifest_for_each_release() {
         let catalog = Catalog::embedded().unwrap();
-        let error = catalog
-            .images("flannel", &Version::new(0, 1, 0))
-            .unwrap_err()
-            .to_string();
-        insta::assert_snapshot!(error, @"the catalog does not contain flannel 0.1.0; it contains: 0.28.4");
+        for (version, former) in [(Version::new(0, 28, 4), 2), (Version::new(0, 28, 10), 0)] {
+            let file = catalog.download("flannel", &version, Arch::Arm64);
+            let file = file.unwrap().unwrap();
+            assert_eq!(
+                file.url.as_str(),
+                format!(
+                    "https://github.com/flannel-io/flannel/releases/download/v{version}/kube-flannel.yml"
+                )
+            );
+            assert_eq!(catalog.images("flannel", &version).unwrap(), []);
+            let images = catalog.former_images("flannel", &version).unwrap();
+            assert_eq!(images.len(), former);
+        }
         assert!(catalog.images("weave", &Version::new(2, 0, 0)).is_err());
     }
 }

@@ -13,7 +13,7 @@ use kubexm_catalog::Catalog;
 use kubexm_fetch::Http;
 use kubexm_fetch::artifacts::{ArtifactFetcher, FetchedArtifact, Found};
 use kubexm_fetch::resolve::Resolver;
-use kubexm_fetch::signatures::Policies;
+use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_types::ImageRef;
 use kubexm_types::artifact::ArtifactSource;
 use kubexm_types::event::Events;
@@ -31,6 +31,8 @@ pub struct AddOptions {
     pub sources: Vec<ArtifactSource>,
     /// Whether to add the images that pods of charts and manifests run.
     pub add_images: bool,
+    /// Files with roots of Sigstore that are trusted in addition to the built-in one.
+    pub trusted_roots: Vec<PathBuf>,
     /// How to download.
     pub downloads: DownloadOptions,
     /// The new bundle.
@@ -89,6 +91,7 @@ pub async fn add(
     }
     let old = Arc::new(options.access.open_complete(&options.bundle)?);
     options.target.check()?;
+    trusted_roots(&options.trusted_roots)?;
     let http = options.downloads.http(events)?;
     let cache = http.cache().clone();
     let (lock, added) = tokio::select! {
@@ -124,7 +127,7 @@ impl AddOptions {
         }
         images.retain(|name| old.image(name).is_none());
         let catalog = Catalog::embedded()?;
-        let policies = Policies::load(&catalog, &[])?;
+        let policies = Policies::load(&catalog, &[], &trusted_roots(&self.trusted_roots)?)?;
         let resolver = Resolver::new(http, &catalog, None, &policies);
         lock.images
             .extend(resolver.pull(images, &old.architectures).await?);

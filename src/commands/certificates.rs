@@ -11,6 +11,7 @@ use kubexm_config::Cluster;
 use kubexm_config::cluster::{Etcd, KubernetesKind};
 use kubexm_deploy::{Certificates, EtcdCertificates};
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Ca, CertificateStore, KeyIdentity, Leaf, Pair, ca_fingerprint, key_fingerprint};
 use kubexm_preflight::identity::{self, Expected};
@@ -25,6 +26,7 @@ pub(crate) fn load_or_issue(
     identity: Option<KeyIdentity>,
 ) -> Result<Certificates, CommandError> {
     let store = CertificateStore::new(state.join("pki")).encrypted(identity);
+    let store = store.valid_for(cluster.kubernetes.validity);
     from_store(cluster, &store)
 }
 
@@ -66,7 +68,8 @@ fn identity(file: &Path) -> Result<KeyIdentity, CommandError> {
 /// Returns the certificates that [`load_or_issue`] would return, without a change of the state directory.
 /// Certificates that are missing or about to expire are new in each call.
 pub(crate) fn preview(cluster: &Cluster, state: &Path) -> Result<Certificates, CommandError> {
-    from_store(cluster, &CertificateStore::read_only(state.join("pki")))
+    let store = CertificateStore::read_only(state.join("pki"));
+    from_store(cluster, &store.valid_for(cluster.kubernetes.validity))
 }
 
 fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificates, CommandError> {
@@ -74,6 +77,7 @@ fn from_store(cluster: &Cluster, store: &CertificateStore) -> Result<Certificate
         .map_err(CommandError::configuration)?;
     Ok(Certificates {
         registry: registry(cluster, &ca, store)?,
+        registry_login: registry_login(cluster, store)?,
         etcd: etcd(cluster, store)?,
         kubernetes: kubernetes(cluster, store)?,
         encryption: encryption(cluster, store)?,
@@ -138,6 +142,16 @@ fn registry(cluster: &Cluster, ca: &Ca, store: &CertificateStore) -> Result<Pair
     }
     ca.issue(store, "registry", &Leaf::server("registry", names))
         .map_err(CommandError::configuration)
+}
+
+/// The nodes' login at the registry that kubexm runs.
+fn registry_login(
+    cluster: &Cluster,
+    store: &CertificateStore,
+) -> Result<Option<RegistryLogin>, CommandError> {
+    let login =
+        kubexm_deploy::registry_has_login(cluster).then(|| RegistryLogin::load_or_create(store));
+    login.transpose().map_err(CommandError::configuration)
 }
 
 /// The certificates of an etcd that kubexm runs.

@@ -33,6 +33,9 @@ pub(crate) async fn check(
         }
     };
     let blobs: Arc<dyn Blobs> = Arc::new(resolver.http.cache().clone());
+    if let Some(warning) = catalog.unknown_kubernetes(lock) {
+        events.warn(warning);
+    }
     let mut findings = catalog.incompatibilities(lock);
     for cluster in &clusters {
         let report = completeness::check(cluster, lock, &blobs)?;

@@ -135,13 +135,20 @@ impl KnownCluster {
         })
     }
 
-    /// Compares the authorities on all hosts.
+    /// Compares the authorities on all hosts, and finds hosts that are no longer in the cluster file.
     pub(crate) fn findings(
         &self,
         cluster: &Cluster,
         facts: &BTreeMap<HostName, Facts>,
     ) -> Vec<Finding> {
-        identity::check(cluster, &self.controller, facts)
+        let mut findings = identity::check(cluster, &self.controller, facts);
+        for name in self.hosts().filter(|name| cluster.host(name).is_none()) {
+            let what = "belongs to this cluster and is not in the cluster file: an install does not change it";
+            let hint = "add it to the cluster file again; or remove its node with `kubectl drain` and `kubectl delete \
+                        node`, and reset the host";
+            findings.push(Finding::new(name, false, what.to_owned(), hint));
+        }
+        findings
     }
 
     /// Records the cluster before the first change: in the state directory with its hosts and authorities, then on

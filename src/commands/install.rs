@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub use crate::certificates::CaEncryption;
 use crate::failed_workers::FailedWorkers;
 use crate::identity::{KnownCluster, Origins};
-use crate::plan::Planned;
+use crate::plan::{PlanDiff, Planned};
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, unless_stopped};
 use crate::{
@@ -65,6 +65,8 @@ pub struct InstallReport {
 pub struct DryRun {
     /// The plan.
     pub planned: Planned,
+    /// What an install would change; `None` for a cluster that is not installed yet.
+    pub diff: Option<PlanDiff>,
     findings: Vec<Finding>,
 }
 
@@ -286,7 +288,21 @@ pub async fn dry_run(
         let planned = Planned {
             plan: planned?.plan,
         };
-        Ok(DryRun { planned, findings })
+        let is_refused = findings.iter().any(|finding| finding.fatal);
+        let is_installed = facts.values().any(Facts::is_node);
+        let diff = match is_installed && !is_refused {
+            true => {
+                let certificates = certificates::preview(&cluster, &state)?;
+                let known = self::inputs(&cluster, &bundle, &facts, certificates);
+                Some(crate::plan::compare(&known, &hosts).await?)
+            }
+            false => None,
+        };
+        Ok(DryRun {
+            planned,
+            diff,
+            findings,
+        })
     };
     unless_stopped(stop, looking).await
 }

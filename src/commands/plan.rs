@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::install::{self, InstallOptions};
+use crate::session::Hosts;
 use crate::stop::{Stop, unless_stopped};
-use crate::{ClusterSource, CommandError, certificates, session, text_file};
+use crate::{ClusterSource, CommandError, certificates, preflight, session, text_file};
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
@@ -68,14 +69,23 @@ pub async fn diff(
         let hosts = options.connection.connect(&cluster, &state, events).await?;
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
+        let refused = kubexm_preflight::immutable_settings(&cluster, &facts);
+        let expiring = crate::expiry::findings(&cluster, &facts);
+        let names = crate::expiry::missing_names(&cluster, &facts);
+        preflight::report(&[refused, expiring, names].concat(), events)?;
         let certificates = certificates::preview(&cluster, &state)?;
         let inputs = install::inputs(&cluster, &bundle, &facts, certificates);
-        let plan = kubexm_deploy::plan(&inputs)?.plan;
-        diff::diff(&plan, &hosts)
-            .await
-            .map_err(CommandError::configuration)
+        compare(&inputs, &hosts).await
     };
     unless_stopped(stop, comparing).await
+}
+
+/// Compares the plan of an install with the hosts.
+pub(crate) async fn compare(inputs: &Inputs<'_>, hosts: &Hosts) -> Result<PlanDiff, CommandError> {
+    let plan = kubexm_deploy::plan(inputs)?.plan;
+    diff::diff(&plan, hosts)
+        .await
+        .map_err(CommandError::configuration)
 }
 
 /// Fails if a host was lost before all of its state was compared.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::CommandError;
 use crate::session::Hosts;
+use crate::{CommandError, expiry};
 use kubexm_bundle::{BundleSet, Lock};
 use kubexm_config::Cluster;
 use kubexm_deploy::{CLibrary, HostFacts};
@@ -30,6 +30,8 @@ pub(crate) async fn check(
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
     findings.extend(registry_client::check(cluster, hosts, &images).await);
+    findings.extend(expiry::findings(cluster, facts));
+    findings.extend(expiry::missing_names(cluster, facts));
     sort(&mut findings, cluster);
     findings
 }
@@ -108,6 +110,7 @@ pub(crate) fn host_facts(arch: Arch, facts: &Facts) -> HostFacts {
         has_name_server: facts.nameserver.is_some(),
         is_node: facts.is_node(),
         etcd_formed: facts.etcd_formed,
+        registry_login: facts.registry_login,
         has_network_manager: facts.network_manager,
     }
 }

@@ -123,8 +123,17 @@ async fn save(
 ) -> Result<PathBuf, CommandError> {
     events.phase("archive");
     let archive = Archive::create(state)?;
-    if snapshot && let Some(file) = archive.save_etcd(cluster, hosts, events).await? {
-        events.note(format!("a snapshot of etcd is in {}", file.display()));
+    if snapshot {
+        // A damaged record ended the reset before.
+        let record = ClusterRecord::load(state).ok().flatten();
+        let resetting = |name: &HostName| {
+            let record = record.as_ref();
+            record.is_some_and(|record| record.is_resetting(name))
+        };
+        let saved = archive.save_etcd(cluster, hosts, resetting, events).await?;
+        if let Some(file) = saved {
+            events.note(format!("a snapshot of etcd is in {}", file.display()));
+        }
     }
     archive.save_authorities(cluster, hosts).await?;
     archive.save_state(state)?;

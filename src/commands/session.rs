@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
+use crate::ssh_config::SshConfig;
 use crate::{CommandError, FileError, preflight, state};
 use kubexm_config::Cluster;
-use kubexm_config::cluster::PasswordSource;
+use kubexm_config::cluster::{JumpHost, PasswordSource};
 use kubexm_engine::cluster::lock::LockError;
 use kubexm_engine::cluster::{Holder, HostLocks, Refusal};
 use kubexm_engine::plan::{Journal, LoggedHost, Stop, Watch, WatchedHost};
 use kubexm_host::known_hosts::{Accepted, HostKeys};
-use kubexm_host::{Command, Facts, Host, HostError, Limit, SshHost, SshOptions};
+use kubexm_host::{Command, Facts, Host, HostError, JumpHosts, Limit, Server, SshHost, SshOptions};
 use kubexm_preflight::Finding;
 use kubexm_types::event::Events;
 use kubexm_types::{HostName, Secret, UtcTime};
@@ -35,6 +36,8 @@ pub(crate) type HostErrors = Vec<(HostName, HostError)>;
 pub struct Connection {
     /// A file with SSH host keys, in addition to `~/.ssh/known_hosts`.
     pub known_hosts: Option<PathBuf>,
+    /// A file in the format of ssh_config(5) with addresses and logins of hosts.
+    pub ssh_config: Option<PathBuf>,
     /// Whether to accept and record the key of a host that is not known yet.
     pub accept_new_host_keys: bool,
     /// The state directory with journal, CA and kubeconfig; `None` for `$XDG_STATE_HOME/kubexm/<cluster>`.
@@ -87,26 +90,39 @@ impl Connection {
         }
     }
 
-    /// Reads the passwords of the hosts, each source once: a pipe cannot be read twice.
-    fn passwords(&self, cluster: &Cluster) -> Result<BTreeMap<HostName, Secret>, CommandError> {
-        let mut read: Vec<(&PasswordSource, Secret)> = Vec::new();
-        let mut passwords = BTreeMap::new();
-        for host in &cluster.hosts {
-            let known = |source| read.iter().find(|(other, _)| *other == source);
+    /// Returns how to connect to each host.
+    ///
+    /// # Errors
+    /// A password cannot be read.
+    fn options(
+        &self,
+        cluster: &Cluster,
+        host_keys: &HostKeys,
+    ) -> Result<Vec<SshOptions>, CommandError> {
+        let mut passwords = Passwords::default();
+        let config = match &self.ssh_config {
+            Some(file) => SshConfig::load(file)?,
+            None => SshConfig::default(),
+        };
+        let jump_hosts = JumpHosts::default();
+        let options = cluster.hosts.iter().map(|host| {
             let password = match &host.password {
+                Some(source) => Some(passwords.read(source)?),
                 None => self.password.clone(),
-                Some(source) => match known(source) {
-                    Some((_, password)) => Some(password.clone()),
-                    None => {
-                        let password = source.read().map_err(CommandError::configuration)?;
-                        read.push((source, password.clone()));
-                        Some(password)
-                    }
-                },
             };
-            passwords.extend(password.map(|password| (host.name.clone(), password)));
-        }
-        Ok(passwords)
+            let way = match &host.jump_hosts {
+                Some(way) => way.iter().map(|jump| passwords.server_of(jump)).collect(),
+                None => config.way(&host.address),
+            };
+            Ok(SshOptions {
+                name: host.name.clone(),
+                server: config.server(host, password)?,
+                way: way?,
+                jump_hosts: jump_hosts.clone(),
+                host_keys: host_keys.clone(),
+            })
+        });
+        options.collect()
     }
 
     /// Connects to all hosts of the cluster. Accepted host keys are recorded in the state directory and reported,
@@ -155,16 +171,7 @@ impl Connection {
     ) -> Result<(Hosts, HostErrors), CommandError> {
         self.check()?;
         let host_keys = self.host_keys(state);
-        let mut passwords = self.passwords(cluster)?;
-        let options = cluster.hosts.iter().map(|host| SshOptions {
-            name: host.name.clone(),
-            address: host.address.clone(),
-            port: host.port,
-            user: host.user.clone(),
-            password: passwords.remove(&host.name),
-            private_key: host.private_key_path.clone(),
-            host_keys: host_keys.clone(),
-        });
+        let options = self.options(cluster, &host_keys)?;
         let connect = async |options: SshOptions| {
             let name = options.name.clone();
             let watch = Watch::new(events, &name, "connect");
@@ -182,6 +189,34 @@ impl Connection {
             ));
         }
         Ok(separated(results))
+    }
+}
+
+/// Reads passwords, each source once: a pipe cannot be read twice.
+#[derive(Default)]
+struct Passwords(Vec<(PasswordSource, Secret)>);
+
+impl Passwords {
+    fn read(&mut self, source: &PasswordSource) -> Result<Secret, CommandError> {
+        let known = self.0.iter().find(|(other, _)| other == source);
+        if let Some((_, password)) = known {
+            return Ok(password.clone());
+        }
+        let password = source.read().map_err(CommandError::configuration)?;
+        self.0.push((source.clone(), password.clone()));
+        Ok(password)
+    }
+
+    /// A jump host without a password gets none: the password of the command line is for hosts of the cluster.
+    fn server_of(&mut self, jump: &JumpHost) -> Result<Server, CommandError> {
+        let password = jump.password.as_ref();
+        Ok(Server {
+            address: jump.address.clone(),
+            port: jump.port,
+            user: jump.user.clone(),
+            password: password.map(|source| self.read(source)).transpose()?,
+            private_key: jump.private_key_path.clone(),
+        })
     }
 }
 

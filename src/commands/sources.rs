@@ -9,7 +9,7 @@ use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_catalog::Catalog;
 use kubexm_fetch::Cache;
 use kubexm_fetch::resolve::{LockComparison, Resolver};
-use kubexm_fetch::signatures::Policies;
+use kubexm_fetch::signatures::{Policies, trusted_roots};
 use kubexm_types::Arch;
 use kubexm_types::event::Events;
 
@@ -24,6 +24,8 @@ pub struct Sources {
     pub architectures: Vec<Arch>,
     /// Whether to keep digests of an existing lock that differ from what publishers state now.
     pub keep_locked: bool,
+    /// Files with roots of Sigstore that are trusted in addition to the built-in one.
+    pub trusted_roots: Vec<PathBuf>,
     /// How to download.
     pub downloads: DownloadOptions,
 }
@@ -36,6 +38,7 @@ impl Sources {
             kubexm_config::load_cluster_for(path, &manifest.kubernetes)?;
         }
         self.downloads.mirrors()?;
+        trusted_roots(&self.trusted_roots)?;
         Ok(())
     }
 
@@ -67,7 +70,11 @@ impl Sources {
         let catalog = Catalog::embedded()?;
         let http = self.downloads.http(events)?.with_local_bundles(local);
         let cache = http.cache().clone();
-        let policies = Policies::load(&catalog, &manifest.signatures)?;
+        let policies = Policies::load(
+            &catalog,
+            &manifest.signatures,
+            &trusted_roots(&self.trusted_roots)?,
+        )?;
         let resolver = Resolver::new(&http, &catalog, previous, &policies);
         let resolved = async {
             if previous.is_some() {

@@ -9,7 +9,7 @@ use crate::{BundleAccess, CommandError, Stop, background, threads};
 use kubexm_bundle::format::volumes::check_volume;
 use kubexm_bundle::read::publishers::Publishers;
 use kubexm_bundle::{Bundle, Sequence};
-use kubexm_fetch::signatures::trusted_root_at;
+use kubexm_fetch::signatures::trusted_roots;
 use kubexm_types::event::Events;
 
 /// How much to verify.
@@ -81,10 +81,7 @@ fn verify_now(options: &VerifyOptions, events: &Events) -> Result<Verification, 
     let mut publishers = Publishers::default();
     let mut signature = None;
     // Wrong paths are reported before the whole bundle is read.
-    let roots = options.trusted_roots.iter();
-    let roots: Vec<_> = roots
-        .map(|path| trusted_root_at(path))
-        .collect::<Result<_, _>>()?;
+    let roots = trusted_roots(&options.trusted_roots)?;
     match options.depth {
         Depth::Volume => {
             check_volume(&options.bundle, &options.access.volumes)?;

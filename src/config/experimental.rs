@@ -3,7 +3,7 @@
 //! The list is compared with the marks (`x-experimental`) in the JSON schemas, and with the page "What is
 //! proven" of the book.
 
-use crate::cluster::{Cluster, NetworkPlugin, ProxyMode, RuntimeKind};
+use crate::cluster::{CgroupDriver, Cluster, Etcd, NetworkPlugin, ProxyMode, RuntimeKind};
 use kubexm_types::Arch;
 
 /// An experimental setting of a cluster file.
@@ -17,7 +17,7 @@ pub struct Experimental {
 }
 
 /// The experimental settings of cluster files.
-pub const CLUSTER: [Experimental; 9] = [
+pub const CLUSTER: [Experimental; 11] = [
     Experimental {
         field: "spec.hosts[].arch",
         value: "arm64",
@@ -42,6 +42,24 @@ pub const CLUSTER: [Experimental; 9] = [
         field: "spec.containerRuntime.type",
         value: "cri-o with crun",
         is_selected: runs_crun,
+    },
+    Experimental {
+        field: "spec.containerRuntime.cgroupDriver",
+        value: "cgroupfs",
+        is_selected: |cluster| cluster.runtime.cgroup_driver == CgroupDriver::Cgroupfs,
+    },
+    Experimental {
+        field: "spec.etcd.lockMemory",
+        value: "true",
+        is_selected: |cluster| {
+            matches!(
+                cluster.etcd,
+                Etcd::Systemd {
+                    lock_memory: true,
+                    ..
+                }
+            )
+        },
     },
     Experimental {
         field: "spec.network.plugin",

@@ -42,7 +42,8 @@ pub struct Manifest {
 pub struct PackageSource {
     /// `ID` of os-release, or `rhel-like` for RHEL and compatible systems.
     pub distribution: String,
-    /// `VERSION_CODENAME` of os-release, `VERSION_ID`, or the part of `VERSION_ID` before the dot.
+    /// `VERSION_CODENAME` of os-release, `VERSION_ID`, the part of `VERSION_ID` before the dot, or, for openEuler,
+    /// the release with its service pack, as in `24.03-LTS-SP3`.
     pub release: String,
     pub repositories: Repositories,
     /// Names of packages. Their dependencies are added.
@@ -68,8 +69,17 @@ pub struct AptRepository {
     pub suite: String,
     /// Components, as in `main`.
     pub components: Vec<String>,
+    /// The architectures that the archive has; empty for all. Ubuntu has two archives.
+    pub architectures: Vec<Arch>,
     /// Keyring files on the build machine. One of their keys must have signed `InRelease`.
     pub signed_by: Vec<std::path::PathBuf>,
+}
+
+impl AptRepository {
+    /// Whether the archive has packages of an architecture.
+    pub fn serves(&self, arch: Arch) -> bool {
+        self.architectures.is_empty() || self.architectures.contains(&arch)
+    }
 }
 
 /// Repositories of rpm packages, and the packages that hosts already have.

@@ -42,7 +42,7 @@ pub fn load_manifest(path: &Path) -> Result<Manifest, Problems> {
                     *key = folder.join(&*key);
                 }
             }
-            Some(SignedBy::Identity { trusted_root, .. }) => {
+            Some(SignedBy::Identities { trusted_root, .. }) => {
                 *trusted_root = trusted_root.take().map(|root| folder.join(root));
             }
             None => {}

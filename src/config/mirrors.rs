@@ -26,6 +26,8 @@ pub struct Mirrors {
     pub checksums: Checksums,
     /// Prefixes of images and files that are accepted without the signature that their publisher makes.
     pub allow_unsigned: Vec<NamePrefix>,
+    /// Prefixes of URLs of mirrors that download a file when it is first requested, and answer only then.
+    pub on_demand: Vec<String>,
     /// PEM files of certificate authorities that are trusted in addition to those of the system.
     pub ca: Vec<PathBuf>,
     /// Number of simultaneous connections to one host; `None` for the default.
@@ -54,18 +56,20 @@ pub struct RegistryAddress {
 /// The URLs of mirrors may contain passwords.
 impl fmt::Debug for Mirrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown_list = |urls: &[String]| -> Vec<ShownUrl> {
+            urls.iter().map(|one| ShownUrl::of_text(one)).collect()
+        };
         let shown = |map: &BTreeMap<String, Vec<String>>| -> BTreeMap<ShownUrl, Vec<ShownUrl>> {
-            let all = map.iter().map(|(from, to)| {
-                let to = to.iter().map(|one| ShownUrl::of_text(one)).collect();
-                (ShownUrl::of_text(from), to)
-            });
-            all.collect()
+            let all = map.iter();
+            all.map(|(from, to)| (ShownUrl::of_text(from), shown_list(to)))
+                .collect()
         };
         f.debug_struct("Mirrors")
             .field("downloads", &shown(&self.downloads))
             .field("registries", &shown(&self.registries))
             .field("checksums", &self.checksums)
             .field("allow_unsigned", &self.allow_unsigned)
+            .field("on_demand", &shown_list(&self.on_demand))
             .field("ca", &self.ca)
             .field("connections", &self.connections)
             .finish()
@@ -96,6 +100,7 @@ impl Mirrors {
             self.checksums = other.checksums;
         }
         self.allow_unsigned.extend(other.allow_unsigned);
+        self.on_demand.extend(other.on_demand);
         self.ca.extend(other.ca);
         self.connections = self.connections.or(other.connections);
         self
@@ -107,6 +112,14 @@ impl Mirrors {
         let covering = self.allow_unsigned.iter();
         let covering = covering.filter(|prefix| prefix.covers(name));
         covering.max_by_key(|prefix| prefix.length())
+    }
+
+    /// Whether a URL is of a mirror that downloads a file when it is first requested.
+    pub fn is_on_demand(&self, address: &str) -> bool {
+        self.on_demand.iter().any(|prefix| {
+            let rest = address.strip_prefix(prefix.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 
     /// Returns the URLs to ask instead of a public URL, in order; `None` if it has no mirror.
@@ -191,11 +204,28 @@ pub fn parse_mirrors(file: &str, text: &str) -> Result<Mirrors, Problems> {
             _ => Checksums::Origin,
         },
         allow_unsigned: top.values::<NamePrefix>("allowUnsigned"),
+        on_demand: urls(&top, "onDemand"),
         ca: top.values::<PathBuf>("ca"),
         connections: connections.and_then(|number| usize::try_from(number).ok()),
     };
     top.finish();
     reader.finish(file, Some(mirrors))
+}
+
+/// Reads a list of URLs.
+fn urls(top: &Fields<'_>, name: &'static str) -> Vec<String> {
+    let Some(node) = top.get(name) else {
+        return Vec::new();
+    };
+    let reader = top.reader();
+    let mut urls = Vec::new();
+    for (item, path) in reader.items(node, &top.path(name)) {
+        match &item.value {
+            Value::Text(text) if is_web(text) => urls.push(text.clone()),
+            _ => refuse(reader, item, &path),
+        }
+    }
+    urls
 }
 
 /// Reads a mapping of prefixes to one or more URLs.
@@ -291,6 +321,20 @@ mod tests {
     }
 
     #[test]
+    fn mirrors_on_demand_are_known_by_their_prefix() {
+        let mirrors = mirrors("onDemand: [https://files.example/, https://m.example/a]\n");
+        for (address, expected) in [
+            ("https://files.example/github.com/x", true),
+            ("https://files.example.org/x", false),
+            ("https://m.example/a/v2/x", true),
+            ("https://m.example/ab", false),
+            ("https://github.com/x", false),
+        ] {
+            assert_eq!(mirrors.is_on_demand(address), expected, "{address}");
+        }
+    }
+
+    #[test]
     fn debug_output_has_no_password() {
         let mirrors = mirrors(
             "downloads: {\"https://eve:CANARY@dl.example\": \"https://bob:CANARY@mirror.example/dl\"}\n\
@@ -334,6 +378,8 @@ mod tests {
             "checksums: other",
             "allowUnsigned: [https://dl.example]",
             "allowUnsigned: yes",
+            "onDemand: [mirror.example]",
+            "onDemand: {https://mirror.example: yes}",
             "connectionsPerHost: 0",
         ] {
             let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\n{text}\n");

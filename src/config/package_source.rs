@@ -95,6 +95,7 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
         Manager::Dnf => fields.text("suite"),
     };
     let components = fields.values("components");
+    let architectures = fields.values("architectures");
     let verify = match fields.choice("verify", accept(&["packages", "metadata", "both"])) {
         Some("metadata") => Verify::Metadata,
         Some("both") => Verify::Both,
@@ -102,7 +103,7 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
     };
     let other: &[&'static str] = match manager {
         Manager::Apt => &["verify"],
-        Manager::Dnf => &["suite", "components"],
+        Manager::Dnf => &["suite", "components", "architectures"],
     };
     for name in other {
         if let Some(node) = fields.get(name) {
@@ -126,6 +127,7 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
             url: url?,
             suite: suite?,
             components,
+            architectures,
             signed_by,
         }),
         Manager::Dnf => Repository::Dnf(DnfRepository {

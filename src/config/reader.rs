@@ -267,6 +267,15 @@ impl<'a> Fields<'a> {
             .filter(|node| !matches!(node.value, Value::Null))
     }
 
+    /// Refuses a field that the reader does not have, with a hint about the field to use.
+    pub fn refuse(&self, name: &'static str, message: &str, hint: &str) {
+        if let Some((_, key)) = self.keys.iter().find(|(key, _)| *key == name) {
+            self.known.borrow_mut().push(name);
+            self.reader
+                .problem(key, &self.path(name), message, Some(hint));
+        }
+    }
+
     /// Returns the node at a path below this mapping, such as `a.b[1].c`. Checks that involve two sections
     /// use it to report their place.
     pub fn at(&self, path: &str) -> Option<&'a Node> {

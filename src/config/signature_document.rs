@@ -74,8 +74,8 @@ fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
     let trusted_root = fields.text("trustedRoot").map(PathBuf::from);
     match (keys.is_empty(), identity, issuer, trusted_root) {
         (false, None, None, None) => Some(SignedBy::Keys(keys)),
-        (true, Some(identity), Some(issuer), trusted_root) => Some(SignedBy::Identity {
-            identity: Identity { identity, issuer },
+        (true, Some(identity), Some(issuer), trusted_root) => Some(SignedBy::Identities {
+            identities: vec![Identity::new(identity, issuer)],
             trusted_root,
         }),
         _ => None,

@@ -2,7 +2,9 @@
 
 mod dns;
 mod former_names;
+mod jump_hosts;
 mod load_balancers;
+mod own_settings;
 mod passwords;
 mod patches;
 mod security;
@@ -51,12 +53,12 @@ fn a_short_file_gets_working_defaults() {
     assert_eq!(cluster.roles.worker.len(), 2);
     assert_eq!(cluster.roles.registry, cluster.roles.control_plane);
     assert_eq!(
-        (cluster.hosts[1].user.as_str(), cluster.hosts[1].port),
-        ("root", 2222)
+        (cluster.hosts[1].user.as_deref(), cluster.hosts[1].port),
+        (Some("root"), Some(2222))
     );
     assert_eq!(
-        (cluster.hosts[0].user.as_str(), cluster.hosts[0].port),
-        ("ops", 22)
+        (cluster.hosts[0].user.as_deref(), cluster.hosts[0].port),
+        (Some("ops"), None)
     );
     assert!(
         !format!("{cluster:?}").contains("sesame"),
@@ -71,7 +73,7 @@ fn a_default_that_every_host_overrides_is_no_unknown_field() {
         .replace("user: root}", "user: root, password: two}")
         .replace("10.0.0.13}", "10.0.0.13, user: admin, password: three}");
     let cluster = parse_cluster("cluster.yaml", &text).unwrap();
-    assert_eq!(cluster.hosts[2].user, "admin");
+    assert_eq!(cluster.hosts[2].user.as_deref(), Some("admin"));
 }
 
 /// The messages for each text made by replacing something in the good file.
@@ -130,7 +132,10 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
             "kubernetes:",
             "etcd: {type: systemd, dataDir: /a b, extraArgs: {initial-cluster: x}}\n  kubernetes:",
         ),
-        ("kubernetes:", "etcd: {dataDir: /a}\n  kubernetes:"),
+        (
+            "kubernetes:",
+            "etcd: {type: external, dataDir: /a}\n  kubernetes:",
+        ),
         (
             "kubernetes:",
             "registry: {type: external, port: 1, username: a}\n  kubernetes:",
@@ -200,7 +205,7 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     === etcd: {type: external, extraArgs: {a: b}, external: {endpoints: ["http://a:2379"], caFile: /no, certFile: /no, keyFile: /no}}
       kubernetes:
     cluster.yaml:13:37: spec.etcd.extraArgs: is not accepted with type: external
-      hint: set the flags where that etcd is started
+      hint: set it where that etcd is started
     cluster.yaml:13:67: spec.etcd.external.endpoints: expected https://host:port
       hint: kubexm connects to etcd with TLS only
     cluster.yaml:13:94: spec.etcd.external.caFile: the file /no does not exist
@@ -226,11 +231,13 @@ fn every_fault_is_named_with_its_place_and_a_hint() {
     cluster.yaml:13:34: spec.etcd.dataDir: contains characters that a systemd unit does not accept without quotes
       hint: use letters, digits, '/', '.', '_' and '-'
     cluster.yaml:13:51: spec.etcd.extraArgs: 'initial-cluster' is set by kubexm
-      hint: remove the flag: dataDir sets the data directory, and roleGroups.etcd the members
-    === etcd: {dataDir: /a}
+      hint: remove the flag: dataDir sets the data directory, certSANs the names in the certificates, and roleGroups.etcd the members
+    === etcd: {type: external, dataDir: /a}
       kubernetes:
-    cluster.yaml:13:19: spec.etcd.dataDir: is only accepted with type: systemd
-      hint: set type: systemd, or remove the field
+    cluster.yaml:13:9: spec.etcd.external: is missing
+      hint: give endpoints, caFile, certFile and keyFile
+    cluster.yaml:13:35: spec.etcd.dataDir: is not accepted with type: external
+      hint: set it where that etcd is started
     === registry: {type: external, port: 1, username: a}
       kubernetes:
     cluster.yaml:13:13: spec.registry.address: is missing

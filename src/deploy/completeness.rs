@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::kubernetes::kubeadm;
 use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
-use kubexm_config::cluster::{Etcd, KubernetesKind, PatchFile};
+use kubexm_config::cluster::{
+    Calico, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
+};
 use kubexm_config::{Cluster, Problems};
 use kubexm_engine::plan::RenderedFile;
 use kubexm_types::{HostPath, ImageRef, Version};
@@ -115,13 +117,30 @@ fn findings(
     Ok(findings.into_iter().collect())
 }
 
+/// Returns the network plugin of the default clusters: the default one, unless the bundle has only another one. A bundle
+/// without a plugin is for clusters whose users install it.
+fn carried_plugin(lock: &Lock, default: NetworkPlugin) -> NetworkPlugin {
+    let mut images = lock.images.iter();
+    let flannel = images.any(|image| image.name.repository().starts_with("flannel-io/"));
+    let calico = lock.files.iter().any(|file| file.component == "calico");
+    match (flannel, calico) {
+        (true, _) => default,
+        (false, true) => NetworkPlugin::Calico(Calico {
+            encapsulation: Encapsulation::Vxlan,
+            mtu: None,
+        }),
+        (false, false) => NetworkPlugin::None,
+    }
+}
+
 /// Returns the default clusters of a Kubernetes version: one with kubeadm and, if the lock has the programs,
-/// one without.
+/// one without. They have the network plugin that the bundle has.
 ///
 /// # Errors
 /// The default cluster is invalid for this version.
 pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, Problems> {
-    let by_kubeadm = kubexm_config::default_cluster(version)?;
+    let mut by_kubeadm = kubexm_config::default_cluster(version)?;
+    by_kubeadm.network.plugin = carried_plugin(lock, by_kubeadm.network.plugin);
     let mut arches = lock.architectures.iter();
     if arches.all(|arch| {
         lock.file_version("kube-apiserver", version, *arch)
@@ -136,6 +155,8 @@ pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, 
         by_systemd.etcd = Etcd::Systemd {
             extra_args,
             data_dir,
+            cert_sans: Vec::new(),
+            lock_memory: false,
         };
     }
     Ok(vec![by_kubeadm, by_systemd])
@@ -252,6 +273,21 @@ mod tests {
             &cluster,
             &lock,
         )
+    }
+
+    #[test]
+    fn default_clusters_have_the_plugin_of_the_bundle() {
+        let plugin = |images: &[&str], has_calico: bool| {
+            let mut lock = crate::example::lock(images);
+            lock.files
+                .retain(|file| has_calico || file.component != "calico");
+            let clusters = default_clusters(&lock, &Version::new(1, 36, 3)).unwrap();
+            clusters[0].network.plugin.name()
+        };
+        let flannel = ["ghcr.io/flannel-io/flannel:v0.28.4"];
+        assert_eq!(plugin(&flannel, true), "flannel");
+        assert_eq!(plugin(&[], true), "calico");
+        assert_eq!(plugin(&[], false), "none");
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub(super) fn lock(more: &[&str]) -> Lock {
         signature: None,
         manifest: descriptor(),
         platforms: vec![PlatformManifest {
+            indexes: Vec::new(),
             arch: Arch::Amd64,
             manifest: descriptor(),
             blobs: Vec::new(),

@@ -1,10 +1,11 @@
 //! Images that a node pulls before pods need them, and pins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::module::Module;
 use super::modules;
-use super::runtime::{self, Preload};
+use super::runtime::{self, Login, Preload};
 use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::Limit;
@@ -50,6 +51,12 @@ fn pull(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let scripts = runtime.images();
     let arguments = std::iter::once(registry).chain(images);
     let mut step = RunScript::new("pinned images", title, scripts.check, scripts.pull);
+    if let (Login::Input, Some(login)) =
+        (runtime.login(), inputs.certificates.registry_login.as_ref())
+    {
+        let pair = format!("{}\n", login.pair.0);
+        step = step.input(Arc::new(move || Ok(pair.clone().into_bytes())));
+    }
     // A reset reverts the last record first, so pods end before the second script stops their remains.
     if let Some(script) = runtime.after_pods() {
         step = step.undo(Undo::run(script, [""; 0]));

@@ -6,6 +6,7 @@ mod dns;
 mod etcd;
 #[cfg(test)]
 mod example;
+mod health;
 mod images;
 mod kubernetes;
 mod linking;
@@ -22,6 +23,7 @@ mod post_install;
 mod registry;
 mod runtime;
 mod service_user;
+mod site_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,12 +39,14 @@ use kubexm_engine::plan::{Plan, PlannedFile, RenderedFile, Task, TaskId, TaskVal
 use kubexm_engine::steps::{Payload, Source};
 use kubexm_pki::Pair;
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_render::RenderError;
 use kubexm_scripts::Call;
 use kubexm_scripts::systemd::JOURNAL;
 use kubexm_types::{Arch, Digest, HostName, HostPath, ImageRef, InvalidValue};
 pub use linking::CLibrary;
+pub use registry::has_login as registry_has_login;
 
 /// Facts of a host that a plan depends on.
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ pub struct HostFacts {
     pub is_node: bool,
     /// Whether all members of kubexm's etcd were healthy once.
     pub etcd_formed: bool,
+    /// Whether the registry that kubexm runs on it requires a login; `None` if it runs none there.
+    pub registry_login: Option<bool>,
     /// Whether NetworkManager runs on it.
     pub has_network_manager: bool,
 }
@@ -69,6 +75,8 @@ pub struct Certificates {
     pub ca: String,
     /// The registry's server certificate.
     pub registry: Pair,
+    /// The nodes' login at the registry; `None` if it requires none, or if kubexm does not run it.
+    pub registry_login: Option<RegistryLogin>,
     /// The certificates of kubexm's etcd; `None` if kubexm does not run etcd.
     pub etcd: Option<EtcdCertificates>,
     /// The certificates of Kubernetes; `None` if kubeadm issues them.

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::Inputs;
 use super::module::{Component, Module};
 use super::{
-    dns, etcd, images, kubernetes, load_balancer, network, os, post_install, registry, runtime,
+    dns, etcd, health, images, kubernetes, load_balancer, network, os, post_install, registry,
+    runtime,
 };
 use kubexm_config::cluster::HostSpec;
 use kubexm_types::ImageRef;
@@ -22,6 +23,7 @@ pub(super) const MODULES: &[&dyn Module] = &[
     &network::PodNetwork,
     &dns::Dns,
     &post_install::PostInstall,
+    &health::Health,
 ];
 
 /// Returns the images of the whole cluster.

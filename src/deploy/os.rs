@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::module::Module;
 use super::modules;
-use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager};
+use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager, site_files};
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, KUBELET_KERNEL_SETTINGS, ProxyMode};
 use kubexm_engine::plan::{Task, TaskName};
@@ -77,6 +77,16 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let swap = RunScript::new("swap", "Turn swap off", check, apply);
         task = task.step(swap.undo(Undo::run(undo::SWAP_ON, [""; 0])));
     }
+    if let Some(zone) = &system.time_zone {
+        let (check, apply) = (
+            scripts::TIME_ZONE.verb("check"),
+            scripts::TIME_ZONE.verb("apply"),
+        );
+        let name = format!("Set the time zone {zone}");
+        let step = RunScript::new("time-zone", &name, check, apply);
+        let step = step.arguments([zone.to_string()]);
+        task = task.step(step.undo(Undo::run(undo::TIME_ZONE_RESTORE, [""; 0])));
+    }
     if let Some(step) = network_manager::step(inputs, host)? {
         task = task.step(step);
     }
@@ -136,16 +146,23 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             lines: hosts_file_lines(inputs),
         });
     }
-    Ok(task)
+    site_files::write(inputs, host, task)
 }
 
-/// Returns the kernel modules that the nodes of this cluster need.
-fn modules(cluster: &Cluster) -> Vec<&'static str> {
+/// Returns the kernel modules that the nodes of this cluster need, and those of the cluster file.
+fn modules(cluster: &Cluster) -> Vec<String> {
     let proxy = match cluster.kubernetes.proxy_mode {
         ProxyMode::Ipvs => &IPVS_MODULES[..],
         ProxyMode::Iptables | ProxyMode::Nftables => &[],
     };
-    MODULES.iter().chain(proxy).copied().collect()
+    let own = cluster.system.modules.iter().map(|name| name.as_str());
+    let mut modules: Vec<String> = Vec::new();
+    for name in MODULES.iter().chain(proxy).copied().chain(own) {
+        if !modules.iter().any(|other| other == name) {
+            modules.push(name.to_owned());
+        }
+    }
+    modules
 }
 
 /// Returns the bundle's packages for the distribution of a host.
@@ -157,7 +174,8 @@ pub(super) fn packages<'a>(inputs: &'a Inputs<'_>, host: &HostName) -> Option<&'
     })
 }
 
-/// Returns the lines of `/etc/hosts`: every host, the registry, and the control plane's endpoint.
+/// Returns the lines of `/etc/hosts`: every host, the registry, the control plane's endpoint, and those of the cluster
+/// file.
 fn hosts_file_lines(inputs: &Inputs<'_>) -> Vec<String> {
     let cluster = inputs.cluster;
     let mut lines: Vec<String> = cluster
@@ -176,5 +194,30 @@ fn hosts_file_lines(inputs: &Inputs<'_>) -> Vec<String> {
     {
         lines.push(format!("{address} {}", endpoint.host));
     }
+    for (address, names) in &cluster.system.hosts {
+        lines.extend(names.iter().map(|name| format!("{address} {name}")));
+    }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{cluster, with_inputs};
+
+    #[test]
+    fn modules_and_names_of_the_user_follow_those_of_the_cluster() {
+        let section = "network: {plugin: none}\nsystem: {modules: [dm-crypt, overlay], hosts: {192.0.2.5: [a.example, b.example], \"2001:db8::1\": c.example}}";
+        let cluster = cluster("", section);
+        assert_eq!(modules(&cluster), ["overlay", "br_netfilter", "dm_crypt"]);
+        with_inputs(&cluster, &[], "", |inputs| {
+            let lines = hosts_file_lines(inputs);
+            let own = [
+                "192.0.2.5 a.example",
+                "192.0.2.5 b.example",
+                "2001:db8::1 c.example",
+            ];
+            assert!(lines.ends_with(&own.map(str::to_owned)), "{lines:?}");
+        });
+    }
 }

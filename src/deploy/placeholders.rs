@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{CLibrary, Certificates, EtcdCertificates, HostFacts, Inputs};
+use super::{CLibrary, Certificates, EtcdCertificates, HostFacts, Inputs, registry};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::Cluster;
 use kubexm_pki::kubernetes::ClusterPki;
+use kubexm_pki::registry_login::RegistryLogin;
 use kubexm_pki::secret_keys::EncryptionKeys;
 use kubexm_pki::{Leaf, Pair};
 use kubexm_types::Arch;
@@ -41,6 +42,7 @@ impl HostFacts {
             has_name_server: true,
             is_node: false,
             etcd_formed: false,
+            registry_login: None,
             has_network_manager: false,
         }
     }
@@ -58,6 +60,7 @@ impl Certificates {
         Self {
             ca: "<kubexm's CA>\n".to_owned(),
             registry: pair,
+            registry_login: registry::has_login(cluster).then(RegistryLogin::placeholder),
             etcd,
             kubernetes: ClusterPki::placeholder(cluster),
             encryption: cluster

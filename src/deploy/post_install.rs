@@ -1,7 +1,6 @@
 //! The last tasks of an install: they fetch the kubeconfig, remove join secrets and wait for the cluster. Only the
 //! last one depends on workers.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::module::Module;
@@ -29,7 +28,7 @@ fn kubeconfig_for_controller(
 ) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
     let local = matches!(inputs.cluster.load_balancer, LoadBalancer::Local { .. });
     let endpoint = format!("https://{}", inputs.cluster.control_plane_endpoint);
-    let address = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
+    let address = kubernetes::api_server(inputs.cluster, first);
     let direct = format!("https://{address}");
     move |text| {
         Ok(match local {
@@ -265,6 +264,21 @@ mod tests {
         // Workers have no member of etcd.
         let of_worker = |step: &&String| step.contains("@node2") && step.contains("etcd");
         assert_eq!(with.iter().find(of_worker), None);
+    }
+
+    /// An install did not start a kubelet that was stopped after the node had joined.
+    #[test]
+    fn kubelet_of_every_node_runs_after_it_joined() {
+        let steps = steps("");
+        let at = |step: &str| steps.iter().position(|found| found == step);
+        for (task, command) in [
+            ("control-plane/init@node1", "once kubeadm-init"),
+            ("worker/join@node2", "once kubeadm-join"),
+        ] {
+            let kubeadm = at(&format!("{task}: {command}"));
+            let kubelet = at(&format!("{task}: kubelet runs"));
+            assert!(kubeadm.is_some() && kubeadm < kubelet, "{steps:#?}");
+        }
     }
 
     #[test]

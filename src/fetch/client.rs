@@ -1,7 +1,7 @@
 //! Single HTTP requests: proxies, certificates, limits, authorization and error statuses.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,10 +14,14 @@ use super::host_limiter::{CONNECTIONS, HostLimiters, Permit};
 use super::oci::Session;
 use super::pace::Pace;
 use super::retry::{Failure, LONGEST_WAIT, retry_after};
+use kubexm_config::Mirrors;
 use kubexm_types::{ShownUrl, Untrusted};
 
 /// Timeout for a read without progress.
 pub(super) const STALLED: Duration = Duration::from_secs(30);
+/// Timeout for a read without progress from a mirror that downloads the file itself before it answers. The largest
+/// files of the catalog have about 150 MB: this is enough for 256 KiB per second.
+const ON_DEMAND: Duration = Duration::from_secs(600);
 /// Timeout for establishing a connection.
 pub(super) const CONNECT: Duration = Duration::from_secs(15);
 /// Maximum number of bytes that are read from a registry's error response.
@@ -31,6 +35,9 @@ const LARGEST_CA: u64 = 4 * 1024 * 1024;
 #[derive(Clone)]
 pub(super) struct Client {
     inner: reqwest::Client,
+    /// For mirrors that download a file when it is first requested.
+    on_demand: reqwest::Client,
+    mirrors: Arc<Mirrors>,
     /// For token services, which receive logins.
     tokens: reqwest::Client,
     limiters: HostLimiters,
@@ -69,22 +76,22 @@ pub(super) struct GetResponse {
 }
 
 impl Client {
-    /// Creates a client that trusts the authorities in `ca` in addition to the system's. It uses the
+    /// Creates a client that trusts the authorities of `mirrors` in addition to the system's. It uses the
     /// environment's proxies (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) and certificates
     /// (`SSL_CERT_FILE`, `SSL_CERT_DIR`).
     ///
     /// # Errors
     /// Certificates cannot be read, or there are none.
-    pub fn new(ca: &[PathBuf], connections: Option<usize>) -> Result<Self, FetchError> {
+    pub fn new(mirrors: Arc<Mirrors>) -> Result<Self, FetchError> {
         let mut certificates = Vec::new();
-        for path in ca {
+        for path in &mirrors.ca {
             certificates.extend(authorities(path)?);
         }
-        let build = |redirects: redirect::Policy| {
+        let build = |redirects: redirect::Policy, stalled: Duration| {
             let builder = reqwest::Client::builder()
                 .user_agent(concat!("kubexm/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(CONNECT)
-                .read_timeout(STALLED)
+                .read_timeout(stalled)
                 .redirect(redirects)
                 // The referrer would contain the address of a mirror.
                 .referer(false)
@@ -98,11 +105,12 @@ impl Client {
                 ))
             })
         };
-        let (inner, tokens) = (build(encrypted())?, build(same_origin())?);
-        let limiters = HostLimiters::new(connections.unwrap_or(CONNECTIONS));
+        let limiters = HostLimiters::new(mirrors.connections.unwrap_or(CONNECTIONS));
         Ok(Self {
-            inner,
-            tokens,
+            inner: build(encrypted(), STALLED)?,
+            on_demand: build(encrypted(), ON_DEMAND)?,
+            tokens: build(same_origin(), STALLED)?,
+            mirrors,
             limiters,
         })
     }
@@ -140,7 +148,11 @@ impl Client {
     async fn send(&self, ask: &GetRequest<'_>, headers: HeaderMap) -> Result<GetResponse, Failure> {
         let limiter = self.limiters.for_url(ask.url);
         let permit = limiter.acquire().await;
-        let request = self.inner.get(ask.url.clone()).headers(headers);
+        let client = match self.mirrors.is_on_demand(ask.url.as_str()) {
+            true => &self.on_demand,
+            false => &self.inner,
+        };
+        let request = client.get(ask.url.clone()).headers(headers);
         let response = request
             .send()
             .await

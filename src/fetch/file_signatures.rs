@@ -4,7 +4,7 @@
 use url::Url;
 
 use super::client::shown;
-use super::signatures::{Policies, Unsigned, Wanted};
+use super::signatures::{Policies, Rejected, UNKNOWN_LOG_HINT, Unsigned, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};
 use kubexm_sigstore::{Artifact, file, verify};
@@ -97,16 +97,14 @@ impl Policies {
         let reading = self.reading.lock().await;
         let verified = tokio::task::spawn_blocking(move || {
             if cache.size(&digest).is_some_and(|size| size > LARGEST) {
-                return Ok(Err(
-                    "the file is larger than 512 MiB, the limit for verification".to_owned(),
-                ));
+                let reason = "the file is larger than 512 MiB, the limit for verification";
+                return Ok(Err(Rejected::from(reason.to_owned())));
             }
             let content = cache.read(&digest)?;
             let (signature, certificate) = &texts;
             let bundle = file::bundle(signature, certificate.as_deref());
-            let verified = bundle.and_then(|bundle| {
-                let verified = verify(&bundle, Artifact::File(&content), trust.trust());
-                verified.map_err(|error| error.cause().to_owned())
+            let verified = bundle.map_err(Rejected::from).and_then(|bundle| {
+                trust.verify(|trust| verify(&bundle, Artifact::File(&content), trust))
             });
             Ok::<_, FetchError>(verified)
         });
@@ -114,10 +112,15 @@ impl Policies {
             .await
             .map_err(|error| FetchError::Resolve(error.to_string()))??;
         drop(reading);
-        let by: kubexm_sigstore::Signer = verified.map_err(|reason| {
-            let reason = format!("and its signature is not valid: {reason}");
-            let hint = "the file may have been changed, or its publisher may sign with another key; \
-                        set the trusted signers in spec.signatures of the bundle manifest";
+        let by: kubexm_sigstore::Signer = verified.map_err(|rejected| {
+            let reason = format!("and its signature is not valid: {}", rejected.cause);
+            let hint = match rejected.is_of_unknown_log {
+                true => UNKNOWN_LOG_HINT,
+                false => {
+                    "the file may have been changed, or its publisher may sign with another key; \
+                     set the trusted signers in spec.signatures of the bundle manifest"
+                }
+            };
             refused(file.url, wanted, &reason, hint)
         })?;
         let keep = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, FetchError> {

@@ -1,5 +1,6 @@
 //! Files over HTTP, with mirrors, retries and the cache.
 
+mod optional;
 mod publisher;
 
 use std::collections::BTreeMap;
@@ -69,9 +70,10 @@ impl Http {
     /// # Errors
     /// Certificates cannot be read.
     pub fn new(mirrors: Mirrors, cache: Cache, events: Events) -> Result<Self, FetchError> {
+        let mirrors = Arc::new(mirrors);
         Ok(Self {
-            client: Client::new(&mirrors.ca, mirrors.connections)?,
-            mirrors: Arc::new(mirrors),
+            client: Client::new(Arc::clone(&mirrors))?,
+            mirrors,
             cache,
             counter: Arc::new(Counter::new(events.clone(), "downloads")),
             events,

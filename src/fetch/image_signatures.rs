@@ -2,7 +2,7 @@
 //! verified before the images are used.
 
 use super::oci::Puller;
-use super::signatures::{Policies, Wanted};
+use super::signatures::{Policies, Rejected, UNKNOWN_LOG_HINT, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::format::oci_layout::{EMPTY_CONFIG, INDEX_TYPE, MANIFEST_TYPE};
 use kubexm_bundle::lock::{Descriptor, LockedImage, LockedSignature};
@@ -12,7 +12,7 @@ use kubexm_sigstore::document::Part;
 use kubexm_sigstore::referrer;
 use kubexm_sigstore::referrer::Referrer;
 use kubexm_sigstore::{Artifact, none_of, verify, verify_any};
-use kubexm_types::Digest;
+use kubexm_types::{Digest, ImageRef};
 
 /// The result of the search for an image's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Found {
     NotAsked,
     /// There is none.
     None,
+    /// There is one, and the registry does not have all of its parts; the reason.
+    Incomplete(String),
     /// A valid signature.
     Signature(Box<LockedSignature>),
 }
@@ -29,14 +31,16 @@ pub enum Found {
 enum Look {
     /// There is no signature.
     Nothing,
-    /// The signature is not valid; the text continues a sentence after "and".
-    Refused(String),
+    /// The registry does not have a part of the signature.
+    Incomplete(String),
+    /// The signature is not valid; the cause continues a sentence after "and".
+    Refused(Rejected),
     Holds(Box<LockedSignature>),
 }
 
 /// The search for one image's signature.
 struct Search<'a> {
-    puller: &'a Puller,
+    puller: Puller,
     http: &'a Http,
     image: &'a LockedImage,
     wanted: &'a Wanted<'a>,
@@ -58,7 +62,7 @@ impl Policies {
             return Ok(Found::NotAsked);
         };
         let search = Search {
-            puller,
+            puller: puller.for_optional_content(),
             http,
             image,
             wanted: &wanted,
@@ -69,31 +73,52 @@ impl Policies {
         {
             return Ok(Found::Signature(signature));
         }
-        let mut refused = Vec::new();
-        match search.tagged(None).await? {
-            Look::Holds(signature) => return Ok(Found::Signature(signature)),
-            Look::Refused(reason) => refused.push(reason),
-            Look::Nothing => {}
+        let (mut refused, mut incomplete) = (Vec::new(), None);
+        for form in [Form::Tag, Form::Referrer] {
+            let look = match form {
+                Form::Tag => search.tagged(None).await?,
+                Form::Referrer => search.referrers().await?,
+            };
+            match look {
+                Look::Holds(signature) => return Ok(Found::Signature(signature)),
+                Look::Refused(rejected) => refused.push(rejected),
+                Look::Incomplete(reason) => incomplete = Some(reason),
+                Look::Nothing => {}
+            }
         }
-        match search.referrers().await? {
-            Look::Holds(signature) => return Ok(Found::Signature(signature)),
-            Look::Refused(reason) => refused.push(reason),
-            Look::Nothing => {}
+        match (refused.is_empty(), incomplete) {
+            (false, _) => Err(not_accepted(image, &wanted, &refused)),
+            (true, Some(reason)) => Ok(Found::Incomplete(reason)),
+            (true, None) => Ok(Found::None),
         }
-        if refused.is_empty() {
-            return Ok(Found::None);
+    }
+}
+
+/// The forms of signatures, in the order of the search.
+#[derive(Clone, Copy)]
+enum Form {
+    Tag,
+    Referrer,
+}
+
+/// Returns the error for an image whose signatures are not valid.
+fn not_accepted(image: &LockedImage, wanted: &Wanted<'_>, refused: &[Rejected]) -> FetchError {
+    let hint = match refused.iter().all(|rejected| rejected.is_of_unknown_log) {
+        true => UNKNOWN_LOG_HINT,
+        false => {
+            "the image may have been changed, or its publisher may sign with another key; \
+             set the trusted signers in spec.signatures of the bundle manifest"
         }
-        Err(FetchError::Content {
-            what: image.name.to_string(),
-            reason: format!(
-                "the policy for {} requires a signature of {}, and {}\nhint: the image may have been changed, \
-                 or its publisher may sign with another key; set the trusted signers in spec.signatures \
-                 of the bundle manifest",
-                wanted.prefix,
-                wanted.signers,
-                refused.join(", and ")
-            ),
-        })
+    };
+    let causes: Vec<&str> = refused.iter().map(|one| one.cause.as_str()).collect();
+    FetchError::Content {
+        what: image.name.to_string(),
+        reason: format!(
+            "the policy for {} requires a signature of {}, and {}\nhint: {hint}",
+            wanted.prefix,
+            wanted.signers,
+            causes.join(", and ")
+        ),
     }
 }
 
@@ -115,14 +140,20 @@ impl Search<'_> {
             Err(FetchError::Refused { status: 404, .. }) => return Ok(Look::Nothing),
             Err(error) => return Err(error),
         };
-        let refused =
-            |reason| Look::Refused(format!("the signature at {place} is not valid: {reason}"));
+        let refused = |rejected: Rejected| {
+            Look::Refused(Rejected {
+                cause: format!("the signature at {place} is not valid: {}", rejected.cause),
+                ..rejected
+            })
+        };
         let manifest = match document::read(&bytes) {
             Ok(manifest) => manifest,
-            Err(reason) => return Ok(refused(format!("it {reason}"))),
+            Err(reason) => return Ok(refused(format!("it {reason}").into())),
         };
         for part in &manifest.parts {
-            self.puller.blob(&place, &part.into()).await?;
+            if let Some(incomplete) = self.missing(&place, part).await? {
+                return Ok(incomplete);
+            }
         }
         let cache = self.http.cache();
         let payload = |part: &Part| cache.read(&part.digest).map_err(|error| error.to_string());
@@ -131,42 +162,60 @@ impl Search<'_> {
             digest: digest_of_image,
             manifest: &cache.read(digest_of_image)?,
         };
-        let bundles = manifest.bundles(&payload);
-        Ok(
-            match verify_any(bundles, artifact, self.wanted.signers.trust()) {
-                Err(error) => refused(error.cause().to_owned()),
-                Ok(by) => Look::Holds(Box::new(LockedSignature {
-                    policy: self.wanted.prefix.clone(),
-                    by,
-                    blobs: manifest.parts.iter().map(Descriptor::from).collect(),
-                    manifest: Descriptor {
-                        media_type: manifest.media_type,
-                        digest,
-                        size: bytes.len() as u64,
-                    },
-                    referrers: None,
-                })),
-            },
-        )
+        let verified = self
+            .wanted
+            .signers
+            .verify(|trust| verify_any(manifest.bundles(&payload), artifact, trust));
+        Ok(match verified {
+            Err(rejected) => refused(rejected),
+            Ok(by) => Look::Holds(Box::new(LockedSignature {
+                policy: self.wanted.prefix.clone(),
+                by,
+                blobs: manifest.parts.iter().map(Descriptor::from).collect(),
+                manifest: Descriptor {
+                    media_type: manifest.media_type,
+                    digest,
+                    size: bytes.len() as u64,
+                },
+                referrers: None,
+            })),
+        })
+    }
+
+    /// Fetches a part of a signature. Returns a result if the registry does not have it: registry.k8s.io has some
+    /// signatures in one region only (<https://github.com/kubernetes-sigs/promo-tools/issues/1949>).
+    async fn missing(&self, place: &ImageRef, part: &Part) -> Result<Option<Look>, FetchError> {
+        match self.puller.blob(place, &part.into()).await {
+            Ok(()) => Ok(None),
+            Err(FetchError::Refused {
+                url, status: 404, ..
+            }) => Ok(Some(Look::Incomplete(format!(
+                "there is a signature, but {url} answered 404"
+            )))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks at the referrers of the image.
     async fn referrers(&self) -> Result<Look, FetchError> {
-        let mut reasons = Vec::new();
+        let (mut refused, mut incomplete) = (Vec::new(), None);
         for listed in self.puller.bundles_of(self.image).await? {
             match self.referrer(&listed).await? {
                 Look::Nothing => {}
-                Look::Refused(reason) => reasons.push(reason),
+                Look::Incomplete(reason) => incomplete = Some(reason),
+                Look::Refused(rejected) => refused.push(rejected),
                 holds @ Look::Holds(_) => return Ok(holds),
             }
         }
-        if reasons.is_empty() {
-            return Ok(Look::Nothing);
+        if refused.is_empty() {
+            return Ok(incomplete.map_or(Look::Nothing, Look::Incomplete));
         }
-        let reason = none_of(reasons);
-        Ok(Look::Refused(format!(
-            "its referrers are not valid signatures: {reason}"
-        )))
+        let is_of_unknown_log = refused.iter().all(|one| one.is_of_unknown_log);
+        let reason = none_of(refused.into_iter().map(|one| one.cause).collect());
+        Ok(Look::Refused(Rejected {
+            cause: format!("its referrers are not valid signatures: {reason}"),
+            is_of_unknown_log,
+        }))
     }
 
     /// Looks at one referrer. Other attestations than signatures are ignored.
@@ -181,23 +230,29 @@ impl Search<'_> {
         let referrer = match referrer::read(&bytes) {
             Ok(Some(referrer)) => referrer,
             Ok(None) => return Ok(Look::Nothing),
-            Err(reason) => return Ok(Look::Refused(format!("it {reason}"))),
+            Err(reason) => return Ok(Look::Refused(format!("it {reason}").into())),
         };
         if referrer.subject != self.image.manifest.digest {
             let subject = referrer.subject;
-            return Ok(Look::Refused(format!("it is a signature of {subject}")));
+            return Ok(Look::Refused(
+                format!("it is a signature of {subject}").into(),
+            ));
         }
         for part in &referrer.parts {
             match part.digest == Digest::of(EMPTY_CONFIG) {
                 // The empty configuration is well known, and not every registry has it.
                 true => self.http.cache().insert(EMPTY_CONFIG).map(|_| ())?,
-                false => self.puller.blob(name, &part.into()).await?,
+                false => {
+                    if let Some(incomplete) = self.missing(name, part).await? {
+                        return Ok(incomplete);
+                    }
+                }
             }
         }
         let bundle = match bundle::read(&self.http.cache().read(&referrer.bundle.digest)?) {
             Ok(bundle) if bundle.is_signature() => bundle,
             Ok(_) => return Ok(Look::Nothing),
-            Err(reason) => return Ok(Look::Refused(format!("it {reason}"))),
+            Err(reason) => return Ok(Look::Refused(format!("it {reason}").into())),
         };
         let image = &self.image.manifest.digest;
         let top = self.http.cache().read(image)?;
@@ -205,11 +260,15 @@ impl Search<'_> {
             digest: image,
             manifest: &top,
         };
-        match verify(&bundle, artifact, self.wanted.signers.trust()) {
+        let verified = self
+            .wanted
+            .signers
+            .verify(|trust| verify(&bundle, artifact, trust));
+        match verified {
             Ok(by) => Ok(Look::Holds(Box::new(
                 self.attached(by, &referrer, digest, &bytes)?,
             ))),
-            Err(error) => Ok(Look::Refused(error.cause().to_owned())),
+            Err(rejected) => Ok(Look::Refused(rejected)),
         }
     }
 

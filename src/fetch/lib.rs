@@ -172,6 +172,22 @@ impl FetchError {
         )
     }
 
+    /// Whether the server answered that it does not have the content.
+    fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                status: 404 | 410,
+                ..
+            }
+        )
+    }
+
+    /// Whether the server did not answer.
+    fn is_without_answer(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Publisher { .. })
+    }
+
     /// Combines errors with the same cause at the same site, in the order of their first occurrence: the site
     /// cannot be reached, or it refuses with the same status.
     #[must_use]

@@ -164,6 +164,7 @@ mod tests {
             url: url.parse().unwrap(),
             suite: "trixie".to_owned(),
             components: Vec::new(),
+            architectures: Vec::new(),
             signed_by: Vec::new(),
         };
         let all = Repositories::Apt(vec![

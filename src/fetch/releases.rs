@@ -18,10 +18,10 @@ pub struct Newest {
     pub of_minor: Option<Version>,
 }
 
-/// Fetches the newest releases.
+/// Fetches the newest releases from the publisher, because a mirror may keep an old list for weeks.
 ///
 /// # Errors
-/// The request fails, or the response does not list a release.
+/// The request fails, the publisher of mirrored content cannot be asked, or the response does not list a release.
 pub async fn newest(
     http: &Http,
     component: &str,
@@ -36,13 +36,13 @@ pub async fn newest(
                 .replace("{minor}", &current.minor().to_string());
             let mut versions = Vec::new();
             for address in [all, &minor] {
-                let text = http.text(&label, &parse(address)?, LARGEST).await?;
+                let (text, _) = http.published(&label, &parse(address)?, LARGEST).await?;
                 versions.extend(version(text.trim()));
             }
             versions
         }
         Releases::Feed(address) => {
-            let feed = http.text(&label, &parse(address)?, LARGEST).await?;
+            let (feed, _) = http.published(&label, &parse(address)?, LARGEST).await?;
             tags(&feed, component)
         }
     };

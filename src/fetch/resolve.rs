@@ -417,6 +417,9 @@ impl<'a> Resolver<'a> {
     async fn plugins(&self, manifest: &Manifest) -> Result<Vec<LockedFile>, FetchError> {
         let mut files = Vec::new();
         for (plugin, version) in &manifest.network {
+            if !self.former_images(plugin, version)?.is_empty() {
+                continue;
+            }
             for arch in &manifest.architectures {
                 if let Some(file) = self.catalog.download(plugin, version, *arch)? {
                     files.push(self.file(&file).await?);

@@ -1,7 +1,7 @@
 //! Signature policies for images and files, with their keys and trusted roots loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -9,12 +9,16 @@ use tokio::sync::Mutex;
 use super::FetchError;
 use kubexm_catalog::Catalog;
 use kubexm_config::Mirrors;
-use kubexm_sigstore::{Trust, TrustedRoot};
+use kubexm_sigstore::{Signer, Trust, TrustedRoot, Unverified};
 use kubexm_types::signature_policy::{Identity, NamePrefix, Rule, SignaturePolicy, SignedBy};
 use kubexm_types::{ImageRef, VerifyingKey, Version};
 
 /// Maximum size of a key file or a trusted root, in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// The action for a signature that a log recorded that no trusted root contains.
+pub(super) const UNKNOWN_LOG_HINT: &str = "Sigstore may have opened a new log: use a newer kubexm, or give \
+    Sigstore's current trusted root (trusted_root.json of github.com/sigstore/root-signing) with --trusted-root";
 
 /// Signature policies with their keys and trusted roots.
 #[derive(Debug, Clone)]
@@ -53,7 +57,26 @@ enum Required {
 #[derive(Debug, Clone)]
 pub(super) enum Signers {
     Keys(Vec<VerifyingKey>),
-    Identity(Identity, TrustedRoot),
+    /// Any of these identities, under any of these roots.
+    Identities(Vec<Identity>, Vec<TrustedRoot>),
+}
+
+/// Why a signature is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rejected {
+    /// Completes a sentence that begins with "the signature is not valid:".
+    pub cause: String,
+    /// Whether a newer trusted root may accept it.
+    pub is_of_unknown_log: bool,
+}
+
+impl From<String> for Rejected {
+    fn from(cause: String) -> Self {
+        Self {
+            cause,
+            is_of_unknown_log: false,
+        }
+    }
 }
 
 impl Signers {
@@ -61,11 +84,39 @@ impl Signers {
         matches!(self, Self::Keys(_))
     }
 
-    pub fn trust(&self) -> Trust<'_> {
-        match self {
-            Self::Keys(keys) => Trust::Keys(keys),
-            Self::Identity(identity, root) => Trust::Identity(identity, root),
+    /// Verifies a signature with each accepted signer until one is proven.
+    ///
+    /// # Errors
+    /// No signer is proven; the reasons, each once.
+    pub fn verify(
+        &self,
+        check: impl Fn(Trust<'_>) -> Result<Signer, Unverified>,
+    ) -> Result<Signer, Rejected> {
+        let all: Vec<Trust<'_>> = match self {
+            Self::Keys(keys) => vec![Trust::Keys(keys)],
+            Self::Identities(identities, roots) => {
+                let of_root = |root| identities.iter().map(move |by| Trust::Identity(by, root));
+                roots.iter().flat_map(of_root).collect()
+            }
+        };
+        let mut causes: Vec<String> = Vec::new();
+        let mut unknown_logs = 0;
+        let count = all.len();
+        for trust in all {
+            match check(trust) {
+                Ok(signer) => return Ok(signer),
+                Err(error) => {
+                    unknown_logs += usize::from(error.is_of_unknown_log());
+                    if !causes.iter().any(|cause| cause == error.cause()) {
+                        causes.push(error.cause().to_owned());
+                    }
+                }
+            }
         }
+        Err(Rejected {
+            cause: causes.join("; "),
+            is_of_unknown_log: unknown_logs == count,
+        })
     }
 }
 
@@ -79,19 +130,31 @@ impl std::fmt::Display for Signers {
                     .collect();
                 f.write_str(&keys.join(" or "))
             }
-            Self::Identity(identity, _) => identity.fmt(f),
+            Self::Identities(identities, _) => {
+                let identities: Vec<String> = identities.iter().map(Identity::to_string).collect();
+                f.write_str(&identities.join(" or "))
+            }
         }
     }
 }
 
 impl Policies {
-    /// Loads the policies of the catalog and of a manifest, with the files that they name.
+    /// Loads the policies of the catalog and of a manifest, with the files that they name. `roots` are trusted in
+    /// addition to the root of the public instance, where a policy does not name its own root.
     ///
     /// # Errors
     /// A file cannot be read, or is not a key or a trusted root.
-    pub fn load(catalog: &Catalog, own: &[SignaturePolicy]) -> Result<Self, FetchError> {
+    pub fn load(
+        catalog: &Catalog,
+        own: &[SignaturePolicy],
+        roots: &[TrustedRoot],
+    ) -> Result<Self, FetchError> {
+        let public = TrustedRoot::public_instance().map_err(FetchError::Resolve)?;
+        // The built-in root first: signatures that it accepts need no other file when a bundle is verified.
+        let roots: Vec<TrustedRoot> = std::iter::once(public).chain(roots.to_vec()).collect();
         let load = |policies: &[SignaturePolicy]| -> Result<Vec<Policy>, FetchError> {
-            policies.iter().map(Policy::load).collect()
+            let load = |policy| Policy::load(policy, &roots);
+            policies.iter().map(load).collect()
         };
         Ok(Self {
             own: load(own)?,
@@ -127,6 +190,9 @@ impl Policies {
     const OWN_HINT: &str = "set the trusted signers in spec.signatures of the bundle manifest; \
         `mode: ifPresent` there accepts a missing signature";
 
+    const INCOMPLETE_HINT: &str = "the registry may have the whole signature in another region only; \
+        name an address that has it under `registries` of the mirrors file (--mirrors)";
+
     fn catalog_hint(prefix: &NamePrefix) -> String {
         format!(
             "the publisher signs this version, so a mirror may have removed the signature; to accept it without, \
@@ -135,7 +201,8 @@ impl Policies {
         )
     }
 
-    /// Returns the prefixes that allow these images, which have no signature, to be used without it.
+    /// Returns the prefixes that allow these images, which have no complete signature, to be used without it.
+    /// `incomplete` has the reason for the images that have a part of one.
     ///
     /// # Errors
     /// The images for which a signature is required.
@@ -143,6 +210,7 @@ impl Policies {
         &self,
         mirrors: &Mirrors,
         images: &[ImageRef],
+        incomplete: &BTreeMap<ImageRef, String>,
     ) -> Result<BTreeMap<ImageRef, NamePrefix>, FetchError> {
         let (mut allowed, mut refused, mut hints) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         for image in images {
@@ -150,11 +218,17 @@ impl Policies {
                 Unsigned::NotRequired => {}
                 Unsigned::Allowed(prefix) => drop(allowed.insert(image.clone(), prefix)),
                 Unsigned::Refused(wanted, hint) => {
+                    let why = incomplete.get(image).map(|why| format!("; {why}"));
                     refused.push(format!(
-                        "{image}: {} requires one of {}",
-                        wanted.prefix, wanted.signers
+                        "{image}: {} requires one of {}{}",
+                        wanted.prefix,
+                        wanted.signers,
+                        why.as_deref().unwrap_or_default()
                     ));
-                    hints.insert(hint);
+                    hints.insert(match why {
+                        Some(_) => Policies::INCOMPLETE_HINT.to_owned(),
+                        None => hint,
+                    });
                 }
             }
         }
@@ -222,7 +296,8 @@ fn longest<'a>(policies: &'a [Policy], name: &str) -> Option<&'a Policy> {
 }
 
 impl Policy {
-    fn load(policy: &SignaturePolicy) -> Result<Self, FetchError> {
+    fn load(policy: &SignaturePolicy, roots: &[TrustedRoot]) -> Result<Self, FetchError> {
+        let signers = |by| signers(by, roots);
         let asks = match &policy.rule {
             Rule::Ignore => Asks::Nothing,
             Rule::Require(by) => Asks::Signature {
@@ -269,7 +344,7 @@ impl Policy {
     }
 }
 
-fn signers(by: &SignedBy) -> Result<Signers, FetchError> {
+fn signers(by: &SignedBy, roots: &[TrustedRoot]) -> Result<Signers, FetchError> {
     match by {
         SignedBy::Keys(paths) => {
             let keys = paths.iter().map(|path| {
@@ -279,24 +354,28 @@ fn signers(by: &SignedBy) -> Result<Signers, FetchError> {
             });
             Ok(Signers::Keys(keys.collect::<Result<_, FetchError>>()?))
         }
-        SignedBy::Identity {
-            identity,
+        SignedBy::Identities {
+            identities,
             trusted_root,
         } => {
-            let root = match trusted_root {
-                None => TrustedRoot::public_instance().map_err(FetchError::Resolve)?,
-                Some(path) => trusted_root_at(path)?,
+            let roots = match trusted_root {
+                None => roots.to_vec(),
+                Some(path) => vec![trusted_root_at(path)?],
             };
-            Ok(Signers::Identity(identity.clone(), root))
+            Ok(Signers::Identities(identities.clone(), roots))
         }
     }
 }
 
-/// Reads a trusted root of Sigstore.
+/// Reads trusted roots of Sigstore.
 ///
 /// # Errors
-/// The file cannot be read, or is not a trusted root.
-pub fn trusted_root_at(path: &Path) -> Result<TrustedRoot, FetchError> {
+/// A file cannot be read, or is not a trusted root.
+pub fn trusted_roots(files: &[PathBuf]) -> Result<Vec<TrustedRoot>, FetchError> {
+    files.iter().map(|path| trusted_root_at(path)).collect()
+}
+
+fn trusted_root_at(path: &Path) -> Result<TrustedRoot, FetchError> {
     TrustedRoot::parse(&read(path)?).map_err(|reason| named(path, &reason))
 }
 
@@ -325,7 +404,7 @@ mod tests {
     }
 
     fn judge(own: &[SignaturePolicy], allowed: &str, image: &str) -> String {
-        let policies = Policies::load(&Catalog::embedded().unwrap(), own).unwrap();
+        let policies = Policies::load(&Catalog::embedded().unwrap(), own, &[]).unwrap();
         let image: ImageRef = image.parse().unwrap();
         let version = version_of(&image);
         match policies.unsigned(&mirrors(allowed), &name_of(&image), version.as_ref()) {

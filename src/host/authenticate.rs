@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use russh::MethodKind;
 use russh::client::{AuthResult, Handle, Handler, KeyboardInteractiveAuthResponse};
@@ -9,25 +10,63 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, load_secret_key};
 
-use super::ssh::SshOptions;
-use super::{HostError, Reason};
+use super::Reason;
+use super::server::{Server, ServerError};
+use super::transport::Connection;
 
-/// Tries every method that the options allow.
+/// The time for a login and for the check of sudo. PAM waits for seconds after a wrong password.
+pub(super) const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Logs in to a server whose key was verified.
 ///
 /// # Errors
-/// [`HostError::Denied`] with all methods that were tried.
-pub async fn log_in<H: Handler>(
+/// The server refuses every method, or does not answer in time.
+pub(super) async fn log_in(
+    server: &Server,
+    connection: Connection,
+) -> Result<Connection, ServerError> {
+    let Connection {
+        mut handle,
+        disconnect,
+    } = connection;
+    let trying = tokio::time::timeout(LOGIN_TIMEOUT, try_methods(&mut handle, server)).await;
+    match trying {
+        Ok(Ok(())) => Ok(Connection { handle, disconnect }),
+        // The reason for the disconnect is more precise than the method that was tried last.
+        Ok(Err(ServerError::Denied { user, reason })) if handle.is_closed() => {
+            let closed = disconnect.or("the host closed the connection");
+            let reason = reason.within(&closed.to_string());
+            Err(ServerError::Denied { user, reason })
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(ServerError::Unreachable(too_slow("the login"))),
+    }
+}
+
+/// Returns the cause of a login, or of a check of sudo, that did not end in time.
+pub(super) fn too_slow(what: &str) -> Reason {
+    let seconds = LOGIN_TIMEOUT.as_secs();
+    Reason::new(format!(
+        "{what} exceeded the time limit of {seconds} seconds"
+    ))
+}
+
+/// Tries every method that is configured for the server.
+///
+/// # Errors
+/// [`ServerError::Denied`] with all methods that were tried.
+async fn try_methods<H: Handler>(
     handle: &mut Handle<H>,
-    options: &SshOptions,
-) -> Result<(), HostError> {
+    server: &Server,
+) -> Result<(), ServerError> {
     let mut tried = Vec::new();
-    let mut use_agent = options.private_key.is_none();
-    let keys = match &options.private_key {
+    let mut use_agent = server.private_key.is_none();
+    let keys = match &server.private_key {
         Some(path) => vec![path.clone()],
         None => default_keys(),
     };
     for path in keys {
-        match with_key(handle, options, &path).await {
+        match with_key(handle, server, &path).await {
             Ok(true) => return Ok(()),
             Ok(false) => tried.push(format!("key {} (refused)", path.display())),
             Err(error) => {
@@ -41,14 +80,14 @@ pub async fn log_in<H: Handler>(
         }
     }
     if use_agent {
-        match with_agent(handle, options).await {
+        match with_agent(handle, server).await {
             Some(true) => return Ok(()),
             Some(false) => tried.push("the keys of ssh-agent (refused)".to_owned()),
             None => tried.push("ssh-agent (not running)".to_owned()),
         }
     }
-    if let Some(password) = &options.password {
-        match with_password(handle, &options.user, &password.0).await {
+    if let Some(password) = &server.password {
+        match with_password(handle, &server.user, &password.0).await {
             Password::Accepted => return Ok(()),
             Password::Refused => tried.push("password (refused)".to_owned()),
             Password::NotOffered => {
@@ -56,13 +95,12 @@ pub async fn log_in<H: Handler>(
             }
         }
     }
-    Err(HostError::Denied {
-        host: options.name.clone(),
-        user: options.user.clone(),
+    Err(ServerError::Denied {
+        user: server.user.clone(),
         reason: Reason::new(format!("tried {}", tried.join(", "))).hint(format!(
             "add a public key to {}'s ~/.ssh/authorized_keys on the host, or correct user, privateKeyPath \
              or password in the cluster file",
-            options.user
+            server.user
         )),
     })
 }
@@ -82,7 +120,7 @@ fn default_keys() -> Vec<PathBuf> {
 
 async fn with_key<H: Handler>(
     handle: &mut Handle<H>,
-    options: &SshOptions,
+    server: &Server,
     path: &Path,
 ) -> Result<bool, KeyError> {
     let key = load_secret_key(path, None).map_err(|error| match error {
@@ -92,7 +130,7 @@ async fn with_key<H: Handler>(
     })?;
     let hash = rsa_hash(handle).await;
     let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
-    let result = handle.authenticate_publickey(&options.user, key).await;
+    let result = handle.authenticate_publickey(&server.user, key).await;
     result
         .map(|result| result.success())
         .map_err(|error| KeyError::Unusable(error.to_string()))
@@ -120,7 +158,7 @@ async fn rsa_hash<H: Handler>(handle: &Handle<H>) -> Option<HashAlg> {
         .or(Some(HashAlg::Sha256))
 }
 
-async fn with_agent<H: Handler>(handle: &mut Handle<H>, options: &SshOptions) -> Option<bool> {
+async fn with_agent<H: Handler>(handle: &mut Handle<H>, server: &Server) -> Option<bool> {
     let mut agent = AgentClient::connect_env().await.ok()?;
     let hash = rsa_hash(handle).await;
     for identity in agent.request_identities().await.ok()? {
@@ -129,7 +167,7 @@ async fn with_agent<H: Handler>(handle: &mut Handle<H>, options: &SshOptions) ->
         };
         let hash = hash.filter(|_| key.algorithm().is_rsa());
         let result = handle
-            .authenticate_publickey_with(&options.user, key, hash, &mut agent)
+            .authenticate_publickey_with(&server.user, key, hash, &mut agent)
             .await;
         if result.is_ok_and(|result| result.success()) {
             return Some(true);

@@ -77,6 +77,10 @@ pub struct Facts {
     pub cluster: Membership,
     /// The authorities whose certificates or public keys are on the host, by path.
     pub authorities: BTreeMap<String, Vec<Digest>>,
+    /// Certificates of files that no program renews by itself, PEM, by path.
+    pub certificates: BTreeMap<String, String>,
+    /// Names in `/etc/hosts` with their addresses, outside of the block that kubexm manages.
+    pub hosts_entries: Vec<(IpAddr, String)>,
     /// Whether files of Kubernetes exist.
     pub kubernetes: bool,
     /// Whether `kubeadm init` succeeded.
@@ -85,6 +89,10 @@ pub struct Facts {
     pub joined: bool,
     /// Whether the etcd that kubexm runs on the host was once complete.
     pub etcd_formed: bool,
+    /// Settings with which the programs of an installed host run; empty for a host that is not installed.
+    pub applied: BTreeMap<Setting, BTreeSet<String>>,
+    /// Whether the registry that kubexm runs on the host requires a login; `None` if it runs none there.
+    pub registry_login: Option<bool>,
     /// Seconds by which the host's clock is ahead of this machine's, as far as the round trip allows.
     pub clock_ahead: f64,
 }
@@ -215,6 +223,30 @@ names! {
     }
 }
 
+names! {
+    /// A setting that an install cannot change on a host where it has been applied.
+    Setting {
+        KubernetesType = "kubernetesType",
+        DnsDomain = "dnsDomain",
+        Runtime = "runtime",
+        Endpoint = "endpoint",
+        Network = "network",
+        FlannelBackend = "flannelBackend",
+        ControlPlane = "controlPlane",
+        Version = "version",
+        ServiceCidr = "serviceCIDR",
+        AdvertiseAddress = "advertiseAddress",
+        ApiServerPort = "apiServerPort",
+        EtcdServers = "etcdServers",
+        Encryption = "encryption",
+        PodCidr = "podCIDR",
+        ClusterName = "clusterName",
+        Etcd = "etcd",
+        EtcdDataDir = "etcdDataDir",
+        Balancer = "balancer",
+    }
+}
+
 impl Facts {
     /// Collects the facts of a host, and its disk space at `paths`.
     ///
@@ -253,22 +285,30 @@ impl Facts {
         self.initialized || self.joined
     }
 
+    /// Returns the values of a setting with which the programs of the host run.
+    pub fn applied(&self, setting: Setting) -> impl Iterator<Item = &str> {
+        let values = self.applied.get(&setting).into_iter().flatten();
+        values.map(String::as_str)
+    }
+
     /// Returns the names (distribution, release) under which a bundle may have packages for the host, the
-    /// most specific first: `ID` with `VERSION_CODENAME`, with `VERSION_ID`, with the major version. A
-    /// system like RHEL also has the name `rhel-like` with the major version.
+    /// most specific first: `ID` with `VERSION_CODENAME`, with the service pack, with `VERSION_ID`, with the major
+    /// version. A system like RHEL also has the name `rhel-like` with the major version.
     pub fn releases(&self) -> Vec<(String, String)> {
         let Os {
             id,
             codename,
             version,
             like,
-            ..
+            name,
         } = &self.os;
         let id = id.as_deref().unwrap_or("");
         let version = version.as_deref();
         let major = version.and_then(|version| version.split('.').next());
         let mut names: Vec<(String, String)> = Vec::new();
-        for release in [codename.as_deref(), version, major].into_iter().flatten() {
+        let pack = name.as_deref().and_then(|name| service_pack(id, name));
+        let specific = [codename.as_deref(), pack.as_deref(), version, major];
+        for release in specific.into_iter().flatten() {
             names.push((id.to_owned(), release.to_owned()));
         }
         // Oracle Linux reports only that it is like Fedora.
@@ -279,6 +319,17 @@ impl Facts {
         names.dedup();
         names
     }
+}
+
+/// Returns the release of openEuler with its service pack, as in `24.03-LTS-SP3`, from `PRETTY_NAME`
+/// (`openEuler 24.03 (LTS-SP3)`). `VERSION_ID` is the same for all service packs, and their repositories differ.
+fn service_pack(id: &str, name: &str) -> Option<String> {
+    let (version, pack) = name
+        .strip_prefix("openEuler ")
+        .filter(|_| id == "openEuler")?
+        .strip_suffix(')')?
+        .split_once(" (")?;
+    Some(format!("{version}-{pack}"))
 }
 
 /// Parses what the script prints; see [`parse::facts`].

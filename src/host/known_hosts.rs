@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use sha1::Sha1;
 
@@ -52,12 +53,31 @@ pub enum Verdict {
 }
 
 /// A line about a host.
-struct Recorded {
+pub(super) struct Recorded {
     /// `FILE:LINE`.
-    place: String,
+    pub place: String,
     /// `None` if the key on the line cannot be parsed.
-    key: Option<PublicKey>,
-    revoked: bool,
+    pub key: Option<PublicKey>,
+    pub mark: Mark,
+}
+
+/// What the key on a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The key of the host.
+    Key,
+    /// The key that signs certificates of hosts (`@cert-authority`).
+    Authority,
+    /// A key that must not be accepted (`@revoked`).
+    Revoked,
+}
+
+impl Recorded {
+    /// Returns whether the line marks this key so.
+    pub fn is(&self, mark: Mark, key: &KeyData) -> bool {
+        let known = self.key.as_ref();
+        self.mark == mark && known.is_some_and(|known| known.key_data() == key)
+    }
 }
 
 /// Serializes appends, because several new hosts share a file.
@@ -74,20 +94,17 @@ impl HostKeys {
             Err(reason) => return Verdict::Refused(Reason::new(reason)),
         };
         let shown = fingerprint(key);
-        let same = |known: &Recorded| {
-            let known = known.key.as_ref();
-            known.is_some_and(|known| known.key_data() == key.key_data())
-        };
-        if let Some(revoked) = recorded.iter().find(|known| known.revoked && same(known)) {
+        let same = |mark| recorded.iter().find(|known| known.is(mark, key.key_data()));
+        if let Some(revoked) = same(Mark::Revoked) {
             return Verdict::Refused(Reason::new(format!(
                 "its SSH host key {shown} is marked as revoked in {}",
                 revoked.place
             )));
         }
-        if recorded.iter().any(|known| !known.revoked && same(known)) {
+        if same(Mark::Key).is_some() {
             return Verdict::Known;
         }
-        if let Some(known) = recorded.iter().find(|known| !known.revoked) {
+        if let Some(known) = recorded.iter().find(|known| known.mark == Mark::Key) {
             let expected = known
                 .key
                 .as_ref()
@@ -130,12 +147,12 @@ impl HostKeys {
     /// keys could otherwise present one that is not recorded.
     pub fn algorithms(&self, address: &str, port: u16) -> Vec<Algorithm> {
         let recorded = self.recorded(address, port).unwrap_or_default();
-        let keys = recorded.iter().filter(|known| !known.revoked);
+        let keys = recorded.iter().filter(|known| known.mark == Mark::Key);
         keys.filter_map(|known| Some(known.key.as_ref()?.algorithm()))
             .collect()
     }
 
-    fn recorded(&self, address: &str, port: u16) -> Result<Vec<Recorded>, String> {
+    pub(super) fn recorded(&self, address: &str, port: u16) -> Result<Vec<Recorded>, String> {
         let name = host_and_port(address, port);
         let mut recorded = Vec::new();
         for file in self.files.iter().chain(&self.accept_new) {
@@ -150,10 +167,10 @@ impl HostKeys {
                 }
             };
             for (number, line) in text.lines().enumerate() {
-                recorded.extend(read_line(line, &name).map(|(key, revoked)| Recorded {
+                recorded.extend(read_line(line, &name).map(|(key, mark)| Recorded {
                     place: format!("{}:{}", file.display(), number + 1),
                     key,
-                    revoked,
+                    mark,
                 }));
             }
         }
@@ -174,16 +191,19 @@ fn host_and_port(address: &str, port: u16) -> String {
     }
 }
 
-/// Parses a line about `name`: its key, and whether the line revokes it. Lines with
-/// `@cert-authority` are ignored, because they are for certificates.
-fn read_line(line: &str, name: &str) -> Option<(Option<PublicKey>, bool)> {
+/// Parses a line about `name`: its key, and what the key is.
+fn read_line(line: &str, name: &str) -> Option<(Option<PublicKey>, Mark)> {
     let mut words = line.split_whitespace().peekable();
-    let revoked = match words.peek()? {
+    let mark = match *words.peek()? {
         word if word.starts_with('#') => return None,
-        &"@revoked" => words.next().is_some(),
+        "@revoked" => Mark::Revoked,
+        "@cert-authority" => Mark::Authority,
         word if word.starts_with('@') => return None,
-        _ => false,
+        _ => Mark::Key,
     };
+    if mark != Mark::Key {
+        words.next();
+    }
     if !matches(words.next()?, name) {
         return None;
     }
@@ -191,7 +211,7 @@ fn read_line(line: &str, name: &str) -> Option<(Option<PublicKey>, bool)> {
         .next()
         .zip(words.next())
         .and_then(|(kind, key)| PublicKey::from_openssh(&format!("{kind} {key}")).ok());
-    Some((key, revoked))
+    Some((key, mark))
 }
 
 /// Returns whether a line's first field, plain or hashed, matches a host.

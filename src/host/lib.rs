@@ -7,22 +7,27 @@ pub mod facts;
 pub mod forward;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod host_certificate;
+pub mod jump;
 pub mod known_hosts;
 pub mod limit;
 pub mod local;
 pub mod piped;
+pub mod server;
 pub mod ssh;
-#[cfg(test)]
-mod ssh_tests;
 mod supervise;
 pub mod tar_stream;
+#[cfg(test)]
+mod tests;
 mod transport;
 pub mod upload;
 
 pub use command::{Command, Input, Output};
 pub use facts::Facts;
 pub use forward::{TunnelError, TunnelStream};
+pub use jump::JumpHosts;
 pub use limit::Limit;
+pub use server::Server;
 pub use ssh::{SshHost, SshOptions};
 
 use std::fmt;
@@ -77,7 +82,10 @@ pub enum HostError {
         reason: String,
     },
     /// kubexm cannot read the input that it sends to a command.
-    #[error("{host}: {command}: cannot read its input: {source}")]
+    #[error(
+        "{host}: {command}: cannot read its input: {source}{}",
+        kubexm_types::disk_failure::hint(source)
+    )]
     Input {
         host: HostName,
         /// The command's description.

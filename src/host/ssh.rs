@@ -1,6 +1,5 @@
 //! Hosts over SSH: one connection per host, one channel per command.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +12,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::authenticate;
+use super::authenticate::{LOGIN_TIMEOUT, log_in, too_slow};
 use super::channel::{Progress, accept, send};
+use super::jump::JumpHosts;
 use super::known_hosts::HostKeys;
+use super::server::{Server, ServerError};
 use super::supervise::{self, Description, NoResult, Received, TooMuchOutput};
-use super::transport::{self, Connection, DisconnectReason, Handler, unreachable};
+use super::transport::{Connection, DisconnectReason, Handler};
 use super::{Command, Host, HostError, Input, Output, Reason, TunnelError, TunnelStream, forward};
 use kubexm_scripts::host as scripts;
 use kubexm_types::{HostName, Secret};
 
-/// The time for a login and for the check of sudo. PAM waits for seconds after a wrong password.
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of parallel channels. sshd allows ten per connection by default (MaxSessions).
 const SESSIONS: usize = 8;
 /// Separates what the user's shell profile prints from the output of the command.
@@ -37,16 +36,28 @@ const ENVIRONMENT: &str =
 pub struct SshOptions {
     /// The host's name in the cluster file.
     pub name: HostName,
-    /// DNS name or IP address.
-    pub address: String,
-    pub port: u16,
-    pub user: String,
-    /// The password for SSH and for sudo.
-    pub password: Option<Secret>,
-    /// The private key. Without it, kubexm tries the user's own keys and ssh-agent.
-    pub private_key: Option<PathBuf>,
+    pub server: Server,
+    /// The jump hosts on the way to the server, the nearest one first.
+    pub way: Vec<Server>,
+    /// Connections to jump hosts, shared between hosts.
+    pub jump_hosts: JumpHosts,
     /// Which host keys are accepted.
     pub host_keys: HostKeys,
+}
+
+impl SshOptions {
+    fn error(&self, error: ServerError) -> HostError {
+        error.of(&self.name, &self.server, self.way.last())
+    }
+
+    fn unreachable(&self, reason: Reason) -> HostError {
+        self.error(ServerError::Unreachable(reason))
+    }
+
+    fn denied(&self, reason: Reason) -> HostError {
+        let user = self.server.user.clone();
+        self.error(ServerError::Denied { user, reason })
+    }
 }
 
 /// The time within which the host must receive the request to end a cancelled command.
@@ -83,21 +94,16 @@ enum BecomeRoot {
 impl SshHost {
     /// Connects, verifies the host's key, logs in, and determines how commands get root's permissions.
     pub async fn connect(options: SshOptions) -> Result<Self, HostError> {
-        let Connection {
-            mut handle,
-            disconnect,
-        } = transport::connect(&options).await?;
-        let logging_in = authenticate::log_in(&mut handle, &options);
-        let logged_in = tokio::time::timeout(LOGIN_TIMEOUT, logging_in).await;
-        match logged_in {
-            // The reason for the disconnect is more precise than the method that was tried last.
-            Ok(Err(HostError::Denied { reason, .. })) if handle.is_closed() => {
-                let closed = disconnect.or("the host closed the connection");
-                return Err(denied(&options, reason.within(&closed.to_string())));
-            }
-            Ok(result) => result?,
-            Err(_) => return Err(too_slow(&options, "the login")),
-        }
+        let (server, way) = (&options.server, &options.way);
+        let connecting = options
+            .jump_hosts
+            .connect(way, server, &options.host_keys)
+            .await;
+        let connection = match connecting {
+            Ok(connection) => log_in(server, connection).await,
+            Err(error) => Err(error),
+        };
+        let Connection { handle, disconnect } = connection.map_err(|error| options.error(error))?;
         let mut session = Session {
             become_root: BecomeRoot::AlreadyRoot,
             sessions: Semaphore::new(SESSIONS),
@@ -109,7 +115,7 @@ impl SshHost {
         let probing = session.probe_root();
         session.become_root = match tokio::time::timeout(LOGIN_TIMEOUT, probing).await {
             Ok(result) => result?,
-            Err(_) => return Err(too_slow(&session.options, "sudo")),
+            Err(_) => return Err(session.options.unreachable(too_slow("sudo"))),
         };
         Ok(Self {
             session: Arc::new(session),
@@ -128,7 +134,7 @@ impl SshHost {
 impl Session {
     /// Determines whether sudo is needed, and whether it requires a password.
     async fn probe_root(&self) -> Result<BecomeRoot, HostError> {
-        if self.options.user == "root" {
+        if self.options.server.user == "root" {
             return Ok(BecomeRoot::AlreadyRoot);
         }
         let has_sudo = self
@@ -136,10 +142,8 @@ impl Session {
             .await?;
         if !has_sudo.success() {
             let reason = Reason::new("the host does not have sudo");
-            return Err(denied(
-                &self.options,
-                reason.hint("install sudo on the host, or log in as root"),
-            ));
+            let reason = reason.hint("install sudo on the host, or log in as root");
+            return Err(self.options.denied(reason));
         }
         // `-k` drops cached credentials of an earlier login, so that the answer is valid for every
         // command. Sudo rules may allow only some programs; every command starts with `env`.
@@ -149,11 +153,11 @@ impl Session {
         if plain.success() {
             return Ok(BecomeRoot::Sudo);
         }
-        let Some(password) = &self.options.password else {
+        let Some(password) = &self.options.server.password else {
             let reason = Reason::new("sudo requires a password");
             let hint =
                 "set password for the host in the cluster file, or allow NOPASSWD in sudoers";
-            return Err(denied(&self.options, reason.hint(hint)));
+            return Err(self.options.denied(reason.hint(hint)));
         };
         let input = Input::Bytes(format!("{}\n", password.0).into_bytes());
         let output = self
@@ -165,16 +169,12 @@ impl Session {
         let complaint = output.complaint();
         if complaint.as_str().contains("incorrect password") {
             let reason = Reason::new("sudo refuses the password of the cluster file");
-            return Err(denied(
-                &self.options,
-                reason.hint("correct password for the host in the cluster file"),
-            ));
+            let reason = reason.hint("correct password for the host in the cluster file");
+            return Err(self.options.denied(reason));
         }
         let reason = Reason::new(format!("sudo failed: {complaint}"));
-        Err(denied(
-            &self.options,
-            reason.hint("allow the user to run every command in sudoers"),
-        ))
+        let reason = reason.hint("allow the user to run every command in sudoers");
+        Err(self.options.denied(reason))
     }
 
     /// Runs one command line as the logged-in user, without a time limit, and returns its output.
@@ -208,7 +208,8 @@ impl Session {
         let description = call.description.as_str();
         let broken = |error: russh::Error| {
             let reason = self.disconnect.or(&error.to_string());
-            unreachable(&self.options, reason.within("the connection broke"))
+            self.options
+                .unreachable(reason.within("the connection broke"))
         };
         let _session = tokio::select! {
             session = self.sessions.acquire() => {
@@ -280,7 +281,7 @@ impl Session {
         let Some(status) = status else {
             let reason = self.disconnect.or("the host disappeared");
             let context = format!("the connection broke during '{description}'");
-            return Err(unreachable(&self.options, reason.within(&context)));
+            return Err(self.options.unreachable(reason.within(&context)));
         };
         match received.has_mark() {
             true => Ok(status),
@@ -342,8 +343,11 @@ impl Session {
     }
 
     fn no_shell(&self, description: &str, received: &Received) -> HostError {
-        let (user, printed) = (&self.options.user, received.last_lines());
-        let reason = format!("the user {user} does not get a shell on the host: {printed}");
+        let (user, printed) = (&self.options.server.user, received.last_lines());
+        let reason = format!(
+            "the user {user} does not get a shell on the host: {printed}\n\
+             hint: give the user a login shell with `usermod -s /bin/sh {user}`, or correct user in the cluster file"
+        );
         self.command_error(description, reason)
     }
 }
@@ -382,24 +386,6 @@ impl Drop for Running {
             false => self.cancel.cancel(),
         }
     }
-}
-
-fn denied(options: &SshOptions, reason: Reason) -> HostError {
-    HostError::Denied {
-        host: options.name.clone(),
-        user: options.user.clone(),
-        reason,
-    }
-}
-
-fn too_slow(options: &SshOptions, what: &str) -> HostError {
-    let seconds = LOGIN_TIMEOUT.as_secs();
-    unreachable(
-        options,
-        Reason::new(format!(
-            "{what} exceeded the time limit of {seconds} seconds"
-        )),
-    )
 }
 
 /// Quotes a word for a POSIX shell.

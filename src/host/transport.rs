@@ -1,4 +1,4 @@
-//! The SSH transport: TCP, key exchange, host key check, and the reason for a disconnect.
+//! The SSH transport: TCP or a tunnel, key exchange, host key check, and the reason for a disconnect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use russh::client::{self, Handle};
-use russh::keys::Algorithm;
+use russh::keys::{Algorithm, PublicKeyOrCertificate};
 use russh::{Error, Preferred};
 use tokio::net::TcpStream;
 
 use super::known_hosts::{HostKeys, Verdict};
-use super::ssh::SshOptions;
-use super::{HostError, Reason};
+use super::server::{Server, ServerError};
+use super::{Reason, TunnelStream};
 use kubexm_types::Untrusted;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,16 +66,16 @@ impl client::Handler for Handler {
 
     async fn check_server_key(
         &mut self,
-        presented: &russh::keys::PublicKeyOrCertificate,
+        presented: &PublicKeyOrCertificate,
     ) -> Result<bool, Self::Error> {
+        let (address, port) = (&self.address, self.port);
         let verdict = match presented {
-            russh::keys::PublicKeyOrCertificate::PublicKey { key, .. } => {
-                self.host_keys.judge(&self.address, self.port, key)
+            PublicKeyOrCertificate::PublicKey { key, .. } => {
+                self.host_keys.judge(address, port, key)
             }
-            russh::keys::PublicKeyOrCertificate::Certificate(_) => Verdict::Refused(
-                Reason::new("it presents an SSH host certificate, which kubexm cannot verify")
-                    .hint("let its sshd also offer a plain host key (HostKey)"),
-            ),
+            PublicKeyOrCertificate::Certificate(certificate) => {
+                self.host_keys.judge_certificate(address, port, certificate)
+            }
         };
         let accepted = matches!(verdict, Verdict::Known);
         if let Ok(mut last) = self.verdict.lock() {
@@ -110,46 +110,79 @@ impl client::Handler for Handler {
     }
 }
 
-/// Connects to a host and verifies its key.
-pub(super) async fn connect(options: &SshOptions) -> Result<Connection, HostError> {
-    tokio::time::timeout(CONNECT_TIMEOUT, open(options))
+/// Connects to a server and verifies its key.
+pub(super) async fn connect(
+    server: &Server,
+    host_keys: &HostKeys,
+) -> Result<Connection, ServerError> {
+    let connecting = async {
+        let stream = dial(server).await?;
+        shake_hands(server, host_keys, stream).await
+    };
+    in_time(connecting).await
+}
+
+/// Verifies the key of a server at the other end of a tunnel.
+pub(super) async fn connect_through(
+    tunnel: Box<dyn TunnelStream>,
+    server: &Server,
+    host_keys: &HostKeys,
+) -> Result<Connection, ServerError> {
+    in_time(shake_hands(server, host_keys, tunnel)).await
+}
+
+async fn in_time(
+    connecting: impl Future<Output = Result<Connection, ServerError>>,
+) -> Result<Connection, ServerError> {
+    tokio::time::timeout(CONNECT_TIMEOUT, connecting)
         .await
         .unwrap_or_else(|_| {
             let cause = format!("no answer within {} seconds", CONNECT_TIMEOUT.as_secs());
-            Err(unreachable(options, Reason::new(cause).hint(CHECK_ADDRESS)))
+            let reason = Reason::new(cause).hint(CHECK_ADDRESS);
+            Err(ServerError::Unreachable(reason))
         })
 }
 
-async fn open(options: &SshOptions) -> Result<Connection, HostError> {
-    let address = (options.address.as_str(), options.port);
+async fn dial(server: &Server) -> Result<TcpStream, ServerError> {
+    let address = (server.address.as_str(), server.port);
     let resolved = tokio::net::lookup_host(address).await.map_err(|error| {
         let reason = Reason::new(format!("cannot resolve the name: {error}"));
         let hint = "correct address in the cluster file, or add the name to DNS or /etc/hosts";
-        unreachable(options, reason.hint(hint))
+        ServerError::Unreachable(reason.hint(hint))
     })?;
     let resolved: Vec<SocketAddr> = resolved.collect();
-    let stream = TcpStream::connect(&resolved[..])
+    TcpStream::connect(&resolved[..])
         .await
         .and_then(|stream| {
             stream.set_nodelay(true)?;
             socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
             Ok(stream)
         })
-        .map_err(|error| unreachable(options, reason_of(&error)))?;
-    let known = options.host_keys.algorithms(&options.address, options.port);
+        .map_err(|error| ServerError::Unreachable(reason_of(&error)))
+}
+
+async fn shake_hands(
+    server: &Server,
+    host_keys: &HostKeys,
+    stream: impl TunnelStream + 'static,
+) -> Result<Connection, ServerError> {
+    let (address, port) = (&server.address, server.port);
     let config = client::Config {
         window_size: 32 * 1024 * 1024,
         maximum_packet_size: 64 * 1024,
         keepalive_interval: Some(KEEPALIVE),
         keepalive_max: UNANSWERED,
-        preferred: preferring(&known),
+        preferred: preferring(
+            &host_keys.algorithms(address, port),
+            host_keys.has_authority(address, port),
+        ),
         ..client::Config::default()
     };
     let (verdict, disconnect) = (Arc::default(), DisconnectReason::default());
     let handler = Handler {
-        address: options.address.clone(),
-        port: options.port,
-        host_keys: options.host_keys.clone(),
+        address: address.clone(),
+        port,
+        host_keys: host_keys.clone(),
         verdict: Arc::clone(&verdict),
         disconnect: disconnect.clone(),
     };
@@ -158,20 +191,20 @@ async fn open(options: &SshOptions) -> Result<Connection, HostError> {
         Err(error) => {
             let refused = verdict.lock().ok().and_then(|mut last| last.take());
             Err(match (refused, error) {
-                (Some(Verdict::Refused(reason)), _) => HostError::HostKey {
-                    host: options.name.clone(),
-                    reason,
-                },
-                (_, Error::IO(error)) => unreachable(options, reason_of(&error)),
-                (_, Error::Disconnect) => unreachable(options, disconnect.unless_known(closed())),
-                (_, error) => unreachable(options, disconnect.or(&error.to_string())),
+                (Some(Verdict::Refused(reason)), _) => ServerError::HostKey(reason),
+                (_, Error::IO(error)) => ServerError::Unreachable(reason_of(&error)),
+                (_, Error::Disconnect) => {
+                    ServerError::Unreachable(disconnect.unless_known(closed()))
+                }
+                (_, error) => ServerError::Unreachable(disconnect.or(&error.to_string())),
             })
         }
     }
 }
 
-/// Returns the default algorithms with the types of the recorded keys first.
-fn preferring(known: &[Algorithm]) -> Preferred {
+/// Returns the default algorithms with the types of the recorded keys first. Certificates are requested only from a
+/// host that has a recorded authority, because others could not be verified.
+fn preferring(known: &[Algorithm], has_authority: bool) -> Preferred {
     let is_known = |algorithm: &Algorithm| {
         known
             .iter()
@@ -179,8 +212,13 @@ fn preferring(known: &[Algorithm]) -> Preferred {
     };
     let mut algorithms = Preferred::DEFAULT.key.to_vec();
     algorithms.sort_by_key(|algorithm| !is_known(algorithm));
+    let certificates = match has_authority {
+        true => algorithms.clone(),
+        false => Vec::new(),
+    };
     Preferred {
         key: algorithms.into(),
+        host_key_certificates: certificates.into(),
         ..Preferred::DEFAULT
     }
 }
@@ -218,14 +256,6 @@ fn reason_of(error: &io::Error) -> Reason {
     }
 }
 
-pub(super) fn unreachable(options: &SshOptions, reason: Reason) -> HostError {
-    HostError::Unreachable {
-        host: options.name.clone(),
-        address: format!("{}:{}", options.address, options.port),
-        reason,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,8 +263,9 @@ mod tests {
     #[test]
     fn recorded_types_of_keys_come_first() {
         let rsa = Algorithm::Rsa { hash: None };
-        let order = preferring(&[rsa]).key;
+        let order = preferring(&[rsa], false).key;
         assert!(is_rsa(&order[0]) && is_rsa(&order[2]) && !is_rsa(&order[3]));
-        assert_eq!(preferring(&[]).key, Preferred::DEFAULT.key);
+        assert_eq!(preferring(&[], false).key, Preferred::DEFAULT.key);
+        assert!(preferring(&[], false).host_key_certificates.is_empty());
     }
 }

@@ -6,18 +6,18 @@ use super::{Command, Host, HostError, Input, Output};
 use kubexm_scripts::host as scripts;
 use kubexm_types::{Digest, HostPath};
 
-/// Writes a file to a host. It belongs to root and to the group, by default that of root. The exit status of the output
+/// Writes a file to a host. It belongs to `owner`, an argument of `chown`, by default to root. The exit status of the output
 /// is 0 if the file is complete and its digest matches.
 pub async fn upload(
     host: &dyn Host,
     path: &HostPath,
     mode: u32,
-    group: Option<&str>,
+    owner: Option<&str>,
     digest: &Digest,
     content: Input,
 ) -> Result<Output, HostError> {
     let arguments = [path.to_string(), format!("{mode:o}")].into_iter();
-    let arguments = arguments.chain(group.map(str::to_owned));
+    let arguments = arguments.chain(owner.map(str::to_owned));
     let command = Command::from_script(scripts::UPLOAD, arguments).input(after(digest, content));
     host.run(command.describe(format!("write {path}"))).await
 }

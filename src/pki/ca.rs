@@ -13,13 +13,11 @@ use crate::fingerprint::{days_left, pem_content};
 use crate::leaf::Leaf;
 use crate::pair::{Pair, new_key};
 use crate::store::{CertificateStore, StoredKey};
+use kubexm_config::cluster::Validity;
 use kubexm_types::Digest;
 
-/// Validity of a CA in days, as in kubeadm.
-const CA_DAYS: i64 = 3650;
-/// Validity of other certificates in days, as in kubeadm.
-const LEAF_DAYS: i64 = 365;
-/// kubexm renews a certificate that is valid for less than this number of days.
+/// kubexm renews a certificate that is valid for less than this number of days, or for less than a third of its whole
+/// validity.
 const RENEW_DAYS: i64 = 30;
 /// Time between the start of the validity and the present, for hosts with slow clocks.
 const SKEW: Duration = Duration::hours(1);
@@ -77,7 +75,7 @@ impl Ca {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        set_validity(&mut params, CA_DAYS);
+        set_validity(&mut params, store.validity().ca_days);
         let is_new = matches!(key, StoredKey::Missing);
         let key = match key {
             StoredKey::Readable(key) => {
@@ -137,7 +135,7 @@ impl Ca {
     }
 
     /// Loads the certificate `name` from the store. It issues a new one if the certificate does not exist, has
-    /// another subject or CA, or is about to expire. Only then the CA's key is needed.
+    /// another subject, validity or CA, or is about to expire. Only then the CA's key is needed.
     ///
     /// # Errors
     /// Files cannot be read or written, the CA's key is needed and is not there, or `leaf` is invalid.
@@ -147,23 +145,28 @@ impl Ca {
         name: &str,
         leaf: &Leaf,
     ) -> Result<Pair, PkiError> {
-        let purpose = Digest::of(format!("{}{leaf:?}", self.certificate).as_bytes()).hex();
+        let days = store.validity().days;
+        let mut purpose = format!("{}{leaf:?}", self.certificate);
+        if days != Validity::default().days {
+            purpose.push_str(&format!(" for {days} days"));
+        }
+        let purpose = Digest::of(purpose.as_bytes()).hex();
         let purpose_file = format!("{name}.for");
         let same_purpose = store
             .read(&purpose_file)?
             .is_some_and(|text| text == purpose);
         if let Some(pair) = store.load(name)?.filter(|_| same_purpose)
-            && days_left(name, &pair.certificate)? >= RENEW_DAYS
+            && days_left(name, &pair.certificate)? >= RENEW_DAYS.min(i64::from(days) / 3)
         {
             return Ok(pair);
         }
-        let pair = self.sign(name, leaf)?;
+        let pair = self.sign(name, leaf, days)?;
         store.save(name, &pair)?;
         store.write(&purpose_file, &purpose)?;
         Ok(pair)
     }
 
-    fn sign(&self, name: &str, leaf: &Leaf) -> Result<Pair, PkiError> {
+    fn sign(&self, name: &str, leaf: &Leaf, days: u16) -> Result<Pair, PkiError> {
         let mut params = CertificateParams::default();
         let subject = &mut params.distinguished_name;
         subject.push(DnType::CommonName, &leaf.common_name);
@@ -180,7 +183,7 @@ impl Ca {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = leaf.usage.extended();
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, LEAF_DAYS);
+        set_validity(&mut params, days);
         let ca_key = self.key(&format!("issue the certificate {name}"))?;
         let ca_key = KeyPair::from_pem(ca_key).map_err(|error| invalid("CA key", error))?;
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, ca_key)
@@ -214,8 +217,8 @@ fn of_certificate(name: &str, certificate: &str, key: String) -> Result<String, 
     }
 }
 
-fn set_validity(params: &mut CertificateParams, days: i64) {
+fn set_validity(params: &mut CertificateParams, days: u16) {
     let now = OffsetDateTime::now_utc();
     params.not_before = now - SKEW;
-    params.not_after = now + Duration::days(days);
+    params.not_after = now + Duration::days(i64::from(days));
 }

@@ -1,7 +1,11 @@
-//! What certificates and keys contain: digests, and the end of the validity.
+//! What certificates and keys contain: digests, names, and the end of the validity.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use rcgen::{KeyPair, PublicKeyData};
 use time::OffsetDateTime;
+use x509_parser::extensions::GeneralName;
 
 use crate::error::{PkiError, invalid};
 use crate::store::CertificateStore;
@@ -51,7 +55,37 @@ pub(crate) fn pem_content(what: &str, text: &str) -> Result<Vec<u8>, PkiError> {
     Ok(pem.contents)
 }
 
-pub(crate) fn days_left(what: &str, certificate: &str) -> Result<i64, PkiError> {
+/// Returns the DNS names and addresses that a certificate is for.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub fn certificate_names(what: &str, certificate: &str) -> Result<BTreeSet<String>, PkiError> {
+    let der = pem_content(what, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    let names = parsed
+        .subject_alternative_name()
+        .map_err(|error| invalid(what, error))?;
+    let names = names
+        .into_iter()
+        .flat_map(|names| &names.value.general_names);
+    let text = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => Some(IpAddr::from(<[u8; 4]>::try_from(*bytes).ok()?).to_string()),
+            16 => Some(IpAddr::from(<[u8; 16]>::try_from(*bytes).ok()?).to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(names.filter_map(text).collect())
+}
+
+/// Returns the number of whole days until a certificate expires; negative if it has expired.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub fn days_left(what: &str, certificate: &str) -> Result<i64, PkiError> {
     let der = pem_content(what, certificate)?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;

@@ -7,6 +7,7 @@ mod fingerprint;
 pub mod kubernetes;
 mod leaf;
 mod pair;
+pub mod registry_login;
 pub mod request;
 pub mod secret_keys;
 mod signing_key;
@@ -15,7 +16,9 @@ mod store;
 pub use ca::Ca;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
-pub use fingerprint::{ca_fingerprint, key_fingerprint, public_key_pin};
+pub use fingerprint::{
+    ca_fingerprint, certificate_names, days_left, key_fingerprint, public_key_pin,
+};
 pub use leaf::{Leaf, Usage};
 pub use pair::Pair;
 pub use signing_key::SigningKey;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::encryption::KeyIdentity;
 use crate::error::PkiError;
 use crate::pair::Pair;
+use kubexm_config::cluster::Validity;
 use kubexm_types::write_atomic;
 
 /// A directory of the controller with CAs, certificates and keys, all with mode 0600.
@@ -16,6 +17,8 @@ pub struct CertificateStore {
     read_only: bool,
     /// Encrypts and decrypts the keys of CAs.
     identity: Option<KeyIdentity>,
+    /// How long new certificates are valid.
+    validity: Validity,
 }
 
 /// The key of a CA in a store.
@@ -35,6 +38,7 @@ impl CertificateStore {
             dir: dir.into(),
             read_only: false,
             identity: None,
+            validity: Validity::default(),
         }
     }
 
@@ -44,12 +48,24 @@ impl CertificateStore {
         Self { identity, ..self }
     }
 
+    /// Sets how long new certificates are valid. The default is that of kubeadm.
+    #[must_use]
+    pub fn valid_for(self, validity: Validity) -> Self {
+        Self { validity, ..self }
+    }
+
+    /// Returns how long new certificates are valid.
+    pub(super) fn validity(&self) -> Validity {
+        self.validity
+    }
+
     /// Opens a directory without the permission to write. New keys and certificates exist in memory only.
     pub fn read_only(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
             read_only: true,
             identity: None,
+            validity: Validity::default(),
         }
     }
 
@@ -60,6 +76,7 @@ impl CertificateStore {
             dir: self.dir.join(name),
             read_only: self.read_only,
             identity: self.identity.clone(),
+            validity: self.validity,
         }
     }
 

@@ -48,6 +48,40 @@ fn certificate_is_signed_by_the_ca() {
     );
 }
 
+#[test]
+fn certificates_are_valid_as_long_as_configured_and_follow_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = |days, ca_days| {
+        let validity = kubexm_config::cluster::Validity { days, ca_days };
+        CertificateStore::new(dir.path()).valid_for(validity)
+    };
+    let leaf = Leaf::client("admin", None);
+    let issue = |store: &CertificateStore| {
+        let ca = Ca::load_or_create(store, "ca").unwrap();
+        let pair = ca.issue(store, "admin", &leaf).unwrap();
+        let left = days_left("admin", &pair.certificate).unwrap();
+        (
+            days_left("ca", ca.certificate()).unwrap(),
+            left,
+            pair.certificate,
+        )
+    };
+    // A third of the validity is left when kubexm renews, so a short one is not renewed by each install.
+    let short = store(20, 100);
+    let (ca, left, first) = issue(&short);
+    assert!(
+        (99..=100).contains(&ca) && (19..=20).contains(&left),
+        "{ca} {left}"
+    );
+    assert_eq!(issue(&short).2, first);
+    let (ca, left, second) = issue(&store(90, 4000));
+    assert!(
+        (99..=100).contains(&ca) && (89..=90).contains(&left),
+        "{ca} {left}"
+    );
+    assert_ne!(second, first);
+}
+
 /// A CA of a running cluster, whose certificate and key must survive.
 fn store_with_ca() -> (tempfile::TempDir, CertificateStore, Pair) {
     let dir = tempfile::tempdir().unwrap();

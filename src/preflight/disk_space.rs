@@ -19,6 +19,8 @@ pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
     let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
         .map(str::to_owned)
         .to_vec();
+    paths.push(crate::OLD_ETCD.to_owned());
+    paths.extend(crate::RUNTIME_PROGRAMS.map(str::to_owned));
     if let Etcd::Systemd { data_dir, .. } = &cluster.etcd {
         paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
     }

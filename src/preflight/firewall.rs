@@ -29,7 +29,7 @@ fn ports(cluster: &Cluster, name: &HostName) -> Vec<Port> {
     let tcp = |port: u16| (port.to_string(), "tcp");
     let udp = |port: u16| (port.to_string(), "udp");
     if cluster.is_control_plane(name) {
-        ports.push(tcp(6443));
+        ports.push(tcp(cluster.kubernetes.api_server_port));
     }
     let runs_etcd = !matches!(cluster.etcd, Etcd::External { .. });
     if runs_etcd && cluster.roles.etcd.contains(name) {

@@ -8,15 +8,18 @@ mod exchange;
 pub mod external_checks;
 mod firewall;
 pub mod identity;
+mod immutable;
 mod pods;
 mod probe;
 pub mod registry_client;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 pub use disk_space::paths;
 use disk_space::{etcd_data, own_etcd};
+pub use immutable::check as immutable_settings;
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_host::facts::{Cgroup, Facts, Tool};
 use kubexm_types::{Arch, HostName, Version};
@@ -92,10 +95,12 @@ pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer
         checker.disk_pressure();
         checker.system();
         checker.network();
+        checker.names();
         checker.pods();
         checker.leftovers();
     }
     duplicates(facts, &mut findings);
+    findings.extend(immutable::check(cluster, facts));
     findings.sort();
     findings
 }
@@ -323,10 +328,85 @@ impl Checker<'_> {
         self.findings.extend(findings);
     }
 
+    /// Finds lines of `/etc/hosts` that give a name of the cluster another address: the first line counts.
+    fn names(&mut self) {
+        let cluster = self.cluster;
+        let mut names: Vec<(&str, Vec<IpAddr>)> = Vec::new();
+        if cluster.registry.external.is_none() {
+            let hosts = cluster.roles.registry.iter();
+            let addresses = hosts.filter_map(|name| cluster.host(name));
+            let addresses = addresses.map(|host| host.internal_address).collect();
+            names.push((cluster.registry.host_name.as_str(), addresses));
+        }
+        let endpoint = &cluster.control_plane_endpoint;
+        names.extend(
+            endpoint
+                .address
+                .map(|address| (endpoint.host.as_str(), vec![address])),
+        );
+        for host in &cluster.hosts {
+            // A host may have its own name on loopback, as Debian writes it.
+            if host.name != *self.name {
+                names.push((host.name.as_str(), vec![host.internal_address]));
+            }
+        }
+        for (name, expected) in names {
+            let mut entries = self.facts.hosts_entries.iter();
+            let other = entries.find(|(address, entry)| {
+                entry.eq_ignore_ascii_case(name)
+                    && !expected.contains(address)
+                    && expected
+                        .iter()
+                        .any(|one| one.is_ipv4() == address.is_ipv4())
+            });
+            if let Some((address, entry)) = other {
+                let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+                self.error(
+                    format!(
+                        "/etc/hosts has the line '{address} {entry}', but the cluster file gives {name} the address {}",
+                        expected.join(" or ")
+                    ),
+                    "remove the line from /etc/hosts: kubexm adds its own lines there",
+                );
+            }
+        }
+    }
+
+    /// Finds what another etcd or another container runtime left, although it does not run.
+    fn remains(&mut self) {
+        let own = own_etcd(self.cluster, self.name).is_some();
+        let stacked = matches!(self.cluster.etcd, Etcd::Kubeadm { .. })
+            && self.cluster.is_control_plane(self.name);
+        if stacked && !own && self.facts.existing.contains(OLD_ETCD) {
+            self.error(
+                format!("{OLD_ETCD} contains data of an etcd that kubexm did not install"),
+                "move the folder if the data is not needed, or use another host",
+            );
+        }
+        if !self.facts.runtimes.is_empty() {
+            return;
+        }
+        let programs: Vec<&str> = RUNTIME_PROGRAMS
+            .into_iter()
+            .filter(|path| self.facts.existing.contains(*path))
+            .collect();
+        if !programs.is_empty() {
+            self.warning(
+                format!(
+                    "has programs of a container runtime that does not run: {}",
+                    programs.join(", ")
+                ),
+                "remove their packages: kubexm installs its own runtime in other directories, and an update of these \
+                 packages may start theirs",
+            );
+        }
+    }
+
     fn leftovers(&mut self) {
         if self.facts.receipt {
             return;
         }
+        self.remains();
         if self.facts.kubernetes {
             self.error(
                 "has files of a Kubernetes that kubexm did not install",
@@ -359,7 +439,7 @@ impl Checker<'_> {
         let listening = &self.facts.listening;
         let mut ports = vec![10250];
         if self.cluster.is_control_plane(self.name) {
-            ports.extend([6443, 10257, 10259]);
+            ports.extend([self.cluster.kubernetes.api_server_port, 10257, 10259]);
         }
         if !matches!(self.cluster.etcd, Etcd::External { .. })
             && self.cluster.roles.etcd.contains(self.name)
@@ -386,6 +466,16 @@ impl Checker<'_> {
         }
     }
 }
+
+/// The data of an etcd that kubeadm or a package ran.
+pub(crate) const OLD_ETCD: &str = "/var/lib/etcd/member";
+/// Programs of container runtimes of packages.
+pub(crate) const RUNTIME_PROGRAMS: [&str; 4] = [
+    "/usr/bin/containerd",
+    "/usr/bin/dockerd",
+    "/usr/bin/crio",
+    "/usr/bin/isulad",
+];
 
 /// The certificate of the Kubernetes CA on a node.
 const KUBERNETES_CA: &str = "/etc/kubernetes/pki/ca.crt";

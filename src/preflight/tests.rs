@@ -77,3 +77,63 @@ fn worker_with_the_ca_of_another_cluster_is_refused() {
     assert!(!refused("node2", true));
     assert!(!refused("node1", false));
 }
+
+/// Returns what is found on a new control plane `node1` with these facts.
+fn found(facts: Facts) -> Vec<String> {
+    let cluster = parse_cluster("example", CLUSTER).unwrap();
+    let facts = BTreeMap::from([("node1".parse().unwrap(), facts)]);
+    let found = check(&cluster, &facts, &Offer::default()).into_iter();
+    let about = [
+        "/etc/hosts has",
+        "an etcd that",
+        "runtime that does not run",
+    ];
+    found
+        .filter(|finding| about.iter().any(|what| finding.what.contains(what)))
+        .map(|finding| format!("{} {}", finding.fatal, finding.what))
+        .collect()
+}
+
+#[test]
+fn other_address_of_a_name_in_hosts_file_is_refused() {
+    let entry = |address: &str, name: &str| Facts {
+        hosts_entries: vec![(address.parse().unwrap(), name.to_owned())],
+        ..Facts::default()
+    };
+    assert_eq!(
+        found(entry("10.0.0.99", "registry.kubexm.internal")),
+        [
+            "true /etc/hosts has the line '10.0.0.99 registry.kubexm.internal', but the cluster file gives \
+             registry.kubexm.internal the address 192.0.2.11"
+        ]
+    );
+    assert_eq!(found(entry("10.0.0.99", "node2")).len(), 1);
+    // The right address, the own name on loopback, and names of others.
+    for (address, name) in [
+        ("192.0.2.11", "registry.kubexm.internal"),
+        ("127.0.1.1", "node1"),
+        ("10.0.0.99", "harbor.example"),
+    ] {
+        assert_eq!(found(entry(address, name)), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn remains_of_a_stopped_runtime_and_of_an_old_etcd_are_found() {
+    let with = |path: &str, receipt| Facts {
+        existing: [path.to_owned()].into(),
+        receipt,
+        ..Facts::default()
+    };
+    assert_eq!(
+        found(with("/usr/bin/dockerd", false)),
+        ["false has programs of a container runtime that does not run: /usr/bin/dockerd"]
+    );
+    assert_eq!(
+        found(with("/var/lib/etcd/member", false)),
+        ["true /var/lib/etcd/member contains data of an etcd that kubexm did not install"]
+    );
+    for path in ["/usr/bin/dockerd", "/var/lib/etcd/member"] {
+        assert_eq!(found(with(path, true)), [""; 0], "{path}");
+    }
+}

@@ -14,6 +14,8 @@ pub struct ConfigV3 {
     pub registry_config_dir: String,
     /// Path of runc.
     pub runc: String,
+    /// Whether the cgroup driver is systemd.
+    pub systemd_cgroup: bool,
 }
 
 /// `/etc/containerd/config.toml` for containerd 1.7.
@@ -26,6 +28,8 @@ pub struct ConfigV2 {
     pub registry_config_dir: String,
     /// Path of runc.
     pub runc: String,
+    /// Whether the cgroup driver is systemd.
+    pub systemd_cgroup: bool,
 }
 
 /// `/etc/systemd/system/containerd.service`.

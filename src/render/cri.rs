@@ -27,3 +27,30 @@ pub struct Hosts {
     /// The value of the `Authorization` header. Secret.
     pub authorization: Option<String>,
 }
+
+/// `hosts.toml` of a registry of the site.
+#[derive(Template)]
+#[template(path = "cri/site-hosts.toml")]
+pub struct SiteHosts {
+    /// The registry, as image names have it.
+    pub source: String,
+    /// Its servers, in the order in which the runtime tries them.
+    pub hosts: Vec<SiteHost>,
+    /// The server that the runtime tries last.
+    pub last: SiteHost,
+}
+
+/// A server of a registry.
+#[derive(Clone)]
+pub struct SiteHost {
+    /// `scheme://host:port`, with a path if `override_path` is set.
+    pub url: String,
+    /// Path of the CA certificate; `None` to use the system's CAs.
+    pub ca: Option<String>,
+    /// Whether the certificate is not verified.
+    pub skip_verify: bool,
+    /// Whether `url` contains the prefix of all repositories.
+    pub override_path: bool,
+    /// The value of the `Authorization` header. Secret.
+    pub authorization: Option<String>,
+}

@@ -1,5 +1,7 @@
 //! CRI-O's configuration and unit.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 
 use super::filters;
@@ -8,6 +10,8 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "crio/10-kubexm.conf", escape = "none")]
 pub struct Config {
+    /// `systemd` or `cgroupfs`.
+    pub cgroup_driver: String,
     /// The directory of images and containers.
     pub root: String,
     /// Path of the CRI socket.
@@ -46,8 +50,10 @@ pub struct Service {
 #[derive(Template)]
 #[template(path = "crio/registries.conf", escape = "none")]
 pub struct Registries {
-    /// The registries of the bundle's images.
+    /// The registries of the bundle's images, and of the site.
     pub registries: Vec<RegistryLocation>,
+    /// Whether there are registries of the site.
+    pub has_sites: bool,
 }
 
 /// The location of a registry's images.
@@ -55,9 +61,17 @@ pub struct RegistryLocation {
     /// The prefix of image names.
     pub prefix: String,
     /// The location that replaces the prefix.
-    pub location: String,
+    pub location: Location,
     /// Locations that CRI-O tries first, in this order.
-    pub before: Vec<String>,
+    pub before: Vec<Location>,
+}
+
+/// A server, with a prefix of all repositories.
+pub struct Location {
+    /// `host:port`, or `host:port/prefix`.
+    pub address: String,
+    /// Whether its certificate is not verified, and plain HTTP is accepted.
+    pub insecure: bool,
 }
 
 /// `/etc/crio/logins.json`
@@ -65,10 +79,8 @@ pub struct RegistryLocation {
 #[derive(Template)]
 #[template(path = "crio/logins.json", escape = "none")]
 pub struct Logins {
-    /// `host:port` of each registry.
-    pub registries: Vec<String>,
-    /// User and password in base64. Secret.
-    pub login: String,
+    /// User and password in base64 for `host:port` of each registry. Secret.
+    pub logins: BTreeMap<String, String>,
 }
 
 /// `/etc/crio/policy.json`: only images of these registries may be pulled. The digests of the bundle and the

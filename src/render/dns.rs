@@ -4,9 +4,11 @@ use askama::Template;
 
 use super::filters;
 
-/// A domain with its own name servers.
+/// Domains with their own name servers.
 pub struct Zone {
-    pub name: String,
+    pub names: Vec<String>,
+    /// How long answers are kept, in seconds; 0 if they are not kept.
+    pub cache_seconds: u32,
     /// `address:port` of each name server.
     pub servers: Vec<String>,
 }
@@ -22,6 +24,10 @@ pub struct Corefile {
     pub forward: Vec<String>,
     /// Domains with their own name servers.
     pub zones: Vec<Zone>,
+    /// Names with fixed addresses, as lines of `/etc/hosts`.
+    pub hosts: Vec<String>,
+    /// Further server blocks.
+    pub blocks: Vec<String>,
 }
 
 /// The ConfigMap with the Corefile.
@@ -61,6 +67,8 @@ pub struct NodeLocalCorefile {
     pub forward: Vec<String>,
     /// Domains with their own name servers.
     pub zones: Vec<Zone>,
+    /// Names with fixed addresses, as lines of `/etc/hosts`.
+    pub hosts: Vec<String>,
 }
 
 /// The objects of NodeLocal DNSCache.

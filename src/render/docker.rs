@@ -12,6 +12,8 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "docker/daemon.json", escape = "none")]
 pub struct Daemon {
+    /// `systemd` or `cgroupfs`.
+    pub cgroup_driver: &'static str,
     /// The directory of images and containers.
     pub data_root: String,
 }

@@ -20,6 +20,8 @@ pub struct Service {
     pub user: String,
     /// Path of the script that runs as root before etcd.
     pub prepare: String,
+    /// Whether etcd may keep all of its memory from being swapped out.
+    pub lock_memory: bool,
     /// Path of etcd.
     pub binary: String,
     /// Path of the [`Environment`].

@@ -9,6 +9,8 @@ use super::filters;
 #[derive(Template)]
 #[template(path = "isulad/daemon.json", escape = "none")]
 pub struct Daemon {
+    /// Whether the cgroup driver is systemd.
+    pub systemd_cgroup: bool,
     /// The directory of images and containers.
     pub graph: String,
     /// Address of the CRI socket.
@@ -17,6 +19,8 @@ pub struct Daemon {
     pub sandbox_image: String,
     /// The directory of CNI plugins.
     pub cni_bin: String,
+    /// Registries whose certificates are not verified.
+    pub insecure: Vec<String>,
 }
 
 /// `/etc/systemd/system/isulad.service`.

@@ -40,22 +40,39 @@ pub struct ComponentSection {
     pub volumes: Vec<Volume>,
 }
 
-/// A file or directory of the host, at the same path in the pod of a control plane program.
+/// A file or directory of the host in the pod of a control plane program.
 pub struct Volume {
-    pub name: &'static str,
-    pub path: &'static str,
+    pub name: String,
+    pub host_path: String,
+    pub mount_path: String,
     pub read_only: bool,
-    /// The type of a hostPath volume, as in `File`.
-    pub kind: &'static str,
+    /// The type of a hostPath volume, as in `File`; `None` for no check.
+    pub kind: Option<&'static str>,
+}
+
+/// How long certificates are valid that kubeadm issues.
+pub struct Validity {
+    /// Certificates of servers and clients, in hours.
+    pub hours: u32,
+    /// Certificate authorities, in hours.
+    pub ca_hours: u32,
+}
+
+/// The etcd that kubeadm runs as static pods.
+#[derive(Default)]
+pub struct LocalEtcd {
+    /// Directory of the data.
+    pub data_dir: String,
+    /// Flags.
+    pub args: BTreeMap<String, String>,
+    /// Additional names in the certificates.
+    pub cert_sans: Vec<String>,
 }
 
 /// The connection to etcd.
 pub enum EtcdSection {
     /// kubeadm runs etcd as static pods.
-    Local {
-        /// Flags.
-        args: BTreeMap<String, String>,
-    },
+    Local(LocalEtcd),
     /// kubeadm does not run etcd.
     External(ExternalEtcd),
 }
@@ -90,6 +107,10 @@ pub struct Init {
     /// The three control plane programs.
     pub components: Vec<ComponentSection>,
     pub etcd: EtcdSection,
+    /// Phases that `kubeadm init` leaves out.
+    pub skip_phases: Vec<String>,
+    /// How long certificates are valid; `None` for kubeadm's default.
+    pub validity: Option<Validity>,
     /// The [`Kubelet`] document.
     pub kubelet: String,
     /// The [`KubeProxy`] document.
@@ -126,6 +147,8 @@ pub struct Join {
     pub node: Node,
     /// The directory of patches.
     pub patches: Option<&'static str>,
+    /// Phases that `kubeadm join` leaves out.
+    pub skip_phases: Vec<String>,
 }
 
 /// The connection to an etcd that kubeadm does not run. Paths are on the host.
@@ -164,6 +187,8 @@ pub struct Secrets {
 #[derive(Template)]
 #[template(path = "kubeadm/kubelet.yaml")]
 pub struct Kubelet {
+    /// `systemd` or `cgroupfs`.
+    pub cgroup_driver: &'static str,
     /// The address of the DNS service.
     pub dns_address: String,
     /// The DNS domain of services.

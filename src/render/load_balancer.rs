@@ -1,5 +1,7 @@
 //! Configurations and units of load balancers for the API servers.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 
 use super::filters;
@@ -69,6 +71,16 @@ pub struct Keepalived {
     pub address: String,
     /// The health check with its arguments.
     pub check: String,
+    /// The VRRP priority of this host.
+    pub priority: u8,
+    /// By how much the priority decreases while the proxy fails.
+    pub decrease: u8,
+    /// The password of VRRP version 2; `None` for version 3. Secret.
+    pub password: Option<String>,
+    /// Path of the script that keepalived runs when its state changes.
+    pub notify: Option<String>,
+    /// Text at the end.
+    pub extra: String,
 }
 
 /// The unit of keepalived.
@@ -97,6 +109,10 @@ pub struct Haproxy {
     pub servers: Vec<Server>,
     /// `address:port` of the health check; `None` without one.
     pub health: Option<String>,
+    /// Whether HAProxy logs connections to its standard output.
+    pub log: bool,
+    /// Text at the end.
+    pub extra: String,
 }
 
 /// nginx's configuration.
@@ -111,6 +127,8 @@ pub struct Nginx {
     pub servers: Vec<Server>,
     /// `address:port` of the health check; `None` without one.
     pub health: Option<String>,
+    /// Text at the end.
+    pub extra: String,
 }
 
 /// kube-vip's static pod.
@@ -131,4 +149,8 @@ pub struct KubeVip {
     pub kubeconfig: String,
     /// The pod's hosts file.
     pub hosts: String,
+    /// Whether kube-vip also assigns addresses to services.
+    pub services: bool,
+    /// Further environment variables.
+    pub env: BTreeMap<String, String>,
 }

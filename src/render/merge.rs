@@ -39,6 +39,38 @@ pub fn yaml(what: &'static str, text: String, over: &Value) -> Result<String, Re
     serde_saphyr::to_string(&value).map_err(|error| RenderError::new(what, error))
 }
 
+/// Returns a stream of YAML documents whose first documents are merged with the settings in the same places. Documents
+/// without settings do not change, and comments at the start of a document remain.
+///
+/// # Errors
+/// A document is not YAML.
+pub fn yaml_documents(
+    what: &'static str,
+    text: String,
+    over: &[&Value],
+) -> Result<String, RenderError> {
+    if over.iter().all(|settings| is_empty(settings)) {
+        return Ok(text);
+    }
+    let mut documents = Vec::new();
+    for (at, document) in text.split("\n---\n").enumerate() {
+        let settings = over.get(at).filter(|settings| !is_empty(settings));
+        let Some(settings) = settings else {
+            documents.push(document.trim_end().to_owned());
+            continue;
+        };
+        let merged = yaml(what, document.to_owned(), settings)?;
+        documents.push(comment(document) + merged.trim_end());
+    }
+    Ok(documents.join("\n---\n") + "\n")
+}
+
+/// Returns the comment at the start of a text.
+fn comment(text: &str) -> String {
+    let lines = text.lines().take_while(|line| line.starts_with('#'));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// Returns a JSON document with merged settings. Without settings the text does not change.
 ///
 /// # Errors
@@ -70,12 +102,7 @@ pub fn toml(what: &'static str, text: String, over: &Value) -> Result<String, Re
     let mut value = serde_json::to_value(table).map_err(|error| RenderError::new(what, error))?;
     merge(&mut value, over);
     let merged = toml::to_string_pretty(&value).map_err(|error| RenderError::new(what, error))?;
-    let comment: String = text
-        .lines()
-        .take_while(|line| line.starts_with('#'))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    Ok(comment + &merged)
+    Ok(comment(&text) + &merged)
 }
 
 #[cfg(test)]
@@ -91,6 +118,20 @@ mod tests {
             &json!({"a": {"c": [2], "e": null}, "d": null, "f": "g"}),
         );
         assert_eq!(base, json!({"a": {"b": 1, "c": [2]}, "f": "g"}));
+    }
+
+    #[test]
+    fn settings_are_merged_into_the_document_in_their_place() {
+        let text = "# note\na: 1\nb: 2\n---\nc: 3\n---\nd: 4\n".to_owned();
+        let (first, second) = (json!({}), json!({"c": null, "e": {"f": true}}));
+        let merged = yaml_documents("t", text.clone(), &[&first, &second]).unwrap();
+        assert_eq!(
+            merged,
+            "# note\na: 1\nb: 2\n---\ne:\n  f: true\n---\nd: 4\n"
+        );
+        let merged = yaml_documents("t", text.clone(), &[&json!({"b": 9}), &first]).unwrap();
+        assert_eq!(merged, "# note\na: 1\nb: 9\n---\nc: 3\n---\nd: 4\n");
+        assert_eq!(yaml_documents("t", text.clone(), &[&first]).unwrap(), text);
     }
 
     #[test]

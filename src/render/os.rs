@@ -7,7 +7,7 @@ use askama::Template;
 #[template(path = "os/modules.conf")]
 pub struct Modules {
     /// Names of modules.
-    pub modules: Vec<&'static str>,
+    pub modules: Vec<String>,
 }
 
 /// `/etc/sysctl.d/90-kubexm.conf`.

@@ -131,10 +131,12 @@ scripts! {
     }
     /// kubeadm.
     kubeadm {
+        CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
         NODE = "kubeadm/node.sh"
         PATCHES = "kubeadm/patches.sh"
         RESET = "kubeadm/reset.sh"
+        SETTINGS = "kubeadm/settings.sh"
     }
     /// Nodes and objects of the cluster.
     kubernetes {
@@ -148,8 +150,8 @@ scripts! {
         JOIN_SECRETS = "kubernetes/join-secrets.sh"
         KUBELET_SURROUNDINGS_REMOVE = "kubernetes/kubelet-surroundings-remove.sh"
         KUBELET_SURROUNDINGS = "kubernetes/kubelet-surroundings.sh"
-        LABELS = "kubernetes/labels.sh"
         MANIFEST = "kubernetes/manifest.sh"
+        NODE_METADATA = "kubernetes/node-metadata.sh"
         NODES = "kubernetes/nodes.sh"
         SAME_CA = "kubernetes/same-ca.sh"
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
@@ -192,6 +194,8 @@ scripts! {
         SWAP_ON = "os/swap-on.sh"
         SYSCTL_RESTORE = "os/sysctl-restore.sh"
         SYSCTL = "os/sysctl.sh"
+        TIME_ZONE_RESTORE = "os/time-zone-restore.sh"
+        TIME_ZONE = "os/time-zone.sh"
         USER_REMOVE = "os/user-remove.sh"
         USER = "os/user.sh"
     }
@@ -206,6 +210,7 @@ scripts! {
     }
     /// Storage of the local registry.
     registry {
+        FOLDER = "registry/folder.sh"
         LINK = "registry/link.sh"
         LIST = "registry/list.sh"
         RECEIVE = "registry/receive.sh"
@@ -241,6 +246,7 @@ scripts! {
     }
     /// systemd units.
     systemd {
+        HEALTHY = "systemd/healthy.sh"
         JOURNAL = "systemd/journal.sh"
         UNIT_STOP = "systemd/unit-stop.sh"
         UNIT = "systemd/unit.sh"

@@ -9,6 +9,7 @@ mod machine;
 mod network;
 mod packages;
 mod reset;
+mod settings;
 mod undo;
 mod users;
 

@@ -7,8 +7,8 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 
 use super::trusted_root::TrustedRoot;
 use super::{at, shown};
-use kubexm_types::VerifyingKey;
 use kubexm_types::signature_policy::Identity;
+use kubexm_types::{UtcTime, VerifyingKey};
 
 /// Maximum size of a certificate, in bytes; Fulcio's certificates are shorter.
 const LONGEST: usize = 64 * 1024;
@@ -68,6 +68,7 @@ pub(super) fn check(
             at(made)
         ));
     }
+    must_be_in_period(identity, made)?;
     must_be_for_signing(&certificate)?;
     root.must_have_issued(&certificate, der, made)?;
     VerifyingKey::from_der(certificate.public_key().raw)
@@ -92,6 +93,19 @@ fn must_show(certificate: &X509Certificate<'_>, identity: &Identity) -> Result<(
         named(&subjects),
         named(&issuers)
     ))
+}
+
+/// Checks that the identity is accepted for signatures of this time, in seconds since 1970.
+fn must_be_in_period(identity: &Identity, made: i64) -> Result<(), String> {
+    let time = at(made);
+    let is_accepted = UtcTime::parse(&time).is_ok_and(|time| identity.period.contains(&time));
+    match is_accepted {
+        true => Ok(()),
+        false => Err(format!(
+            "{} signed it at {time}, but its signatures are accepted only{}",
+            identity.identity, identity.period
+        )),
+    }
 }
 
 /// Returns the subject alternative names of the certificate.

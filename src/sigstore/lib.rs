@@ -108,6 +108,12 @@ impl Unverified {
     pub fn cause(&self) -> &str {
         &self.cause
     }
+
+    /// Whether a newer trusted root may accept the signature, because the trusted root does not contain the log
+    /// that recorded it.
+    pub fn is_of_unknown_log(&self) -> bool {
+        self.cause.contains(trusted_root::UNKNOWN_LOG)
+    }
 }
 
 /// Combines the causes why each of several signatures is not valid.

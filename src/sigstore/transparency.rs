@@ -5,7 +5,7 @@
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{CtVersion, ParsedExtension, SignedCertificateTimestamp};
 
-use super::trusted_root::Log;
+use super::trusted_root::{Log, UNKNOWN_LOG};
 use kubexm_types::Digest;
 
 /// OID of the extension with the SCT list, in DER: 1.3.6.1.4.1.11129.2.4.2.
@@ -28,12 +28,7 @@ pub(super) fn must_be_seen(
     let unreadable = "its certificate cannot be read";
     let seen = without_promises(der).ok_or(unreadable)?;
     let issuer = Digest::of(issuer.public_key().raw);
-    let extensions = certificate.extensions().iter();
-    let promises = extensions.filter_map(|extension| match extension.parsed_extension() {
-        ParsedExtension::SCT(promises) => Some(promises),
-        _ => None,
-    });
-    let is_promised = promises.flatten().any(|promise| {
+    let is_promised = promises(certificate).any(|promise| {
         let seconds = i64::try_from(promise.timestamp / 1000).unwrap_or(i64::MAX);
         let signed = signed(promise, &issuer, &seen);
         let mut logs = logs.iter();
@@ -44,14 +39,34 @@ pub(super) fn must_be_seen(
                 && log.key.verifies(&signed, promise.signature.data)
         })
     });
-    match is_promised {
-        true => Ok(()),
-        false => Err(
+    let ids: Vec<&[u8]> = promises(certificate)
+        .map(|promise| &promise.id.key_id[..])
+        .collect();
+    let is_of_unknown_logs =
+        !ids.is_empty() && logs.iter().all(|log| !ids.contains(&log.id.bytes()));
+    match (is_promised, is_of_unknown_logs) {
+        (true, _) => Ok(()),
+        (false, true) => Err(format!(
+            "{UNKNOWN_LOG} recorded its certificate, and no known one did"
+        )),
+        (false, false) => Err(
             "its certificate has no valid SCT of a trusted certificate transparency log; do not \
              trust it"
                 .to_owned(),
         ),
     }
+}
+
+/// Returns the SCTs in a certificate.
+fn promises<'a>(
+    certificate: &'a X509Certificate<'a>,
+) -> impl Iterator<Item = &'a SignedCertificateTimestamp<'a>> {
+    let extensions = certificate.extensions().iter();
+    let lists = extensions.filter_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SCT(promises) => Some(promises),
+        _ => None,
+    });
+    lists.flatten()
 }
 
 /// Returns the bytes that a log signs for a precertificate.

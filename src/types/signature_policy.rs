@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{InvalidValue, Version, text_value};
+use super::{InvalidValue, UtcTime, Version, text_value};
 
 /// Maximum length of a prefix in bytes.
 const LONGEST: usize = 255;
@@ -51,9 +51,9 @@ impl Rule {
 pub enum SignedBy {
     /// Owners of one of these keys: files with public keys in PEM.
     Keys(Vec<PathBuf>),
-    /// An identity that Sigstore's certificate authority has certified.
-    Identity {
-        identity: Identity,
+    /// Any of these identities that Sigstore's certificate authority has certified.
+    Identities {
+        identities: Vec<Identity>,
         /// The file with the trusted root of a Sigstore instance; `None` for the public instance.
         trusted_root: Option<PathBuf>,
     },
@@ -67,11 +67,52 @@ pub struct Identity {
     pub identity: String,
     /// The URL of the issuer.
     pub issuer: String,
+    /// When it must have signed.
+    pub period: SigningPeriod,
+}
+
+impl Identity {
+    /// Creates an identity that is accepted at any time.
+    pub fn new(identity: impl Into<String>, issuer: impl Into<String>) -> Self {
+        Self {
+            identity: identity.into(),
+            issuer: issuer.into(),
+            period: SigningPeriod::default(),
+        }
+    }
 }
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by {}", self.identity, self.issuer)
+        write!(f, "{} by {}{}", self.identity, self.issuer, self.period)
+    }
+}
+
+/// The period of an identity's signatures; both ends are included. A missing end is unlimited.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SigningPeriod {
+    pub from: Option<UtcTime>,
+    pub until: Option<UtcTime>,
+}
+
+impl SigningPeriod {
+    /// Whether a time of whole seconds is in the period.
+    pub fn contains(&self, time: &UtcTime) -> bool {
+        self.from.as_ref().is_none_or(|from| from <= time)
+            && self.until.as_ref().is_none_or(|until| time <= until)
+    }
+}
+
+impl fmt::Display for SigningPeriod {
+    /// Formats the limits for a text after the identity.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(from) = &self.from {
+            write!(f, " from {from}")?;
+        }
+        if let Some(until) = &self.until {
+            write!(f, " until {until}")?;
+        }
+        Ok(())
     }
 }
 
@@ -121,6 +162,24 @@ text_value!(NamePrefix);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn periods_include_their_ends() {
+        let time = |text: &str| UtcTime::parse(text).unwrap();
+        let period = SigningPeriod {
+            from: Some(time("2022-10-01T00:00:00Z")),
+            until: Some(time("2022-12-31T23:59:59Z")),
+        };
+        for (at, expected) in [
+            ("2022-09-30T23:59:59Z", false),
+            ("2022-10-01T00:00:00Z", true),
+            ("2022-12-31T23:59:59Z", true),
+            ("2023-01-01T00:00:00Z", false),
+        ] {
+            assert_eq!(period.contains(&time(at)), expected, "{at}");
+            assert!(SigningPeriod::default().contains(&time(at)));
+        }
+    }
 
     #[test]
     fn prefixes_cover_whole_parts_of_names() {

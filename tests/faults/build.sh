@@ -141,6 +141,8 @@ build_503() {
   relay_set registry status=2
   built
   expect 0
+  holds "the site answered 503" relayed site status
+  holds "the registry answered 503" relayed registry status
   relay_set site
   relay_set registry
 }
@@ -150,6 +152,8 @@ build_link_cut() { # several downloads are reset, and continue
   relay_set registry "cut=$((100000 + RANDOM * 20))" times=4
   built
   expect 0
+  holds "downloads of the site were reset" relayed site cut
+  holds "downloads of the registry were reset" relayed registry cut
   relay_set site
   relay_set registry
 }
@@ -165,6 +169,7 @@ build_damaged_once() {
   relay_set site "flip=$((500000 + RANDOM))"
   built
   expect 0
+  holds "a download was damaged" relayed site flip
   relay_set site
 }
 build_damaged() {

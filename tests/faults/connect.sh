@@ -142,7 +142,7 @@ connect_nologin() { # a host that boots admits root only
 connect_shell() {
   on_host node2 'usermod -s /usr/sbin/nologin ops'
   dry_run ops
-  expect 4 "node2: " "hint: "
+  expect 4 "node2: " "does not get a shell on the host" "hint: give the user a login shell"
   on_host node2 'usermod -s /bin/bash ops'
   next_run 'dry run' dry_run ops
 }

@@ -43,10 +43,12 @@ alive() { kill -0 "$victim" 2>/dev/null; }
 finish() { # waits for the background run, at most 420 s
   code=0
   local end=$((SECONDS + 420))
-  while alive && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
-  ! alive || { problem "kubexm hung: it was killed after 420 s"; kill -9 "$victim" 2>/dev/null || true; }
   # The shell reports a child that was killed on its standard error.
-  { wait "$victim" || code=$?; } 2>/dev/null
+  {
+    while alive && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
+    ! alive || { problem "kubexm hung: it was killed after 420 s"; kill -9 "$victim" || true; }
+    wait "$victim" || code=$?
+  } 2>/dev/null
   victim=''
 }
 # reaches SECONDS COMMAND…: waits until the command succeeds, while the background run continues
@@ -63,12 +65,24 @@ reaches() {
 # step HOST PATTERN STATE: the background run printed this event (--output json). Host and pattern are expressions.
 step() { grep -q "\"event\":\"step\",\"host\":\"$1\".*$2.*\"state\":\"$3\"" "$log"; }
 
-expect() { # CODE [TEXT…]: the last run ended with this code and printed these texts, on whatever line
+# Prints the error of a run, or everything that it printed if there is none. Warnings before the error, which may have
+# hints of their own, do not count.
+said() { # LOG
+  if grep -q '^{.*"event":"end"' "$1"; then
+    grep '^{.*"event":"end"' "$1"
+  elif grep -q '^error: ' "$1"; then
+    sed -n '/^error: /,$p' "$1"
+  else
+    cat "$1"
+  fi
+}
+expect() { # CODE [TEXT…]: the last run ended with this code, and its error has these texts
   local text
   row_exit=$code
   [ "$code" = "$1" ] || problem "exit code $code, not $1"
+  said "$log" >"$work/said"
   for text in "${@:2}"; do
-    grep -qF -- "$text" "$log" || problem "not printed: $text"
+    grep -qF -- "$text" "$work/said" || problem "not printed: $text"
   done
   cp "$log" "$work/judged.log"
 }
@@ -127,7 +141,8 @@ run_case() { # NAME PHASE EXPECTED FUNCTION IMITATION
   recovers) [ "$row_exit" = 0 ] || problem "it does not recover: exit code $row_exit" ;;
   message)
     case $row_exit in - | 0) problem "it does not fail" ;; esac
-    grep -q "hint: " "$work/judged.log" 2>/dev/null || problem "the message has no hint" ;;
+    said "$work/judged.log" >"$work/said" 2>/dev/null || true
+    grep -q "hint: " "$work/said" || problem "the message has no hint" ;;
   killed) [ "$row_exit" = 137 ] || problem "kubexm was not killed: exit code $row_exit" ;;
   esac
   [ "$row_next" != - ] || [ "$3" = recovers ] || problem "the case has no next run"

@@ -69,6 +69,10 @@ relay() { # NAME PORT: starts a relay to this port; its port is in `relay_port`,
   relay_port=$(cat "$work/$1.port")
 }
 relay_set() { # NAME [KEY=NUMBER…]
+  wc -l <"$work/$1.relay.log" >"$work/$1.relay.before"
   { [ $# -eq 1 ] || printf '%s\n' "${@:2}"; } >"$work/$1.relay.new"
   mv "$work/$1.relay.new" "$work/$1.relay"
+}
+relayed() { # NAME KEY: whether a connection met this fault since the last `relay_set`
+  grep -qx "$2" <(tail -n "+$(($(cat "$work/$1.relay.before") + 1))" "$work/$1.relay.log")
 }

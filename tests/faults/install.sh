@@ -12,11 +12,12 @@ fault usb-stick-removed seed message apply_stick "a file system on a loop device
 fault controller-killed seed killed apply_killed
 fault link-broken seed message apply_link_broken
 fault registry-killed pull recovers apply_registry_killed
-fault kubeadm-hanging init recovers apply_kubeadm_hanging
+fault kubeadm-hanging init message apply_kubeadm_hanging
 fault kubeadm-killed init message apply_kubeadm_killed
 fault controller-killed init killed apply_killed_at_init
 fault port-occupied join message apply_port
 fault host-reboots join message apply_reboot "a container that is killed and started again"
+fault kubeadm-hanging join recovers apply_kubeadm_hanging_at_join
 fault link-slow-and-lossy install recovers apply_to_the_end
 
 before_install() {
@@ -40,7 +41,14 @@ works() { # the nodes are Ready, and a service answers by its name
   until_true 60 ready 2 >"$work/works.log" 2>&1 || return
   { smoke_apply "$image" && smoke_rolled_out deployment/web && smoke_rolled_out daemonset/everywhere &&
     until_true 30 smoke_by_name && smoke_job && kubectl delete namespace smoke --wait=true &&
-    kubectl delete pv smoke; } >>"$work/works.log" 2>&1 || { tail -n 5 "$work/works.log"; return 1; }
+    kubectl delete pv smoke; } >>"$work/works.log" 2>&1 || {
+    tail -n 5 "$work/works.log"
+    kubectl get pods -A -o wide
+    kubectl get events -A --field-selector type=Warning | tail -n 10
+    return 1
+  }
+  # The data of the volume: a reset keeps what pods stored on their hosts.
+  on node1 rm -rf /var/lib/kubelet/smoke && on node2 rm -rf /var/lib/kubelet/smoke
 }
 
 pending_install() { next_run_is install; }
@@ -88,18 +96,23 @@ apply_apt_killed() { # on the control plane, because all later phases wait for i
   expect 5 "node1" "Install packages" "hint: run the same command again to go on"
   pending_install
 }
-apply_apt_locked() { # another program of the administrator has apt's lock for 10 s
+apply_apt_locked() { # another program of the administrator has apt's lock until 10 s after apt began
   # shellcheck disable=SC2016 # Perl's variables
   on node1 sh -c 'exec perl -MFcntl -e '\''open($f, ">>", "/var/lib/dpkg/lock-frontend") or die;
-    $lock = pack("s s x4 q q i x4", F_WRLCK, 0, 0, 0, 0); fcntl($f, F_SETLK, $lock) or die; sleep 10'\' &
+    $lock = pack("s s x4 q q i x4", F_WRLCK, 0, 0, 0, 0); fcntl($f, F_SETLK, $lock) or die;
+    open($g, ">", "/run/locked") or die; sleep 1 while -e "/run/locked"'\' &
+  until_true 10 on node1 test -e /run/locked || problem "apt's lock was not taken"
   begin_install
+  reaches 120 step node1 "Install packages" started && sleep 10
+  holds "apt waits for its lock" fails_quietly step node1 "Install packages" '\(changed\|unchanged\|failed\)'
+  on_host node1 'rm /run/locked'
   goes_on node1 "Install packages" 240
 }
 apply_registry_full() {
   small_disk_on node1 /var/lib/kubexm/registry 64m
   install_it
-  expect 5 "node1: /var/lib/kubexm/registry" "No space left on device" "hint: run the same command again to go on"
-  on_host node1 'umount /var/lib/kubexm/registry'
+  expect 5 "registry/serve@node1: Upload" "No space left on device" "hint: run the same command again to go on"
+  no_small_disk_on node1 /var/lib/kubexm/registry
   pending_install
 }
 apply_stick() {
@@ -110,7 +123,7 @@ apply_stick() {
   begin install --unsigned --bundle "$work/stick/b.tar.zst" "${cluster_options[@]}" --output json
   reaches 240 step node1 "Upload .* images" started && stick_removed
   finish
-  expect 5 "$work/stick/b.tar.zst" "Input/output error" "hint: "
+  expect 5 "$work/stick/b.tar.zst" "Input/output error" "hint: the disk does not answer"
   stick_gone "$work/stick"
   pending_install
 }
@@ -129,40 +142,43 @@ apply_link_broken() {
   unfilter node1 "${resets[@]}"
   pending_install
 }
-apply_registry_killed() { # systemd starts it again after 2 s
+apply_registry_killed() { # systemd starts it again after 2 s; the first control plane pulls before it runs kubeadm
   begin_install
-  reaches 240 step node2 "Pull and pin" started
+  reaches 240 step node1 "Pull and pin" started
   for _ in 1 2 3; do
     on node1 systemctl kill -s KILL kubexm-registry.service || true
     sleep 1
   done
-  goes_on node2 "Pull and pin" 240
+  goes_on node1 "Pull and pin" 240
 }
-kubeadm_runs() { on node1 pgrep -x kubeadm >/dev/null; }
-apply_kubeadm_hanging() { # for 35 s: the operator reads what kubexm waits for
+kubeadm_runs() { on "$1" pgrep -x kubeadm >/dev/null; } # HOST
+reaches_kubeadm() { # HOST VERB
+  reaches 300 step "$1" "Run kubeadm $2" started && reaches 120 kubeadm_runs "$1"
+}
+hangs() { # HOST VERB: kubeadm is stopped until kubexm prints what it waits for
+  reaches_kubeadm "$1" "$2"
+  on_host "$1" 'pkill -STOP -x kubeadm'
+  reaches 90 grep -q "\"event\":\"waiting\",\"host\":\"$1\",\"what\":\"Run kubeadm $2" "$log"
+}
+apply_kubeadm_hanging() { # the operator reads what kubexm waits for, and ends it
   begin_install
-  reaches 300 kubeadm_runs
-  on_host node1 'pkill -STOP -x kubeadm'
-  reaches 90 grep -q '"event":"waiting","host":"node1","what":"Run kubeadm init"' "$log"
-  on_host node1 'pkill -CONT -x kubeadm'
-  reaches 60 kubeadm_runs
-  row_exit=0
-  cp "$log" "$work/judged.log"
-  kill_run
-  on_host node1 'pkill -9 -x kubeadm || :'
+  hangs node1 init
+  on_host node1 'pkill -9 -x kubeadm'
+  finish
+  expect 5 "node1: Run kubeadm init" "hint: run the same command again to go on"
   pending_install
 }
 apply_kubeadm_killed() {
   begin_install
-  reaches 300 kubeadm_runs && sleep "1.$((RANDOM % 10))"
+  reaches_kubeadm node1 init && sleep "1.$((RANDOM % 10))"
   on_host node1 'pkill -9 -x kubeadm'
   finish
-  expect 5 "node1" "Run kubeadm init" "hint: run the same command again to go on"
+  expect 5 "node1: Run kubeadm init" "hint: run the same command again to go on"
   pending_install
 }
 apply_killed_at_init() { # kubeadm continues on the host, and the next run waits for it
   begin_install
-  reaches 300 kubeadm_runs && sleep "0.$((RANDOM % 10))"
+  reaches_kubeadm node1 init && sleep "0.$((RANDOM % 10))"
   kill_run
   expect 137
   pending_install
@@ -184,6 +200,12 @@ apply_reboot() {
   expect 4 "node2: cannot reach $two:22" "hint: "
   "$lab" start-host "$name" node2 >"$work/quiet" 2>&1
   pending_install
+}
+apply_kubeadm_hanging_at_join() {
+  begin_install
+  hangs node2 join
+  on_host node2 'pkill -CONT -x kubeadm'
+  goes_on node2 "Run kubeadm join" 240
 }
 apply_to_the_end() {
   slow_link node2 40mbit

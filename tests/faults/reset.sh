@@ -41,7 +41,7 @@ etcd_stopped() { on node1 sh -c '! pgrep -x etcd'; }
 reset_disk_full() {
   small_disk "$work/state/archive" 64k
   reset_it
-  expect 2 "No space left on device" "hint: "
+  expect 2 "cannot write $work/state/archive/" "No space left on device" "hint: free some space"
   umount "$work/state/archive"
   pending_reset
 }

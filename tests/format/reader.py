@@ -54,7 +54,7 @@ class Lock:
 
     def __init__(self, text):
         lock = self.document = block_yaml.parse(text.decode())
-        require(lock["lockVersion"] in (1, 2, 3), f"lock of version {lock['lockVersion']}")
+        require(lock["lockVersion"] in (1, 2, 3, 4), f"lock of version {lock['lockVersion']}")
         self.check_trust()
         self.sizes, self.items = {}, []
 
@@ -70,7 +70,7 @@ class Lock:
             platforms, signature = image["platforms"], image.get("signature")
             arches = ", ".join(platform["arch"] for platform in platforms)
             self.items.append(("image", image["manifest"]["digest"], f"{image['name']} ({arches})"))
-            blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p["blobs"]]
+            blobs = [image["manifest"]] + [b for p in platforms for b in [p["manifest"]] + p.get("indexes", []) + p["blobs"]]
             if signature:
                 blobs += [signature["manifest"], *signature["blobs"]]
                 blobs += [signature["referrers"]] if "referrers" in signature else []
@@ -98,6 +98,9 @@ class Lock:
         require(lock["lockVersion"] > 1 or not new, "members of version 2 in version 1")
         linked = [p for f in lock["files"] for p in [f, *f.get("members", [])] if "linking" in p]
         require(lock["lockVersion"] > 2 or not linked, "members of version 3 in an earlier version")
+
+        nested = [p for image in lock["images"] for p in image["platforms"] if "indexes" in p]
+        require(lock["lockVersion"] > 3 or not nested, "members of version 4 in an earlier version")
 
     def list(self, encoding):
         for digest, size in sorted(self.sizes.items()):

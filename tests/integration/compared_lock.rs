@@ -69,7 +69,7 @@ impl Site {
         std::fs::write(&manifest, text).unwrap();
         let manifest = load_manifest(&manifest).unwrap();
         let catalog = Catalog::embedded().unwrap();
-        let policies = Policies::load(&catalog, &[]).unwrap();
+        let policies = Policies::load(&catalog, &[], &[]).unwrap();
         let resolver = Resolver::new(&self.http, &catalog, Some(previous), &policies);
         let mut found = resolver.compare_files(&manifest).await.unwrap();
         let images = resolver.compare_images(previous).await.unwrap();

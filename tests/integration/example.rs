@@ -73,6 +73,7 @@ pub fn image(name: &str, manifest: Descriptor) -> LockedImage {
     LockedImage {
         name: name.parse().unwrap(),
         platforms: vec![PlatformManifest {
+            indexes: Vec::new(),
             arch: Arch::Amd64,
             manifest: manifest.clone(),
             blobs: Vec::new(),

@@ -281,7 +281,10 @@ async fn image_without_the_platform_lists_its_platforms() {
     .await;
     let printed = site.resolve(None).await.unwrap_err().to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(printed, @"registry.example/team/app:1: has no linux/amd64; it has linux/s390x");
+    insta::assert_snapshot!(printed, @"
+    registry.example/team/app:1: has no linux/amd64; it has linux/s390x
+    hint: choose an image for this architecture, or leave the architecture out of spec.architectures
+    ");
 }
 
 #[tokio::test]
@@ -303,7 +306,10 @@ async fn image_without_index_has_one_architecture() {
     let error = puller.resolve(&image(), &both, None).await.unwrap_err();
     let printed = error.to_string();
     let _filters = crate::snapshots::filters();
-    insta::assert_snapshot!(printed, @"registry.example/team/app:1: has no linux/arm64; it has linux/amd64");
+    insta::assert_snapshot!(printed, @"
+    registry.example/team/app:1: has no linux/arm64; it has linux/amd64
+    hint: choose an image for this architecture, or leave the architecture out of spec.architectures
+    ");
     let locked = puller.resolve(&image(), &both[..1], None).await.unwrap();
     assert_eq!(locked.platforms[0].manifest, locked.manifest);
 }

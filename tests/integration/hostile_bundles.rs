@@ -702,7 +702,7 @@ fn file_that_is_not_a_bundle_is_named() {
     hint: copy the bundle again, and compare its size
     error: [folder]/empty: is empty
     hint: copy the bundle again
-    error: [folder]: is not a regular file
+    error: [folder]: this directory does not contain a bundle (a file that ends with .tar.zst, or its volumes)
     hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
     error: [folder]/pipe: is not a regular file
     hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst

@@ -20,6 +20,7 @@ mod interrupted;
 mod isolation;
 mod locks;
 mod one_at_a_time;
+mod online;
 mod opened_layers;
 mod os_packages;
 mod plans;

@@ -190,6 +190,9 @@ async fn plan_diff_runs_only_checks() {
     insta::assert_snapshot!(found, @r"
     node1: 4 steps differ, 1 found the desired state, 1 actions run in every install
       app/write@node1: Write /etc/app/changed: differs
+        @@ -1 +1 @@
+        -old
+        +new
       app/write@node1: Write /etc/app/absent: does not exist
       app/write@node1: Write /etc/app/value: depends on task app/ask@node1
       app/write@node1: Switch it on: is off

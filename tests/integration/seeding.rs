@@ -61,6 +61,7 @@ fn image(blobs: &mut InMemory, name: &str, seed: u64) -> LockedImage {
         entry["platform"] = json!({"os": "linux", "architecture": arch.to_string()});
         entries.push(entry);
         platforms.push(PlatformManifest {
+            indexes: Vec::new(),
             arch,
             manifest,
             blobs: vec![config, layer],

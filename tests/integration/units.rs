@@ -11,7 +11,7 @@ use kubexm_deploy::Inputs;
 use kubexm_engine::plan::Plan;
 use kubexm_types::{HostName, Version};
 
-const MINORS: [u64; 9] = [28, 29, 30, 31, 32, 33, 34, 35, 36];
+const MINORS: [u64; 10] = [28, 29, 30, 31, 32, 33, 34, 35, 36, 37];
 
 /// A cluster of node1 to node5 with an external etcd. `more` is set below `kubernetes`.
 fn cluster(folder: &Path, version: &Version, control_planes: &str, more: &str) -> Cluster {

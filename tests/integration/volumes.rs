@@ -123,6 +123,37 @@ fn split_bundle_opens_by_each_of_its_names() {
 }
 
 #[test]
+fn directory_with_one_bundle_is_this_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let stick = folder.path().join("stick.sha256");
+    std::fs::create_dir(&stick).unwrap();
+    let verify = || kubexm(&["bundle", "verify", &shown(&stick)]);
+    let nothing = verify();
+    split(&stick.join("b.tar.zst"), &some(), 8192);
+    std::fs::write(stick.join("._c.tar.zst"), "of another system").unwrap();
+    std::fs::write(stick.join("readme.txt"), "").unwrap();
+    let (code, printed) = verify();
+    assert_eq!(code, Some(0), "{printed}");
+    std::fs::remove_file(volume_path(&stick.join("b.tar.zst"), 2)).unwrap();
+    let missing = verify();
+    std::fs::write(stick.join("a.tar.zst"), "").unwrap();
+    let several = verify();
+    let all = [nothing, missing, several].map(|(code, printed)| {
+        assert_eq!(code, Some(3), "{printed}");
+        printed
+    });
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(all.concat(), @"
+    error: [folder]/stick.sha256: this directory does not contain a bundle (a file that ends with .tar.zst, or its volumes)
+    hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst
+    error: [folder]/stick.sha256/b.tar.zst.002: this volume of the bundle is missing
+    hint: copy it into the directory of the others, or name its directory with --volumes
+    error: [folder]/stick.sha256: this directory contains several bundles: a.tar.zst, b.tar.zst
+    hint: give the path of one of them
+    ");
+}
+
+#[test]
 fn sha256sum_and_cat_check_and_join_volumes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.tar.zst");

@@ -3,7 +3,7 @@
 # `kubectl`.
 
 hardened() { # CONTROL-PLANE NODE...: the control plane also runs the registry
-  local control_plane=$1 node
+  local control_plane=$1 node port
   shift
   check "the API server has an audit log without the content of Secrets" audit_log "$control_plane"
   check "profiling is off" profiling_is_off
@@ -12,7 +12,21 @@ hardened() { # CONTROL-PLANE NODE...: the control plane also runs the registry
     check "$node: the cluster's CA has signed the serving certificate of the kubelet" suites "$control_plane" "$node" 10250
     check "$node: only root can read the units and the configuration of the kubelet" kubelet_files "$node"
   done
+  # Health of the kubelet, metrics of kube-proxy, the controller manager, the scheduler.
+  for port in 10248 10249 10257 10259; do
+    check "port $port listens on loopback only" listens_on_loopback "$control_plane" "$port"
+  done
+  check "the metrics of etcd, if it runs there, listen on loopback only" listens_on_loopback "$control_plane" 2381 or-not
   check "the registry listens on the internal address only" listens_on "$control_plane" 5000
+  check "the registry runs as its own user" runs_as "$control_plane" kubexm-registry kubexm-registry
+  check "the unit of the registry is confined" confined "$control_plane" kubexm-registry 2.0
+  echo "    exposure of kubexm-registry.service by systemd-analyze: $(exposure "$control_plane" kubexm-registry)"
+  check "an anonymous pull is refused" pull_answers "$control_plane" 401
+  check "a pull with another password is refused" pull_answers "$control_plane" 401 kubexm:wrong
+  check "a pull with the login of the state directory is answered" pull_answers "$control_plane" 200 "$(sed -n 1p "$state/pki/registry-login")"
+  for node in "$control_plane" "$@"; do
+    check "$node: only root can read the registry's login" login_is_private "$node"
+  done
 }
 audit_log() { # HOST
   kubectl create secret generic audited --from-literal "content=not in the log" >/dev/null
@@ -49,11 +63,25 @@ listens_on() { # HOST PORT
   echo "$addresses"
   [ "$addresses" = "$(address_of "$1"):$2" ]
 }
-listens_on_loopback() { # HOST PORT
+listens_on_loopback() { # HOST PORT [or-not]
   local addresses
   addresses=$(on "$1" ss -ltnH "sport = :$2" | awk '{ print $4 }')
   echo "$addresses"
-  [ "$addresses" = "127.0.0.1:$2" ]
+  [ "$addresses" = "127.0.0.1:$2" ] || [ "${3:-}$addresses" = or-not ]
+}
+pull_answers() { # HOST STATUS [USER:PASSWORD]: the registry answers a request for a manifest with this status
+  local url said repository
+  repository=$(on "$1" sh -c 'cd /var/lib/kubexm/registry/docker/registry/v2/repositories && find . -name _manifests' |
+    sed -n 's,^\./\(.*pause\)/_manifests$,\1,p' | sed -n 1p)
+  [ -n "$repository" ] || return 1
+  url=https://$(address_of "$1"):5000/v2/$repository/tags/list
+  said=$(printf '%s\n' "${3:+user = \"$3\"}" | curl -sk -K - -o /dev/null -w '%{http_code}' "$url")
+  echo "$url: $said"
+  [ "$said" = "$2" ]
+}
+login_is_private() { # HOST: with containerd
+  # shellcheck disable=SC2016 # expands on the host
+  on "$1" sh -c 'cd /etc/containerd/certs.d && grep -l Authorization */hosts.toml && [ -z "$(find . -name hosts.toml ! -perm 600)" ]'
 }
 runs_as() { # HOST UNIT USER
   local pid

@@ -72,10 +72,7 @@ fn entries(image: &LockedImage) -> Vec<Value> {
 
 /// Returns all blobs of an image in the bundle.
 fn blobs(image: &LockedImage) -> BTreeMap<Digest, u64> {
-    let below = image
-        .platforms
-        .iter()
-        .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+    let below = image.platforms.iter().flat_map(|p| p.everything());
     std::iter::once(&image.manifest)
         .chain(below)
         .chain(image.signature_blobs())

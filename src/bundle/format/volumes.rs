@@ -4,6 +4,7 @@
 //! `B.tar.zst.sha256` is in the format of `sha256sum --check`, so that a site checks a USB stick without
 //! kubexm.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use kubexm_types::{Digest, DigestReader};
 
 /// File name extension of the list of volumes.
 const LIST: &str = "sha256";
+/// The end of the file name of a bundle.
+const EXTENSION: &str = ".tar.zst";
 /// Maximum size of a list of volumes, in bytes.
 const LARGEST_LIST: u64 = 1024 * 1024;
 const DAMAGED: &str = "this volume is damaged\nhint: copy it again";
@@ -63,18 +66,54 @@ fn without_suffix(path: &Path) -> Option<PathBuf> {
     (number || suffix == LIST).then(|| path.with_extension(""))
 }
 
+/// Returns the path of the only bundle in a directory, such as a USB stick.
+fn only_bundle(folder: &Path) -> Result<PathBuf, BundleError> {
+    let failed = |source| BundleError::io(folder, source);
+    let mut bundles = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            continue;
+        }
+        let name = without_suffix(&path).unwrap_or(path);
+        let text = name.file_name().and_then(|name| name.to_str());
+        // macOS writes files such as `._B.tar.zst` on sticks.
+        if text.is_some_and(|text| text.ends_with(EXTENSION) && !text.starts_with('.')) {
+            bundles.insert(name);
+        }
+    }
+    let names = bundles.iter().filter_map(|path| path.file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    let names = names.join(", ");
+    match (bundles.pop_first(), bundles.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => Err(damaged(
+            folder,
+            "this directory does not contain a bundle (a file that ends with .tar.zst, or its volumes)\n\
+             hint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
+        )),
+        (Some(_), false) => Err(damaged(
+            folder,
+            &format!(
+                "this directory contains several bundles: {names}\nhint: give the path of one of them"
+            ),
+        )),
+    }
+}
+
 impl VolumeSet {
-    /// Finds a bundle by the path of its file, of a volume, of the list of volumes, or of the volumes
-    /// without their numbers. Searches volumes in `folders`, too.
+    /// Finds a bundle by the path of its file, of a volume, of the list of volumes, of the volumes without their
+    /// numbers, or of the directory that contains it. Searches volumes in `folders`, too.
     ///
     /// # Errors
-    /// The file does not exist, or a volume is missing or has a wrong length.
+    /// The file does not exist, a volume is missing or has a wrong length, or the directory does not contain exactly one
+    /// bundle.
     pub fn find(path: &Path, folders: &[PathBuf]) -> Result<Self, BundleError> {
         let failed = |source| BundleError::io(path, source);
         // The metadata comes first, because opening a FIFO would wait for a writer.
         match (std::fs::metadata(path), without_suffix(path)) {
-            (Ok(_), Some(name)) => Self::open_volumes(name, folders),
-            (Ok(found), None) if found.is_file() => Ok(Self {
+            (Ok(found), Some(name)) if !found.is_dir() => Self::open_volumes(name, folders),
+            (Ok(found), _) if found.is_file() => Ok(Self {
                 name: path.to_owned(),
                 parts: vec![Part {
                     path: path.to_owned(),
@@ -84,7 +123,8 @@ impl VolumeSet {
                 digests: None,
                 size: found.len(),
             }),
-            (Ok(_), None) => Err(damaged(
+            (Ok(found), _) if found.is_dir() => Self::find(&only_bundle(path)?, folders),
+            (Ok(_), _) => Err(damaged(
                 path,
                 "is not a regular file\nhint: give the path of a bundle, as in bundles/kubernetes-1.36.tar.zst",
             )),
@@ -356,12 +396,27 @@ impl VolumeReader {
     }
 }
 
+/// A file whose disk failed. The source shows what users can do.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+struct Unreadable {
+    path: String,
+    source: io::Error,
+}
+
 impl Read for VolumeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some((file, path)) = &mut self.open {
                 let count = file.read(buffer).map_err(|error| {
-                    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                    let path = path.display().to_string();
+                    io::Error::new(
+                        error.kind(),
+                        Unreadable {
+                            path,
+                            source: error,
+                        },
+                    )
                 })?;
                 if count > 0 || buffer.is_empty() {
                     self.offset += count as u64;
@@ -372,5 +427,32 @@ impl Read for VolumeReader {
                 return Ok(0);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without the source, an install that loses the medium of its bundle cannot state what to do about the disk.
+    #[test]
+    fn failed_read_names_the_file_and_keeps_the_cause() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let mut reader = VolumeReader {
+            left: Vec::new(),
+            offset: 0,
+            open: Some((File::open(&path).unwrap(), path.clone())),
+        };
+        // EISDIR: a directory cannot be read.
+        let error = reader.read(&mut [0; 1]).unwrap_err();
+        let name = path.display().to_string();
+        assert!(
+            error.to_string().starts_with(&format!("{name}: ")),
+            "{error}"
+        );
+        let cause = error.get_ref().and_then(|inner| inner.source());
+        let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.and_then(io::Error::raw_os_error), Some(21));
     }
 }

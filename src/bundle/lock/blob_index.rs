@@ -73,8 +73,7 @@ fn build(lock: &Lock) -> BlobIndex {
         let manifest = &image.manifest;
         add(manifest.digest, manifest.size, &|| image.name.to_string());
         for platform in &image.platforms {
-            let below = std::iter::once(&platform.manifest).chain(&platform.blobs);
-            for blob in below {
+            for blob in platform.everything() {
                 let label = || format!("{} ({})", image.name, platform.arch);
                 add(blob.digest, blob.size, &label);
             }

@@ -154,9 +154,24 @@ pub struct LockedImage {
 pub struct PlatformManifest {
     /// The architecture; the operating system is always Linux.
     pub arch: Arch,
+    /// The indexes between the top manifest and this one, each named by the one before it; usually none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Descriptor>,
     pub manifest: Descriptor,
     /// The configuration and the layers, in the order of the manifest.
     pub blobs: Vec<Descriptor>,
+}
+
+impl PlatformManifest {
+    /// Returns the documents below the top manifest, children first.
+    pub fn manifests(&self) -> impl Iterator<Item = &Descriptor> {
+        std::iter::once(&self.manifest).chain(self.indexes.iter().rev())
+    }
+
+    /// Returns all blobs of the platform.
+    pub fn everything(&self) -> impl Iterator<Item = &Descriptor> {
+        self.manifests().chain(&self.blobs)
+    }
 }
 
 /// OS packages for one release of a distribution, with their dependencies.
@@ -250,7 +265,7 @@ pub struct KubeadmFacts {
 
 impl Lock {
     /// The newest version that this program reads and writes.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
     /// The oldest version that this program reads and writes.
     pub const OLDEST_VERSION: u32 = 1;
 
@@ -296,6 +311,10 @@ impl Lock {
             let mut members = file.members.iter();
             file.linking.is_some() || members.any(|member| member.linking.is_some())
         };
+        let mut platforms = self.images.iter().flat_map(|image| &image.platforms);
+        if platforms.any(|platform| !platform.indexes.is_empty()) {
+            return 4;
+        }
         if self.files.iter().any(has_linking) {
             return 3;
         }

@@ -146,10 +146,7 @@ fn sizes(lock: &Lock) -> Result<(), String> {
         std::iter::once((file.digest, file.size)).chain(beside)
     });
     let images = lock.images.iter().flat_map(|image| {
-        let below = image
-            .platforms
-            .iter()
-            .flat_map(|platform| std::iter::once(&platform.manifest).chain(&platform.blobs));
+        let below = image.platforms.iter().flat_map(|p| p.everything());
         std::iter::once(&image.manifest)
             .chain(below)
             .chain(image.signature_blobs())

@@ -256,10 +256,7 @@ fn by_claimed(
         Signer::Identity {
             subject, issuer, ..
         } => {
-            let identity = Identity {
-                identity: subject.clone(),
-                issuer: issuer.clone(),
-            };
+            let identity = Identity::new(subject, issuer);
             verify(Trust::Identity(&identity, root))
         }
     };

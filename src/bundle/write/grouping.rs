@@ -190,6 +190,7 @@ mod tests {
             .unwrap()
         };
         let platform = |arch: Arch| PlatformManifest {
+            indexes: Vec::new(),
             arch,
             manifest: blob(&format!("manifest {arch}")),
             blobs: vec![blob(&format!("layer {arch}"))],

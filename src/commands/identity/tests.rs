@@ -311,3 +311,19 @@ async fn second_administrator_is_refused_and_sees_who_works() {
     locks.unwrap().release().await;
     assert!(!site.at("node1", "run/kubexm.lock").exists());
 }
+
+#[tokio::test]
+async fn host_that_left_the_cluster_file_is_reported() {
+    let site = Site::new();
+    site.install("state").await.unwrap();
+    let mut smaller = cluster();
+    smaller.hosts.retain(|host| host.name.as_str() != "node2");
+    smaller.roles.worker.clear();
+    let known = KnownCluster::read(&smaller, &site.state("state")).unwrap();
+    let found = known.findings(&smaller, &BTreeMap::new());
+    let about: Vec<_> = found
+        .iter()
+        .map(|finding| (finding.host.as_str(), finding.fatal))
+        .collect();
+    assert_eq!(about, [("node2", false)]);
+}

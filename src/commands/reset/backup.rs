@@ -100,12 +100,16 @@ impl Archive {
     /// Saves a snapshot of the etcd that the reset deletes. Returns its file; `None` if no reachable host has data of
     /// etcd.
     ///
+    /// `resetting` returns whether an earlier reset of a host began, after it saved what it had to. Such a reset may have
+    /// ended etcd before it removed the data, so that a member without a snapshot does not stop this one.
+    ///
     /// # Errors
-    /// Hosts have data of etcd, and no snapshot succeeds.
+    /// Hosts have data of etcd, and no snapshot succeeds. This machine cannot store the snapshot.
     pub(super) async fn save_etcd(
         &self,
         cluster: &Cluster,
         hosts: &Hosts,
+        resetting: impl Fn(&HostName) -> bool,
         events: &Events,
     ) -> Result<Option<PathBuf>, CommandError> {
         let (kind, members) = match &cluster.etcd {
@@ -133,7 +137,11 @@ impl Archive {
             let file = self.folder.join("etcd-snapshot.db");
             match member.save(&file).await {
                 Ok(()) => return Ok(Some(file)),
-                Err(cause) => {
+                Err(Failure::Here(error)) => return Err(error.into()),
+                Err(Failure::Member(cause)) if resetting(name) => events.warn(format!(
+                    "{name}: no snapshot of etcd: {cause}\n  an earlier reset of this host began, and this one continues it"
+                )),
+                Err(Failure::Member(cause)) => {
                     events.warn(format!("{name}: no snapshot of etcd: {cause}"));
                     failures.push(format!("{name}: {cause}"));
                 }
@@ -146,6 +154,20 @@ impl Archive {
                 failures.join("\n")
             ))),
         }
+    }
+}
+
+/// Why there is no snapshot.
+enum Failure {
+    /// The member does not provide one.
+    Member(String),
+    /// This machine cannot store it.
+    Here(FileError),
+}
+
+impl From<String> for Failure {
+    fn from(cause: String) -> Self {
+        Self::Member(cause)
     }
 }
 
@@ -177,14 +199,15 @@ impl Member<'_> {
     }
 
     /// Takes a snapshot and copies it to a file.
-    async fn save(&self, path: &Path) -> Result<(), String> {
+    async fn save(&self, path: &Path) -> Result<(), Failure> {
         let saved = self.read(path).await;
         let _ = self.call("remove", &[], LIMIT).await;
         saved
     }
 
-    async fn read(&self, path: &Path) -> Result<(), String> {
+    async fn read(&self, path: &Path) -> Result<(), Failure> {
         let failed = |error: CommandError| error.to_string();
+        let unwritable = |error| Failure::Here(FileError::io("write", path, &error));
         let done = |output: Output| match output.success() {
             true => Ok(output),
             false => Err(output.complaint().to_string()),
@@ -198,20 +221,19 @@ impl Member<'_> {
         let (size, digest) = text
             .trim()
             .split_once(' ')
-            .ok_or("etcdctl created no snapshot")?;
+            .ok_or_else(|| "etcdctl created no snapshot".to_owned())?;
         let size: u64 = size
             .parse()
             .map_err(|_| "etcdctl created no snapshot".to_owned())?;
         if size == 0 || size > LARGEST {
-            return Err(format!("a snapshot of {size} bytes is not one of etcd"));
+            return Err(format!("a snapshot of {size} bytes is not one of etcd").into());
         }
-        let file = AtomicFile::create(path, OWNER_ONLY).map_err(|error| error.to_string())?;
+        let file = AtomicFile::create(path, OWNER_ONLY).map_err(unwritable)?;
         let mut file = DigestWriter::new(file);
         for part in 0..size.div_ceil(PART) {
             let read = self.call("read", &[part.to_string()], SAVE_LIMIT).await;
             let read = read.map_err(failed).and_then(done)?;
-            file.write_all(&read.stdout)
-                .map_err(|error| error.to_string())?;
+            file.write_all(&read.stdout).map_err(unwritable)?;
         }
         let (file, got, _) = file.finish();
         if got.hex() != digest {
@@ -219,9 +241,10 @@ impl Member<'_> {
                 "the snapshot of {} arrived with the digest {} instead of {digest}",
                 self.name,
                 got.hex()
-            ));
+            )
+            .into());
         }
-        file.commit().map_err(|error| error.to_string())
+        file.commit().map_err(unwritable)
     }
 }
 
@@ -306,10 +329,17 @@ mod tests {
     }
 
     async fn snapshot(hosts: Hosts) -> (Result<Option<u64>, CommandError>, usize) {
+        snapshot_after(hosts, |_| false).await
+    }
+
+    async fn snapshot_after(
+        hosts: Hosts,
+        resetting: impl Fn(&HostName) -> bool,
+    ) -> (Result<Option<u64>, CommandError>, usize) {
         let state = tempfile::tempdir().unwrap();
         let archive = Archive::create(state.path()).unwrap();
         let saved = archive
-            .save_etcd(&cluster(), &hosts, &Events::silent())
+            .save_etcd(&cluster(), &hosts, resetting, &Events::silent())
             .await;
         let saved = saved.map(|file| file.map(|file| file.metadata().unwrap().len()));
         (saved, std::fs::read_dir(archive.folder()).unwrap().count())
@@ -355,6 +385,43 @@ spec:
         // Another member has a snapshot.
         let hosts = [etcd("node1", wrong, true), etcd("node2", None, true)].into();
         assert_eq!(snapshot(hosts).await.0.unwrap(), Some(20_000_000));
+    }
+
+    /// A reset that was killed between the end of etcd and the removal of its data could never continue.
+    #[tokio::test]
+    async fn reset_that_began_continues_without_another_snapshot() {
+        let wrong = Some("0000000000000000000000000000000000000000000000000000000000000000");
+        let hosts = || [etcd("node1", wrong, true), etcd("node2", wrong, true)].into();
+        let began = |names: &'static [&str]| move |name: &HostName| names.contains(&name.as_str());
+        let (saved, _) = snapshot_after(hosts(), began(&["node1", "node2"])).await;
+        assert_eq!(saved.unwrap(), None);
+        let (saved, _) = snapshot_after(hosts(), began(&["node1"])).await;
+        let error = saved.unwrap_err().to_string();
+        assert!(
+            error.contains("\nnode2: ") && !error.contains("\nnode1: "),
+            "{error}"
+        );
+        // A member that still runs provides one.
+        let (saved, _) = snapshot_after([etcd("node1", None, true)].into(), |_| true).await;
+        assert_eq!(saved.unwrap(), Some(20_000_000));
+    }
+
+    /// The hint was to start etcd.
+    #[tokio::test]
+    async fn disk_of_this_machine_is_not_a_failure_of_etcd() {
+        let state = tempfile::tempdir().unwrap();
+        let archive = Archive::create(state.path()).unwrap();
+        std::fs::remove_dir(archive.folder()).unwrap();
+        let hosts = [etcd("node1", None, true)].into();
+        let saved = archive
+            .save_etcd(&cluster(), &hosts, |_| true, &Events::silent())
+            .await;
+        let error = saved.unwrap_err().to_string();
+        let file = archive.folder().join("etcd-snapshot.db");
+        assert!(
+            error.starts_with(&format!("cannot write {}: ", file.display())),
+            "{error}"
+        );
     }
 
     #[test]

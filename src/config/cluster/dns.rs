@@ -13,16 +13,31 @@ pub struct Dns {
     pub upstreams: Vec<NameServer>,
     /// Domains with other name servers.
     pub zones: Vec<Zone>,
+    /// Names with fixed addresses.
+    pub hosts: Vec<HostEntry>,
+    /// Server blocks that are added to the Corefile of CoreDNS.
+    pub extra_blocks: Vec<String>,
     /// A cache on each node, which answers the queries of its pods.
     pub node_local: Option<NodeLocal>,
 }
 
-/// A domain with its subdomains, which other name servers answer.
+/// Domains with their subdomains, which other name servers answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
-    pub name: HostName,
+    /// The domains. Never empty.
+    pub names: Vec<HostName>,
     /// Never empty.
     pub servers: Vec<NameServer>,
+    /// How long CoreDNS keeps answers, in seconds; 0 if it keeps none.
+    pub cache_seconds: u32,
+}
+
+/// Names of an address, which CoreDNS answers itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostEntry {
+    pub address: IpAddr,
+    /// Never empty.
+    pub names: Vec<HostName>,
 }
 
 /// NodeLocal DNSCache

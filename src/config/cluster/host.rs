@@ -7,6 +7,11 @@ use std::path::PathBuf;
 use super::PasswordSource;
 use kubexm_types::{Arch, HostName, LabelKey, LabelValue};
 
+/// The port of SSH servers without another one.
+pub const DEFAULT_PORT: u16 = 22;
+/// The user of SSH logins without another one.
+pub const DEFAULT_USER: &str = "root";
+
 /// A host and how to reach it.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
@@ -16,19 +21,36 @@ pub struct HostSpec {
     pub address: String,
     /// The address that the cluster uses (`node-ip`). Default: `address`.
     pub internal_address: IpAddr,
-    pub port: u16,
-    /// SSH user: root, or a user with sudo.
-    pub user: String,
+    /// SSH port; `None` for [`DEFAULT_PORT`].
+    pub port: Option<u16>,
+    /// SSH user: root, or a user with sudo; `None` for [`DEFAULT_USER`].
+    pub user: Option<String>,
     /// SSH password, which is also tried for sudo. Never printed.
     pub password: Option<PasswordSource>,
     /// Private key file; `None` to try the agent and `~/.ssh`.
     pub private_key_path: Option<PathBuf>,
+    /// The jump hosts on the way to the host, the nearest one to the controller first; `None` if the cluster file does
+    /// not have the field.
+    pub jump_hosts: Option<Vec<JumpHost>>,
     /// Architecture; `None` to use the facts of the host.
     pub arch: Option<Arch>,
     /// Labels of the node.
     pub labels: BTreeMap<LabelKey, LabelValue>,
     /// Taints of the node. `None` keeps kubeadm's default, which taints control planes; `Some(vec![])` removes it.
     pub taints: Option<Vec<Taint>>,
+}
+
+/// An SSH server through which kubexm reaches hosts. It is not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JumpHost {
+    /// IP address or DNS name.
+    pub address: String,
+    pub port: u16,
+    pub user: String,
+    /// SSH password. Never printed.
+    pub password: Option<PasswordSource>,
+    /// Private key file; `None` to try the agent and `~/.ssh`.
+    pub private_key_path: Option<PathBuf>,
 }
 
 /// A node taint, `key=value:effect`.

@@ -44,6 +44,9 @@ pub(crate) const FORMER_LOAD_BALANCERS: FormerNames = &[
     ("kubexm-an", "keepalived-nginx"),
 ];
 
+/// Former values of `containerRuntime.type`.
+pub(crate) const FORMER_RUNTIMES: FormerNames = &[("crio", "cri-o")];
+
 named_kinds! {
     /// How the programs of Kubernetes run: values of `spec.kubernetes.type`.
     KubernetesKind {
@@ -64,6 +67,16 @@ named_kinds! {
         Docker = "docker",
         /// iSulad.
         Isulad = "isulad",
+    }
+}
+
+named_kinds! {
+    /// How the runtime and the kubelet limit the resources of containers
+    /// (<https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers>).
+    CgroupDriver {
+        Systemd = "systemd",
+        /// Without systemd, on cgroup v1 hosts that need it.
+        Cgroupfs = "cgroupfs",
     }
 }
 

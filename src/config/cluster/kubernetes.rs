@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{KubernetesKind, Patch};
-use kubexm_types::{CertificateName, Version};
+use kubexm_types::{CertificateName, HostPath, Line, Version};
 
 /// `spec.kubernetes`.
 #[derive(Debug, Clone)]
@@ -24,13 +24,64 @@ pub struct Kubernetes {
     /// kube-proxy; `extra_config` is merged into its KubeProxyConfiguration.
     pub kube_proxy: Component,
     pub proxy_mode: ProxyMode,
+    /// The port on which the API servers listen, on control planes.
+    pub api_server_port: u16,
     /// Additional names and addresses for the certificate of the API server.
     pub cert_sans: Vec<CertificateName>,
     /// kubeadm's `--ignore-preflight-errors`.
     pub ignore_preflight_errors: Vec<String>,
     /// Patches of the files that kubeadm writes, in this order.
     pub patches: Vec<Patch>,
+    /// Fields that are merged into kubeadm's configuration.
+    pub kubeadm_config: KubeadmConfig,
+    /// Phases that kubeadm leaves out.
+    pub skip_phases: SkipPhases,
+    /// How long new certificates are valid.
+    pub validity: Validity,
 }
+
+/// Fields that are merged into the documents of kubeadm's configuration; each may be an empty object
+/// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>).
+#[derive(Debug, Clone, Default)]
+pub struct KubeadmConfig {
+    /// `InitConfiguration`.
+    pub init: Value,
+    /// `ClusterConfiguration`.
+    pub cluster: Value,
+    /// `JoinConfiguration` of each node but the first.
+    pub join: Value,
+}
+
+/// Phases that kubeadm leaves out (`skipPhases`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkipPhases {
+    /// Phases of `kubeadm init`.
+    pub init: Vec<String>,
+    /// Phases of `kubeadm join`.
+    pub join: Vec<String>,
+}
+
+/// How long new certificates are valid, in days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// Certificates of servers and clients.
+    pub days: u16,
+    /// Certificate authorities.
+    pub ca_days: u16,
+}
+
+impl Default for Validity {
+    /// Returns the validity that kubeadm chooses.
+    fn default() -> Self {
+        Self {
+            days: 365,
+            ca_days: 3650,
+        }
+    }
+}
+
+/// The API server's port by default, as in kubeadm.
+pub const API_SERVER_PORT: u16 = 6443;
 
 impl Kubernetes {
     /// Returns true if the user ignores the findings of a check. Checks have the names that kubeadm uses; upper and
@@ -97,4 +148,21 @@ pub struct Component {
     pub feature_gates: BTreeMap<String, bool>,
     /// Fields that are merged into the configuration file; may be an empty object.
     pub extra_config: Value,
+    /// Files and directories of the host for the pod of a control plane program.
+    pub extra_volumes: Vec<ExtraVolume>,
+}
+
+/// A file or directory of the host in the pod of a control plane program
+/// (<https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/>, `HostPathMount`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraVolume {
+    /// The name of the volume: a DNS label.
+    pub name: Line,
+    /// The path on the host.
+    pub host_path: HostPath,
+    /// The path in the container.
+    pub mount_path: HostPath,
+    pub read_only: bool,
+    /// The type of a hostPath volume, as in `File`; `None` for no check.
+    pub kind: Option<&'static str>,
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use super::{AddressHolder, ControlPlanePod, LocalProxy};
+use super::{API_SERVER_PORT, AddressHolder, ControlPlanePod, LocalProxy};
 
 /// The load balancer in front of the API servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +51,12 @@ impl LoadBalancer {
         matches!(self, Self::Holder { .. } | Self::Pods { .. })
     }
 
-    /// Returns the default port of the endpoint. The API servers listen on port 6443 of all addresses.
-    pub fn default_port(&self) -> u16 {
+    /// Returns the default port of the endpoint, for API servers that listen on the port `api_server` of all addresses.
+    pub fn default_port(&self, api_server: u16) -> u16 {
         match self {
             Self::Local { .. } => 7443,
-            _ => 6443,
+            Self::Holder { .. } => API_SERVER_PORT,
+            Self::None | Self::External | Self::Pods { .. } => api_server,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The checked form of a cluster file: defaults are filled in, names are resolved, values are checked.
 //! `cluster_document` creates it.
 
+mod balancer_settings;
 mod dns;
 mod etcd;
 mod host;
 #[macro_use]
 mod kinds;
+mod files;
 mod kubernetes;
 mod load_balancer;
 mod network;
@@ -19,21 +21,28 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::problem::Notice;
-use kubexm_types::{HostName, KernelSetting, KernelValue, PublicKey};
+use kubexm_types::{HostName, KernelModule, KernelSetting, KernelValue, PublicKey, TimeZone};
 
-pub use dns::{CacheInterface, Dns, NodeLocal, Zone};
+pub use balancer_settings::{BalancerSettings, KeepalivedSettings, KubeVipSettings, ProxySettings};
+pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::Etcd;
-pub use host::{HostSpec, Taint};
-pub use kinds::{AddressHolder, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind};
-pub(crate) use kinds::{FORMER_LOAD_BALANCERS, FORMER_SYSTEMD, FormerNames};
-pub use kubernetes::{Component, IPVS_MODULES, Kubernetes, ProxyMode, kubeadm_api};
+pub use files::{FileOwner, FileSource, Role, SiteFile};
+pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
+pub use kinds::{
+    AddressHolder, CgroupDriver, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind,
+};
+pub(crate) use kinds::{FORMER_LOAD_BALANCERS, FORMER_RUNTIMES, FORMER_SYSTEMD, FormerNames};
+pub use kubernetes::{
+    API_SERVER_PORT, Component, ExtraVolume, IPVS_MODULES, KubeadmConfig, Kubernetes, ProxyMode,
+    SkipPhases, Validity, kubeadm_api,
+};
 pub use load_balancer::{Endpoint, LoadBalancer, ProxyRun};
 pub use network::{
     Calico, Cilium, CiliumRouting, Encapsulation, FlannelBackend, Network, NetworkPlugin,
 };
 pub use password::PasswordSource;
 pub use patch::{Patch, PatchFile, PatchKind, PatchTarget};
-pub use registry::{ExternalRegistry, Registry, RegistryLogin};
+pub use registry::{ExternalRegistry, Registry, RegistryLogin, SiteRegistry};
 pub use runtime::Runtime;
 pub use security::{
     Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
@@ -51,6 +60,8 @@ pub struct Cluster {
     pub etcd: Etcd,
     pub runtime: Runtime,
     pub load_balancer: LoadBalancer,
+    /// Settings of the programs of `load_balancer`.
+    pub balancers: BalancerSettings,
     /// The address at which every node reaches the API servers.
     pub control_plane_endpoint: Endpoint,
     pub network: Network,
@@ -93,6 +104,14 @@ pub struct System {
     pub max_clock_skew_seconds: u64,
     /// Additional sysctl values.
     pub sysctl: BTreeMap<KernelSetting, KernelValue>,
+    /// Time zone of the hosts; `None` leaves it as it is.
+    pub time_zone: Option<TimeZone>,
+    /// Additional kernel modules.
+    pub modules: Vec<KernelModule>,
+    /// Additional lines of `/etc/hosts`: addresses and their names.
+    pub hosts: BTreeMap<IpAddr, Vec<HostName>>,
+    /// Files of the user for hosts.
+    pub files: Vec<SiteFile>,
 }
 
 impl Cluster {

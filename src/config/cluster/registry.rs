@@ -14,6 +14,8 @@ pub struct Registry {
     pub port: u16,
     /// Directory of the blobs.
     pub data_dir: HostPath,
+    /// Whether a registry that kubexm runs requires a login.
+    pub login: bool,
     /// A registry of the site, instead of those that kubexm runs on hosts of the role `registry`.
     pub external: Option<ExternalRegistry>,
 }
@@ -29,6 +31,21 @@ pub struct ExternalRegistry {
     pub ca_file: Option<PathBuf>,
     /// The login to pull and push; `None` for anonymous access.
     pub login: Option<RegistryLogin>,
+}
+
+/// A registry besides that of the cluster, from which runtimes pull images.
+#[derive(Debug, Clone)]
+pub struct SiteRegistry {
+    /// `host` or `host:port`, as image names have it.
+    pub name: String,
+    /// Servers that runtimes try first: `host` or `host:port`.
+    pub mirrors: Vec<String>,
+    /// File on the controller with the CA of the servers' certificates; `None` if the hosts already trust it.
+    pub ca_file: Option<PathBuf>,
+    /// The login to pull; `None` for anonymous access.
+    pub login: Option<RegistryLogin>,
+    /// Whether certificates are not verified, and plain HTTP is accepted.
+    pub insecure: bool,
 }
 
 /// A user of a registry.

@@ -1,11 +1,12 @@
 //! Checks of settings in different sections that contradict each other.
 
+use super::{balancer_settings, kubeadm, own_flags, runtime};
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
     ProxyRun,
 };
 use crate::reader::Fields;
-use kubexm_types::{HostName, LabelKey};
+use kubexm_types::HostName;
 
 /// Fills in default roles and reports every contradiction.
 pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
@@ -15,9 +16,13 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
         cluster.roles.registry.extend(first);
     }
     check_etcd(spec, cluster);
+    check_api_server_port(spec, cluster);
+    kubeadm::check(spec, cluster);
+    own_flags::check(spec, cluster);
+    runtime::check_cgroup_driver(spec, cluster);
+    check_scheduler(spec, cluster);
     check_load_balancer(spec, cluster);
     check_registry(spec, cluster);
-    check_labels(spec, cluster);
     check_kernel(spec, cluster);
     for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
@@ -57,6 +62,21 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "name 1, 3 or 5 hosts",
         ),
         _ => {}
+    }
+}
+
+/// Refuses a configuration of the scheduler with kubeadm, which starts the scheduler without a configuration file.
+fn check_scheduler(spec: &Fields<'_>, cluster: &Cluster) {
+    let settings = &cluster.kubernetes.scheduler.extra_config;
+    let is_empty = settings.as_object().is_none_or(serde_json::Map::is_empty);
+    if cluster.kubernetes.kind == KubernetesKind::Kubeadm && !is_empty {
+        refuse(
+            spec,
+            "spec.kubernetes.scheduler.extraConfig",
+            "is only accepted with type: systemd",
+            "write a KubeSchedulerConfiguration with system.files, mount it with scheduler.extraVolumes, and name it in \
+             scheduler.extraArgs.config",
+        );
     }
 }
 
@@ -118,51 +138,6 @@ fn check_kernel(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// Domains of Kubernetes' labels that a kubelet may set for its node
-/// (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction>).
-const OPEN_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-
-/// Labels of other domains of Kubernetes that a kubelet may set for its node.
-const OPEN_LABELS: [&str; 11] = [
-    "kubernetes.io/hostname",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/instance-type",
-    "node.kubernetes.io/instance-type",
-    "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
-
-/// Refuses labels with which the kubelet of a kubeadm cluster does not start.
-fn check_labels(spec: &Fields<'_>, cluster: &Cluster) {
-    if cluster.kubernetes.kind == KubernetesKind::Systemd {
-        return;
-    }
-    let below = |prefix: &str, domain: &str| {
-        let rest = prefix.strip_suffix(domain);
-        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    let is_closed = |label: &&LabelKey| {
-        let Some(prefix) = label.prefix() else {
-            return false;
-        };
-        let of_kubernetes = ["kubernetes.io", "k8s.io"].iter().any(|d| below(prefix, d));
-        let open = OPEN_DOMAINS.iter().any(|domain| below(prefix, domain));
-        of_kubernetes && !open && !OPEN_LABELS.contains(&label.as_str())
-    };
-    for (at, host) in cluster.hosts.iter().enumerate() {
-        if let Some(label) = host.labels.keys().find(is_closed) {
-            let message = format!("a kubelet may not set the label '{label}' for its node");
-            let hint = "remove it, and run `kubectl label node` after the install";
-            refuse(spec, &format!("spec.hosts[{at}].labels"), &message, hint);
-        }
-    }
-}
-
 fn check_registry(spec: &Fields<'_>, cluster: &Cluster) {
     if cluster.registry.external.is_some() && !cluster.roles.registry.is_empty() {
         refuse(
@@ -177,6 +152,7 @@ fn check_registry(spec: &Fields<'_>, cluster: &Cluster) {
 fn check_load_balancer(spec: &Fields<'_>, cluster: &Cluster) {
     check_held_address(spec, cluster);
     check_port(spec, cluster);
+    balancer_settings::check(spec, cluster);
     check_local(spec, cluster);
     let holds = matches!(cluster.load_balancer, LoadBalancer::Holder { .. });
     if !holds && !cluster.roles.load_balancer.is_empty() {
@@ -249,14 +225,15 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
         "spec.controlPlaneEndpoint",
         cluster.control_plane_endpoint.port,
     );
+    let api_server = cluster.kubernetes.api_server_port;
     let proxy_runs_on: Vec<&HostSpec> = match cluster.load_balancer {
         LoadBalancer::None | LoadBalancer::External => return,
         LoadBalancer::Pods { kind } => {
-            if port != API_SERVER {
+            if port != api_server {
                 let name = kind.name();
                 let message = format!("has port {port}, but {name} forwards no ports");
-                let hint = "set port: 6443, on which the API servers listen";
-                refuse(spec, path, &message, hint);
+                let hint = format!("set port: {api_server}, on which the API servers listen");
+                refuse(spec, path, &message, &hint);
             }
             return;
         }
@@ -270,7 +247,7 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
                 host.name
             );
             let hint = match cluster.load_balancer {
-                LoadBalancer::Holder { .. } if port == API_SERVER => {
+                LoadBalancer::Holder { .. } if port == api_server => {
                     "set another port, as in port: 8443, or name hosts in roleGroups.loadbalancer that \
                      are not control planes"
                 }
@@ -282,16 +259,36 @@ fn check_port(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-const API_SERVER: u16 = 6443;
+/// Checks that no other program of a control plane uses the port of the API server.
+fn check_api_server_port(spec: &Fields<'_>, cluster: &Cluster) {
+    let port = cluster.kubernetes.api_server_port;
+    let names = cluster.roles.control_plane.iter();
+    for host in names.filter_map(|name| cluster.host(name)) {
+        if let Some(program) = other_program_at(port, cluster, host) {
+            let message = format!("is {port}, which {program} uses on {}", host.name);
+            let path = "spec.kubernetes.apiServer.port";
+            refuse(spec, path, &message, "set another port, as in port: 6443");
+            return;
+        }
+    }
+}
 
 /// Returns the program that uses a port of a host.
 fn program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
+    let control_plane = cluster.is_control_plane(&host.name);
+    if control_plane && port == cluster.kubernetes.api_server_port {
+        return Some("the API server");
+    }
+    other_program_at(port, cluster, host)
+}
+
+/// Returns the program other than the API server that uses a port of a host.
+fn other_program_at(port: u16, cluster: &Cluster, host: &HostSpec) -> Option<&'static str> {
     let control_plane = cluster.is_control_plane(&host.name);
     match port {
         22 => Some("the SSH server"),
         7444 => Some("the health check of the proxy"),
         10248..=10250 | 10256 => Some("the kubelet or kube-proxy"),
-        API_SERVER if control_plane => Some("the API server"),
         10257 | 10259 if control_plane => Some("the controller manager or the scheduler"),
         2379..=2382 => Some("etcd"),
         port if port == cluster.registry.port && cluster.roles.registry.contains(&host.name) => {

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::cluster::{CacheInterface, Dns, HostSpec, Network, NodeLocal, Zone};
+use crate::cluster::{CacheInterface, Dns, HostEntry, HostSpec, Network, NodeLocal, Zone};
 use crate::reader::{Fields, accept};
 use kubexm_types::{HostName, NameServer};
 
 /// Maximum number of servers to which CoreDNS forwards
 /// (<https://coredns.io/plugins/forward/>).
 const MAX_SERVERS: usize = 15;
+
+/// How long CoreDNS keeps answers of a zone by default, in seconds.
+const CACHE: u32 = 30;
+/// The longest time for which CoreDNS may keep answers of a zone, in seconds: one day.
+const MAX_CACHE: i64 = 86_400;
 
 pub(super) fn read_dns(
     spec: &Fields<'_>,
@@ -20,11 +25,19 @@ pub(super) fn read_dns(
     let Some(fields) = spec.section("dns") else {
         return Dns::default();
     };
+    fields.refuse("upstreamDNSServers", "is unknown", "write upstreams");
+    fields.refuse(
+        "externalZones",
+        "is unknown",
+        "write zones, as in [{names: [corp.example], servers: [192.0.2.53], cacheSeconds: 30}]",
+    );
     let replicas = fields.number("replicas", 1, 100);
     let dns = Dns {
         replicas: replicas.and_then(|replicas| u32::try_from(replicas).ok()),
         upstreams: servers(&fields, "upstreams"),
         zones: read_zones(&fields, dns_domain),
+        hosts: read_hosts(&fields),
+        extra_blocks: read_blocks(&fields),
         node_local: read_node_local(&fields, network, hosts),
     };
     fields.finish();
@@ -51,8 +64,12 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
     let mut zones = Vec::new();
     for (item, path) in reader.items(node, &dns.path("zones")) {
         let fields = reader.fields(item, &path);
-        fields.required("name");
-        let name: Option<HostName> = fields.value("name");
+        fields.refuse("nameservers", "is unknown", "write servers");
+        fields.refuse("zones", "is unknown", "write names");
+        fields.refuse("cache", "is unknown", "write cacheSeconds");
+        let names = read_zone_names(&fields);
+        let cache = fields.number("cacheSeconds", 0, MAX_CACHE);
+        let cache_seconds = cache.and_then(|seconds| u32::try_from(seconds).ok());
         let servers = servers(&fields, "servers");
         if fields.required("servers").is_some()
             && servers.is_empty()
@@ -65,7 +82,7 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
                 Some("name at least one server"),
             );
         }
-        if let Some(name) = name {
+        for name in &names {
             if dns_domain == Some(name.as_str()) {
                 let hint = "remove the zone: CoreDNS answers for this domain itself";
                 let message = "is the domain of the cluster";
@@ -75,11 +92,108 @@ fn read_zones(dns: &Fields<'_>, dns_domain: Option<&str>) -> Vec<Zone> {
                 let message = format!("the zone '{name}' is defined twice");
                 reader.problem(item, &fields.path("name"), message, None);
             }
-            zones.push(Zone { name, servers });
+        }
+        if !names.is_empty() {
+            zones.push(Zone {
+                names,
+                servers,
+                cache_seconds: cache_seconds.unwrap_or(CACHE),
+            });
         }
         fields.finish();
     }
     zones
+}
+
+/// Reads `name` and `names` of a zone.
+fn read_zone_names(fields: &Fields<'_>) -> Vec<HostName> {
+    let mut names: Vec<HostName> = fields.value("name").into_iter().collect();
+    names.extend(fields.values::<HostName>("names"));
+    let is_given = |name| fields.get(name).is_some();
+    let (one, list) = (is_given("name"), is_given("names"));
+    let reader = fields.reader();
+    let has_problem = ["name", "names"].map(|name| reader.has_problem_at(&fields.path(name)));
+    if (names.is_empty() && !has_problem.contains(&true)) || (one && list) {
+        let message = match one && list {
+            true => "contains both name and names",
+            false => "contains neither name nor names",
+        };
+        let hint = "write names, as in [corp.example, 10.in-addr.arpa]";
+        let path = fields.path("");
+        reader.problem(
+            fields.node(),
+            path.trim_end_matches('.'),
+            message,
+            Some(hint),
+        );
+    }
+    names
+}
+
+/// Reads names with fixed addresses.
+fn read_hosts(dns: &Fields<'_>) -> Vec<HostEntry> {
+    let reader = dns.reader();
+    let Some(node) = dns.get("hosts") else {
+        return Vec::new();
+    };
+    let mut entries = Vec::new();
+    for (item, path) in reader.items(node, &dns.path("hosts")) {
+        let fields = reader.fields(item, &path);
+        let address = fields
+            .required("address")
+            .and_then(|_| fields.value::<IpAddr>("address"));
+        let names: Vec<HostName> = fields.values("names");
+        let place = fields.path("names");
+        if fields.required("names").is_some() && names.is_empty() && !reader.has_problem_at(&place)
+        {
+            reader.problem(item, &place, "is empty", Some("name at least one host"));
+        }
+        fields.finish();
+        if let Some(address) = address {
+            entries.push(HostEntry { address, names });
+        }
+    }
+    entries
+}
+
+/// Reads server blocks for the Corefile. CoreDNS checks them when it starts.
+fn read_blocks(dns: &Fields<'_>) -> Vec<String> {
+    let reader = dns.reader();
+    let Some(node) = dns.get("extraBlocks") else {
+        return Vec::new();
+    };
+    let mut blocks = Vec::new();
+    for (item, path) in reader.items(node, &dns.path("extraBlocks")) {
+        let Some(text) = reader.text(item, &path) else {
+            continue;
+        };
+        if !is_block(&text) {
+            let message = "is not a server block of a Corefile";
+            let hint = "end the first line with '{', indent with spaces, and write '}' in a line of its own";
+            reader.problem(item, &path, message, Some(hint));
+        }
+        blocks.push(text.trim_end().to_owned());
+    }
+    blocks
+}
+
+/// Returns whether a text consists of complete blocks: CoreDNS reads `{` at the end of a line and `}` in a line of its
+/// own.
+fn is_block(text: &str) -> bool {
+    let mut depth = 0;
+    for line in text.lines().map(str::trim) {
+        let is_comment = line.is_empty() || line.starts_with('#');
+        match line {
+            "{" => return false,
+            "}" if depth == 0 => return false,
+            "}" => depth -= 1,
+            _ if line.chars().any(char::is_control) => return false,
+            _ if line.ends_with('{') => depth += 1,
+            _ if depth == 0 && !is_comment => return false,
+            _ => {}
+        }
+    }
+    depth == 0 && text.contains('{')
 }
 
 fn read_node_local(

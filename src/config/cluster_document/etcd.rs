@@ -7,6 +7,7 @@ use super::hosts::expand_home;
 use super::kubernetes::read_flags;
 use crate::cluster::{Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
+use crate::yaml::Value;
 use kubexm_types::HostPath;
 
 const EXTERNAL_FIELDS: [&str; 4] = ["endpoints", "caFile", "certFile", "keyFile"];
@@ -21,6 +22,8 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let Some(fields) = spec.section("etcd") else {
         return Some(Etcd::Kubeadm {
             extra_args: BTreeMap::new(),
+            data_dir: HostPath::parse(DATA_DIR).ok()?,
+            cert_sans: Vec::new(),
         });
     };
     let kind = match fields.get("type") {
@@ -28,18 +31,27 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
         None => Some("kubeadm"),
     };
     let extra_args = read_flags(&fields);
+    refuse_local(&fields);
+    let cert_sans = fields.values("certSANs");
+    let lock_memory = fields.flag("lockMemory", false);
+    if kind != Some("systemd") {
+        let hint = "set type: systemd, or remove the field";
+        refuse(
+            &fields,
+            "lockMemory",
+            "is only accepted with type: systemd",
+            hint,
+        );
+    }
+    if kind == Some("external") {
+        let hint = "set it where that etcd is started";
+        for name in ["extraArgs", "dataDir", "certSANs"] {
+            refuse(&fields, name, "is not accepted with type: external", hint);
+        }
+    }
     let external = fields.section("external");
     let etcd = match (kind, &external) {
-        (Some("external"), Some(external)) => {
-            let hint = "set the flags where that etcd is started";
-            refuse(
-                &fields,
-                "extraArgs",
-                "is not accepted with type: external",
-                hint,
-            );
-            read_external_etcd(external)
-        }
+        (Some("external"), Some(external)) => read_external_etcd(external),
         (Some("external"), None) => {
             let hint = "give endpoints, caFile, certFile and keyFile";
             let path = fields.path("external");
@@ -60,27 +72,54 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 "is only accepted with type: external",
                 hint,
             );
-            match kind {
-                Some("systemd") => read_systemd_etcd(&fields, extra_args),
-                _ => Some(Etcd::Kubeadm { extra_args }),
-            }
+            let data_dir = read_data_dir(&fields);
+            check_flags(&fields, &extra_args);
+            data_dir.map(|data_dir| match kind {
+                Some("systemd") => Etcd::Systemd {
+                    extra_args,
+                    data_dir,
+                    cert_sans,
+                    lock_memory,
+                },
+                _ => Etcd::Kubeadm {
+                    extra_args,
+                    data_dir,
+                    cert_sans,
+                },
+            })
         }
         (None, _) => None,
     };
-    if kind != Some("systemd") {
-        let hint = "set type: systemd, or remove the field";
-        refuse(
-            &fields,
-            "dataDir",
-            "is only accepted with type: systemd",
-            hint,
-        );
-    }
     if let (Some(_), Some(external)) = (kind, external) {
         external.finish();
     }
     fields.finish();
     etcd
+}
+
+/// Refuses the section `local` of kubeadm's configuration.
+fn refuse_local(fields: &Fields<'_>) {
+    let Some(node) = fields.at("local") else {
+        return;
+    };
+    let has = |name: &str| fields.at(&format!("local.{name}")).is_some();
+    let names = [
+        ("dataDir", "dataDir"),
+        ("extraArgs", "extraArgs"),
+        ("serverCertSANs", "certSANs"),
+        ("peerCertSANs", "certSANs"),
+    ];
+    let mut found: Vec<&str> = names
+        .iter()
+        .filter(|(name, _)| has(name))
+        .map(|(_, own)| *own)
+        .collect();
+    found.dedup();
+    if found.is_empty() || !matches!(node.value, Value::Map(_)) {
+        found = vec!["dataDir", "extraArgs", "certSANs"];
+    }
+    let hint = format!("write {} directly below etcd", found.join(", "));
+    fields.refuse("local", "is unknown", &hint);
 }
 
 /// Refuses a field that would have no effect.
@@ -91,6 +130,9 @@ fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
             .problem(node, &fields.path(name), message, Some(hint));
     }
 }
+
+/// The directory of the data by default, as in kubeadm.
+const DATA_DIR: &str = "/var/lib/etcd";
 
 /// Flags of etcd that kubexm sets, and prefixes of such flags.
 const SET_BY_KUBEXM: [&str; 12] = [
@@ -109,23 +151,25 @@ const SET_BY_KUBEXM: [&str; 12] = [
 ];
 const PREFIXES_SET_BY_KUBEXM: [&str; 3] = ["initial-", "peer-", "discovery"];
 
-fn read_systemd_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) -> Option<Etcd> {
+/// Refuses flags that kubexm or kubeadm sets.
+fn check_flags(fields: &Fields<'_>, flags: &BTreeMap<String, String>) {
     let taken = |name: &&String| {
-        SET_BY_KUBEXM.contains(&name.as_str())
-            || PREFIXES_SET_BY_KUBEXM
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
+        let mut prefixes = PREFIXES_SET_BY_KUBEXM.iter();
+        SET_BY_KUBEXM.contains(&name.as_str()) || prefixes.any(|prefix| name.starts_with(prefix))
     };
-    if let (Some(node), Some(name)) = (fields.get("extraArgs"), extra_args.keys().find(taken)) {
-        let hint =
-            "remove the flag: dataDir sets the data directory, and roleGroups.etcd the members";
+    if let (Some(node), Some(name)) = (fields.get("extraArgs"), flags.keys().find(taken)) {
+        let hint = "remove the flag: dataDir sets the data directory, certSANs the names in the certificates, \
+                    and roleGroups.etcd the members";
         let message = format!("'{name}' is set by kubexm");
         let path = fields.path("extraArgs");
         fields.reader().problem(node, &path, message, Some(hint));
     }
+}
+
+fn read_data_dir(fields: &Fields<'_>) -> Option<HostPath> {
     let data_dir = match fields.get("dataDir") {
         Some(_) => fields.value("dataDir"),
-        None => HostPath::parse("/var/lib/etcd").ok(),
+        None => HostPath::parse(DATA_DIR).ok(),
     };
     let data_dir: HostPath = data_dir?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
@@ -138,10 +182,7 @@ fn read_systemd_etcd(fields: &Fields<'_>, extra_args: BTreeMap<String, String>) 
         let path = fields.path("dataDir");
         fields.reader().problem(node, &path, message, Some(hint));
     }
-    Some(Etcd::Systemd {
-        extra_args,
-        data_dir,
-    })
+    Some(data_dir)
 }
 
 fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {

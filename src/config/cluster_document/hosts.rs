@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::jump_host::read_jump_hosts;
 use super::password::read_password;
-use crate::cluster::{HostSpec, Roles, Taint};
+use crate::cluster::{DEFAULT_PORT, HostSpec, Roles, Taint};
 use crate::host_range;
 use crate::reader::Fields;
 use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
@@ -34,10 +35,7 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
                     None,
                 );
             }
-            if hosts
-                .iter()
-                .any(|other| (&other.address, other.port) == (&host.address, host.port))
-            {
+            if hosts.iter().any(|other| server(other) == server(&host)) {
                 let message = format!("another host has the address '{}'", host.address);
                 reader.problem(item, &path, message, None);
             }
@@ -59,6 +57,11 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     hosts
 }
 
+/// Returns what is different for each host.
+fn server(host: &HostSpec) -> (&str, u16) {
+    (&host.address, host.port.unwrap_or(DEFAULT_PORT))
+}
+
 /// Reads every default once, so that its type is checked even if every host overrides it.
 fn check_defaults(defaults: &Fields<'_>) {
     defaults.text("privateKeyPath");
@@ -66,6 +69,7 @@ fn check_defaults(defaults: &Fields<'_>) {
     read_password(defaults);
     defaults.number("port", 1, 65535);
     defaults.value::<Arch>("arch");
+    read_jump_hosts(defaults);
     read_labels(defaults);
     read_taints(defaults);
 }
@@ -103,12 +107,14 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     // Each default is read even if the host overrides it, so that the field counts as known.
     let default_user = defaults.and_then(|d| d.value::<UserName>("user"));
     let user = host.value("user").or(default_user);
-    let user = user.map_or_else(|| "root".to_owned(), |user| user.to_string());
+    let user = user.map(|user| user.to_string());
     let default_password = defaults.and_then(read_password);
     let password = read_password(host).or(default_password);
     let default_key = defaults.and_then(|d| d.text("privateKeyPath"));
     let private_key_path = host.text("privateKeyPath").or(default_key);
     let private_key_path = private_key_path.map(|path| expand_home(&path));
+    let default_way = defaults.and_then(read_jump_hosts);
+    let jump_hosts = read_jump_hosts(host).or(default_way);
     let default_arch = defaults.and_then(|d| d.value("arch"));
     let arch = host.value("arch").or(default_arch);
     let mut labels = defaults.map(read_labels).unwrap_or_default();
@@ -119,10 +125,11 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         name: name?,
         address: address?.to_string(),
         internal_address: internal?,
-        port: u16::try_from(port.unwrap_or(22)).ok()?,
+        port: port.map(u16::try_from).transpose().ok()?,
         user,
         password,
         private_key_path,
+        jump_hosts,
         arch,
         labels,
         taints,

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::patches::read_patches;
+use super::kubeadm::read_kubeadm;
+use super::kubelet;
+use super::volumes::read_volumes;
 use crate::cluster::{
-    Component, FORMER_SYSTEMD, HostSpec, Kubernetes, KubernetesKind, Patch, ProxyMode,
+    API_SERVER_PORT, Component, FORMER_SYSTEMD, HostSpec, Kubernetes, KubernetesKind, ProxyMode,
+    Validity,
 };
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
@@ -38,7 +41,7 @@ pub(super) fn read_kubernetes(
     let dns_domain = fields
         .value::<HostName>("dnsDomain")
         .map(|name| name.to_string());
-    let (api_server, cert_sans) = read_api_server(&fields);
+    let api_server = read_api_server(&fields);
     let controller_manager = read_component(&fields, "controllerManager");
     let scheduler = read_component(&fields, "scheduler");
     let kubelet = read_component(&fields, "kubelet");
@@ -46,34 +49,65 @@ pub(super) fn read_kubernetes(
     if let Some(version) = &version {
         check_proxy_mode(&fields, version, proxy_mode);
     }
-    let (ignore_preflight_errors, patches) = read_kubeadm(&fields, hosts);
+    fields.refuse("proxyMode", "is unknown", "write kubeProxy: {mode: …}");
+    fields.refuse(
+        "containerRuntime",
+        "is unknown",
+        "write containerRuntime directly below spec",
+    );
+    let kubeadm = read_kubeadm(&fields, hosts);
+    let validity = read_validity(&fields);
     fields.finish();
     Some(Kubernetes {
         kind,
         version: version?,
         cluster_name,
         dns_domain: dns_domain.unwrap_or_else(|| "cluster.local".to_owned()),
-        api_server,
+        api_server: api_server.component,
         controller_manager,
         scheduler,
         kubelet,
         kube_proxy,
         proxy_mode,
-        cert_sans,
-        ignore_preflight_errors,
-        patches,
+        api_server_port: api_server.port,
+        cert_sans: api_server.cert_sans,
+        ignore_preflight_errors: kubeadm.ignore_preflight_errors,
+        patches: kubeadm.patches,
+        kubeadm_config: kubeadm.config,
+        skip_phases: kubeadm.skip_phases,
+        validity,
     })
 }
 
-fn read_kubeadm(kubernetes: &Fields<'_>, hosts: &[HostSpec]) -> (Vec<String>, Vec<Patch>) {
-    let Some(fields) = kubernetes.section("kubeadm") else {
-        return (Vec::new(), Vec::new());
+/// Reads how long certificates are valid. A CA is valid for at least as long as what it signs.
+fn read_validity(kubernetes: &Fields<'_>) -> Validity {
+    let default = Validity::default();
+    let Some(fields) = kubernetes.section("certificates") else {
+        return default;
     };
-    let ignored: Vec<Line> = fields.values("ignorePreflightErrors");
-    let ignored = ignored.iter().map(ToString::to_string).collect();
-    let patches = read_patches(&fields, hosts);
+    let days = |name: &'static str, default: u16| {
+        let days = fields.number(name, 1, 36500);
+        days.and_then(|days| u16::try_from(days).ok())
+            .unwrap_or(default)
+    };
+    let validity = Validity {
+        days: days("validityDays", default.days),
+        ca_days: days("caValidityDays", default.ca_days),
+    };
+    if validity.days > validity.ca_days {
+        let message = format!(
+            "validityDays {} is more than caValidityDays {}",
+            validity.days, validity.ca_days
+        );
+        let hint = "a certificate ends with its CA: set a larger caValidityDays";
+        let path = fields.path("");
+        let path = path.trim_end_matches('.');
+        fields
+            .reader()
+            .problem(fields.node(), path, message, Some(hint));
+    }
     fields.finish();
-    (ignored, patches)
+    validity
 }
 
 /// Checks that the bundle contains the version.
@@ -114,6 +148,7 @@ pub(super) fn empty_component() -> Component {
         extra_args: BTreeMap::new(),
         feature_gates: BTreeMap::new(),
         extra_config: serde_json::json!({}),
+        extra_volumes: Vec::new(),
     }
 }
 
@@ -145,7 +180,8 @@ pub(super) fn component_fields(fields: &Fields<'_>) -> Component {
     Component {
         extra_args,
         feature_gates,
-        extra_config: fields.json_object("extraConfig"),
+        extra_config: serde_json::json!({}),
+        extra_volumes: Vec::new(),
     }
 }
 
@@ -153,51 +189,64 @@ pub(super) fn read_component(kubernetes: &Fields<'_>, name: &'static str) -> Com
     kubernetes
         .section(name)
         .map_or_else(empty_component, |fields| {
-            let component = component_fields(&fields);
-            refuse_extra_config(&fields, name, &component);
+            let mut component = component_fields(&fields);
+            match name {
+                "controllerManager" => refuse_extra_config(&fields),
+                _ => component.extra_config = fields.json_object("extraConfig"),
+            }
+            if name == "kubelet" {
+                kubelet::read_settings(&fields, &mut component.extra_config);
+            }
+            if name != "kubelet" {
+                component.extra_volumes = read_volumes(&fields);
+            }
             fields.finish();
             component
         })
 }
 
 /// Refuses `extraConfig` of a program without a configuration file.
-pub(super) fn refuse_extra_config(fields: &Fields<'_>, name: &str, component: &Component) {
-    let empty = component
-        .extra_config
-        .as_object()
-        .is_none_or(serde_json::Map::is_empty);
-    if name == "kubelet" || empty {
-        return;
-    }
-    if let Some(node) = fields.get("extraConfig") {
-        let hint = "use extraArgs: flags configure this program";
-        fields.reader().problem(
-            node,
-            &fields.path("extraConfig"),
-            "is not accepted here",
-            Some(hint),
-        );
-    }
+fn refuse_extra_config(fields: &Fields<'_>) {
+    let hint = "use extraArgs: flags configure this program";
+    fields.refuse("extraConfig", "is not accepted here", hint);
 }
 
-pub(super) fn read_api_server(kubernetes: &Fields<'_>) -> (Component, Vec<CertificateName>) {
-    kubernetes.section("apiServer").map_or_else(
-        || (empty_component(), Vec::new()),
-        |fields| {
-            let component = component_fields(&fields);
-            refuse_extra_config(&fields, "apiServer", &component);
-            let sans = fields.values("certSANs");
-            fields.finish();
-            (component, sans)
-        },
-    )
+/// `spec.kubernetes.apiServer`.
+struct ApiServer {
+    component: Component,
+    port: u16,
+    cert_sans: Vec<CertificateName>,
+}
+
+fn read_api_server(kubernetes: &Fields<'_>) -> ApiServer {
+    let Some(fields) = kubernetes.section("apiServer") else {
+        return ApiServer {
+            component: empty_component(),
+            port: API_SERVER_PORT,
+            cert_sans: Vec::new(),
+        };
+    };
+    let mut component = component_fields(&fields);
+    refuse_extra_config(&fields);
+    fields.refuse("certExtraSans", "is unknown", "write certSANs");
+    component.extra_volumes = read_volumes(&fields);
+    let cert_sans = fields.values("certSANs");
+    let port = fields.number("port", 1, 65535);
+    let port = port.and_then(|port| u16::try_from(port).ok());
+    fields.finish();
+    ApiServer {
+        component,
+        port: port.unwrap_or(API_SERVER_PORT),
+        cert_sans,
+    }
 }
 
 pub(super) fn read_kube_proxy(kubernetes: &Fields<'_>) -> (Component, ProxyMode) {
     kubernetes.section("kubeProxy").map_or_else(
         || (empty_component(), ProxyMode::Iptables),
         |fields| {
-            let component = component_fields(&fields);
+            let mut component = component_fields(&fields);
+            component.extra_config = fields.json_object("extraConfig");
             let mode = match fields.choice("mode", accept(&["iptables", "nftables", "ipvs"])) {
                 Some("nftables") => ProxyMode::Nftables,
                 Some("ipvs") => ProxyMode::Ipvs,

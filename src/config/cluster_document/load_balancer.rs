@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU8;
 
+use super::balancer_settings::read_settings;
 use crate::cluster::{
-    AddressHolder, ControlPlanePod, Endpoint, FORMER_LOAD_BALANCERS, HostSpec, LoadBalancer,
-    LocalProxy, ProxyRun, Roles,
+    AddressHolder, BalancerSettings, ControlPlanePod, Endpoint, FORMER_LOAD_BALANCERS, HostSpec,
+    LoadBalancer, LocalProxy, ProxyRun, Roles,
 };
 use crate::reader::{Choice, Fields, accept};
 use crate::yaml::Value;
@@ -23,7 +24,7 @@ pub(crate) fn types() -> Vec<&'static str> {
     .concat()
 }
 
-pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
+pub(super) fn read_load_balancer(spec: &Fields<'_>) -> (Option<LoadBalancer>, BalancerSettings) {
     let given = spec.get("controlPlaneEndpoint").is_some();
     // An endpoint without a type is an external load balancer.
     let default = match given {
@@ -31,13 +32,14 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
         false => LoadBalancer::None,
     };
     let Some(fields) = spec.section("highAvailability") else {
-        return Some(default);
+        return (Some(default), BalancerSettings::default());
     };
     let types = types();
     let choice = Choice {
         former: FORMER_LOAD_BALANCERS,
         ..accept(&types)
     };
+    refuse_sections(&fields, &types);
     let kind = match fields.get("type") {
         Some(_) => fields.choice("type", choice),
         None => Some("none"),
@@ -52,19 +54,54 @@ pub(super) fn read_load_balancer(spec: &Fields<'_>) -> Option<LoadBalancer> {
             .reader()
             .problem(fields.node(), path, message, Some(hint));
     }
+    let settings = read_settings(&fields, kind);
     fields.finish();
-    let kind = kind?;
+    let kind = kind.map(|kind| balancer(kind, run, virtual_router_id, default));
+    (kind, settings)
+}
+
+/// Returns the load balancer of a type; `default` for a type without a program.
+fn balancer(
+    kind: &str,
+    run: ProxyRun,
+    virtual_router_id: Option<NonZeroU8>,
+    default: LoadBalancer,
+) -> LoadBalancer {
     if let Some(kind) = LocalProxy::named(kind) {
-        return Some(LoadBalancer::Local { kind, run });
+        return LoadBalancer::Local { kind, run };
     }
     if let Some(kind) = AddressHolder::named(kind) {
-        return Some(LoadBalancer::Holder {
+        return LoadBalancer::Holder {
             kind,
             virtual_router_id,
-        });
+        };
     }
     let pod = ControlPlanePod::named(kind);
-    Some(pod.map_or(default, |kind| LoadBalancer::Pods { kind }))
+    pod.map_or(default, |kind| LoadBalancer::Pods { kind })
+}
+
+/// Refuses the sections `external` and `internal`, which name the type one level lower.
+fn refuse_sections(fields: &Fields<'_>, types: &[&str]) {
+    for section in ["external", "internal"] {
+        let given = match fields
+            .at(&format!("{section}.type"))
+            .map(|node| &node.value)
+        {
+            Some(Value::Text(text)) => text.as_str(),
+            _ => "",
+        };
+        let mut former = FORMER_LOAD_BALANCERS.iter();
+        let current = former.find(|(former, _)| *former == given);
+        let name = current.map_or(given, |(_, name)| name);
+        let hint = match types.contains(&name) {
+            true => format!("write type: {name} directly below highAvailability"),
+            false => format!(
+                "write type directly below highAvailability, one of {}",
+                types.join(", ")
+            ),
+        };
+        fields.refuse(section, "is unknown", &hint);
+    }
 }
 
 fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
@@ -112,6 +149,7 @@ pub(super) fn read_endpoint(
     hosts: &[HostSpec],
     roles: &Roles,
     load_balancer: Option<&LoadBalancer>,
+    api_server: u16,
 ) -> Option<Endpoint> {
     let reader = spec.reader();
     let first = roles
@@ -119,7 +157,7 @@ pub(super) fn read_endpoint(
         .first()
         .and_then(|name| hosts.iter().find(|h| h.name == *name));
     let local = matches!(load_balancer, Some(LoadBalancer::Local { .. }));
-    let default_port = load_balancer.map_or(6443, LoadBalancer::default_port);
+    let default_port = load_balancer.map_or(api_server, |kind| kind.default_port(api_server));
     // Of the hosts' address family: a host may have no other.
     let loopback = first.map(|first| match first.internal_address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -147,7 +185,7 @@ pub(super) fn read_endpoint(
         return Some(Endpoint {
             host: address.to_string(),
             address: None,
-            port: 6443,
+            port: api_server,
         });
     };
     let path = "spec.controlPlaneEndpoint";

@@ -1,19 +1,26 @@
 //! Reads cluster files.
 
+mod balancer_settings;
 mod cross_validation;
 mod dns;
 mod etcd;
 mod hosts;
+mod jump_host;
+mod kubeadm;
+mod kubelet;
 mod kubernetes;
 mod load_balancer;
 mod network;
+mod own_flags;
 mod password;
 mod patches;
+mod registries;
 mod registry;
 mod runtime;
 mod security;
+mod system;
+mod volumes;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use dns::read_dns;
@@ -27,8 +34,9 @@ use network::read_network;
 use registry::read_registry;
 use runtime::read_runtime;
 use security::read_security;
+use system::read_system;
 
-use super::cluster::{Cluster, HostSpec, PasswordSource, System};
+use super::cluster::{API_SERVER_PORT, Cluster, HostSpec, PasswordSource};
 use super::problem::{Notice, Problem, Problems};
 use super::reader::{Fields, Reader};
 use super::yaml::{self, Node};
@@ -57,7 +65,15 @@ pub fn load_cluster_for(path: &Path, offered: &[Version]) -> Result<Cluster, Pro
 
 /// Adds a notice if the file contains passwords and other users can read it.
 fn with_notice_of_mode(path: &Path, mut cluster: Cluster) -> Cluster {
-    let has_password = |host: &HostSpec| matches!(host.password, Some(PasswordSource::Text(_)));
+    let is_here = |source: &Option<PasswordSource>| matches!(source, Some(PasswordSource::Text(_)));
+    let has_password = |host: &HostSpec| {
+        is_here(&host.password)
+            || host
+                .jump_hosts
+                .iter()
+                .flatten()
+                .any(|jump| is_here(&jump.password))
+    };
     if cluster.hosts.iter().any(has_password) && password::is_readable_by_others(path) {
         let file = path.display().to_string();
         let problem = Problem {
@@ -166,8 +182,11 @@ fn read_spec(
     let kubernetes = read_kubernetes(spec, &hosts, offered);
     let etcd = read_etcd(spec);
     let runtime = read_runtime(spec);
-    let load_balancer = read_load_balancer(spec);
-    let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref());
+    let (load_balancer, balancers) = read_load_balancer(spec);
+    let api_server = kubernetes
+        .as_ref()
+        .map_or(API_SERVER_PORT, |kubernetes| kubernetes.api_server_port);
+    let endpoint = read_endpoint(spec, &hosts, &roles, load_balancer.as_ref(), api_server);
     let network = read_network(spec, &hosts);
     let domain = kubernetes.as_ref().map(|k| k.dns_domain.as_str());
     let dns = read_dns(spec, network.as_ref(), &hosts, domain);
@@ -183,6 +202,7 @@ fn read_spec(
         etcd: etcd?,
         runtime: runtime?,
         load_balancer: load_balancer?,
+        balancers,
         control_plane_endpoint: endpoint?,
         network: network?,
         dns,
@@ -194,25 +214,4 @@ fn read_spec(
     };
     cross_validation::check(spec, &mut cluster);
     Some(cluster)
-}
-
-fn read_system(spec: &Fields<'_>) -> System {
-    let mut system = System {
-        disable_swap: true,
-        manage_hosts_file: true,
-        install_packages: true,
-        max_clock_skew_seconds: 5,
-        sysctl: BTreeMap::new(),
-    };
-    if let Some(fields) = spec.section("system") {
-        system.disable_swap = fields.flag("disableSwap", true);
-        system.manage_hosts_file = fields.flag("manageHostsFile", true);
-        system.install_packages = fields.flag("installPackages", true);
-        if let Some(seconds) = fields.number("maxClockSkewSeconds", 1, 3600) {
-            system.max_clock_skew_seconds = seconds.unsigned_abs();
-        }
-        system.sysctl = fields.map("sysctl");
-        fields.finish();
-    }
-    system
 }

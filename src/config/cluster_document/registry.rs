@@ -17,13 +17,14 @@ const EXTERNAL: [&str; 6] = [
     "passwordFile",
     "passwordEnv",
 ];
-const LOCAL: [&str; 3] = ["hostName", "port", "dataDir"];
+const LOCAL: [&str; 4] = ["hostName", "port", "dataDir", "login"];
 
 pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
     let mut registry = Registry {
         host_name: HostName::parse("registry.kubexm.internal").ok()?,
         port: 5000,
         data_dir: HostPath::parse("/var/lib/kubexm/registry").ok()?,
+        login: true,
         external: None,
     };
     let Some(fields) = spec.section("registry") else {
@@ -46,9 +47,19 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
     if let Some(port) = fields.number("port", 1, 65535) {
         registry.port = u16::try_from(port).ok()?;
     }
-    if let Some(folder) = fields.value("dataDir") {
+    if let Some(folder) = fields.value::<HostPath>("dataDir") {
+        if let Some(node) = fields.get("dataDir")
+            && folder.as_str().contains(['"', '\\'])
+        {
+            let message =
+                "contains a character that systemd does not accept in the path of a mount";
+            let hint = "use a path without quotation marks and backslashes";
+            let path = fields.path("dataDir");
+            fields.reader().problem(node, &path, message, Some(hint));
+        }
         registry.data_dir = folder;
     }
+    registry.login = fields.flag("login", true);
     let others: &[&'static str] = match kind {
         Some("external") => &LOCAL,
         _ => &EXTERNAL,
@@ -123,7 +134,7 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
 
 /// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
 /// of earlier versions of kubexm name such files.
-fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
+pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
     let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
     else {
         return;

@@ -1,23 +1,100 @@
 //! `spec.containerRuntime`.
 
-use crate::cluster::{Runtime, RuntimeKind};
-use crate::reader::Fields;
+use serde_json::Value;
+
+use super::registries::read_registries;
+use crate::cluster::{CgroupDriver, Cluster, FORMER_RUNTIMES, Runtime, RuntimeKind};
+use crate::reader::{Choice, Fields, accept};
 
 pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
     let Some(fields) = spec.section("containerRuntime") else {
         return Some(Runtime {
             kind: RuntimeKind::Containerd,
             extra_config: serde_json::json!({}),
+            cgroup_driver: CgroupDriver::Systemd,
+            registries: Vec::new(),
         });
     };
     let kind = match fields.get("type") {
         None => Some(RuntimeKind::Containerd),
-        Some(_) => fields.one_of("type", RuntimeKind::ALL, RuntimeKind::name),
+        Some(_) => {
+            let choice = Choice {
+                former: FORMER_RUNTIMES,
+                ..accept(RuntimeKind::NAMES)
+            };
+            fields.choice("type", choice).and_then(RuntimeKind::named)
+        }
     };
     let extra_config = fields.json_object("extraConfig");
+    let cgroup_driver = fields.one_of("cgroupDriver", CgroupDriver::ALL, CgroupDriver::name);
+    let registries = read_registries(&fields);
     fields.finish();
     Some(Runtime {
         kind: kind?,
         extra_config,
+        cgroup_driver: cgroup_driver.unwrap_or(CgroupDriver::Systemd),
+        registries,
     })
+}
+
+/// Refuses settings of the kubelet and of the runtime with another cgroup driver: pods then do not start.
+pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
+    let driver = cluster.runtime.cgroup_driver;
+    let refuse = |path: &str, given: &str| {
+        let node = spec.at(path).unwrap_or(spec.node());
+        let message = format!(
+            "is {given}, and the cgroup driver of the cluster is {}",
+            driver.name()
+        );
+        let hint =
+            "set containerRuntime.cgroupDriver, which applies to the runtime and the kubelet";
+        let path = format!("spec.{path}");
+        spec.reader().problem(node, &path, message, Some(hint));
+    };
+    let given = |settings: &Value| {
+        let name = settings["cgroupDriver"].as_str()?;
+        (name != driver.name()).then(|| name.to_owned())
+    };
+    let kubelet = &cluster.kubernetes.kubelet.extra_config;
+    if let Some(other) = given(kubelet) {
+        refuse("kubernetes.kubelet.extraConfig.cgroupDriver", &other);
+    }
+    for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
+        if let Some(other) = given(&patch.change) {
+            refuse(&format!("kubernetes.kubeadm.patches[{at}].patch"), &other);
+        }
+    }
+    if let Some(other) = of_runtime(&cluster.runtime).filter(|other| *other != driver) {
+        refuse("containerRuntime.extraConfig", other.name());
+    }
+}
+
+/// Returns the cgroup driver in the settings of the user for the runtime; `None` if they have none.
+fn of_runtime(runtime: &Runtime) -> Option<CgroupDriver> {
+    let settings = &runtime.extra_config;
+    let systemd = |on: bool| match on {
+        true => CgroupDriver::Systemd,
+        false => CgroupDriver::Cgroupfs,
+    };
+    match runtime.kind {
+        RuntimeKind::Containerd => {
+            let plugins = ["io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"].iter();
+            let mut options = plugins.map(|plugin| {
+                let runc = &settings["plugins"][plugin]["containerd"]["runtimes"]["runc"];
+                runc["options"]["SystemdCgroup"].as_bool()
+            });
+            options.find_map(|option| option.map(systemd))
+        }
+        RuntimeKind::CriO => {
+            let name = settings["crio"]["runtime"]["cgroup_manager"].as_str()?;
+            CgroupDriver::named(name)
+        }
+        RuntimeKind::Docker => {
+            let options = settings["exec-opts"].as_array()?.iter();
+            let mut names =
+                options.filter_map(|option| option.as_str()?.strip_prefix("native.cgroupdriver="));
+            CgroupDriver::named(names.next()?)
+        }
+        RuntimeKind::Isulad => settings["systemd-cgroup"].as_bool().map(systemd),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::node_local;
 use crate::Inputs;
-use kubexm_config::cluster::{NodeLocal, Zone};
+use kubexm_config::cluster::{HostEntry, NodeLocal, Zone};
 use kubexm_render::{RenderError, dns};
 use kubexm_types::NameServer;
 
@@ -12,7 +12,11 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Returns whether the cluster needs another Corefile than that of kubeadm.
 pub(super) fn differs_from_kubeadm(inputs: &Inputs<'_>) -> bool {
     let dns = &inputs.cluster.dns;
-    !dns.upstreams.is_empty() || !dns.zones.is_empty() || !nodes_have_servers(inputs)
+    !dns.upstreams.is_empty()
+        || !dns.zones.is_empty()
+        || !dns.hosts.is_empty()
+        || !dns.extra_blocks.is_empty()
+        || !nodes_have_servers(inputs)
 }
 
 /// Returns the Corefile of CoreDNS.
@@ -21,8 +25,20 @@ pub(super) fn for_coredns(inputs: &Inputs<'_>) -> Result<String, RenderError> {
         domain: inputs.cluster.kubernetes.dns_domain.clone(),
         forward: forward(inputs),
         zones: zones(inputs),
+        hosts: hosts(inputs),
+        blocks: inputs.cluster.dns.extra_blocks.clone(),
     };
     kubexm_render::text("Corefile", &template)
+}
+
+/// Returns names with fixed addresses, as lines of `/etc/hosts`.
+fn hosts(inputs: &Inputs<'_>) -> Vec<String> {
+    let entries = inputs.cluster.dns.hosts.iter();
+    let line = |entry: &HostEntry| {
+        let names: Vec<String> = entry.names.iter().map(ToString::to_string).collect();
+        format!("{} {}", entry.address, names.join(" "))
+    };
+    entries.map(line).collect()
 }
 
 /// Returns the name servers for names outside of the cluster.
@@ -41,7 +57,8 @@ fn forward(inputs: &Inputs<'_>) -> Vec<String> {
 fn zones(inputs: &Inputs<'_>) -> Vec<dns::Zone> {
     let zones = inputs.cluster.dns.zones.iter();
     let zone = |zone: &Zone| dns::Zone {
-        name: zone.name.to_string(),
+        names: zone.names.iter().map(ToString::to_string).collect(),
+        cache_seconds: zone.cache_seconds,
         servers: to_strings(&zone.servers),
     };
     zones.map(zone).collect()
@@ -76,6 +93,7 @@ pub(super) fn for_cache(inputs: &Inputs<'_>, cache: &NodeLocal) -> Result<String
         coredns,
         forward,
         zones: zones(inputs),
+        hosts: hosts(inputs),
     };
     kubexm_render::text("Corefile", &template)
 }

@@ -9,6 +9,9 @@ const FLANNEL: [&str; 2] = [
     "ghcr.io/flannel-io/flannel:v0.28.4",
     "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
 ];
+const MORE: &str = "dns: {hosts: [{address: 192.0.2.60, names: [git.corp.example, git]}], \
+    zones: [{names: [corp.example, 10.in-addr.arpa], servers: [192.0.2.55], cacheSeconds: 300}, \
+    {name: lab.example, servers: [192.0.2.56], cacheSeconds: 0}], extraBlocks: [\"test.example:53 {\\n    erratic\\n}\"]}";
 const DNS: &str = "dns: {upstreams: [192.0.2.53, '192.0.2.54:5353'], zones: [{name: corp.example, servers: [192.0.2.55]}]}";
 
 #[test]
@@ -24,6 +27,40 @@ fn coredns_forwards_to_configured_servers() {
     assert!(cluster_block.starts_with(".:53 {\n") && cluster_block.contains(servers));
     assert!(zone.contains("\n    forward . 192.0.2.55:53 {\n"), "{zone}");
     assert_eq!(corefile.matches('{').count(), corefile.matches('}').count());
+}
+
+#[test]
+fn zones_have_names_and_cache_times_and_hosts_are_answered_in_every_block() {
+    let cluster = cluster("", MORE);
+    with_inputs(&cluster, &FLANNEL, "", |inputs| {
+        assert!(corefile::differs_from_kubeadm(inputs));
+        let text = corefile::for_coredns(inputs).unwrap();
+        let hosts = "    hosts /dev/null {\n        192.0.2.60 git.corp.example git\n        fallthrough\n    }\n";
+        assert_eq!(text.matches(hosts).count(), 3, "{text}");
+        let (_, zones) = text
+            .split_once("\ncorp.example:53 10.in-addr.arpa:53 {\n")
+            .unwrap();
+        let (first, second) = zones.split_once("\nlab.example:53 {\n").unwrap();
+        assert!(first.contains("    cache 300\n"), "{text}");
+        assert!(!second.contains("cache"), "{text}");
+        assert!(
+            second
+                .trim_end()
+                .ends_with("}\ntest.example:53 {\n    erratic\n}"),
+            "{text}"
+        );
+        let cache = kubexm_config::cluster::NodeLocal {
+            address: "169.254.20.10".parse().unwrap(),
+            interface: kubexm_config::cluster::CacheInterface::Dummy,
+        };
+        let text = corefile::for_cache(inputs, &cache).unwrap();
+        // Also in the block of the reverse zones.
+        assert_eq!(text.matches(hosts).count(), 4, "{text}");
+        assert!(
+            text.contains("\ncorp.example:53 10.in-addr.arpa:53 {\n"),
+            "{text}"
+        );
+    });
 }
 
 #[test]
@@ -58,6 +95,10 @@ fn wrong_name_servers_zones_and_addresses_are_reported() {
         "zones: [{name: a.example}]",
         "zones: [{name: a.example, servers: []}]",
         "zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]",
+        "zones: [{servers: [192.0.2.1]}]",
+        "zones: [{name: a.example, names: [b.example], servers: [192.0.2.1]}]",
+        "hosts: [{address: 192.0.2.1}]",
+        "extraBlocks: ['a.example { erratic }', 'erratic']",
         "nodeLocal: {address: 10.244.0.10}",
         "nodeLocal: {address: 192.0.2.11}",
         "nodeLocal: {address: 'fd00::10'}",
@@ -82,6 +123,20 @@ fn wrong_name_servers_zones_and_addresses_are_reported() {
     === zones: [{name: a.example, servers: [192.0.2.1]}, {name: a.example, servers: [192.0.2.2]}]
     example:11:58: spec.dns.zones[1].name: the zone 'a.example' is defined twice
       hint: `kubexm config schema cluster` describes every field
+    === zones: [{servers: [192.0.2.1]}]
+    example:11:17: spec.dns.zones[0]: contains neither name nor names
+      hint: write names, as in [corp.example, 10.in-addr.arpa]
+    === zones: [{name: a.example, names: [b.example], servers: [192.0.2.1]}]
+    example:11:17: spec.dns.zones[0]: contains both name and names
+      hint: write names, as in [corp.example, 10.in-addr.arpa]
+    === hosts: [{address: 192.0.2.1}]
+    example:11:17: spec.dns.hosts[0].names: is missing
+      hint: `kubexm config schema cluster` describes every field
+    === extraBlocks: ['a.example { erratic }', 'erratic']
+    example:11:23: spec.dns.extraBlocks[0]: is not a server block of a Corefile
+      hint: end the first line with '{', indent with spaces, and write '}' in a line of its own
+    example:11:48: spec.dns.extraBlocks[1]: is not a server block of a Corefile
+      hint: end the first line with '{', indent with spaces, and write '}' in a line of its own
     === nodeLocal: {address: 10.244.0.10}
     example:11:30: spec.dns.nodeLocal.address: 10.244.0.10 is in podCIDR 10.244.0.0/16
       hint: use a free address, as in 169.254.20.10

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kubexm_config::cluster::{Cluster, Etcd, HostSpec};
 use kubexm_pki::{Leaf, Pair, Usage};
-use kubexm_types::HostName;
+use kubexm_types::{CertificateName, HostName};
 
 /// The certificates of an etcd that kubexm runs. A separate CA signs them.
 #[derive(Clone)]
@@ -38,15 +38,15 @@ impl EtcdCertificates {
         ca: &str,
         mut issue: impl FnMut(&str, &Leaf) -> Result<Pair, E>,
     ) -> Result<Option<Self>, E> {
-        if !matches!(cluster.etcd, Etcd::Systemd { .. }) {
+        let Etcd::Systemd { cert_sans, .. } = &cluster.etcd else {
             return Ok(None);
-        }
+        };
         let client = issue("etcd-client", &user("kube-apiserver-etcd-client"))?;
         let mut members = BTreeMap::new();
         for host in cluster.etcd_hosts() {
             let name = &host.name;
             let certificates = MemberCertificates {
-                member: issue(&format!("etcd-member-{name}"), &member(host))?,
+                member: issue(&format!("etcd-member-{name}"), &member(host, cert_sans))?,
                 // etcd's access control, if the user enables it, permits everything to the user root.
                 admin: issue(&format!("etcd-admin-{name}"), &user("root"))?,
             };
@@ -70,16 +70,20 @@ fn user(common_name: &str) -> Leaf {
     }
 }
 
-fn member(host: &HostSpec) -> Leaf {
+/// Returns the subject of a member. `sans` are names of the user.
+fn member(host: &HostSpec, sans: &[CertificateName]) -> Leaf {
+    let own = [
+        host.name.to_string(),
+        "localhost".to_owned(),
+        host.internal_address.to_string(),
+        "127.0.0.1".to_owned(),
+    ];
+    let more = sans.iter().map(ToString::to_string);
+    let more: Vec<String> = more.filter(|name| !own.contains(name)).collect();
     Leaf {
         common_name: format!("etcd-{}", host.name),
         organization: None,
-        names: vec![
-            host.name.to_string(),
-            "localhost".to_owned(),
-            host.internal_address.to_string(),
-            "127.0.0.1".to_owned(),
-        ],
+        names: own.into_iter().chain(more).collect(),
         usage: Usage::Peer,
     }
 }

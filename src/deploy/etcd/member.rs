@@ -35,6 +35,8 @@ pub(super) struct UserSettings<'a> {
     pub(super) extra_args: &'a BTreeMap<String, String>,
     /// The directory of the data.
     pub(super) data_dir: &'a HostPath,
+    /// Whether etcd keeps its memory from being swapped out.
+    pub(super) lock_memory: bool,
 }
 
 impl<'a> UserSettings<'a> {
@@ -44,9 +46,12 @@ impl<'a> UserSettings<'a> {
             Etcd::Systemd {
                 extra_args,
                 data_dir,
+                lock_memory,
+                ..
             } => Some(Self {
                 extra_args,
                 data_dir,
+                lock_memory: *lock_memory,
             }),
             _ => None,
         }
@@ -135,6 +140,7 @@ fn files(
     let service = etcd::Service {
         user: USER.to_owned(),
         prepare: PREPARE.to_owned(),
+        lock_memory: user.lock_memory,
         binary: format!("{BIN}/etcd"),
         environment: file("etcd.env"),
         initial: INITIAL.to_owned(),

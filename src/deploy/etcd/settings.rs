@@ -72,6 +72,14 @@ pub(super) fn member_settings(
         ("auto-compaction-retention", "8h".to_owned()),
     ]);
     settings.extend(version_settings(version));
+    if user.lock_memory {
+        // The former name is deprecated in 3.6.
+        let name = match *version >= Version::new(3, 6, 0) {
+            true => "memory-mlock",
+            false => "experimental-memory-mlock",
+        };
+        settings.insert(name, "true".to_owned());
+    }
     settings.retain(|name, _| !user.extra_args.contains_key(*name));
     settings
 }
@@ -126,6 +134,16 @@ mod tests {
             &user,
             &version,
         ))
+    }
+
+    #[test]
+    fn locked_memory_has_the_name_of_the_minor() {
+        let etcd = "type: systemd, lockMemory: true";
+        let (older, newer) = (Version::new(3, 5, 12), Version::new(3, 6, 8));
+        let (older, newer) = (settings_of(older, etcd), settings_of(newer, etcd));
+        assert_eq!(older["ETCD_EXPERIMENTAL_MEMORY_MLOCK"], "true");
+        assert_eq!(newer["ETCD_MEMORY_MLOCK"], "true");
+        assert!(!newer.contains_key("ETCD_EXPERIMENTAL_MEMORY_MLOCK"));
     }
 
     /// etcd fails on a flag that its minor version does not have.

@@ -30,6 +30,7 @@ pub(super) fn kubelet_config(
     let text = kubexm_render::text(
         what,
         &template::Kubelet {
+            cgroup_driver: cluster.runtime.cgroup_driver.name(),
             dns_address: cluster.kubelet_dns_address().to_string(),
             dns_domain: cluster.kubernetes.dns_domain.clone(),
             feature_gates: runtime::kubelet_gates(cluster),

@@ -1,7 +1,7 @@
 //! Secure defaults of Kubernetes' programs, independent of how they run. Settings of the user override them.
 
 use super::profile;
-use kubexm_config::cluster::{Cluster, Component};
+use kubexm_config::cluster::{Cluster, Component, Validity};
 use serde_json::Value;
 
 /// The policy that determines what the API server logs.
@@ -52,6 +52,12 @@ pub(super) fn api_server(cluster: &Cluster) -> Vec<Flag> {
 pub(super) fn controller_manager(cluster: &Cluster) -> Vec<Flag> {
     let mut flags = scheduler();
     flags.extend(profile::controller_manager(cluster));
+    let validity = cluster.kubernetes.validity;
+    if validity != Validity::default() {
+        // The certificates of kubelets.
+        let hours = u32::from(validity.days) * 24;
+        flags.push(("cluster-signing-duration", format!("{hours}h0m0s")));
+    }
     flags
 }
 

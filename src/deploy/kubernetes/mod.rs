@@ -3,14 +3,17 @@
 mod config;
 mod hardening;
 pub(super) mod kubeadm;
+mod node_metadata;
 pub(super) mod profile;
 mod serving;
 mod systemd;
 
+use std::net::SocketAddr;
+
 use super::module::{Component, Module};
 use super::{DeployError, Deployment, Inputs};
 use kubexm_bundle::lock::KubeadmFacts;
-use kubexm_config::cluster::{Etcd, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Cluster, Etcd, HostSpec, KubernetesKind};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_types::ImageRef;
 
@@ -27,8 +30,12 @@ pub(crate) const JOIN_WORKER: TaskName = TaskName::new("worker", "join");
 /// Labels nodes and approves the serving certificates of their kubelets.
 pub(crate) const ADMIT: TaskName = TaskName::new("nodes", "admit");
 
-/// The API server's port on control planes, the default of kubeadm.
-pub(super) const BIND_PORT: u16 = 6443;
+/// Applies the settings of the kubelet to a node that exists.
+pub(crate) const KUBELET_SETTINGS: TaskName = TaskName::new("kubernetes", "kubelet-settings");
+/// Applies the settings of its programs to a control plane that exists.
+pub(crate) const CONTROL_PLANE_SETTINGS: TaskName = TaskName::new("control-plane", "settings");
+/// Stores settings for nodes that join later.
+pub(crate) const STORED_SETTINGS: TaskName = TaskName::new("control-plane", "stored-settings");
 
 /// Kubernetes on every node.
 pub(super) struct Nodes;
@@ -96,6 +103,11 @@ impl Module for Nodes {
     }
 }
 
+/// Returns the address at which a control plane's own API server listens.
+pub(super) fn api_server(cluster: &Cluster, host: &HostSpec) -> SocketAddr {
+    SocketAddr::new(host.internal_address, cluster.kubernetes.api_server_port)
+}
+
 /// Returns the sandbox image that kubeadm expects.
 pub(super) fn pause_image(facts: &KubeadmFacts) -> Option<&ImageRef> {
     let mut images = facts.images.iter();
@@ -117,10 +129,17 @@ pub(super) fn joined(inputs: &Inputs<'_>, host: &HostSpec) -> TaskId {
     }
 }
 
-/// Returns the tasks after which every host is a node with its labels and certificates.
+/// Returns the tasks after which every host is a node with its labels, certificates and settings.
 pub(super) fn all_joined(inputs: &Inputs<'_>) -> Vec<TaskId> {
     let nodes = inputs.nodes();
     let mut tasks: Vec<TaskId> = nodes.iter().map(|host| joined(inputs, host)).collect();
-    tasks.extend(inputs.first().map(|first| ADMIT.id(&first.name)));
+    tasks.extend(
+        inputs
+            .first()
+            .map(|first| match inputs.cluster.kubernetes.kind {
+                KubernetesKind::Kubeadm => STORED_SETTINGS.id(&first.name),
+                KubernetesKind::Systemd => ADMIT.id(&first.name),
+            }),
+    );
     tasks
 }

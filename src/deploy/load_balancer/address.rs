@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::TaskValue;
 use kubexm_engine::steps::{ProvideValue, RunScript, Undo};
 use kubexm_scripts::undo::ADDRESS_REMOVE;
@@ -22,9 +22,33 @@ pub(super) fn register_cleanup(address: IpAddr) -> RunScript {
 
 /// Returns a step that finds the network interface with the host's own address, and the value that it
 /// provides. This interface also gets the address of the endpoint.
-pub(super) fn interface(host: &HostSpec) -> (ProvideValue<String>, TaskValue<String>) {
+///
+/// With an interface in the cluster file, the step checks that the host has it.
+pub(super) fn interface(
+    cluster: &Cluster,
+    host: &HostSpec,
+) -> (ProvideValue<String>, TaskValue<String>) {
     let interface = TaskValue::new("load_balancer.interface");
     let address = host.internal_address;
+    if let Some(name) = &cluster.balancers.interface {
+        let missing = format!("the host has no network interface {name}");
+        let step = ProvideValue {
+            title: format!("Check the network interface {name}"),
+            script: "cd /sys/class/net && ls".into(),
+            arguments: Vec::new(),
+            input: None,
+            parse: Box::new({
+                let name = name.clone();
+                move |printed| match printed.lines().any(|line| line.trim() == name) {
+                    true => Ok(name.clone()),
+                    false => Err(missing.clone()),
+                }
+            }),
+            value: interface.clone(),
+            files: Vec::new(),
+        };
+        return (step, interface);
+    }
     let step = ProvideValue {
         title: format!("Find the network interface with {address}"),
         script: scripts::INTERFACE,
@@ -45,7 +69,12 @@ pub(super) fn interface(host: &HostSpec) -> (ProvideValue<String>, TaskValue<Str
 }
 
 /// Returns the placeholder for the interface's name.
-pub(super) fn interface_placeholder(host: &HostSpec) -> String {
+pub(super) fn interface_placeholder(cluster: &Cluster, host: &HostSpec) -> String {
+    let given = cluster.balancers.interface.clone();
+    given.unwrap_or_else(|| unknown_interface(host))
+}
+
+fn unknown_interface(host: &HostSpec) -> String {
     format!("<interface of {}>", host.internal_address)
 }
 

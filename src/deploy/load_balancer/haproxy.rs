@@ -39,6 +39,8 @@ impl Proxy for Haproxy {
             ca: settings.ca.clone(),
             servers: proxy::servers(cluster),
             health: settings.health(),
+            log: cluster.balancers.haproxy.log,
+            extra: cluster.balancers.haproxy.extra_config.trim_end().to_owned(),
         };
         kubexm_render::text("haproxy configuration", &config)
     }

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::proxy::{self, Proxy};
 use super::{Balancer, address};
 use crate::{DeployError, ETC, Inputs, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
-use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer};
+use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer, PasswordSource};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
 use kubexm_render::load_balancer as template;
@@ -58,7 +59,7 @@ impl Balancer for Keepalived {
                 .task(&host.name)
                 .after([os::PREPARE.id(&host.name)]);
             let task = proxy::serve(inputs, task, self.proxy, bind.clone(), true)?;
-            tasks.push(self.add_keepalived(task, host, &hosts, (address, router_id))?);
+            tasks.push(self.add_keepalived(inputs, task, host, &hosts, (address, router_id))?);
         }
         tasks.extend(proxy::verify(inputs, self.proxy, &hosts)?);
         Ok(tasks)
@@ -74,6 +75,7 @@ impl Keepalived {
     /// Adds keepalived to a host's task.
     fn add_keepalived(
         &self,
+        inputs: &Inputs<'_>,
         task: Task,
         host: &HostSpec,
         hosts: &[&HostSpec],
@@ -90,8 +92,20 @@ impl Keepalived {
             run: RUN.to_owned(),
             proxy: self.proxy.unit(),
         };
-        let (find_interface, interface) = address::interface(host);
+        let (find_interface, interface) = address::interface(inputs.cluster, host);
+        let settings = &inputs.cluster.balancers.keepalived;
+        let notify = settings.notify_script.as_deref().map(script).transpose()?;
+        let notify_path = path("notify")?;
+        let password = settings.password.as_ref();
+        let password = password.map(PasswordSource::read).transpose()?;
+        let has_password = password.is_some();
         let render_with = {
+            let (priority, extra) = (
+                settings.priority(&host.name),
+                settings.extra_config.trim_end().to_owned(),
+            );
+            let decrease = settings.decrease(&inputs.cluster.roles.load_balancer);
+            let notify = notify.as_ref().map(|_| notify_path.to_string());
             let check = format!("{check} {}", proxy::HEALTH_PORT);
             let host = host.clone();
             let others = hosts.iter().filter(|other| other.name != host.name);
@@ -106,17 +120,35 @@ impl Keepalived {
                     peers: peers.clone(),
                     address: format!("{address}/{}", address::prefix_length(address)),
                     check: check.clone(),
+                    priority,
+                    decrease,
+                    password: password.as_ref().map(|password| password.0.clone()),
+                    notify: notify.clone(),
+                    extra: extra.clone(),
                 };
                 kubexm_render::text("keepalived configuration", &config)
             }
         };
-        let mut config_file = WriteFile::new(config.clone(), String::new());
+        let mut config_file = match has_password {
+            true => WriteFile::secret(config.clone(), String::new()),
+            false => WriteFile::new(config.clone(), String::new()),
+        };
         config_file.content = Content::Deferred {
-            preview: render_with(address::interface_placeholder(host))?,
+            preview: render_with(address::interface_placeholder(inputs.cluster, host))?,
             render: Arc::new(move || {
                 render_with(interface.require()?.clone())
                     .map_err(|error| StepError::Other(error.to_string()))
             }),
+        };
+        let mut files = vec![config, check, unit.clone()];
+        let task = match notify {
+            Some(text) => {
+                files.push(notify_path.clone());
+                let mut file = WriteFile::new(notify_path, text);
+                file.mode = 0o755;
+                task.step(file)
+            }
+            None => task,
         };
         Ok(task
             .step(address::register_cleanup(address))
@@ -124,15 +156,23 @@ impl Keepalived {
             .step(check_file)
             .step(config_file)
             .step(WriteFile::new(
-                unit.clone(),
+                unit,
                 kubexm_render::text("keepalived unit", &service)?,
             ))
             .step(ManageUnit {
                 name: UNIT.to_owned(),
-                files: vec![config, check, unit],
+                files,
                 start: true,
             }))
     }
+}
+
+/// Reads a script on the controller.
+fn script(path: &Path) -> Result<String, DeployError> {
+    std::fs::read_to_string(path).map_err(|source| DeployError::File {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 /// Returns the VRRP router id: the user's number, or the last byte of the address.

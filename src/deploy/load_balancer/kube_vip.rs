@@ -5,13 +5,14 @@
 //! answer before that. kube-vip therefore uses `super-admin.conf` first, which only the first control plane
 //! has (<https://github.com/kube-vip/kube-vip/issues/684>).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::static_pod::{MANIFESTS, SOURCES};
 use super::{Balancer, Image, address, proxy, required_image};
-use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer, os};
+use crate::{DeployError, ETC, Inputs, load_balancer, os};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ProvideValue, WaitFor, WriteFile};
@@ -105,26 +106,34 @@ fn pod(
     dir: &str,
     kubeconfig: &'static str,
 ) -> Result<(ProvideValue<String>, WriteFile), DeployError> {
-    let (find_interface, interface) = address::interface(host);
+    let (find_interface, interface) = address::interface(inputs.cluster, host);
     let address = endpoint_address(inputs.cluster)?;
+    let api_server_port = inputs.cluster.kubernetes.api_server_port;
     let image = required_image(inputs, &IMAGE)?.to_string();
     let hosts = hosts_file()?.to_string();
+    let settings = inputs.cluster.balancers.kube_vip.clone();
+    let env = settings.env.iter();
+    let env: BTreeMap<String, String> = env
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
     let text = move |interface: String| {
         let pod = template::KubeVip {
             image: image.clone(),
             address: address.to_string(),
             prefix: address::prefix_length(address),
-            port: kubernetes::BIND_PORT,
+            port: api_server_port,
             interface,
             kubeconfig: kubeconfig.to_owned(),
             hosts: hosts.clone(),
+            services: settings.services,
+            env: env.clone(),
         };
         kubexm_render::text("kube-vip pod", &pod)
     };
     let path = HostPath::parse(&format!("{dir}/kube-vip.yaml"))?;
     let mut file = WriteFile::new(path, String::new());
     file.content = Content::Deferred {
-        preview: text(address::interface_placeholder(host))?,
+        preview: text(address::interface_placeholder(inputs.cluster, host))?,
         render: Arc::new(move || {
             text(interface.require()?.clone()).map_err(|error| StepError::Other(error.to_string()))
         }),

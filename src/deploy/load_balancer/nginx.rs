@@ -42,6 +42,7 @@ impl Proxy for Nginx {
             bind: settings.bind.clone(),
             servers: proxy::servers(cluster),
             health: settings.health(),
+            extra: cluster.balancers.nginx.extra_config.trim_end().to_owned(),
         };
         kubexm_render::text("nginx configuration", &config)
     }

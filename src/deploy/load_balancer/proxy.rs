@@ -1,6 +1,5 @@
 //! TCP proxies: their configuration, and how systemd runs them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Image;
@@ -94,7 +93,7 @@ pub(super) fn servers(cluster: &Cluster) -> Vec<Server> {
     hosts
         .map(|host| Server {
             name: host.name.to_string(),
-            address: SocketAddr::new(host.internal_address, kubernetes::BIND_PORT).to_string(),
+            address: kubernetes::api_server(cluster, host).to_string(),
         })
         .collect()
 }

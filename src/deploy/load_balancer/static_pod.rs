@@ -5,7 +5,6 @@
 //! plane does not need this: kubeadm gives its kubelet a certificate, and the kubelet starts the proxy
 //! together with the API server.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::local::listen_address;
@@ -112,7 +111,7 @@ impl StaticPod {
             let source = HostPath::parse(&format!("{SOURCES}/{}.yaml", self.name()))?;
             return Ok(task.step(WriteFile::new(source, self.pod(inputs)?)));
         }
-        let api_server = SocketAddr::new(first.internal_address, kubernetes::BIND_PORT);
+        let api_server = kubernetes::api_server(inputs.cluster, first);
         let forward = RunScript::new(
             "join proxy",
             format!(

@@ -30,8 +30,8 @@ spec:
 
 fn cluster(kind: &str) -> Cluster {
     let mut text = format!("{CLUSTER}  highAvailability: {{type: {kind}}}\n");
-    match kind {
-        "haproxy" | "nginx" => text = text.replace("    loadbalancer: [node3]\n", ""),
+    match kind.split(',').next() {
+        Some("haproxy" | "nginx") => text = text.replace("    loadbalancer: [node3]\n", ""),
         _ => text += "  controlPlaneEndpoint: 192.0.2.10:8443\n",
     }
     kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
@@ -116,6 +116,12 @@ fn haproxy_and_nginx_accept_their_configurations() {
         (haproxy, "haproxy", false),
         (nginx, "keepalived-nginx", true),
         (nginx, "nginx", false),
+        (
+            haproxy,
+            "haproxy, haproxy: {log: true, extraConfig: \"frontend more\\n  bind 127.0.0.1:1\"}",
+            false,
+        ),
+        (nginx, "nginx, nginx: {extraConfig: \"# The end.\"}", false),
     ] {
         assert_eq!(check_config(proxy, kind, health, unchanged), "", "{kind}");
     }
@@ -137,19 +143,30 @@ fn keepalived_accepts_its_configuration() {
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let interface = names.find(|name| name != "lo" && name != "bonding_masters");
     let interface = interface.expect("no network interface besides the loopback interface");
-    let config = template::Keepalived {
+    let with = |password: Option<&str>, priority| template::Keepalived {
         host: "node1".to_owned(),
-        interface,
+        interface: interface.clone(),
         virtual_router_id: 10,
         source: "192.0.2.11".to_owned(),
         peers: vec!["192.0.2.12".to_owned(), "192.0.2.13".to_owned()],
         address: "192.0.2.10/32".to_owned(),
         // It must exist, and only root may have write permission.
         check: "/usr/bin/true 7444".to_owned(),
+        priority,
+        decrease: 70,
+        password: password.map(str::to_owned),
+        notify: password.map(|_| "/usr/bin/true".to_owned()),
+        extra: "# The end.".to_owned(),
     };
-    let text = kubexm_render::text("keepalived", &config).unwrap();
+    let text = kubexm_render::text("keepalived", &with(None, 100)).unwrap();
+    let more = kubexm_render::text("keepalived", &with(Some("sesame12"), 150)).unwrap();
     for (text, wanted) in [
         (text.clone(), ""),
+        (more.clone(), ""),
+        (
+            more.replace("auth_type PASS", "auth_type TELL"),
+            "authentication type",
+        ),
         (text.replace("advert_int", "advert_often"), "advert_often"),
         (
             text.replace("script_user nobody", "script_user no-such-user"),

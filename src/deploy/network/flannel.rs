@@ -53,6 +53,13 @@ impl Plugin for Flannel {
 
 /// Returns the images of flanneld and its CNI plugin.
 fn flannel_images(inputs: &Inputs<'_>) -> [Option<ImageRef>; 2] {
-    ["flannel-io/flannel", "flannel-io/flannel-cni-plugin"]
-        .map(|repository| inputs.image_of(repository))
+    // Until 0.26, flannel was published at Docker Hub under another name.
+    [
+        ["flannel-io/flannel", "flannel/flannel"],
+        [
+            "flannel-io/flannel-cni-plugin",
+            "flannel/flannel-cni-plugin",
+        ],
+    ]
+    .map(|names| names.into_iter().find_map(|name| inputs.image_of(name)))
 }

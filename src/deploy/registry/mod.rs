@@ -1,6 +1,9 @@
 //! The registry of the nodes: one that kubexm runs, or an external one.
 
 mod serve;
+pub(super) mod site;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -9,8 +12,8 @@ use std::path::Path;
 use base64::Engine;
 
 use super::module::{Component, Module};
-use super::{DeployError, Deployment, ETC, Inputs};
-use kubexm_config::cluster::ExternalRegistry;
+use super::{DeployError, Deployment, ETC, Inputs, runtime};
+use kubexm_config::cluster::{Cluster, ExternalRegistry};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::seed;
 use kubexm_engine::steps::WriteFile;
@@ -18,6 +21,34 @@ use kubexm_types::HostPath;
 
 /// Starts a registry with the images of the bundle.
 pub(crate) const SERVE: TaskName = TaskName::new("registry", "serve");
+
+/// Returns whether the registry of a cluster is one that kubexm runs, and requires a login.
+pub fn has_login(cluster: &Cluster) -> bool {
+    cluster.registry.external.is_none() && cluster.registry.login
+}
+
+/// Returns whether a registry that runs without a login will require one, or, with `false`, the opposite.
+fn changes_to(inputs: &Inputs<'_>, login: bool) -> bool {
+    let mut hosts = inputs.cluster.roles.registry.iter();
+    inputs.cluster.registry.external.is_none()
+        && inputs.cluster.registry.login == login
+        && hosts.any(|name| inputs.host_facts(name).registry_login == Some(!login))
+}
+
+/// Returns the tasks that write the login on nodes.
+fn clients(inputs: &Inputs<'_>) -> Vec<TaskId> {
+    let nodes = inputs.cluster.nodes().into_iter();
+    nodes.map(|host| runtime::installed(&host.name)).collect()
+}
+
+/// Returns the tasks that must precede the change of a runtime: clients lose a login after the registry stops to
+/// require it. In the opposite case, clients have it before.
+pub(super) fn before_clients(inputs: &Inputs<'_>) -> Vec<TaskId> {
+    match changes_to(inputs, false) {
+        true => serving(inputs),
+        false => Vec::new(),
+    }
+}
 
 /// Returns the path of the registry's CA on every node.
 pub(super) fn ca_file() -> String {
@@ -37,7 +68,12 @@ impl Module for Registries {
 
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         let hosts = inputs.cluster.roles.registry.iter();
-        hosts.map(|name| serve::serve(inputs, name)).collect()
+        let clients = match changes_to(inputs, true) {
+            true => clients(inputs),
+            false => Vec::new(),
+        };
+        let tasks = hosts.map(|name| Ok(serve::serve(inputs, name)?.after(clients.clone())));
+        tasks.collect()
     }
 }
 
@@ -70,8 +106,11 @@ pub(super) fn ca_text(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError
 /// # Errors
 /// The password file cannot be read.
 pub(super) fn authorization(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
-    let external = inputs.cluster.registry.external.as_ref();
-    let Some(login) = external.and_then(|external| external.login.as_ref()) else {
+    let Some(external) = &inputs.cluster.registry.external else {
+        let own = inputs.certificates.registry_login.as_ref();
+        return Ok(own.map(|login| login.authorization.0.clone()));
+    };
+    let Some(login) = &external.login else {
         return Ok(None);
     };
     let password = login.password()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{BIN, DeployError, ETC, Inputs, journal, members, os};
+use crate::{BIN, DeployError, ETC, Inputs, journal, members, os, service_user};
 use kubexm_bundle::Blobs;
 use kubexm_engine::Host;
 use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError, Task};
@@ -14,9 +14,18 @@ use kubexm_engine::seed::RegistryContent;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WaitFor, WriteFile};
 use kubexm_render::registry;
 use kubexm_scripts::os::PORT_OPEN;
+use kubexm_scripts::registry::FOLDER;
 use kubexm_types::{HostName, HostPath};
 
 const UNIT: &str = "kubexm-registry.service";
+/// The user that runs the registry, and its group.
+const USER: &str = "kubexm-registry";
+/// Only root can enter the directory of the receipt, and the registry must not see it.
+const OWN_DIR: &str = "/var/lib/kubexm";
+/// Where the registry sees its data.
+const MOUNTED_DIR: &str = "/var/lib/kubexm/registry";
+/// The directory of the images in the data directory, a name of the registry.
+const IMAGES: &str = "docker";
 
 /// Returns the task that fills and starts the registry on a host.
 pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
@@ -36,16 +45,24 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     for payload in &mut payloads {
         payload.path = HostPath::parse(&binary)?;
     }
+    let users = path(format!("{ETC}/registry/htpasswd"))?;
+    let login = inputs.certificates.registry_login.as_ref();
     let config_text = kubexm_render::text(
         "registry configuration",
         &registry::Config {
-            data_dir: data_dir.to_string(),
+            data_dir: MOUNTED_DIR.to_owned(),
             listen: listen.to_string(),
             certificate: certificate.to_string(),
             key: key.to_string(),
+            users: login.map(|_| users.to_string()),
         },
     )?;
     let service = registry::Service {
+        user: USER.to_owned(),
+        data_dir: without_specifiers(&data_dir),
+        images: without_specifiers(&data_dir.join(IMAGES)?),
+        own_dir: OWN_DIR.to_owned(),
+        mounted_images: format!("{MOUNTED_DIR}/{IMAGES}"),
         binary: binary.clone(),
         config: config.to_string(),
         privileged_port: cluster.registry.port < 1024,
@@ -60,12 +77,12 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     let data = RunScript::new(
         "registry data",
         format!("Create {data_dir}"),
-        "test -d \"$1/docker/registry/v2/repositories\"",
-        "umask 022; mkdir -p \"$1/docker/registry/v2/repositories\"",
+        FOLDER.verb("check"),
+        FOLDER.verb("apply"),
     );
     let data = data.arguments([data_dir.as_str()]);
     let binary_path = HostPath::parse(&binary)?;
-    let files = vec![
+    let mut files = vec![
         binary_path,
         config.clone(),
         certificate.clone(),
@@ -82,9 +99,10 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
     };
     // The install of a host with another architecture adds its images later.
     let lock = inputs.lock.only(&inputs.arches());
-    Ok(super::SERVE
+    let mut task = super::SERVE
         .task(name)
         .after([os::PREPARE.id(name)])
+        .step(service_user::create(USER, &dirs))
         .step(dirs)
         .step(data)
         .step(InstallFiles {
@@ -92,9 +110,16 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
             payloads,
             blobs: Arc::clone(&inputs.blobs),
         })
-        .step(WriteFile::new(config, config_text))
         .step(WriteFile::new(certificate, pair.certificate.clone()))
-        .step(WriteFile::secret(key, pair.key.clone()))
+        .step(WriteFile::secret(key, pair.key.clone()).readable_by(USER));
+    if let Some(login) = login {
+        files.push(users.clone());
+        let text = format!("{}\n", login.entry.0);
+        task = task.step(WriteFile::secret(users, text).readable_by(USER));
+    }
+    // The next install concludes from this file whether clients need the login before the registry requires it.
+    Ok(task
+        .step(WriteFile::new(config, config_text))
         .step(WriteFile::new(unit, unit_text))
         .step(SeedImages {
             content: RegistryContent::new(&lock),
@@ -108,6 +133,11 @@ pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, Deploy
             start: true,
         })
         .step(wait))
+}
+
+/// Returns a path for a unit, without specifiers (systemd.unit(5)).
+fn without_specifiers(path: &HostPath) -> String {
+    path.as_str().replace('%', "%%")
 }
 
 /// Uploads the bundle's images for the architectures of the hosts into the registry's storage.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ImageScripts, Runtime, cri, setting};
 use crate::{BIN, DeployError, Inputs, binary, members, os, runtime};
 use kubexm_config::cluster;
-use kubexm_config::cluster::HostSpec;
+use kubexm_config::cluster::{CgroupDriver, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
 use kubexm_render::{containerd, merge};
@@ -100,12 +100,14 @@ const DIRS: [&str; 3] = ["/opt/containerd", "/etc/containerd", "/run/containerd"
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
     let pause = cri::sandbox_image(inputs);
+    let systemd_cgroup = inputs.cluster.runtime.cgroup_driver == CgroupDriver::Systemd;
     let (runc, registry_config_dir) = (RUNC.to_owned(), CERTS_D.to_owned());
     let text = if inputs.file("containerd", &host.name)?.version.major() >= 2 {
         let config = containerd::ConfigV3 {
             sandbox_image: pause,
             registry_config_dir,
             runc,
+            systemd_cgroup,
         };
         kubexm_render::text("containerd configuration", &config)?
     } else {
@@ -113,6 +115,7 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
             sandbox_image: pause,
             registry_config_dir,
             runc,
+            systemd_cgroup,
         };
         kubexm_render::text("containerd configuration", &config)?
     };

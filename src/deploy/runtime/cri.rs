@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::CNI_BIN;
+use crate::registry::site::{self, Site};
 use crate::{BIN, DeployError, Inputs, journal, kubernetes, members, registry};
 use kubexm_config::cluster::HostSpec;
 use kubexm_engine::plan::Task;
@@ -63,7 +64,12 @@ pub(super) fn mirrors(
     if let Some(ca) = ca {
         task = task.step(ca);
     }
+    let sites = site::registries(inputs)?;
     for mirror in registry::mirrors(inputs) {
+        let is_site = |site: &Site| Some(&site.name) == mirror.source.as_ref();
+        if sites.iter().any(is_site) {
+            continue;
+        }
         let urls = mirror.urls();
         let dir = mirror.source.clone().unwrap_or("_default".to_owned());
         let hosts = cri::Hosts {
@@ -80,7 +86,60 @@ pub(super) fn mirrors(
             None => WriteFile::new(path, text),
         });
     }
+    let own = |url: String| cri::SiteHost {
+        url,
+        ca: ca_path.clone(),
+        skip_verify: false,
+        override_path: true,
+        authorization: authorization.clone(),
+    };
+    let mut written = BTreeSet::new();
+    for site in sites {
+        for server in &site.servers {
+            let ca = server.ca_file()?;
+            if let Some(ca) = ca.filter(|file| written.insert(file.path.clone())) {
+                task = task.step(ca);
+            }
+        }
+        // Images of the bundle come from the cluster's registry, others from the servers of the site.
+        let mirrors = registry::mirrors(inputs).into_iter();
+        let bundle = mirrors.filter(|mirror| mirror.source.as_ref() == Some(&site.name));
+        let own: Vec<cri::SiteHost> = bundle.flat_map(|mirror| mirror.urls()).map(own).collect();
+        task = task.step(site_hosts(&site, own, certs_d)?);
+    }
     Ok(task)
+}
+
+/// Returns the `hosts.toml` of a registry of the site. `own` are the cluster's registries, which the runtime tries first.
+fn site_hosts(
+    site: &Site,
+    own: Vec<cri::SiteHost>,
+    certs_d: &str,
+) -> Result<WriteFile, DeployError> {
+    let host = |server: &site::Server, url: String| cri::SiteHost {
+        url,
+        ca: server.ca_path(),
+        skip_verify: server.insecure,
+        override_path: false,
+        authorization: server.login.as_ref().map(|login| format!("Basic {login}")),
+    };
+    let urls = site.servers.iter();
+    let urls = urls.flat_map(|server| server.urls().into_iter().map(move |url| host(server, url)));
+    let hosts: Vec<cri::SiteHost> = own.into_iter().chain(urls).collect();
+    let is_secret = hosts.iter().any(|host| host.authorization.is_some());
+    let last = hosts.last().cloned();
+    let last = last.ok_or(DeployError::Unsupported("a registry without a server"))?;
+    let file = cri::SiteHosts {
+        source: site.name.clone(),
+        hosts,
+        last,
+    };
+    let text = kubexm_render::text("hosts.toml", &file)?;
+    let path = HostPath::parse(&format!("{certs_d}/{}/hosts.toml", site.name))?;
+    Ok(match is_secret {
+        true => WriteFile::secret(path, text),
+        false => WriteFile::new(path, text),
+    })
 }
 
 /// Adds the CA of the registries to the task, for runtimes that read `<certs_d>/<host:port>/ca.crt`.
@@ -95,6 +154,23 @@ pub(super) fn registry_ca(
     for endpoint in registry::endpoints(inputs) {
         let path = HostPath::parse(&format!("{certs_d}/{endpoint}/ca.crt"))?;
         task = task.step(WriteFile::new(path, text.clone()));
+    }
+    Ok(task)
+}
+
+/// Adds the CAs of the site's registries to the task, for runtimes that read `<certs_d>/<host:port>/ca.crt`.
+pub(super) fn site_cas(
+    mut task: Task,
+    inputs: &Inputs<'_>,
+    certs_d: &str,
+) -> Result<Task, DeployError> {
+    let sites = site::registries(inputs)?.into_iter();
+    let mut written: BTreeSet<String> = registry::endpoints(inputs).into_iter().collect();
+    for server in sites.flat_map(|site| site.servers) {
+        if let Some(text) = server.ca.filter(|_| written.insert(server.address.clone())) {
+            let path = HostPath::parse(&format!("{certs_d}/{}/ca.crt", server.address))?;
+            task = task.step(WriteFile::new(path, text));
+        }
     }
     Ok(task)
 }
@@ -125,6 +201,13 @@ pub(super) fn reachable(inputs: &Inputs<'_>) -> String {
     }
     let endpoints = registry::endpoints(inputs).into_iter();
     names.extend(endpoints.filter_map(|endpoint| Some(endpoint.rsplit_once(':')?.0.to_owned())));
+    for registry in &cluster.runtime.registries {
+        let servers = registry.mirrors.iter().chain([&registry.name]);
+        names.extend(servers.map(|server| match server.rsplit_once(':') {
+            Some((host, _)) => host.to_owned(),
+            None => server.clone(),
+        }));
+    }
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names.join(",")

@@ -1,8 +1,10 @@
 //! CRI-O with crun and conmon, from the static archive of the CRI-O project.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{CNI_BIN, ImageScripts, Runtime, cri, setting};
+use crate::registry::site;
 use crate::{BIN, DeployError, Inputs, images, members, os, registry, runtime};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_config::cluster;
@@ -87,6 +89,7 @@ impl Runtime for CriO {
             })
             .step(cri::crictl_config(SOCKET)?);
         task = cri::registry_ca(task, inputs, CERTS_D)?;
+        task = cri::site_cas(task, inputs, CERTS_D)?;
         let logins = logins(inputs)?;
         let has_logins = logins.is_some();
         if let Some(logins) = logins {
@@ -131,21 +134,27 @@ impl Runtime for CriO {
 /// Returns the credentials for registries that require them. Secret.
 fn logins(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError> {
     let authorization = registry::authorization(inputs)?;
-    let Some(login) = authorization
+    let login = authorization
         .as_deref()
-        .and_then(|a| a.strip_prefix("Basic "))
-    else {
+        .and_then(|a| a.strip_prefix("Basic "));
+    let mut logins = BTreeMap::new();
+    for server in site::registries(inputs)?
+        .into_iter()
+        .flat_map(|site| site.servers)
+    {
+        logins.extend(server.login.map(|login| (server.address, login)));
+    }
+    if let Some(login) = login {
+        let endpoints = registry::endpoints(inputs).into_iter();
+        logins.extend(endpoints.map(|endpoint| (endpoint, login.to_owned())));
+    }
+    if logins.is_empty() {
         return Ok(None);
-    };
-    let endpoints = registry::endpoints(inputs).into_iter();
-    let text = kubexm_render::text(
+    }
+    Ok(Some(kubexm_render::text(
         "CRI-O logins",
-        &crio::Logins {
-            registries: endpoints.collect(),
-            login: login.to_owned(),
-        },
-    )?;
-    Ok(Some(text))
+        &crio::Logins { logins },
+    )?))
 }
 
 /// Returns the programs: crio and pinns in `/usr/local/bin`, the others in CRI-O's own directory.
@@ -157,6 +166,42 @@ fn programs(file: &LockedFile) -> Result<Vec<Payload>, DeployError> {
     Ok(payloads)
 }
 
+/// Returns the locations of all registries: of the bundle's images, and of the site.
+fn locations(inputs: &Inputs<'_>) -> Result<Vec<crio::RegistryLocation>, DeployError> {
+    let mirrors = registry::mirrors(inputs).into_iter();
+    let mut all: Vec<(String, Vec<crio::Location>)> = Vec::new();
+    for mirror in mirrors {
+        let locations = mirror.locations().into_iter();
+        let locations = locations.map(|address| crio::Location {
+            address,
+            insecure: false,
+        });
+        if let Some(source) = mirror.source {
+            all.push((source, locations.collect()));
+        }
+    }
+    // Images of the bundle come from the cluster's registry, others from the servers of the site.
+    for site in site::registries(inputs)? {
+        let servers = site.servers.into_iter();
+        let servers = servers.map(|server| crio::Location {
+            address: server.address,
+            insecure: server.insecure,
+        });
+        match all.iter_mut().find(|(source, _)| *source == site.name) {
+            Some((_, locations)) => locations.extend(servers),
+            None => all.push((site.name, servers.collect())),
+        }
+    }
+    let location = |(prefix, mut locations): (String, Vec<crio::Location>)| {
+        Some(crio::RegistryLocation {
+            prefix,
+            location: locations.pop()?,
+            before: locations,
+        })
+    };
+    Ok(all.into_iter().filter_map(location).collect())
+}
+
 /// Returns the files that CRI-O reads when it starts.
 fn files(
     inputs: &Inputs<'_>,
@@ -166,6 +211,7 @@ fn files(
 ) -> Result<[(&'static str, String); 3], DeployError> {
     let what = "CRI-O configuration";
     let config = crio::Config {
+        cgroup_driver: inputs.cluster.runtime.cgroup_driver.name().to_owned(),
         root: data_dir.to_owned(),
         socket: SOCKET.trim_start_matches("unix://").to_owned(),
         pinns: format!("{BIN}/pinns"),
@@ -180,23 +226,14 @@ fn files(
     };
     let settings = &inputs.cluster.runtime.extra_config;
     let config = merge::toml(what, kubexm_render::text(what, &config)?, settings)?;
-    let mirrors = registry::mirrors(inputs).into_iter();
-    let locations: Vec<crio::RegistryLocation> = mirrors
-        .filter_map(|mirror| {
-            let mut locations = mirror.locations();
-            Some(crio::RegistryLocation {
-                prefix: mirror.source?,
-                location: locations.pop()?,
-                before: locations,
-            })
-        })
-        .collect();
+    let locations = locations(inputs)?;
     let prefixes = locations.iter().map(|registry| registry.prefix.clone());
     let policy = crio::Policy {
         registries: prefixes.collect(),
     };
     let registries = crio::Registries {
         registries: locations,
+        has_sites: !inputs.cluster.runtime.registries.is_empty(),
     };
     Ok([
         (CONFIG, config),

@@ -110,6 +110,7 @@ fn start_engine(
 ) -> Result<Task, DeployError> {
     let what = "Docker configuration";
     let daemon = docker::Daemon {
+        cgroup_driver: inputs.cluster.runtime.cgroup_driver.name(),
         data_root: data_dir.to_owned(),
     };
     let settings = &inputs.cluster.runtime.extra_config;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{CNI_BIN, ImageScripts, Preload, Runtime, cri, setting};
+use super::{CNI_BIN, ImageScripts, Login, Preload, Runtime, cri, setting};
 use crate::{DeployError, Inputs, os, runtime};
 use kubexm_config::cluster;
-use kubexm_config::cluster::{Cluster, HostSpec};
+use kubexm_config::cluster::{CgroupDriver, Cluster, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::{isulad, merge};
@@ -54,7 +54,12 @@ impl Runtime for Isulad {
         let refusal = "containerRuntime.type isulad does not work with registry.type external: iSulad pulls images \
                        only from a registry that kubexm runs\n\
                        hint: remove registry.type, or choose another containerRuntime.type";
-        cluster.registry.external.as_ref().map(|_| refusal)
+        let mirrored = "containerRuntime.type isulad does not work with mirrors and logins in containerRuntime.registries\n\
+                        hint: remove mirrors, username and passwordFile, or choose another containerRuntime.type";
+        let mut registries = cluster.runtime.registries.iter();
+        let has_more = registries.any(|one| !one.mirrors.is_empty() || one.login.is_some());
+        let external = cluster.registry.external.as_ref().map(|_| refusal);
+        external.or(has_more.then_some(mirrored))
     }
 
     fn install(&self, inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
@@ -63,10 +68,16 @@ impl Runtime for Isulad {
         let payloads = cri::payloads(inputs, host)?;
         let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
         let daemon = isulad::Daemon {
+            systemd_cgroup: inputs.cluster.runtime.cgroup_driver == CgroupDriver::Systemd,
             graph: data_dir.to_owned(),
             socket: SOCKET.to_owned(),
             sandbox_image: cri::sandbox_image(inputs),
             cni_bin: CNI_BIN.to_owned(),
+            insecure: {
+                let registries = inputs.cluster.runtime.registries.iter();
+                let insecure = registries.filter(|one| one.insecure);
+                insecure.map(|one| one.name.clone()).collect()
+            },
         };
         let settings = &inputs.cluster.runtime.extra_config;
         let config = merge::json(what, kubexm_render::text(what, &daemon)?, settings)?;
@@ -94,7 +105,8 @@ impl Runtime for Isulad {
                 blobs: Arc::clone(&inputs.blobs),
             })
             .step(cri::crictl_config(SOCKET)?);
-        Ok(cri::registry_ca(task, inputs, CERTS_D)?
+        let task = cri::registry_ca(task, inputs, CERTS_D)?;
+        Ok(cri::site_cas(task, inputs, CERTS_D)?
             .step(WriteFile::new(path.clone(), config))
             .step(WriteFile::new(
                 unit.clone(),
@@ -113,6 +125,11 @@ impl Runtime for Isulad {
             check: scripts::CRI_IMAGES.verb("present"),
             pull: scripts::ISULAD_PULL,
         }
+    }
+
+    /// iSulad encrypts its file of logins with a key of its own, so only `isula login` can write it.
+    fn login(&self) -> Login {
+        Login::Input
     }
 
     fn preload(&self) -> Preload {

@@ -9,7 +9,7 @@ mod isulad;
 use std::collections::BTreeMap;
 
 use super::module::{Component, Module};
-use super::{DeployError, Deployment, Inputs};
+use super::{DeployError, Deployment, Inputs, registry};
 use kubexm_config::cluster;
 use kubexm_config::cluster::{Cluster, HostSpec, RuntimeKind};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
@@ -32,7 +32,10 @@ impl Module for Runtimes {
     fn tasks(&self, inputs: &Inputs<'_>, _: &Deployment) -> Result<Vec<Task>, DeployError> {
         let nodes = inputs.cluster.nodes().into_iter();
         nodes
-            .map(|host| configured(inputs).install(inputs, host))
+            .map(|host| {
+                let task = configured(inputs).install(inputs, host)?;
+                Ok(task.after(registry::before_clients(inputs)))
+            })
             .collect()
     }
 }
@@ -75,6 +78,11 @@ pub(super) trait Runtime: Sync {
         None
     }
 
+    /// Returns how the runtime receives the login for the local registry.
+    fn login(&self) -> Login {
+        Login::File
+    }
+
     /// Returns which images a node pulls before a pod needs them.
     fn preload(&self) -> Preload {
         Preload::OwnImages
@@ -88,6 +96,15 @@ pub(super) struct ImageScripts {
     pub(super) check: Script,
     /// Pulls the images from the local registry and pins them.
     pub(super) pull: Script,
+}
+
+/// How a runtime receives the login for the local registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Login {
+    /// The runtime reads a file.
+    File,
+    /// The script that pulls images reads a line `user:password` from its standard input.
+    Input,
 }
 
 /// The images that a node pulls before a pod needs them.

@@ -23,6 +23,13 @@ pub struct PlanDiff {
 }
 
 impl PlanDiff {
+    /// Returns whether an install would change a host, as far as the checks show.
+    pub fn has_changes(&self) -> bool {
+        let differences = self.hosts.iter().flat_map(|host| &host.differences);
+        let mut reasons = differences.map(|difference| &difference.reason);
+        reasons.any(|reason| matches!(reason, Reason::Needed(_) | Reason::Failed(_)))
+    }
+
     /// Returns the errors of the hosts whose checks did not all run.
     pub fn unreachable(&self) -> impl Iterator<Item = &str> {
         let hosts = self.hosts.iter();
@@ -71,6 +78,8 @@ pub enum Reason {
     DependsOn(Vec<TaskId>),
     /// The check failed.
     Failed(String),
+    /// The host keeps its state; the text states what the user must do.
+    Reported(String),
 }
 
 impl fmt::Display for Reason {
@@ -82,6 +91,7 @@ impl fmt::Display for Reason {
                 write!(f, "depends on task {}", tasks.join(", "))
             }
             Self::Failed(error) => write!(f, "cannot be checked: {error}"),
+            Self::Reported(text) => write!(f, "not applied: {text}"),
         }
     }
 }
@@ -96,6 +106,9 @@ impl fmt::Display for HostDiff {
             self.host
         )?;
         for Difference { task, step, reason } in &self.differences {
+            let reason = reason.to_string();
+            // The lines of a file's difference stand below the step.
+            let reason = reason.trim_end().replace('\n', "\n    ");
             writeln!(f, "  {task}: {step}: {reason}")?;
         }
         match &self.unreachable {
@@ -166,6 +179,7 @@ async fn diff_host(
                     continue;
                 }
                 Ok(Check::Needed(reason)) => Reason::Needed(reason),
+                Ok(Check::Reported(text)) => Reason::Reported(text),
                 Err(StepError::Missing(value)) => Reason::DependsOn(providers(plan, task, value)),
                 Err(error) if error.is_loss_of_host() => {
                     diff.unreachable = Some(error.to_string());

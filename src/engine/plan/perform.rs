@@ -56,7 +56,19 @@ pub(super) async fn perform_watched(
     match step {
         Step::Ensure(ensure) => match ensure.check(context.host).await? {
             Check::Satisfied => Ok(Done::Unchanged),
+            Check::Reported(text) => {
+                let host = context.host.name();
+                context.events.warn(format!("{host}: {}", text.trim()));
+                Ok(Done::Unchanged)
+            }
             Check::Needed(reason) => {
+                if reason.contains("\n@@") {
+                    let host = context.host.name();
+                    let reason = reason.trim();
+                    context
+                        .events
+                        .note(format!("{host}: {}: {reason}", step.describe()));
+                }
                 tracing::debug!(host = %context.host.name(), step = step.id(), reason, "apply");
                 ensure.apply(context).await.map(|()| Done::Changed)
             }

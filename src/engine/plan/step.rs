@@ -97,6 +97,9 @@ pub enum Check {
     Satisfied,
     /// The host must change. The text is the reason, for `plan --diff` and for logs.
     Needed(String),
+    /// The host is in another state, and the step does not change it. The text states what the user must do. Every run
+    /// reports it until the state is the desired one.
+    Reported(String),
 }
 
 /// What one poll of a [`Wait`] found.

@@ -109,8 +109,8 @@ impl RegistryContent {
 
     fn add(&mut self, image: &LockedImage) {
         let root = format!("repositories/{}", repository(&image.name));
-        let manifests =
-            std::iter::once(&image.manifest).chain(image.platforms.iter().map(|p| &p.manifest));
+        let below = image.platforms.iter().flat_map(|p| p.manifests());
+        let manifests = std::iter::once(&image.manifest).chain(below);
         for manifest in manifests {
             self.blobs.insert(manifest.digest, manifest.size);
             let hex = manifest.digest.hex();

@@ -7,7 +7,8 @@ use crate::plan::{Check, Describe, Ensure, PlannedFile, Step, StepContext, StepE
 use kubexm_host::Host;
 
 /// A file that a [`RunToCompletion`](super::RunToCompletion) command reads. The command runs once, so a
-/// later change of the file has no effect on the host. The step then emits a warning.
+/// later change of the file has no effect on the host. The step then keeps the file that was read, and every run reports
+/// the difference.
 pub struct ConfigReadAtInit {
     /// The file.
     pub file: WriteFile,
@@ -40,22 +41,24 @@ impl From<ConfigReadAtInit> for Step {
 #[async_trait]
 impl Ensure for ConfigReadAtInit {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
-        self.file.check(host).await
+        let reason = match self.file.check(host).await? {
+            Check::Needed(reason) => reason,
+            other => return Ok(other),
+        };
+        let action = format!("check whether {} was read", self.file.path);
+        let read = run_check(host, action, check_marker(&self.marker)).await?;
+        Ok(match read {
+            Check::Satisfied => Check::Reported(format!(
+                "{} is not applied, because it is read only when the node is created: {}. {}",
+                self.file.path,
+                reason.trim(),
+                self.advice
+            )),
+            _ => Check::Needed(reason),
+        })
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
-        let action = format!("check whether {} was read", self.file.path);
-        let read = run_check(context.host, action, check_marker(&self.marker)).await?;
-        self.file.apply(context).await?;
-        if read == Check::Satisfied {
-            context.events.warn(format!(
-                "{}: {} has changed, but it is read only when the node is created, so the host keeps its \
-                 settings. {}",
-                context.host.name(),
-                self.file.path,
-                self.advice
-            ));
-        }
-        Ok(())
+        self.file.apply(context).await
     }
 }

@@ -5,6 +5,7 @@
 
 mod block;
 mod config_read_at_init;
+mod difference;
 mod input;
 mod install;
 mod packages;
@@ -44,11 +45,14 @@ async fn run_command(host: &dyn Host, action: &str, command: Command) -> Result<
     StepError::unless_done(action, output)
 }
 
+/// The exit status of a check that found another state, which no `apply` changes (`EX_CONFIG` of sysexits.h).
+const REPORTED: i32 = 78;
+
 /// The exit status of a check that could not see the state of the host (`EX_TEMPFAIL` of sysexits.h).
 const NOT_ANSWERED: i32 = 75;
 
-/// Runs a check: a command that exits with 0 if the host has the desired state, and otherwise prints the
-/// reason.
+/// Runs a check: a command that exits with 0 if the host has the desired state, with 78 if it has another one that the step
+/// does not change, and otherwise prints the reason.
 ///
 /// # Errors
 /// The check could not see the state: what it asked did not answer. Or the connection to the host breaks.
@@ -56,6 +60,7 @@ async fn run_check(host: &dyn Host, action: String, command: Command) -> Result<
     let output = host.run(command.describe(action.clone())).await?;
     match output.status {
         0 => Ok(Check::Satisfied),
+        REPORTED => Ok(Check::Reported(output.shown().to_string())),
         NOT_ANSWERED => StepError::unless_done(&action, output).map(|_| Check::Satisfied),
         _ => Ok(Check::Needed(output.shown().to_string())),
     }

@@ -21,6 +21,8 @@ pub struct TrackNewDirs {
     pub title: String,
     /// Directories, or single files.
     pub paths: Vec<HostPath>,
+    /// The directory among `paths` that a program must create, because it refuses one with a marker.
+    unmarked: Option<String>,
 }
 
 impl TrackNewDirs {
@@ -37,7 +39,18 @@ impl TrackNewDirs {
             id: id.to_owned(),
             title: title.to_owned(),
             paths,
+            unmarked: None,
         })
+    }
+
+    /// Leaves the creation of a directory to the program that uses it. A reset removes the directory when nothing
+    /// else is left in it.
+    #[must_use]
+    pub fn created_by_programs(self, directory: Option<&str>) -> Self {
+        Self {
+            unmarked: directory.map(str::to_owned),
+            ..self
+        }
     }
 }
 
@@ -80,7 +93,9 @@ impl Ensure for TrackNewDirs {
                     .undo
                     .record(&Describe::id(self), undo.to_value()?)
                     .await?;
-                if let Some(mode) = content(path.as_str()).mode {
+                let mode = content(path.as_str()).mode;
+                let mode = mode.filter(|_| self.unmarked.as_deref() != Some(path.as_str()));
+                if let Some(mode) = mode {
                     marked.extend([path.to_string(), mode.to_owned()]);
                 }
             }

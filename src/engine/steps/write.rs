@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
+use super::difference::unified;
 use super::{Undo, run_command};
 use crate::plan::{
     Check, Describe, Ensure, FileContent, PlannedFile, Step, StepContext, StepError,
@@ -11,6 +14,9 @@ use crate::plan::{
 use kubexm_host::{Command, Host, Input};
 use kubexm_scripts::steps as scripts;
 use kubexm_types::{Digest, HostPath};
+
+/// Prints a file of at most 256 KiB in base64, and nothing for a larger one or a link.
+const READ: &str = "[ ! -f \"$1\" ] || [ -L \"$1\" ] || [ \"$(stat -c %s \"$1\")\" -gt 262144 ] || base64 -w 0 <\"$1\"";
 
 /// The content of a file.
 #[derive(Clone)]
@@ -26,13 +32,15 @@ pub enum Content {
     },
 }
 
-/// A file on the host with this content and mode, owned by root.
+/// A file on the host with this content, mode and owner.
 pub struct WriteFile {
     pub path: HostPath,
     /// Permission bits, as in 0o644.
     pub mode: u32,
+    /// The user, which exists when the step runs; `None` for root.
+    pub user: Option<String>,
     /// The group of the file, which exists when the step runs; `None` for any group.
-    pub group: Option<&'static str>,
+    pub group: Option<String>,
     pub content: Content,
     /// Whether the content is secret. `kubexm render` then does not show it.
     pub secret: bool,
@@ -47,6 +55,7 @@ impl WriteFile {
         Self {
             path,
             mode: 0o644,
+            user: None,
             group: None,
             content: Content::Text(text.into()),
             secret: false,
@@ -59,6 +68,7 @@ impl WriteFile {
         Self {
             path,
             mode: 0o600,
+            user: None,
             group: None,
             content: Content::Text(text.into()),
             secret: true,
@@ -71,8 +81,18 @@ impl WriteFile {
     pub fn readable_by(self, group: &'static str) -> Self {
         Self {
             mode: self.mode | 0o040,
-            group: Some(group),
+            group: Some(group.to_owned()),
             ..self
+        }
+    }
+
+    /// Returns the owner as an argument of `chown`; `None` for root.
+    fn owner(&self) -> Option<String> {
+        let (user, group) = (self.user.as_deref(), self.group.as_deref());
+        match (user, group) {
+            (None, None) => None,
+            (user, None) => user.map(str::to_owned),
+            (user, Some(group)) => Some(format!("{}:{group}", user.unwrap_or_default())),
         }
     }
 
@@ -83,10 +103,32 @@ impl WriteFile {
         }
     }
 
+    /// Returns how the file on the host differs from the desired one. A secret file differs without details.
+    async fn difference(&self, host: &dyn Host) -> Result<String, StepError> {
+        if self.secret {
+            return Ok("differs (secret)".to_owned());
+        }
+        let read = Command::script(READ, [self.path.to_string()]);
+        let printed = run_command(host, &format!("read {}", self.path), read).await?;
+        let content = STANDARD.decode(printed.text().trim()).unwrap_or_default();
+        Ok(match String::from_utf8(content) {
+            Ok(former) if !former.is_empty() => {
+                format!("differs\n{}", unified(&former, &self.text()?))
+            }
+            _ => "differs".to_owned(),
+        })
+    }
+
     /// Adds the undo record.
     async fn record(&self, context: &StepContext<'_>) -> Result<(), StepError> {
         let secret = if self.secret { "secret" } else { "" };
-        let prepare = Command::from_script(scripts::FILE_PREPARE, [self.path.as_str(), secret]);
+        // A secret has no digest in an argument, and no copy of its former content.
+        let digest = match self.secret {
+            true => String::new(),
+            false => Digest::of(self.text()?.as_bytes()).hex(),
+        };
+        let prepare =
+            Command::from_script(scripts::FILE_PREPARE, [self.path.as_str(), secret, &digest]);
         let printed = run_command(context.host, &format!("read {}", self.path), prepare)
             .await?
             .text();
@@ -157,20 +199,37 @@ impl From<WriteFile> for Step {
 impl Ensure for WriteFile {
     async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
         let digest = Digest::of(self.text()?.as_bytes()).hex();
-        let expected = format!("{digest} {:o} 0", self.mode);
+        let expected = format!("{digest} {:o}", self.mode);
         let look = Command::from_script(scripts::FILE_LOOK, [self.path.to_string()]);
         let output = run_command(host, &format!("read {}", self.path), look).await?;
         let found = output.text();
         let found = found.trim();
-        let (file, group) = found.rsplit_once(' ').unwrap_or((found, ""));
-        Ok(match file {
-            "absent" => Check::Needed("does not exist".to_owned()),
-            _ if file != expected => Check::Needed("differs".to_owned()),
-            _ => match self.group.filter(|expected| *expected != group) {
+        if found == "absent" {
+            return Ok(Check::Needed("does not exist".to_owned()));
+        }
+        let mut parts = found.rsplitn(4, ' ');
+        let (user, group, number) = (parts.next(), parts.next(), parts.next());
+        let is_user = match &self.user {
+            Some(expected) => Some(expected.as_str()) == user,
+            None => number == Some("0"),
+        };
+        if parts.next() != Some(&*expected) || !is_user {
+            let mode = found.strip_prefix(&digest);
+            return Ok(Check::Needed(match mode {
+                Some(mode) => format!("has another mode or owner:{mode}"),
+                None => self.difference(host).await?,
+            }));
+        }
+        Ok(
+            match self
+                .group
+                .as_deref()
+                .filter(|expected| Some(*expected) != group)
+            {
                 Some(expected) => Check::Needed(format!("does not belong to the group {expected}")),
                 None => Check::Satisfied,
             },
-        })
+        )
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
@@ -184,7 +243,7 @@ impl Ensure for WriteFile {
             context.host,
             &self.path,
             self.mode,
-            self.group,
+            self.owner().as_deref(),
             &digest,
             input,
         )

@@ -38,8 +38,15 @@ pub(super) async fn choose(
     arch: Arch,
 ) -> Result<Chosen, FetchError> {
     let mut lists = Vec::new();
-    for repository in repositories {
+    for repository in serving(repositories, arch) {
         lists.extend(package_lists(http, repository, arch).await?);
+    }
+    if lists.is_empty() {
+        return Err(FetchError::Resolve(format!(
+            "packages for {} {} {arch}: no repository has this architecture\n\
+             hint: add a repository for it, or leave the architecture out of spec.architectures",
+            source.distribution, source.release
+        )));
     }
     let chosen = resolved(&lists, &source.packages).map_err(|problems| {
         let place = format!("{} {} {arch}", source.distribution, source.release);
@@ -64,7 +71,7 @@ pub(super) async fn stated(
     names: &BTreeSet<&str>,
 ) -> Result<StatedPackages, FetchError> {
     let mut stated = StatedPackages::new();
-    for repository in repositories {
+    for repository in serving(repositories, arch) {
         for list in package_lists(http, repository, arch).await? {
             let known = list.packages().filter(|known| names.contains(known.name));
             for known in known {
@@ -74,6 +81,13 @@ pub(super) async fn stated(
         }
     }
     Ok(stated)
+}
+
+/// Returns the repositories that have packages of an architecture.
+fn serving(repositories: &[AptRepository], arch: Arch) -> impl Iterator<Item = &AptRepository> {
+    repositories
+        .iter()
+        .filter(move |repository| repository.serves(arch))
 }
 
 /// Returns the packages that these names need, out of all lists.

@@ -64,12 +64,21 @@ impl Http {
     }
 
     /// Fails at once if the publisher could not be reached earlier in this run.
-    fn check_reach(&self, label: &str, url: &Url) -> Result<(), FetchError> {
+    pub(crate) fn check_reach(&self, label: &str, url: &Url) -> Result<(), FetchError> {
         let out = self.out_of_reach.lock();
         let out = out.unwrap_or_else(PoisonError::into_inner);
         match out.get(&host(url)) {
             Some(cause) => Err(no_answer(label, url, cause.clone())),
             None => Ok(()),
+        }
+    }
+
+    /// Records a server that could not be reached.
+    pub(crate) fn record_reach(&self, url: &Url, error: &FetchError) {
+        if let FetchError::Unreachable { reason, .. } = error {
+            let out = self.out_of_reach.lock();
+            let mut out = out.unwrap_or_else(PoisonError::into_inner);
+            out.insert(host(url), reason.clone());
         }
     }
 
@@ -82,9 +91,7 @@ impl Http {
             } => return error,
             FetchError::Refused { status, hint, .. } => format!("it answered {status}: {hint}"),
             FetchError::Unreachable { reason, .. } => {
-                let out = self.out_of_reach.lock();
-                let mut out = out.unwrap_or_else(PoisonError::into_inner);
-                out.insert(host(url), reason.clone());
+                self.record_reach(url, &error);
                 reason.clone()
             }
             _ => return error,

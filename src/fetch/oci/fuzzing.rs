@@ -1,6 +1,6 @@
 //! Entry points of `tests/fuzz`.
 
-use super::manifest::{parse_manifest, pick, platform};
+use super::manifest::{parse_manifest, platform};
 use crate::FetchError;
 use crate::fuzzing::{ARCH, name};
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
@@ -10,7 +10,8 @@ pub fn manifest(bytes: &[u8]) -> Result<Option<PlatformManifest>, FetchError> {
     let name = name()?;
     let manifest = parse_manifest(&name, bytes)?;
     if let Some(entries) = &manifest.manifests {
-        pick(&name, entries, ARCH)?.descriptor();
+        let mut serving = entries.iter().filter(|entry| entry.serves(ARCH));
+        serving.next().map(|entry| entry.descriptor());
         return Ok(None);
     }
     let top = Descriptor {

@@ -1,10 +1,13 @@
 //! Parsing and validation of a registry's manifests.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use serde::Deserialize;
 
 use crate::FetchError;
 use kubexm_bundle::lock::{Descriptor, PlatformManifest};
-use kubexm_types::{Arch, Digest, ImageRef};
+use kubexm_types::{Arch, Digest, ImageRef, Untrusted};
 
 /// Supported media types, OCI's and Docker's.
 pub(super) const INDEX_TYPES: [&str; 2] = [
@@ -35,13 +38,49 @@ pub(super) struct Entry {
     media_type: String,
     pub digest: Digest,
     size: u64,
-    platform: Option<Platform>,
+    pub platform: Option<Platform>,
 }
 
+/// A platform of an image, in an index or in a configuration.
 #[derive(Deserialize, Clone)]
-struct Platform {
+pub(super) struct Platform {
     os: String,
     architecture: String,
+    #[serde(default)]
+    variant: String,
+}
+
+impl Platform {
+    /// Whether every host of an architecture runs it. Names and variants are compared as containerd does
+    /// (<https://github.com/containerd/platforms/blob/main/database.go>).
+    pub fn serves(&self, arch: Arch) -> bool {
+        let baseline: &[&str] = match arch {
+            Arch::Amd64 => &["", "v1"],
+            Arch::Arm64 => &["", "8", "v8"],
+        };
+        let is_of_arch = match self.architecture.to_lowercase().as_str() {
+            "x86-64" => arch == Arch::Amd64,
+            name => Arch::parse(name) == Ok(arch),
+        };
+        let variant = self.variant.to_lowercase();
+        self.os.eq_ignore_ascii_case("linux") && is_of_arch && baseline.contains(&variant.as_str())
+    }
+
+    /// Whether it names a platform. BuildKit's attestations have `unknown/unknown`.
+    pub fn is_known(&self) -> bool {
+        self.os != "unknown"
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |text: &str| Untrusted::one_line(text, 40).to_string();
+        write!(f, "{}/{}", part(&self.os), part(&self.architecture))?;
+        match self.variant.is_empty() {
+            true => Ok(()),
+            false => write!(f, "/{}", part(&self.variant)),
+        }
+    }
 }
 
 impl Entry {
@@ -51,6 +90,29 @@ impl Entry {
             digest: self.digest,
             size: self.size,
         }
+    }
+
+    pub fn has_type_of(&self, types: &[&str]) -> bool {
+        types.contains(&self.media_type.as_str())
+    }
+
+    pub fn is_index(&self) -> bool {
+        self.has_type_of(&INDEX_TYPES)
+    }
+
+    /// Whether it is an index or a manifest.
+    pub fn is_image(&self) -> bool {
+        self.is_index() || self.has_type_of(&MANIFEST_TYPES)
+    }
+
+    /// Whether it names a platform that every host of an architecture runs.
+    pub fn serves(&self, arch: Arch) -> bool {
+        self.platform.as_ref().is_some_and(|p| p.serves(arch))
+    }
+
+    /// Whether it names this platform or none.
+    pub fn may_serve(&self, arch: Arch) -> bool {
+        self.platform.as_ref().is_none_or(|p| p.serves(arch))
     }
 }
 
@@ -67,39 +129,30 @@ pub(super) fn parse_manifest(name: &ImageRef, bytes: &[u8]) -> Result<Manifest, 
         .map_err(|error| wrong(format!("its manifest cannot be read: {error}")))?;
     let known = |kind: &str| INDEX_TYPES.contains(&kind) || MANIFEST_TYPES.contains(&kind);
     match &manifest.media_type {
-        Some(kind) if !known(kind) => Err(wrong(format!(
-            "its manifest is a '{kind}', which kubexm does not support"
-        ))),
+        Some(kind) if !known(kind) => {
+            let kind = Untrusted::one_line(kind, 120);
+            Err(wrong(format!(
+                "its manifest is a '{kind}', and container runtimes run images of OCI and of Docker's schema 2 only\n\
+                 hint: choose another tag, or ask its publisher for an image in one of these formats"
+            )))
+        }
         _ => Ok(manifest),
     }
 }
 
-/// Returns the entry of an index for an architecture.
-pub(super) fn pick<'a>(
-    name: &ImageRef,
-    entries: &'a [Entry],
-    arch: Arch,
-) -> Result<&'a Entry, FetchError> {
-    let fits = |entry: &&Entry| {
-        entry
-            .platform
-            .as_ref()
-            .is_some_and(|p| p.os == "linux" && p.architecture == arch.name())
-    };
-    entries.iter().find(fits).ok_or_else(|| {
-        let platforms = entries.iter().filter_map(|entry| entry.platform.as_ref());
-        let offered: Vec<String> = platforms
-            .map(|p| format!("{}/{}", p.os, p.architecture))
-            .collect();
-        no_platform(name, arch, &offered)
-    })
-}
-
 /// Returns the error for an image without this architecture, with the list of those that it has.
-pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &[String]) -> FetchError {
+pub(super) fn no_platform(name: &ImageRef, arch: Arch, offered: &BTreeSet<String>) -> FetchError {
+    let offered: Vec<&str> = offered.iter().map(String::as_str).collect();
+    let offered = match offered.as_slice() {
+        [] => "its index does not name a platform".to_owned(),
+        offered => format!("it has {}", offered.join(", ")),
+    };
     FetchError::Content {
         what: name.to_string(),
-        reason: format!("has no linux/{arch}; it has {}", offered.join(", ")),
+        reason: format!(
+            "has no linux/{arch}; {offered}\nhint: choose an image for this architecture, or leave the architecture \
+             out of spec.architectures"
+        ),
     }
 }
 
@@ -133,6 +186,7 @@ pub(super) fn platform(
         .collect();
     Ok(PlatformManifest {
         arch,
+        indexes: Vec::new(),
         manifest,
         blobs,
     })

@@ -6,6 +6,7 @@ mod challenge;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod manifest;
+mod platforms;
 mod pull;
 mod push;
 mod realm;
@@ -20,10 +21,7 @@ use oci_client::Reference;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
 
-use manifest::{
-    INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES, Manifest, no_platform, parse_manifest, pick,
-    platform,
-};
+use manifest::{INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES};
 pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
@@ -47,6 +45,8 @@ pub struct Puller {
     http: Http,
     credentials: Arc<DockerCredentials>,
     sessions: Arc<Mutex<Sessions>>,
+    /// Whether the content may be missing; see [`Puller::for_optional_content`].
+    is_optional: bool,
 }
 
 impl Puller {
@@ -62,7 +62,39 @@ impl Puller {
             http,
             credentials: Arc::new(credentials),
             sessions: Arc::default(),
+            is_optional: false,
         }
+    }
+
+    /// Returns a puller for content that may be missing, such as signatures. If one address answers that it does
+    /// not have the content, addresses that cannot be reached do not matter.
+    pub(super) fn for_optional_content(&self) -> Self {
+        Self {
+            is_optional: true,
+            ..self.clone()
+        }
+    }
+
+    /// Tries addresses in order and returns the first success.
+    async fn first_good<T, F>(
+        &self,
+        label: &str,
+        addresses: Vec<RegistryAddress>,
+        mut attempt: impl FnMut(RegistryAddress, u32) -> F,
+    ) -> Result<T, FetchError>
+    where
+        F: Future<Output = Result<T, FetchError>>,
+    {
+        if !self.is_optional {
+            return self.http.first_good(label, addresses, attempt).await;
+        }
+        let addresses = addresses.into_iter().map(|address| {
+            let site = parse(&address.base)?;
+            Ok((site, address))
+        });
+        let addresses = addresses.collect::<Result<Vec<_>, FetchError>>()?;
+        let attempt = |(_, address): (Url, RegistryAddress), tries| attempt(address, tries);
+        self.http.first_answer(label, addresses, attempt).await
     }
 
     /// Resolves an image's manifests for `arches` into the cache; their blobs are named and not fetched.
@@ -87,57 +119,6 @@ impl Puller {
         self.platforms(name, arches, found, checksum).await
     }
 
-    /// Resolves the manifests below the top manifest.
-    async fn platforms(
-        &self,
-        name: &ImageRef,
-        arches: &[Arch],
-        (bytes, digest): (Vec<u8>, Digest),
-        checksum: Option<ChecksumSource>,
-    ) -> Result<LockedImage, FetchError> {
-        let top = parse_manifest(name, &bytes)?;
-        let media_type = top.media_type.clone().unwrap_or_else(|| {
-            let types = if top.manifests.is_some() {
-                INDEX_TYPES
-            } else {
-                MANIFEST_TYPES
-            };
-            types[0].to_owned()
-        });
-        let descriptor = Descriptor {
-            media_type,
-            digest,
-            size: bytes.len() as u64,
-        };
-        let mut platforms = Vec::new();
-        match &top.manifests {
-            None => {
-                // A single manifest has no platform; its configuration has it.
-                let arch = self.arch_of(name, &top).await?;
-                if let Some(lacking) = arches.iter().find(|wanted| **wanted != arch) {
-                    return Err(no_platform(name, *lacking, &[format!("linux/{arch}")]));
-                }
-                platforms.push(platform(name, arch, descriptor.clone(), &top)?);
-            }
-            Some(entries) => {
-                for arch in arches {
-                    let entry = pick(name, entries, *arch)?;
-                    let (bytes, _) = self.manifest(name, Some(entry.digest)).await?;
-                    let manifest = parse_manifest(name, &bytes)?;
-                    platforms.push(platform(name, *arch, entry.descriptor(), &manifest)?);
-                }
-            }
-        }
-        Ok(LockedImage {
-            name: name.clone(),
-            manifest: descriptor,
-            platforms,
-            signature: None,
-            checksum,
-            unsigned: None,
-        })
-    }
-
     /// Fetches a blob of an image into the cache and continues an earlier partial download.
     ///
     /// # Errors
@@ -154,7 +135,7 @@ impl Puller {
             self.http.blob(label, wanted, place, access, tries).await
         };
         let addresses = self.addresses(name);
-        self.http.first_good(label, addresses, fetch).await?;
+        self.first_good(label, addresses, fetch).await?;
         Ok(())
     }
 
@@ -184,10 +165,8 @@ impl Puller {
             self.manifest_from(name, Some(digest), &address, tries)
                 .await
         };
-        let bytes = self
-            .http
-            .first_good(&label, self.addresses(name), fetch)
-            .await?;
+        let addresses = self.addresses(name);
+        let bytes = self.first_good(&label, addresses, fetch).await?;
         Ok((bytes.clone(), self.http.cache().insert(&bytes)?))
     }
 
@@ -214,22 +193,6 @@ impl Puller {
                 got,
             }),
         }
-    }
-
-    async fn arch_of(&self, name: &ImageRef, manifest: &Manifest) -> Result<Arch, FetchError> {
-        let unknown = || FetchError::Content {
-            what: name.to_string(),
-            reason: "its configuration does not name a supported architecture".to_owned(),
-        };
-        let config = manifest.config.as_ref().ok_or_else(unknown)?;
-        self.blob(name, &config.descriptor()).await?;
-        let config: serde_json::Value =
-            serde_json::from_slice(&self.http.cache().read(&config.digest)?)
-                .map_err(|_| unknown())?;
-        config["architecture"]
-            .as_str()
-            .and_then(|arch| arch.parse().ok())
-            .ok_or_else(unknown)
     }
 
     /// Returns the registries to ask for an image, in order.

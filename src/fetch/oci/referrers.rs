@@ -7,7 +7,7 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
 
 use super::manifest::{INDEX_TYPES, LARGEST_MANIFEST};
-use super::{Puller, origin};
+use super::{Puller, origin, parse};
 use crate::FetchError;
 use crate::http::Small;
 use crate::retry::TRIES;
@@ -27,20 +27,38 @@ impl Puller {
     /// The request fails, or the response is not an index.
     pub async fn bundles_of(&self, image: &LockedImage) -> Result<Vec<Descriptor>, FetchError> {
         let mut found = Vec::new();
-        for address in self.listing(image) {
-            match self.listed_by(image, &address).await {
-                Ok(parts) => found.extend(parts),
+        let (mut is_answered, mut lost) = (false, None);
+        let addresses = self.listing(image);
+        let several = addresses.len() > 1;
+        for address in addresses {
+            let site = parse(&address.base)?;
+            let listed = match several.then(|| self.http.check_reach("", &site)) {
+                Some(Err(error)) => Err(error),
+                Some(Ok(())) | None => self.listed_by(image, &address).await,
+            };
+            match listed {
+                Ok(parts) => {
+                    is_answered = true;
+                    found.extend(parts);
+                }
                 // Registries without the referrers API answer with various statuses; 408 and 429 are
                 // temporary.
                 Err(FetchError::Refused {
                     status: 400..=407 | 409..=428,
                     ..
-                }) => {}
+                }) => is_answered = true,
+                Err(error) if several && error.is_without_answer() => {
+                    self.http.record_reach(&site, &error);
+                    lost = Some(error);
+                }
                 Err(error) => return Err(error),
             }
             if !found.is_empty() {
                 break;
             }
+        }
+        if let (false, Some(error)) = (is_answered, lost) {
+            return Err(error);
         }
         if found.is_empty() {
             found = self.under_the_tag(image).await?;

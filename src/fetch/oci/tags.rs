@@ -61,7 +61,7 @@ impl Puller {
             Ok((bytes, is_own(name, &address)))
         };
         let (label, addresses) = (name.to_string(), self.addresses(name));
-        let (bytes, is_own) = self.http.first_good(&label, addresses, fetch).await?;
+        let (bytes, is_own) = self.first_good(&label, addresses, fetch).await?;
         let digest = self.http.cache().insert(&bytes)?;
         let by = if is_own {
             StatedBy::Publisher
@@ -71,19 +71,27 @@ impl Puller {
         Ok(((bytes, digest), by))
     }
 
-    /// Fetches a manifest that proves itself, as signatures do: if the publisher cannot be asked for the tag, a
-    /// mirror may answer. A mirror cannot state that there is none.
+    /// Fetches a manifest that proves itself, as signatures do: if the publisher cannot be asked for the tag, or does
+    /// not have it, a mirror may answer. The publisher's other regions are mirrors, too. If a mirror answers that
+    /// there is none, this counts although the publisher cannot be asked: the caller refuses content that needs a
+    /// signature.
+    ///
+    /// # Errors
+    /// [`FetchError::Refused`] with the status 404 if an address answered that there is none.
     pub(crate) async fn manifest_of_any(
         &self,
         name: &ImageRef,
         digest: Option<Digest>,
     ) -> Result<(Vec<u8>, Digest), FetchError> {
-        match self.manifest(name, digest).await {
-            Err(error @ FetchError::Publisher { .. }) => {
-                let of_mirror = self.tag_at_any(name).await;
-                of_mirror.map(|(found, _)| found).map_err(|_| error)
-            }
-            result => result,
+        let error = match self.manifest(name, digest).await {
+            Err(error @ FetchError::Publisher { .. }) => error,
+            Err(error) if error.is_missing() && digest.is_none() && self.is_mirrored(name) => error,
+            result => return result,
+        };
+        match self.tag_at_any(name).await {
+            Ok((found, _)) => Ok(found),
+            Err(missing) if missing.is_missing() => Err(missing),
+            Err(_) => Err(error),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::oci::Puller;
 use kubexm_bundle::lock::user_content::LockedArtifact;
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, KubeadmFacts, LockedFile, LockedImage};
 use kubexm_config::manifest::Manifest;
-use kubexm_types::{Arch, Digest, ImageRef, ShownUrl};
+use kubexm_types::{Arch, Digest, ImageRef, ShownUrl, Version};
 
 impl Resolver<'_> {
     /// Returns the images that the pods in a file's objects run.
@@ -34,7 +34,31 @@ impl Resolver<'_> {
                 ShownUrl::from(&file.url)
             )));
         }
-        Ok(read.found.iter().filter_map(|found| found.sure()).collect())
+        let images: Vec<_> = read.found.iter().filter_map(|found| found.sure()).collect();
+        match images.is_empty() {
+            false => Ok(images),
+            true => Err(wrong(format!(
+                "the manifest at {} does not name an image\nhint: choose a release of {} whose pods have images",
+                ShownUrl::from(&file.url),
+                file.component
+            ))),
+        }
+    }
+
+    /// Returns the images of a plugin, if the lock of an earlier build has them without the plugin's manifest.
+    pub(super) fn former_images(
+        &self,
+        plugin: &str,
+        version: &Version,
+    ) -> Result<Vec<ImageRef>, FetchError> {
+        let Some(previous) = self.previous else {
+            return Ok(Vec::new());
+        };
+        let mut files = previous.files.iter();
+        let has_manifest = files.any(|f| f.component == plugin && f.version == *version);
+        let images = self.catalog.former_images(plugin, version)?;
+        let is_former = !has_manifest && images.iter().all(|name| previous.image(name).is_some());
+        Ok(if is_former { images } else { Vec::new() })
     }
 
     pub(super) async fn images(
@@ -57,6 +81,7 @@ impl Resolver<'_> {
         );
         for (name, version) in manifest.network.iter().chain(&manifest.load_balancer) {
             names.extend(self.catalog.images(name, version)?);
+            names.extend(self.former_images(name, version)?);
         }
         for (component, versions) in &manifest.components {
             for version in versions {
@@ -146,6 +171,7 @@ impl Resolver<'_> {
             .collect()
             .await;
         let (mut images, mut unsigned, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut incomplete = BTreeMap::new();
         let mut errors = Vec::new();
         for (found, mut image) in results {
             let is_proven = image.checksum != Some(ChecksumSource::Signed);
@@ -167,13 +193,18 @@ impl Resolver<'_> {
                 (Ok(_), None) if !is_proven => errors.push(only_signed(&image.name)),
                 (Ok(Found::NotAsked), None) => not_asked.push(image.name.clone()),
                 (Ok(Found::None), None) => unsigned.push(image.name.clone()),
+                (Ok(Found::Incomplete(reason)), None) => {
+                    unsigned.push(image.name.clone());
+                    incomplete.insert(image.name.clone(), reason);
+                }
             }
             images.push(image);
         }
         FetchError::all(errors)?;
         unsigned.sort();
         let all = [unsigned.as_slice(), not_asked.as_slice()].concat();
-        let mut allowed = self.policies.allow_unsigned(self.http.mirrors(), &all)?;
+        let mirrors = self.http.mirrors();
+        let mut allowed = self.policies.allow_unsigned(mirrors, &all, &incomplete)?;
         for image in &mut images {
             let is_locked = self
                 .previous
@@ -182,7 +213,11 @@ impl Resolver<'_> {
             image.unsigned = prefix.filter(|_| self.records_unsigned(is_locked));
         }
         if !unsigned.is_empty() {
-            let names: Vec<String> = unsigned.iter().map(ToString::to_string).collect();
+            let name = |image: &ImageRef| match incomplete.get(image) {
+                Some(reason) => format!("{image}: {reason}"),
+                None => image.to_string(),
+            };
+            let names: Vec<String> = unsigned.iter().map(name).collect();
             self.http.events().note(format!(
                 "{} images have no signature of their publisher:\n  {}",
                 names.len(),

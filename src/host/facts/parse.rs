@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
 use kubexm_types::{ClusterIdentity, Digest, GlibcVersion, authority};
 
-use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Tool};
+use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Setting, Tool};
 
 /// The reason why facts cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -113,10 +113,31 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
             let (path, fingerprints) = fingerprints(value)?;
             facts.authorities.insert(path, fingerprints);
         }
+        "certificate" => {
+            let (path, content) = value.split_once(' ').ok_or("has no content")?;
+            let certificate = decoded(content)?;
+            facts.certificates.insert(path.to_owned(), certificate);
+        }
+        "hosts_entry" => {
+            let (address, name) = value.split_once(' ').ok_or("has no name")?;
+            // Lines that the resolver ignores are of no interest.
+            if let Ok(address) = address.parse() {
+                facts.hosts_entries.push((address, name.to_owned()));
+            }
+        }
         "kubernetes" => facts.kubernetes = flag(value)?,
         "initialized" => facts.initialized = flag(value)?,
         "joined" => facts.joined = flag(value)?,
         "etcd_formed" => facts.etcd_formed = flag(value)?,
+        "applied" => {
+            let (name, value) = value.split_once(' ').ok_or("has no value")?;
+            let mut known = Setting::ALL.iter();
+            let setting = known.find(|setting| setting.name() == name);
+            let setting = setting.copied().ok_or("the name is unknown")?;
+            let values = facts.applied.entry(setting).or_default();
+            values.insert(value.to_owned());
+        }
+        "registry_login" => facts.registry_login = Some(flag(value)?),
         _ => return Err("the key is unknown"),
     }
     Ok(())

@@ -34,11 +34,17 @@ disk=77 100 / /opt/a=b c
 receipt=no
 cluster=eyJpZCI6IjBiN2M0YzRlLTkzYTUtNGNjNy04ZDgzLTNmM2Y2ZjBmOWIxMSIsIm5hbWUiOiJhIiwiY3JlYXRlZCI6IjIwMjYtMDEtMzFUMTI6MDA6MDBaIn0=
 authority=/etc/kubernetes/pki/ca.crt LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=
+certificate=/etc/kubernetes/pki/apiserver.crt YWJj
+hosts_entry=10.0.0.99 registry.kubexm.internal
+hosts_entry=nonsense other
 kubernetes=no
 runtime=crio
 initialized=no
 etcd_formed=no
+registry_login=no
 joined=yes
+applied=network flannel
+applied=balancer haproxy pod
 nameserver=
 clock=17.5
 ";
@@ -87,6 +93,7 @@ fn every_line_is_read() {
         disks: [("/opt/a=b c".to_owned(), disk)].into(),
         runtimes: [Runtime::CriO].into(),
         joined: true,
+        registry_login: Some(false),
         cluster: Membership::Cluster(ClusterIdentity {
             id: "0b7c4c4e-93a5-4cc7-8d83-3f3f6f0f9b11".parse().unwrap(),
             name: "a".parse().unwrap(),
@@ -96,6 +103,20 @@ fn every_line_is_read() {
             "/etc/kubernetes/pki/ca.crt".to_owned(),
             vec![Digest::of(b"abc")],
         )]
+        .into(),
+        certificates: [(
+            "/etc/kubernetes/pki/apiserver.crt".to_owned(),
+            "abc".to_owned(),
+        )]
+        .into(),
+        hosts_entries: vec![(
+            "10.0.0.99".parse().unwrap(),
+            "registry.kubexm.internal".to_owned(),
+        )],
+        applied: [
+            (Setting::Network, ["flannel".to_owned()].into()),
+            (Setting::Balancer, ["haproxy pod".to_owned()].into()),
+        ]
         .into(),
         ..Facts::default()
     };
@@ -132,6 +153,11 @@ fn a_line_that_kubexm_does_not_know_is_an_error() {
         ("selinux=2", "is neither 0 nor 1"),
         ("cluster=%", "is not base64"),
         ("authority=/etc/x", "has no content"),
+        ("applied=podCIDR", "has no value"),
+        ("certificate=/etc/x", "has no content"),
+        ("certificate=/etc/x %", "is not base64"),
+        ("hosts_entry=10.0.0.1", "has no name"),
+        ("applied=color red", "the name is unknown"),
         ("clock=now", "is not a time"),
         ("clock=nan", "is not a time"),
         ("clock=-inf", "is not a time"),
@@ -156,6 +182,22 @@ fn damaged_record_of_a_cluster_is_not_an_unknown_cluster() {
 fn facts_that_were_cut_off_are_an_error() {
     let cut = TEXT.strip_suffix("clock=17.5\n").unwrap();
     assert_eq!(parse::facts(cut), Err(parse::FactsError::Truncated));
+}
+
+/// All service packs of openEuler have the same `VERSION_ID`.
+#[test]
+fn host_of_a_service_pack_prefers_the_packages_of_its_service_pack() {
+    let names = |name: &str| -> Vec<String> {
+        let text = format!("os_id=openEuler\nos_version=24.03\nos_name={name}\nclock=1\n");
+        let releases = parsed(&text).releases().into_iter();
+        releases.map(|(_, release)| release).collect()
+    };
+    assert_eq!(
+        names("openEuler 24.03 (LTS-SP3)"),
+        ["24.03-LTS-SP3", "24.03", "24"]
+    );
+    assert_eq!(names("openEuler 24.03 (LTS)"), ["24.03-LTS", "24.03", "24"]);
+    assert_eq!(names("openEuler 24.03"), ["24.03", "24"]);
 }
 
 #[test]
@@ -224,6 +266,12 @@ fn the_script_asks_for_every_name() {
     assert_eq!(list("for tool in"), tools);
     let modules: Vec<&str> = Module::ALL.iter().map(|module| module.name()).collect();
     assert_eq!(list("for module in"), modules);
+    for setting in Setting::ALL {
+        assert!(
+            scripts::FACTS.text.contains(&format!("setting {setting} ")),
+            "{setting}"
+        );
+    }
     for runtime in Runtime::ALL {
         assert!(scripts::FACTS.text.contains(&format!("runtime={runtime}")));
     }

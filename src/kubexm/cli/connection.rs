@@ -14,6 +14,12 @@ pub struct ConnectionArgs {
     /// A file with SSH host keys, in addition to ~/.ssh/known_hosts
     #[arg(long, value_name = "FILE")]
     known_hosts: Option<PathBuf>,
+    /// Take HostName, Port, User, IdentityFile and ProxyJump of hosts from an OpenSSH configuration
+    ///
+    /// `address` of a host is the name that the file knows, as in `ssh NAME`. Fields of the cluster file have
+    /// precedence. A file with a Match section and a host with a ProxyCommand are refused.
+    #[arg(long, value_name = "FILE")]
+    ssh_config: Option<PathBuf>,
     /// Accept and record the SSH key of a host that is not known yet
     #[arg(long)]
     accept_new_host_keys: bool,
@@ -36,6 +42,7 @@ impl ConnectionArgs {
     pub fn options(&self) -> Result<Connection, Failure> {
         Ok(Connection {
             known_hosts: self.known_hosts.clone(),
+            ssh_config: self.ssh_config.clone(),
             accept_new_host_keys: self.accept_new_host_keys,
             state: self.state.clone(),
             password: self.password.password()?,

@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_commands::{CommandError, ErrorKind};
 
 /// Every exit code and its meaning.
-pub const CODES: [(u8, &str); 6] = [
+pub const CODES: [(u8, &str); 7] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
     (2, "usage or configuration"),
@@ -15,6 +15,10 @@ pub const CODES: [(u8, &str); 6] = [
         "a host cannot be reached, refuses the login or was lost during the work",
     ),
     (5, "a step failed on a host"),
+    (
+        6,
+        "`plan --diff`, or `install --dry-run` on an installed cluster, found changes",
+    ),
 ];
 
 /// Returns the text about exit codes at the end of `--help`.
@@ -55,6 +59,15 @@ impl Failure {
     pub fn differences() -> Self {
         Self {
             code: 1,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
+    /// Returns the result of a comparison that found what an install would change: exit code 6 without a message.
+    pub fn changes() -> Self {
+        Self {
+            code: 6,
             message: String::new(),
             is_reported: true,
         }

@@ -8,7 +8,7 @@ use super::bundle_args::ClusterArgs;
 use super::connection::ConnectionArgs;
 use super::output::outln;
 use super::password::CaPassphraseArgs;
-use super::{Failure, interrupt, output};
+use super::{Failure, interrupt, output, plan};
 use crate::report::Output;
 use kubexm_commands::install::{self, CaEncryption, InstallOptions, InstallReport};
 use kubexm_types::event::Events;
@@ -24,7 +24,10 @@ pub struct Install {
     cluster: ClusterArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// Check the hosts and print the plan, and change nothing
+    /// Check the hosts and print what an install would do, and change nothing
+    ///
+    /// For a new cluster this is the plan. For an installed cluster it is every step that would change a host, with the
+    /// differences of files, and the exit code is 6 if there is one.
     #[arg(long)]
     dry_run: bool,
     /// Install although no key verifies the signature of the bundle
@@ -76,12 +79,15 @@ pub async fn run(arguments: &Install, output: Output, events: &Events) -> Result
     let stop = interrupt::watch(events, interrupt::STOPPING_STEPS);
     if arguments.dry_run {
         let found = install::dry_run(&options, events, &stop).await?;
+        found.report_findings(events)?;
+        events.note("dry run: nothing was touched");
+        if let Some(diff) = &found.diff {
+            return plan::report_diff(diff, output);
+        }
         match output {
             Output::Json => found.planned.emit(events)?,
             Output::Auto | Output::Plain => output::text(&found.planned.text()?),
         }
-        found.report_findings(events)?;
-        events.note("dry run: nothing was touched");
         return Ok(());
     }
     let report = install::install(&options, events, &stop).await?;

@@ -11,7 +11,7 @@ use super::output::outln;
 use super::{Failure, interrupt, output};
 use crate::report::Output;
 use kubexm_commands::install::InstallOptions;
-use kubexm_commands::plan::{self, Planned};
+use kubexm_commands::plan::{self, PlanDiff, Planned};
 use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,8 @@ pub struct Plan {
     ///
     /// Runs the check of every step that ensures a state, and nothing else. A step whose check needs a value
     /// of another task is listed as "depends on task". Certificates come from the state directory. If it
-    /// has none, files with certificates differ.
+    /// has none, files with certificates differ. Values that may be secrets are masked. The exit code is 6 if an
+    /// install would change a host.
     #[arg(long)]
     diff: bool,
 }
@@ -93,9 +94,21 @@ async fn diff(arguments: &Plan, output: Output, events: &Events) -> Result<(), F
     };
     let stop = interrupt::watch(events, interrupt::STOPPING);
     let found = plan::diff(&options, events, &stop).await?;
+    report_diff(&found, output)
+}
+
+/// Prints a comparison.
+///
+/// # Errors
+/// Fails with the exit code 6 if an install would change a host.
+pub fn report_diff(found: &PlanDiff, output: Output) -> Result<(), Failure> {
     match output {
-        Output::Json => output::document("PlanDiff", &found)?,
+        Output::Json => output::document("PlanDiff", found)?,
         Output::Auto | Output::Plain => output::text(&found.to_string()),
     }
-    Ok(plan::check_reachable(&found)?)
+    plan::check_reachable(found)?;
+    match found.has_changes() {
+        true => Err(Failure::changes()),
+        false => Ok(()),
+    }
 }

@@ -75,6 +75,18 @@ pki=/etc/kubernetes/pki
 for file in $pki/ca.crt $pki/front-proxy-ca.crt $pki/etcd/ca.crt $pki/sa.pub /etc/kubexm/etcd/ca.crt /etc/kubexm/registry-ca.crt; do
   [ ! -f "$file" ] || echo "authority=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
 done
+# Certificates without their keys, of files that no program renews by itself.
+for file in "$pki"/*.crt "$pki"/etcd/*.crt /etc/kubexm/*.crt /etc/kubexm/*/*.crt; do
+  [ ! -f "$file" ] || echo "certificate=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
+done
+for file in /etc/kubernetes/*.conf; do
+  [ -f "$file" ] || continue
+  data=$(sed -n '/^ *client-certificate-data:/{s/^[^:]*: *//;s/"//g;p;q;}' "$file")
+  [ -z "$data" ] || echo "certificate=$file $data"
+done
+# Names in /etc/hosts outside of the block that kubexm manages.
+sed '/^# kubexm begin$/,/^# kubexm end$/d' /etc/hosts 2>/dev/null |
+  awk '{ sub(/#.*/, "") } NF > 1 { for (i = 2; i <= NF; i++) print "hosts_entry=" $1 " " $i }' | sed 500q
 echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernetes/admin.conf)"
 [ ! -S /run/containerd/containerd.sock ] || echo runtime=containerd
 [ ! -S /run/docker.sock ] || echo runtime=docker
@@ -82,6 +94,78 @@ echo "kubernetes=$(yes test -e /etc/kubernetes/kubelet.conf -o -e /etc/kubernete
 [ ! -S /run/isulad.sock ] || echo runtime=isulad
 echo "initialized=$(yes test -e /var/lib/kubexm/done/kubeadm-init)"
 echo "etcd_formed=$(yes test -e /var/lib/kubexm/done/etcd-formed)"
+registry=/etc/kubexm/registry/config.yml
+[ ! -e $registry ] || echo "registry_login=$(yes grep -q '^auth:' $registry)"
 echo "joined=$(yes test -e /var/lib/kubexm/done/kubeadm-join -o -e /var/lib/kubexm/done/kubernetes-node)"
+# Settings with which the programs of an installed host run, `applied=NAME VALUE`. An install cannot change them.
+setting() { [ -z "$2" ] || echo "applied=$1 $2"; }
+# Prints the value of a flag in a static pod or in a unit. Either may have quotes around it.
+flag() {
+  [ ! -f "$2" ] || awk -v flag="--$1=" '
+    (at = index($0, flag)) {
+      value = substr($0, at + length(flag)); quote = substr($0, at - 1, 1)
+      if (quote == "\"" || quote == "\047") sub(quote ".*", "", value)
+      else if ($0 !~ /^ *- /) sub(/[ \\].*/, "", value)
+      print value
+      exit
+    }' "$2"
+}
+# Prints the value of the first field with this name in a YAML file.
+field() { [ ! -f "$2" ] || sed -n "/^ *$1:/{s/^ *$1: *//;s/[\"']//g;p;q;}" "$2"; }
+marker=/var/lib/kubexm/done
+pods=/etc/kubernetes/manifests units=/etc/systemd/system
+kind='' api='' manager='' version=''
+if [ -e $marker/kubeadm-init ] || [ -e $marker/kubeadm-join ]; then
+  kind=kubeadm api=$pods/kube-apiserver.yaml manager=$pods/kube-controller-manager.yaml
+elif [ -e $marker/kubernetes-node ]; then
+  kind=systemd api=$units/kube-apiserver.service manager=$units/kube-controller-manager.service
+fi
+if [ -n "$kind" ]; then
+  setting kubernetesType $kind
+  setting dnsDomain "$(field clusterDomain /var/lib/kubelet/config.yaml)"
+  socket=$(sed -n 's/.*--container-runtime-endpoint=\([^ "]*\).*/\1/p' /var/lib/kubelet/kubeadm-flags.env 2>/dev/null || :)
+  [ -n "$socket" ] || socket=$(field containerRuntimeEndpoint /var/lib/kubelet/instance-config.yaml)
+  [ -n "$socket" ] || socket=$(field containerRuntimeEndpoint /var/lib/kubelet/config.yaml)
+  setting runtime "$socket"
+  server=$(field server /etc/kubernetes/admin.conf)
+  [ -n "$server" ] || server=$(field server /etc/kubernetes/kubelet.conf)
+  setting endpoint "${server#https://}"
+  for plugin in flannel calico cilium; do
+    [ ! -e /etc/kubexm/$plugin.yaml ] || setting network $plugin
+  done
+  [ ! -f /etc/kubexm/flannel.yaml ] ||
+    setting flannelBackend "$(sed -n '/"Type": "/{s/.*"Type": "//;s/".*//;p;q;}' /etc/kubexm/flannel.yaml)"
+  [ ! -e /etc/cni/net.d/10-kubexm-bridge.conflist ] || setting network bridge
+fi
+if [ -f "$api" ]; then
+  setting controlPlane yes
+  case $kind in
+  kubeadm) version=$(sed -n '/^ *image: .*kube-apiserver:v/{s/.*:v//;s/[@"].*//;p;q;}' "$api") ;;
+  systemd) version=$(timeout 20 /usr/local/bin/kube-apiserver --version 2>/dev/null | sed -n 's/^Kubernetes v//p') ;;
+  esac
+  setting version "$version"
+  setting serviceCIDR "$(flag service-cluster-ip-range "$api")"
+  setting advertiseAddress "$(flag advertise-address "$api")"
+  setting apiServerPort "$(flag secure-port "$api")"
+  setting etcdServers "$(flag etcd-servers "$api")"
+  [ -z "$(flag encryption-provider-config "$api")" ] || setting encryption encrypted
+  [ ! -e $marker/encryption-identity ] || setting encryption plain
+  setting podCIDR "$(flag cluster-cidr "$manager")"
+  setting clusterName "$(flag cluster-name "$manager")"
+fi
+if [ -e $pods/etcd.yaml ] && [ "$kind" = kubeadm ]; then
+  setting etcd kubeadm
+  setting etcdDataDir "$(flag data-dir $pods/etcd.yaml)"
+fi
+if [ -f /etc/kubexm/etcd-member/etcd.env ]; then
+  setting etcd systemd
+  setting etcdDataDir "$(sed -n 's/^ETCD_DATA_DIR=//p' /etc/kubexm/etcd-member/etcd.env | tr -d "\"'")"
+fi
+for program in keepalived haproxy nginx; do
+  [ ! -e $units/kubexm-$program.service ] || setting balancer $program
+done
+for program in haproxy nginx kube-vip; do
+  [ ! -e /etc/kubexm/static-pods/$program.yaml ] || setting balancer "$program pod"
+done
 echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
 echo "clock=$(date +%s.%N)"

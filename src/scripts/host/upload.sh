@@ -1,6 +1,6 @@
 #!/bin/sh -eu
 # Writes a file: first to a temporary name beside it, then, if the digest matches, under its own name.
-# Arguments: path, mode in octal digits, group; without a group, the file gets that of root. Standard input: a line
+# Arguments: path, mode in octal digits, owner as chown reads it, as in `user` or `:group`; default: root. Standard input: a line
 # with the SHA-256 of the content, then the content. The digest of a secret is secret, too, and every user of the host
 # can read arguments.
 # Gives a complete file its name. The content reaches the disk before the name does, and the name before the
@@ -10,7 +10,7 @@ replace() {
   mv -fT "$1" "$2" || return
   sync "$(dirname "$2")" 2>/dev/null || sync
 }
-path=$1 mode=$2 group=${3:-}
+path=$1 mode=$2 owner=${3:-}
 if [ -d "$path" ] && [ ! -L "$path" ]; then
   printf '%s\n' "$path is a directory, but kubexm must write a file there" "hint: move it away" >&2
   exit 1
@@ -32,7 +32,10 @@ if [ "$got" != "$digest" ]; then
   echo "the content of $path did not arrive completely, or was changed on its way" >&2
   exit 1
 fi
-[ -z "$group" ] || chgrp "$group" "$partial"
+if [ -n "$owner" ] && ! said=$(chown "$owner" "$partial" 2>&1); then
+  printf '%s\n' "$said" "hint: create the user and the group on this host" >&2
+  exit 1
+fi
 chmod "$mode" "$partial"
 replace "$partial" "$path"
 trap - EXIT

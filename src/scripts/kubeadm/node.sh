@@ -3,7 +3,7 @@
 # `kubeadm reset` removes more: everything in /etc/kubernetes/manifests, /etc/kubernetes/pki and /var/lib/kubelet, and
 # every pod of the runtime
 # (https://github.com/kubernetes/kubernetes/blob/master/cmd/kubeadm/app/cmd/phases/reset/cleanupnode.go).
-# Arguments: `init`, `join` or `clean-up`; the runtime's socket; `yes` if kubeadm runs a member of etcd on this host;
+# Arguments: `init`, `join` or `clean-up`; the runtime's socket; the data directory of kubeadm's etcd on this host, if any;
 # for a join with such a member the name of the first control plane, which has another member, and the peer address
 # of this one; for `init` the path of the configuration, and `yes` if the kubelet must run the static pods of the load
 # balancer first.
@@ -37,7 +37,7 @@ present() (
   if [ "$static_pods" = yes ]; then
     for pod in /etc/kubexm/static-pods/*.yaml; do set -- "$@" "$k/manifests/${pod##*/}"; done
   fi
-  [ "$etcd" != yes ] || set -- "$@" /var/lib/etcd/member
+  [ -z "$etcd" ] || set -- "$@" "$etcd/member"
   ls -d "$@" 2>/dev/null || :
 )
 # Prints the pods of the runtime.
@@ -140,9 +140,10 @@ clean_up() (
 # Arguments: what kubeadm printed.
 explain() {
   printf '%s\n' "$1"
-  case $1 in
-  *kubelet*) journalctl -u kubelet -n 5 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || : ;;
-  esac
+  # The cause of most failures is that the kubelet does not start, and kubeadm names it as a time limit of its own.
+  if [ -e /var/lib/kubelet/config.yaml ]; then
+    journalctl -u kubelet -n 10 --no-pager -o cat 2>/dev/null | sed 's/^/kubelet: /' || :
+  fi
   echo "hint: on this host, read journalctl -u kubelet and /var/log/pods. The next install keeps a copy in" \
     "/var/lib/kubexm/failed before it removes what this attempt created"
 }

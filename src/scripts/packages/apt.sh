@@ -32,6 +32,18 @@ remove_policy() {
   case $(cat "$policy" 2>/dev/null) in "$text" | '') rm -f "$policy" ;; esac
   rm -f "$record"
 }
+# Configures the packages of a killed dpkg. dpkg does not wait while another program has its lock; apt does, see above.
+configure() {
+  left=60
+  until LC_ALL=C dpkg --force-confold --configure -a >"$base/log" 2>&1 </dev/null; do
+    left=$((left - 1))
+    if [ "$left" = 0 ] || ! grep -q 'lock .*locked by ' "$base/log"; then
+      tail -n 20 "$base/log" >&2
+      exit 1
+    fi
+    sleep 2
+  done
+}
 # Exists while apt installs. apt refuses to work after a killed dpkg until its packages are configured. This script
 # configures them only where it began the installation itself.
 begun=/var/lib/kubexm/apt-begun
@@ -55,9 +67,7 @@ install)
     printf '%s\n' "$text" >"$policy"
     chmod 755 "$policy"
   fi
-  if [ -e "$begun" ]; then
-    dpkg --force-confold --configure -a >"$base/log" 2>&1 </dev/null || { tail -n 20 "$base/log" >&2; exit 1; }
-  fi
+  [ ! -e "$begun" ] || configure
   : >"$begun"
   sync "$begun" 2>/dev/null || sync
   apt install "$@" >"$base/log" 2>&1 || { tail -n 20 "$base/log" >&2; exit 1; }

@@ -2,7 +2,8 @@
 # Copies a file that is about to be overwritten and prints what the receipt must record: `backup` and the
 # copy, or a line `folder` for each directory that does not exist yet, the innermost first. Prints `ours` for
 # a secret file that kubexm created: the receipt has its record, and a copy would keep an old secret on the host.
-# Arguments: path, `secret` if the content is secret.
+# Also copies what another install or an administrator wrote, to /var/lib/kubexm/previous and the path.
+# Arguments: path; `secret` if the content is secret; digest of the new content, empty for a secret.
 # Gives a complete file its name. The content reaches the disk before the name does, and the name before the
 # script goes on.
 replace() {
@@ -33,6 +34,12 @@ if [ -e "$path" ] || [ -L "$path" ]; then
     # The copy gets its name when it is complete, because a reset would restore an incomplete one.
     cp -a "$path" "$backup.partial"
     replace "$backup.partial" "$backup"
+  fi
+  if [ -n "${3:-}" ] && [ -f "$path" ] && [ ! -L "$path" ] && [ "$(sha256sum <"$path" | cut -d' ' -f1)" != "$3" ]; then
+    previous=/var/lib/kubexm/previous$path
+    mkdir -p "$(dirname "$previous")"
+    cp -a "$path" "$previous.partial"
+    replace "$previous.partial" "$previous"
   fi
   echo "backup $backup"
 else

@@ -161,6 +161,52 @@ fn unit_restarts_if_its_files_changed() {
 }
 
 #[test]
+fn units_that_restart_and_programs_that_do_not_answer_are_found_with_their_logs() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/root/since", "100");
+        machine.fake(
+            "systemctl",
+            "case $1 in\n\
+             cat) case $2 in kube-scheduler.service | a.service) ;; *) exit 1 ;; esac ;;\n\
+             show) printf 'Id=a.service\\nActiveState=active\\nSubState=running\\nNRestarts=0\\n\\n'\n\
+             printf 'NRestarts=7\\nSubState=running\\nActiveState=active\\nId=kube-scheduler.service\\n'\n\
+             echo \"ActiveEnterTimestampMonotonic=$(cat /root/since)\" ;;\n\
+             esac",
+        );
+        machine.fake("sleep", "[ ! -e /root/loops ] || echo 200 >/root/since");
+        machine.fake("journalctl", "echo \"log of $2\"");
+        machine.fake(
+            "kubectl",
+            "[ ! -e /root/down ] || { echo a >&2; echo refused >&2; exit 1; }",
+        );
+        machine.write(
+            "/var/log/pods/kube-system_kube-proxy-x1_1/kube-proxy/0.log",
+            "the cause\n",
+        );
+        let url = "kube-proxy=http://127.0.0.1:10256/healthz";
+        let arguments = ["a.service", "kube-scheduler.service", url];
+        machine.done(systemd::HEALTHY.verb("check"), &arguments);
+        let calls = machine.calls();
+        let asked = "kubectl --kubeconfig /dev/null --cache-dir /run/kubexm/kubectl --server http://127.0.0.1:10256 \
+                     --insecure-skip-tls-verify --request-timeout=5s get --raw /healthz";
+        assert!(calls.contains(&asked.to_owned()), "{calls:?}");
+        machine.write("/root/loops", "");
+        machine.write("/root/down", "");
+        let found = machine.run(systemd::HEALTHY.verb("check"), &arguments);
+        let restarts = "kube-scheduler.service: ends soon after each start, restarts: 7\n";
+        let silent = "kube-proxy: does not answer at http://127.0.0.1:10256/healthz: refused\n";
+        assert_eq!(
+            (found.status, found.printed),
+            (1, format!("{restarts}{silent}"))
+        );
+        machine.write("/root/since", "100");
+        let printed = machine.done(systemd::HEALTHY.verb("diagnose"), &arguments);
+        let log = "log of kube-scheduler.service\n";
+        assert_eq!(printed, format!("{restarts}{log}{silent}the cause\n"));
+    });
+}
+
+#[test]
 fn join_secrets_are_removed_only_if_the_api_server_answers() {
     Machine::with_each_shell(|machine| {
         // `kubexm install` and another description, in base64.
@@ -198,18 +244,21 @@ fn join_secrets_are_removed_only_if_the_api_server_answers() {
 }
 
 #[test]
-fn nodes_get_each_label() {
+fn nodes_get_each_label_and_taint() {
     Machine::with_each_shell(|machine| {
-        machine.fake("kubectl", "case $* in *get*) echo node/node1 ;; esac");
-        let arguments = ["a=1,b/c=", "node1 node2"];
-        let ended = machine.run(kubernetes::LABELS.verb("check"), &arguments);
-        assert_eq!(
-            (ended.status, ended.printed.as_str()),
-            (1, "node2 does not have all of a=1,b/c=\n")
-        );
-        machine.calls();
-        machine.done(kubernetes::LABELS.verb("apply"), &arguments);
-        assert!(machine.calls()[0].ends_with("label --overwrite node node1 node2 a=1 b/c="));
+        machine.fake("kubectl", "");
+        let labels = ["label", "node1", "a=1 b/c= d-"];
+        let taints = ["taint", "node2", "gpu=yes:NoSchedule"];
+        let arguments = [labels, taints].concat();
+        machine.done(kubernetes::NODE_METADATA.verb("apply"), &arguments);
+        let calls = machine.calls();
+        assert!(calls[0].ends_with("label --overwrite node node1 a=1 b/c= d-"));
+        assert!(calls[1].ends_with("taint --overwrite node node2 gpu=yes:NoSchedule"));
+        assert_eq!(calls.len(), 2, "{calls:?}");
+        machine.fake("kubectl", "echo refused >&2; exit 1");
+        let ended = machine.run(kubernetes::NODE_METADATA.verb("apply"), &arguments);
+        assert_eq!((ended.status, ended.complained.as_str()), (1, "refused\n"));
+        assert_eq!(machine.calls().len(), 1, "goes on after a failure");
     });
 }
 
@@ -320,6 +369,7 @@ fn failed_pull_is_an_error() {
     Machine::with_each_shell(|machine| {
         machine.fake("crictl", "[ \"$2\" != broken ]");
         machine.fake("ctr", "");
+        machine.fake("sleep", "");
         let pull = runtime::CONTAINERD_IMAGES.verb("pull");
         assert_ne!(
             machine
@@ -331,6 +381,40 @@ fn failed_pull_is_an_error() {
         machine.done(pull, &["registry:5000", "good"]);
         let pinned = "ctr -n k8s.io images label good io.cri-containerd.pinned=pinned";
         assert_eq!(machine.calls(), ["crictl pull good", pinned]);
+    });
+}
+
+/// Nodes failed that pulled images while systemd started a killed registry again.
+#[test]
+fn registry_that_starts_again_is_waited_for() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("ctr", "");
+        machine.fake("sleep", "");
+        for script in [runtime::CONTAINERD_IMAGES, runtime::CRI_IMAGES] {
+            let pull = script.verb("pull");
+            let pulls = || {
+                let calls = machine.calls();
+                let pulls = calls.iter().filter(|call| call.starts_with("crictl pull"));
+                pulls.count()
+            };
+            machine.write("/root/refused", "2");
+            machine.fake(
+                "crictl",
+                "left=$(cat /root/refused)\n[ \"$left\" != 0 ] || exit 0\necho $((left - 1)) >/root/refused\n\
+                 echo 'dial tcp 192.0.2.11:5000: connect: connection refused' >&2\nexit 1",
+            );
+            machine.done(pull, &["registry:5000", "one"]);
+            assert_eq!(pulls(), 3);
+            // The cause of the last attempt is reported.
+            machine.fake("crictl", "echo 'connection refused' >&2; exit 1");
+            let ended = machine.run(pull, &["registry:5000", "one"]);
+            assert_eq!((ended.status, pulls()), (1, 10));
+            assert_eq!(ended.complained, "connection refused\n");
+            // An image that the registry does not have is not asked for again.
+            machine.fake("crictl", "echo 'cannot resolve one: not found' >&2; exit 1");
+            let ended = machine.run(pull, &["registry:5000", "one"]);
+            assert_eq!((ended.status, pulls()), (1, 1));
+        }
     });
 }
 
@@ -506,5 +590,36 @@ fn secrets_are_not_rewritten_by_an_api_server_without_encryption() {
         let done = run();
         assert_eq!(done.status, 0, "{}", done.complained);
         assert!(machine.has(marker) && machine.calls().len() == 2);
+    });
+}
+
+#[test]
+fn isulad_has_the_login_only_while_it_pulls() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "isula",
+            "case $1 in login) cat >/root/password ;; pull) case $2 in *absent*) exit 3 ;; esac ;; esac",
+        );
+        let pull = |image, input| {
+            machine.run_after(":", runtime::ISULAD_PULL, &["registry:5000", image], input)
+        };
+        assert_eq!(pull("quay.example:8443/a:1", "").status, 0);
+        assert_eq!(
+            machine.calls(),
+            [
+                "isula pull registry:5000/quay.example_8443/a:1",
+                "isula tag registry:5000/quay.example_8443/a:1 quay.example:8443/a:1"
+            ]
+        );
+        assert_eq!(pull("quay.example/absent:1", "kubexm:p:w\n").status, 3);
+        assert_eq!(
+            machine.calls(),
+            [
+                "isula login --username kubexm --password-stdin registry:5000",
+                "isula pull registry:5000/quay.example/absent:1",
+                "isula logout registry:5000"
+            ]
+        );
+        assert_eq!(machine.read("/root/password"), "p:w");
     });
 }

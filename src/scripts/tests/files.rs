@@ -139,6 +139,136 @@ fn read_only_file_systems_are_facts() {
     });
 }
 
+/// Returns the settings that the script of facts prints.
+fn applied(machine: &Machine) -> Vec<String> {
+    let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+    let lines = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("applied="));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn settings_of_running_programs_are_facts() {
+    Machine::with_each_shell(|machine| {
+        // Without a marker of kubexm, the files belong to another Kubernetes.
+        let manifests = "/etc/kubernetes/manifests";
+        machine.write(
+            &format!("{manifests}/kube-apiserver.yaml"),
+            "  - command:\n    - kube-apiserver\n    - --advertise-address=192.0.2.11\n    \
+             - --etcd-servers=https://127.0.0.1:2379\n    - --service-cluster-ip-range=10.96.0.0/12\n    \
+             image: registry.k8s.io/kube-apiserver:v1.36.3\n",
+        );
+        machine.write(
+            &format!("{manifests}/kube-controller-manager.yaml"),
+            "    - --cluster-cidr=10.244.0.0/16\n    - --cluster-name=my cluster\n",
+        );
+        machine.write(&format!("{manifests}/etcd.yaml"), "kind: Pod\n");
+        machine.write(
+            "/etc/kubernetes/admin.conf",
+            "    server: https://api.example:6443\n",
+        );
+        machine.write(
+            "/var/lib/kubelet/config.yaml",
+            "clusterDNS:\n- 10.96.0.10\nclusterDomain: cluster.local\n",
+        );
+        machine.write(
+            "/var/lib/kubelet/instance-config.yaml",
+            "containerRuntimeEndpoint: \"unix:///run/containerd/containerd.sock\"\n",
+        );
+        machine.write(
+            "/etc/kubexm/flannel.yaml",
+            "      \"Backend\": {\"Type\": \"vxlan\"}\n",
+        );
+        assert_eq!(applied(machine), [""; 0]);
+        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
+        assert_eq!(
+            applied(machine),
+            [
+                "kubernetesType kubeadm",
+                "dnsDomain cluster.local",
+                "runtime unix:///run/containerd/containerd.sock",
+                "endpoint api.example:6443",
+                "network flannel",
+                "flannelBackend vxlan",
+                "controlPlane yes",
+                "version 1.36.3",
+                "serviceCIDR 10.96.0.0/12",
+                "advertiseAddress 192.0.2.11",
+                "etcdServers https://127.0.0.1:2379",
+                "podCIDR 10.244.0.0/16",
+                "clusterName my cluster",
+                "etcd kubeadm",
+            ]
+        );
+    });
+}
+
+#[test]
+fn settings_of_units_are_facts() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/kubexm/done/kubernetes-node", "");
+        let units = "/etc/systemd/system";
+        machine.write(
+            &format!("{units}/kube-apiserver.service"),
+            "ExecStart=/usr/local/bin/kube-apiserver \\\n  --encryption-provider-config=/etc/kubernetes/kubexm/encryption.yaml \
+             \\\n  --service-cluster-ip-range=10.96.0.0/12\nRestart=always\n",
+        );
+        machine.write(
+            &format!("{units}/kube-controller-manager.service"),
+            "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \"--cluster-name=a b\" \\\n  --cluster-cidr=10.244.0.0/16\n",
+        );
+        machine.fake("kube-apiserver", "echo Kubernetes v1.36.3");
+        machine.write(
+            "/var/lib/kubelet/config.yaml",
+            "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
+        );
+        machine.write(
+            "/etc/kubexm/etcd-member/etcd.env",
+            "# c\nETCD_DATA_DIR=/srv/etcd\n",
+        );
+        machine.write(&format!("{units}/kubexm-haproxy.service"), "");
+        assert_eq!(
+            applied(machine),
+            [
+                "kubernetesType systemd",
+                "runtime unix:///run/crio/crio.sock",
+                "controlPlane yes",
+                "version 1.36.3",
+                "serviceCIDR 10.96.0.0/12",
+                "encryption encrypted",
+                "podCIDR 10.244.0.0/16",
+                "clusterName a b",
+                "etcd systemd",
+                "etcdDataDir /srv/etcd",
+                "balancer haproxy",
+            ]
+        );
+    });
+}
+
+#[test]
+fn login_of_a_registry_is_a_fact_only_if_kubexm_runs_one() {
+    Machine::with_each_shell(|machine| {
+        let fact = |config: Option<&str>| {
+            if let Some(text) = config {
+                machine.write("/etc/kubexm/registry/config.yml", text);
+            }
+            let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+            let line = printed
+                .lines()
+                .find_map(|line| line.strip_prefix("registry_login="));
+            line.map(str::to_owned)
+        };
+        assert_eq!(fact(None), None);
+        assert_eq!(fact(Some("version: 0.1\n# auth:\n")).unwrap(), "no");
+        assert_eq!(
+            fact(Some("version: 0.1\nauth:\n  htpasswd:\n")).unwrap(),
+            "yes"
+        );
+    });
+}
+
 #[test]
 fn secret_that_kubexm_wrote_is_not_copied() {
     Machine::with_each_shell(|machine| {
@@ -210,6 +340,44 @@ fn swap_is_disabled_in_fstab_and_restored() {
         machine.done(os::SWAP_ON, &[]);
         assert_eq!(machine.read("/etc/fstab"), fstab);
         assert_eq!(machine.calls(), ["swapon /dev/sdb", "swapon /swap.img"]);
+    });
+}
+
+#[test]
+fn time_zone_is_set_and_restored() {
+    const ZONE: &str = "Europe/Berlin";
+    const MOUNT: &str = "mkdir -p /root/share && mount --bind /root/share /usr/share";
+    Machine::with_each_shell(|machine| {
+        let run = |verb| machine.run_after(MOUNT, os::TIME_ZONE.verb(verb), &[ZONE], "");
+        let link = |target: &str| {
+            let _ = std::fs::remove_file(machine.at("/etc/localtime"));
+            std::os::unix::fs::symlink(target, machine.at("/etc/localtime")).unwrap();
+        };
+        let localtime = || std::fs::read_link(machine.at("/etc/localtime")).ok();
+        let missing = run("apply");
+        assert_eq!(missing.status, 1);
+        assert!(missing.complained.contains("install the package tzdata"));
+        machine.write("/root/share/zoneinfo/Europe/Berlin", "");
+        // A minimal system has no time zone.
+        assert_eq!(run("check").status, 1);
+        assert_eq!(run("apply").status, 0);
+        assert_eq!(run("check").status, 0);
+        machine.done(os::TIME_ZONE_RESTORE, &[]);
+        assert_eq!(localtime(), None);
+        std::fs::remove_dir_all(machine.at("/var/lib/kubexm")).unwrap();
+
+        link("../usr/share/zoneinfo/Etc/UTC");
+        machine.write("/etc/timezone", "Etc/UTC\n");
+        assert_eq!(run("check").status, 1);
+        assert_eq!(run("apply").status, 0);
+        let name = machine.read("/etc/timezone");
+        assert_eq!((run("check").status, name), (0, format!("{ZONE}\n")));
+        // The link of timedatectl means the same.
+        link("../usr/share/zoneinfo/Europe/Berlin");
+        assert_eq!(run("check").status, 0);
+        machine.done(os::TIME_ZONE_RESTORE, &[]);
+        assert_eq!(localtime(), Some("../usr/share/zoneinfo/Etc/UTC".into()));
+        assert_eq!(machine.read("/etc/timezone"), "Etc/UTC\n");
     });
 }
 

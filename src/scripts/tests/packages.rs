@@ -89,6 +89,36 @@ fn packages_of_a_killed_install_are_configured_first() {
     });
 }
 
+/// dpkg does not wait for its lock, unlike apt.
+#[test]
+fn lock_of_another_package_manager_is_waited_for() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("apt-get", "");
+        machine.fake("sleep", "");
+        machine.fake("tar", "");
+        let install = |dpkg: &str| {
+            machine.fake("dpkg", dpkg);
+            machine.write("/var/lib/kubexm/apt-begun", "");
+            machine.calls();
+            let arguments = ["digest", "7", "socat"];
+            let ended = machine.run_after(SBIN, packages::APT.verb("install"), &arguments, "");
+            let calls = machine.calls();
+            let tries = calls.iter().filter(|call| call.starts_with("dpkg "));
+            (ended.status, tries.count())
+        };
+        let said =
+            "dpkg: error: dpkg frontend lock was locked by /usr/bin/perl process with pid 4711";
+        machine.write("/root/locked", "2");
+        let locked = format!(
+            "left=$(cat /root/locked)\n[ \"$left\" != 0 ] || exit 0\necho $((left - 1)) >/root/locked\n\
+             echo '{said}' >&2\nexit 2"
+        );
+        assert_eq!(install(&locked), (0, 3));
+        assert_eq!(install(&format!("echo '{said}' >&2; exit 2")), (1, 60));
+        assert_eq!(install("echo 'cannot configure socat' >&2; exit 1"), (1, 1));
+    });
+}
+
 #[test]
 fn only_installed_packages_are_removed() {
     Machine::with_each_shell(|machine| {

@@ -21,6 +21,7 @@ fn names_of_undo_scripts_never_disappear() {
         "os/network-manager-forget.sh",
         "os/swap-on.sh",
         "os/sysctl-restore.sh",
+        "os/time-zone-restore.sh",
         "os/user-remove.sh",
         "packages/apt-remove.sh",
         "packages/dnf-remove.sh",

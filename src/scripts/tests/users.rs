@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::machine::Machine;
-use crate::{etcd, host, os, steps};
+use crate::{etcd, host, os, registry, steps};
 
 /// Fake programs that keep users in `/root/db/passwd` and groups in `/root/db/group`. As with `USERGROUPS_ENAB`, the
 /// group of a user disappears with it.
@@ -176,15 +176,36 @@ fn file_of_a_service_gets_its_group_before_its_name() {
     Machine::with_each_shell(|machine| {
         let input = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865\n1\n";
         machine.fake(
-            "chgrp",
+            "chown",
             "[ ! -e /etc/app.key ] && [ \"$(stat -c %a \"$2\")\" = 600 ]",
         );
-        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app.key", "640", "etcd"], input);
+        let ended = machine.run_after(":", host::UPLOAD, &["/etc/app.key", "640", ":etcd"], input);
         assert_eq!(ended.status, 0, "{}", ended.complained);
-        assert!(machine.calls()[0].starts_with("chgrp etcd /etc/.app.key.kubexm-"));
+        assert!(machine.calls()[0].starts_with("chown :etcd /etc/.app.key.kubexm-"));
         machine.write("/etc/passwd", "root:x:0:0::/:\n");
         machine.write("/etc/group", "root:x:0:\n");
         let look = machine.done(steps::FILE_LOOK, &["/etc/app.key"]);
-        assert!(look.ends_with(" 640 0 root\n"), "{look}");
+        assert!(look.ends_with(" 640 0 root root\n"), "{look}");
+    });
+}
+
+#[test]
+fn images_of_the_registry_are_private_only_in_a_directory_of_kubexm() {
+    use std::os::unix::fs::PermissionsExt;
+    Machine::with_each_shell(|machine| {
+        let mode = |path: &str| machine.at(path).metadata().unwrap().permissions().mode() & 0o777;
+        machine.write("/srv/own/.kubexm-owner", "");
+        std::fs::create_dir_all(machine.at("/srv/disk")).unwrap();
+        for (path, after) in [("/srv/own", 0o700), ("/srv/disk", mode("/srv/disk"))] {
+            let check = || machine.run(registry::FOLDER.verb("check"), &[path]).status;
+            assert_eq!(check(), 1);
+            machine.done(registry::FOLDER.verb("apply"), &[path]);
+            assert_eq!(check(), 0);
+            assert_eq!(mode(path), after, "{path}");
+            // The registry is another user than root, and sees this directory only.
+            for images in ["docker", "docker/registry/v2/repositories"] {
+                assert_eq!(mode(&format!("{path}/{images}")), 0o755);
+            }
+        }
     });
 }

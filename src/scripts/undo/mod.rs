@@ -200,6 +200,10 @@ pub const SWAP_ON: UndoScript =
 pub const SYSCTL_RESTORE: UndoScript = UndoScript::new(os::SYSCTL_RESTORE, &[], |_| {
     "Restore kernel settings".to_owned()
 });
+/// Restores the time zone.
+pub const TIME_ZONE_RESTORE: UndoScript = UndoScript::new(os::TIME_ZONE_RESTORE, &[], |_| {
+    "Restore the time zone".to_owned()
+});
 /// Removes a system user that kubexm created.
 pub const USER_REMOVE: UndoScript = UndoScript::new(
     os::USER_REMOVE,
@@ -224,10 +228,13 @@ pub const MARKERS_REMOVE: UndoScript = UndoScript::new(
     ])],
     |arguments| format!("Remove the marker files of {}", argument(arguments, 0)),
 );
-/// Removes what kubeadm created.
-pub const KUBEADM_RESET: UndoScript = UndoScript::new(kubeadm::RESET, &[Parameter::Socket], |_| {
-    "Reset kubeadm".to_owned()
-});
+/// Removes what kubeadm created. Receipts of earlier versions do not have the directory of etcd's data.
+pub const KUBEADM_RESET: UndoScript = UndoScript {
+    more: Some(Parameter::Directory),
+    ..UndoScript::new(kubeadm::RESET, &[Parameter::Socket], |_| {
+        "Reset kubeadm".to_owned()
+    })
+};
 /// Stops all pods.
 pub const STOP_PODS: UndoScript =
     UndoScript::new(runtime::STOP_PODS, &[], |_| "Stop pods".to_owned());
@@ -302,6 +309,7 @@ pub const SCRIPTS: &[UndoScript] = &[
     STOP_PODS,
     SWAP_ON,
     SYSCTL_RESTORE,
+    TIME_ZONE_RESTORE,
     UNIT_STOP,
     UNMASK_SERVICES,
     USER_REMOVE,

@@ -176,10 +176,9 @@ impl Entry {
     /// Returns the entry's log, if it was trusted at all these times, in seconds since 1970.
     ///
     /// # Errors
-    /// The log is not trusted.
+    /// The log is unknown, or was not trusted at one of the times.
     pub fn log<'a>(&self, root: &'a TrustedRoot, times: &[i64]) -> Result<&'a Log, String> {
         root.log(&self.log, times)
-            .ok_or_else(|| "its entry is in a log that is not trusted".to_owned())
     }
 
     /// Verifies the promise and the proof, as far as the entry has them.

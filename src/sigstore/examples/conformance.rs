@@ -83,10 +83,10 @@ impl Arguments {
                 .map_err(|error| format!("cannot read the key: {error}"))?;
             verify(&bundle, artifact, Trust::Keys(&[key]))
         } else {
-            let identity = Identity {
-                identity: self.identity.clone().ok_or("an identity is missing")?,
-                issuer: self.issuer.clone().ok_or("an issuer is missing")?,
-            };
+            let identity = Identity::new(
+                self.identity.clone().ok_or("an identity is missing")?,
+                self.issuer.clone().ok_or("an issuer is missing")?,
+            );
             verify(&bundle, artifact, Trust::Identity(&identity, &root))
         };
         verified.map_err(|reason| reason.to_string())

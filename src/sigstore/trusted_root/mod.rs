@@ -11,7 +11,7 @@ mod timestamp_authority;
 use x509_parser::certificate::X509Certificate;
 
 use super::timestamp::Timestamp;
-use super::{shown, transparency};
+use super::{at, shown, transparency};
 use authority::Authority;
 use document::{Document, LogDocument};
 use kubexm_types::Digest;
@@ -23,6 +23,8 @@ pub(super) use log::Log;
 /// (<https://github.com/sigstore/root-signing/blob/main/targets/trusted_root.json>). It changes every few
 /// years.
 const PUBLIC_INSTANCE: &str = include_str!("../../../manifests/sigstore/trusted_root.json");
+/// A log that the trusted root does not contain, in the reason why a signature is not accepted.
+pub(super) const UNKNOWN_LOG: &str = "an unknown transparency log";
 /// Maximum size of a trusted root, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
 
@@ -102,9 +104,24 @@ impl TrustedRoot {
     }
 
     /// Returns the log with this ID, if it was trusted at all these times, in seconds since 1970.
-    pub(super) fn log(&self, id: &Digest, times: &[i64]) -> Option<&Log> {
-        let mut logs = self.logs.iter();
-        logs.find(|log| log.id == *id && times.iter().all(|time| log.period.contains(*time)))
+    ///
+    /// # Errors
+    /// The trusted root does not contain the log, or the log was not trusted at one of the times.
+    pub(super) fn log(&self, id: &Digest, times: &[i64]) -> Result<&Log, String> {
+        let of_id = || self.logs.iter().filter(|log| log.id == *id);
+        if of_id().next().is_none() {
+            return Err(format!(
+                "its entry is in {UNKNOWN_LOG} with the ID {}",
+                id.hex()
+            ));
+        }
+        of_id()
+            .find(|log| times.iter().all(|time| log.period.contains(*time)))
+            .ok_or_else(|| {
+                let times: Vec<String> = times.iter().map(|time| at(*time)).collect();
+                let times = times.join(" and ");
+                format!("its entry of {times} is in a log that is not trusted for that time")
+            })
     }
 
     /// Checks that an authority that was trusted at that time issued the certificate, and that a trusted

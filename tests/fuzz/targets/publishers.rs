@@ -55,10 +55,7 @@ fuzz_target!(|data: &[u8]| {
 fn refused(verified: impl Fn(Trust<'_>) -> Result<Signer, Unverified>) {
     let key: VerifyingKey = KEY.parse().expect("a key");
     let root = TrustedRoot::public_instance().expect("roots");
-    let identity = Identity {
-        identity: "a@b.example".to_owned(),
-        issuer: "https://c.example".to_owned(),
-    };
+    let identity = Identity::new("a@b.example", "https://c.example");
     for trust in [Trust::Keys(&[key]), Trust::Identity(&identity, &root)] {
         let reason = verified(trust).expect_err("no key signed this").to_string();
         assert!(!reason.contains(char::is_control), "{reason:?}");

@@ -39,7 +39,9 @@ async fn newer_releases_and_failed_requests_are_reported() {
     let lines: String = ["https://github.com", "https://dl.k8s.io"]
         .map(|site| format!("  {site}: {}/{}\n", server.uri(), &site[8..]))
         .concat();
-    let mirrors = format!("apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\ndownloads:\n{lines}");
+    let mirrors = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Mirrors\nchecksums: mirror\ndownloads:\n{lines}"
+    );
     std::fs::write(at("mirrors.yaml"), mirrors).unwrap();
     let ask = async || {
         let arguments = [at("b.lock.yaml"), at("mirrors.yaml"), at("cache")];

@@ -17,8 +17,9 @@ struct Component {
     url: Option<String>,
     #[serde(default)]
     images: Vec<String>,
+    /// Images that its manifest names, by version.
     #[serde(default)]
-    images_by_version: std::collections::BTreeMap<String, Vec<String>>,
+    former_images: std::collections::BTreeMap<String, Vec<String>>,
 }
 
 /// The common part of all versions of `kubernetes`, and the programs of each version.
@@ -43,6 +44,8 @@ pub fn lock(kubernetes: &[Version]) -> Lock {
             }
             let images = catalog.images(&component.name, &version).unwrap();
             lock.images.extend(images.into_iter().map(image));
+            let named = catalog.former_images(&component.name, &version).unwrap();
+            lock.images.extend(named.into_iter().map(image));
         }
     }
     let of_kubeadm = lock.kubeadm.iter().flat_map(|facts| facts.images.clone());
@@ -69,14 +72,14 @@ fn components() -> Vec<Component> {
     all
 }
 
-/// Returns versions of a component. Programs of Kubernetes have the versions of Kubernetes. If tags follow no
-/// rule, the catalog lists the versions. For all other components any current version will do.
+/// Returns versions of a component. Programs of Kubernetes have the versions of Kubernetes. If a manifest
+/// names the images, the catalog lists a version with its images. For all other components any current version will do.
 fn versions(component: &Component, kubernetes: &[Version]) -> Vec<Version> {
     let url = component.url.as_deref().unwrap_or_default();
     if url.contains("dl.k8s.io") {
         return kubernetes.to_vec();
     }
-    let listed = component.images_by_version.keys();
+    let listed = component.former_images.keys();
     let mut listed: Vec<Version> = listed.map(|text| Version::parse(text).unwrap()).collect();
     if listed.is_empty() {
         listed.push(match component.name.as_str() {
@@ -127,6 +130,7 @@ pub fn image(name: ImageRef) -> LockedImage {
     let manifest = descriptor(&name.to_string());
     LockedImage {
         platforms: vec![PlatformManifest {
+            indexes: Vec::new(),
             arch: Arch::Amd64,
             manifest: manifest.clone(),
             blobs: vec![descriptor(&format!("configuration of {name}"))],

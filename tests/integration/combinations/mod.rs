@@ -155,7 +155,7 @@ fn contradictory_settings_are_refused_with_their_reason_and_all_others_are_accep
 
 /// Returns a version of each minor. Templates depend on the minor only.
 fn minors() -> Vec<Version> {
-    (28..=36).map(|minor| Version::new(1, minor, 4)).collect()
+    (28..=37).map(|minor| Version::new(1, minor, 4)).collect()
 }
 
 /// Returns every accepted cluster in each of the versions.
@@ -169,6 +169,8 @@ fn accepted<'a>(folder: &'a Path, versions: &'a [Version]) -> impl Iterator<Item
         versions.iter().map(move |version| {
             let mut cluster = cluster.clone();
             cluster.kubernetes.version = version.clone();
+            // A plan does not show files with a login. The snapshots of rendered files have them.
+            cluster.registry.login = false;
             cluster
         })
     })
@@ -205,6 +207,34 @@ fn programs_accept_what_is_rendered_for_1_30() {
     assert_programs_accept(Version::new(1, 30, 4));
 }
 
+/// Returns a cluster with every setting of kubeadm that this version has.
+fn with_settings_of_kubeadm(version: &Version) -> [Cluster; 1] {
+    let newer = match version.minor() >= 31 {
+        true => {
+            "certificates: {validityDays: 90, caValidityDays: 7300}, kubeadm: {skipPhases: {init: [addon/kube-proxy], \
+             join: [preflight]}, extraConfig: {initConfiguration: {timeouts: {kubeletHealthCheck: 5m0s}}, \
+             clusterConfiguration: {encryptionAlgorithm: RSA-3072}, \
+             joinConfiguration: {nodeRegistration: {imagePullSerial: false}}}}"
+        }
+        false => {
+            "kubeadm: {skipPhases: {init: [addon/kube-proxy], join: [preflight]}, extraConfig: \
+             {clusterConfiguration: {apiServer: {timeoutForControlPlane: 9m0s}}}}"
+        }
+    };
+    let volume =
+        "extraVolumes: [{name: site, hostPath: /etc/site, readOnly: true, pathType: Directory}]";
+    let text = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n    \
+         - {{name: node1, address: 192.0.2.11}}\n    - {{name: node4, address: 192.0.2.14}}\n  \
+         roleGroups: {{control-plane: [node1], worker: [node4]}}\n  \
+         etcd: {{dataDir: /srv/etcd, certSANs: [etcd.example, 192.0.2.20], extraArgs: {{quota-backend-bytes: '1'}}}}\n  \
+         kubernetes: {{version: v{version}, apiServer: {{port: 8443, {volume}}}, \
+         controllerManager: {{{volume}}}, scheduler: {{{volume}}}, {newer}}}\n"
+    );
+    let cluster = parse_cluster("cluster.yaml", &text);
+    [cluster.unwrap_or_else(|problems| panic!("{problems}"))]
+}
+
 fn assert_programs_accept(version: Version) {
     let folder = etcd_files();
     let mut programs = Programs::of(&version.to_string());
@@ -213,7 +243,8 @@ fn assert_programs_accept(version: Version) {
     let blobs: Arc<dyn Blobs> = Arc::new(InMemory::default());
     let mut configurations = BTreeSet::new();
     let mut findings = BTreeSet::new();
-    for cluster in accepted(folder.path(), &versions) {
+    let clusters = accepted(folder.path(), &versions).chain(with_settings_of_kubeadm(&versions[0]));
+    for cluster in clusters {
         let configs = kubexm_deploy::completeness::check(&cluster, &lock, &blobs)
             .unwrap()
             .configs;

@@ -2,7 +2,10 @@
 
 mod credentials;
 mod evil_mirror;
-mod origin;
+mod images;
+mod mirrors;
+pub mod origin;
+mod plugins;
 mod program;
 
 use std::path::Path;
@@ -133,7 +136,8 @@ fn put_image(origin: &Origin, layer: &[u8]) {
     put_image_at(origin, "team/app", "1", layer);
 }
 
-fn put_image_at(origin: &Origin, repository: &str, tag: &str, layer: &[u8]) {
+/// Returns the digest of the index.
+pub fn put_image_at(origin: &Origin, repository: &str, tag: &str, layer: &[u8]) -> Digest {
     let place = |kind: &str, name: &str| format!("/v2/{repository}/{kind}/{name}");
     let config = br#"{"architecture": "amd64", "os": "linux"}"#;
     for blob in [&config[..], layer] {
@@ -158,7 +162,10 @@ fn put_image_at(origin: &Origin, repository: &str, tag: &str, layer: &[u8]) {
     );
     let digest = Digest::of(manifest.as_bytes()).to_string();
     origin.put(&place("manifests", &digest), manifest);
+    let top = Digest::of(index.as_bytes());
+    origin.put(&place("manifests", &top.to_string()), index.clone());
     origin.put(&place("manifests", tag), index);
+    top
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,8 @@ pub struct Rules {
     pub rate: Option<usize>,
     /// Each answer pauses after this number of bytes of its body, until the rule is removed.
     pub pause_after: Option<usize>,
+    /// Each answer begins after this time, as from a mirror that downloads the file first.
+    pub silent_for: Option<Duration>,
     /// Each answer breaks off after this number of bytes of its body.
     pub cut_after: Option<usize>,
     /// Further concurrent requests are answered with 503.
@@ -116,6 +118,11 @@ impl Origin {
     pub fn put(&self, path: &str, content: impl Into<Vec<u8>>) {
         let mut files = self.state.files.lock().unwrap();
         files.insert(path.to_owned(), content.into());
+    }
+
+    pub fn remove(&self, path: &str) {
+        let mut files = self.state.files.lock().unwrap();
+        files.remove(path).unwrap();
     }
 
     pub fn rules(&self, change: impl FnOnce(&mut Rules)) {
@@ -217,6 +224,7 @@ impl Origin {
         stream: &mut (impl AsyncWrite + Unpin),
     ) -> std::io::Result<()> {
         let rules = self.state.rules.lock().unwrap().clone();
+        tokio::time::sleep(rules.silent_for.unwrap_or_default()).await;
         let content = self.state.files.lock().unwrap().get(&seen.path).cloned();
         let empty = |status: &str| refusal(status, "");
         // Before the last bytes are written: a client that has them may send its next request.

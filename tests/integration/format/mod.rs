@@ -178,6 +178,16 @@ fn golden_locks_and_inventories_are_read() {
     let member = linked.files[0].members[0].linking.as_ref().unwrap();
     assert_eq!(member.glibc.unwrap().to_string(), "2.34");
     assert_eq!(member.libraries.len(), 2);
+    let nested = Lock::from_yaml(&golden_text("lock-v4.lock.yaml")).unwrap();
+    let mut platforms = nested.images.iter().flat_map(|image| &image.platforms);
+    let indexes = &platforms.find(|p| !p.indexes.is_empty()).unwrap().indexes;
+    assert_eq!(indexes.len(), 2);
+    let blobs = nested.blobs();
+    assert!(
+        indexes
+            .iter()
+            .all(|index| blobs.contains_key(&index.digest))
+    );
     let trust = Lock::from_yaml(&golden_text("lock-v2.lock.yaml")).unwrap();
     let bases: Vec<TrustBasis> = trust.trust().into_keys().collect();
     assert_eq!(
@@ -197,6 +207,7 @@ fn golden_locks_and_inventories_are_read() {
         ("lock-v1.lock.yaml", &full),
         ("lock-v2.lock.yaml", &trust),
         ("lock-v3.lock.yaml", &linked),
+        ("lock-v4.lock.yaml", &nested),
     ] {
         assert_eq!(serde_saphyr::to_string(lock).unwrap(), golden_text(name));
     }
@@ -223,6 +234,12 @@ fn members_of_a_later_version_are_refused() {
         error.contains("has version 2 and members of version 3"),
         "{error}"
     );
+    let nested = golden_text("lock-v4.lock.yaml").replace("lockVersion: 4", "lockVersion: 3");
+    let error = Lock::from_yaml(&nested).unwrap_err();
+    assert!(
+        error.contains("has version 3 and members of version 4"),
+        "{error}"
+    );
     let unsigned = lock.replace("checksum: firstSeen", "checksum: signed");
     assert_ne!(unsigned, lock);
     let error = Lock::from_yaml(&unsigned).unwrap_err();
@@ -233,9 +250,9 @@ fn members_of_a_later_version_are_refused() {
 #[test]
 fn unsupported_version_is_named_before_its_members() {
     let lock = golden_text("lock-v1-first.lock.yaml");
-    let later = lock.replace("lockVersion: 1", "lockVersion: 4\nattestations: []");
+    let later = lock.replace("lockVersion: 1", "lockVersion: 5\nattestations: []");
     let error = Lock::from_yaml(&later).unwrap_err();
-    assert!(error.contains("has version 4"), "{error}");
+    assert!(error.contains("has version 5"), "{error}");
     let unknown = lock.replace("lockVersion: 1", "lockVersion: 1\nattestations: []");
     let error = Lock::from_yaml(&unknown).unwrap_err();
     assert!(error.contains("attestations"), "{error}");
@@ -392,6 +409,7 @@ fn python_reader_agrees_on_golden_files() {
         "lock-v1.lock.yaml",
         "lock-v2.lock.yaml",
         "lock-v3.lock.yaml",
+        "lock-v4.lock.yaml",
     ] {
         let lock = Lock::from_yaml(&golden_text(name)).unwrap();
         let list = reader(&["list", golden(name).to_str().unwrap()]).unwrap();

@@ -156,10 +156,40 @@ fn source(name: &str, key: &str) -> PackageSource {
             url: "https://dnf.example/debian".parse().unwrap(),
             suite: "lab".into(),
             components: vec!["main".into()],
+            architectures: Vec::new(),
             signed_by: vec![MADE.path().join(key)],
         }]),
         packages: vec![name.into()],
     }
+}
+
+/// Ubuntu's archive for amd64 does not have packages for arm64, which are in another one.
+#[tokio::test]
+async fn archives_are_asked_only_for_their_architectures() {
+    let _filters = super::filters();
+    let site = Site::start().await;
+    write_archive(&site);
+    let mut source = source("simple", "key.asc");
+    let Repositories::Apt(repositories) = &mut source.repositories else {
+        panic!("an archive");
+    };
+    let mut other = repositories[0].clone();
+    other.url = "https://ports.invalid/debian".parse().unwrap();
+    repositories[0].architectures = vec![Arch::Amd64];
+    other.architectures = vec![Arch::Arm64];
+    repositories.push(other);
+    resolve(&site.http, &source, Arch::Amd64, None)
+        .await
+        .unwrap();
+    let Repositories::Apt(repositories) = &mut source.repositories else {
+        panic!("an archive");
+    };
+    repositories.truncate(1);
+    let error = resolve(&site.http, &source, Arch::Arm64, None).await;
+    insta::assert_snapshot!(error.unwrap_err().to_string(), @"
+    packages for debian lab arm64: no repository has this architecture
+    hint: add a repository for it, or leave the architecture out of spec.architectures
+    ");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn compare(site: &Site, source: &PackageSource, set: &LockedPackages) -> L
     let (mut lock, _) = example(&[]);
     lock.packages.push(set.clone());
     let catalog = Catalog::embedded().unwrap();
-    let policies = Policies::load(&catalog, &[]).unwrap();
+    let policies = Policies::load(&catalog, &[], &[]).unwrap();
     let resolver = Resolver::new(&site.http, &catalog, Some(&lock), &policies);
     resolver.compare_packages(&manifest).await
 }

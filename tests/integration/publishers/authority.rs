@@ -104,7 +104,7 @@ pub fn authority(name: &str) -> CertificateParams {
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params.not_before = at(BEGIN - 365 * 86_400);
+    params.not_before = at(BEGIN - 3 * 365 * 86_400);
     params.not_after = at(BEGIN + 3650 * 86_400);
     params
 }

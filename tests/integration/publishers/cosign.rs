@@ -268,7 +268,7 @@ async fn files_are_verified_against_their_detached_signature() {
                 _ => Rule::IfPresent(SignedBy::Keys(vec![at("trusted.pub")])),
             },
         };
-        let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy]).unwrap();
+        let policies = Policies::load(&Catalog::embedded().unwrap(), &[policy], &[]).unwrap();
         let url = format!("https://dl.example/{name}").parse().unwrap();
         let version = Version::new(1, 36, 3);
         let signed = Signed {

@@ -153,7 +153,7 @@ fn signatures_of_other_identities_are_refused_with_the_reason() {
     by_identity(&sigstore, &blobs, &manifest).unwrap();
     // All documents are valid, but from another Sigstore instance, or from one outside of its validity.
     let refusal = by_identity(&Sigstore::new(), &blobs, &manifest).unwrap_err();
-    assert!(refusal.contains("a log that is not trusted"), "{refusal}");
+    assert!(refusal.contains("an unknown transparency log"), "{refusal}");
     let text = manifest.to_string();
     for (path, period, reason) in [
         (

@@ -44,6 +44,7 @@ fn image(blobs: &mut InMemory, name: &str) -> LockedImage {
         name: name.parse().unwrap(),
         manifest: manifest.clone(),
         platforms: vec![PlatformManifest {
+            indexes: Vec::new(),
             arch: Arch::Amd64,
             manifest,
             blobs: vec![config],
@@ -197,7 +198,7 @@ fn signature_claims_of_a_lock_are_verified_again() {
     };
     refused(
         case.verify_changed(public),
-        "its entry is in a log that is not trusted",
+        "its entry is in an unknown transparency log",
     );
     let by_key = |lock: &mut Lock| {
         let key = rcgen::KeyPair::generate().unwrap().public_key_pem();

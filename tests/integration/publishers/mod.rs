@@ -19,6 +19,7 @@ mod site;
 mod timestamp_authority;
 mod timestamps;
 mod transparency;
+mod uneven_registries;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -46,10 +47,7 @@ fn image() -> Digest {
 }
 
 fn wanted() -> Identity {
-    Identity {
-        identity: IDENTITY.to_owned(),
-        issuer: ISSUER.to_owned(),
-    }
+    Identity::new(IDENTITY, ISSUER)
 }
 
 fn decoded(text: &Value) -> Vec<u8> {
@@ -114,30 +112,41 @@ fn claimed(sigstore: &Sigstore, wish: &Wish) -> (InMemory, Value) {
 }
 
 /// Images and programs of Kubernetes have different signers with similar names
-/// (<https://kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts/>).
+/// (<https://kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts/>). In 2022, another account signed
+/// images (<https://github.com/kubernetes/release/issues/2789>).
 #[test]
 fn catalog_has_the_signers_of_kubernetes() {
     let known = |prefix: &str| {
         let policies = Catalog::embedded().unwrap().signatures();
         let policy = policies.into_iter().filter(|p| p.prefix.covers(prefix));
         let policy = policy.max_by_key(|p| p.prefix.length());
-        match policy.map(|p| p.rule) {
-            Some(Rule::RequireSince(SignedBy::Identity { identity, .. }, version)) => {
-                format!("{identity} since {version}")
-            }
-            Some(Rule::IfPresent(SignedBy::Identity { identity, .. })) => identity.to_string(),
+        let (by, since) = match policy.map(|p| p.rule) {
+            Some(Rule::RequireSince(by, version)) => (by, format!("since {version}")),
+            Some(Rule::IfPresent(by)) => (by, "if present".to_owned()),
             other => panic!("{prefix}: {other:?}"),
-        }
+        };
+        let SignedBy::Identities { identities, .. } = by else {
+            panic!("{prefix}: {by:?}");
+        };
+        let signers: Vec<String> = identities.iter().map(ToString::to_string).collect();
+        format!("{}, {since}", signers.join(" or "))
     };
-    let google = "@k8s-releng-prod.iam.gserviceaccount.com by https://accounts.google.com";
+    let google = "iam.gserviceaccount.com by https://accounts.google.com";
+    let images = format!(
+        "krel-trust@k8s-releng-prod.{google} or k8s-infra-gcr-promoter@k8s-artifacts-prod.{google} \
+         from 2022-10-01T00:00:00Z until 2022-12-31T23:59:59Z"
+    );
     assert_eq!(
         known("registry.k8s.io/pause"),
-        format!("krel-trust{google} since 3.9.0")
+        format!("{images}, since 3.9.0")
     );
     let kubeadm = "dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm";
-    assert_eq!(known(kubeadm), format!("krel-staging{google} since 1.26.0"));
+    assert_eq!(
+        known(kubeadm),
+        format!("krel-staging@k8s-releng-prod.{google}, since 1.26.0")
+    );
     assert_eq!(
         known("registry.k8s.io/e2e-test-images/agnhost"),
-        format!("krel-trust{google}")
+        format!("{images}, if present")
     );
 }

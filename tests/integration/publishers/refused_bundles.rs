@@ -195,7 +195,7 @@ fn forged_bundles_are_refused_like_by_cosign() {
                 &entry("/logId/keyId"),
                 json!(STANDARD.encode([7; 32])),
             ),
-            "a log that is not trusted",
+            "an unknown transparency log with the ID 0707",
         ),
         (
             without(&good, ENTRY, "inclusionProof"),
@@ -249,7 +249,7 @@ fn forged_bundles_are_refused_like_by_cosign() {
     }
     kubexm_verify(&sigstore, &good).unwrap();
     let refusal = kubexm_verify(&Sigstore::new(), &good).unwrap_err();
-    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: its entry is in a log that is not trusted");
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: its entry is in an unknown transparency log with the ID [digest]");
     // cosign accepts every statement about an image as its signature; kubexm does not.
     let said = Bundled {
         predicate: "https://slsa.dev/provenance/v1",

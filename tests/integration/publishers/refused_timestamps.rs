@@ -217,12 +217,12 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
                 "/logId/keyId",
                 json!(STANDARD.encode(note_id("log3.example", &second.log).bytes())),
             ),
-            "a log that is not trusted",
+            "an unknown transparency log",
         ),
         (
             log("/tlogs", root()["tlogs"].as_array().unwrap()[..1].into()),
             good.clone(),
-            "a log that is not trusted",
+            "an unknown transparency log",
         ),
         (root(), other, about),
         (root(), other_certificate, about),
@@ -231,7 +231,7 @@ fn entry_that_is_not_in_the_log_is_refused_like_by_cosign() {
     ]);
     // cosign requires no time for logs of this version.
     let refusal = kubexm_verify_by(&log("/tlogs/1/publicKey/validFor", since), &good).unwrap_err();
-    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: its entry is in a log that is not trusted");
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: its entry of 2024-01-01T00:01:00Z is in a log that is not trusted for that time");
     kubexm_verify_by(&root(), &good).unwrap();
 }
 

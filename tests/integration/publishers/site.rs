@@ -219,7 +219,7 @@ impl Site {
         std::fs::write(&manifest, text).unwrap();
         let manifest = load_manifest(&manifest).unwrap();
         let catalog = Catalog::embedded().unwrap();
-        let policies = Policies::load(&catalog, &manifest.signatures)?;
+        let policies = Policies::load(&catalog, &manifest.signatures, &[])?;
         let resolver = Resolver::new(&self.http, &catalog, previous, &policies);
         let names = names.iter().cloned().collect();
         let mut images = resolver.pull(names, &[Arch::Amd64]).await?;

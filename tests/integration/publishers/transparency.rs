@@ -27,10 +27,6 @@ fn certificate_needs_an_sct_if_the_trusted_root_names_a_log() {
     for seen in [
         None,
         Some(Seen {
-            by_unknown_log: true,
-            ..Seen::right()
-        }),
-        Some(Seen {
             another: true,
             ..Seen::right()
         }),
@@ -47,6 +43,13 @@ fn certificate_needs_an_sct_if_the_trusted_root_names_a_log() {
         assert!(cosign_verify_by(&root, &[], &bad).is_err());
         kubexm_verify(&sigstore, &bad).unwrap();
     }
+    let (bad, _) = made(Some(Seen {
+        by_unknown_log: true,
+        ..Seen::right()
+    }));
+    let refusal = kubexm_verify_by(&root, &bad).unwrap_err();
+    insta::assert_snapshot!(refusal, @"cannot verify the signature of sha256:[digest]: an unknown transparency log recorded its certificate, and no known one did");
+    assert!(cosign_verify_by(&root, &[], &bad).is_err());
     // The same in the older format, and beside files.
     let parsed = TrustedRoot::parse(root.to_string().as_bytes()).unwrap();
     let identity = wanted();

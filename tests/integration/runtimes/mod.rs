@@ -32,7 +32,10 @@ fn cluster(kind: &str, settings: &str) -> Cluster {
         "    type: containerd",
         &format!("    type: {kind}\n    extraConfig: {settings}"),
     );
-    kubexm_config::parse_cluster("cluster.yaml", &text).unwrap()
+    let mut cluster = kubexm_config::parse_cluster("cluster.yaml", &text).unwrap();
+    // A plan does not show files with a login.
+    cluster.registry.login = false;
+    cluster
 }
 
 /// Returns the plan as text, and every file of the first worker by its path.
@@ -368,4 +371,65 @@ fn incompatible_runtime_versions_are_refused() {
         let findings = catalog.incompatibilities(&lock);
         assert!(findings[0].starts_with(wanted), "{findings:?}");
     }
+}
+
+/// The first releases of a line of containerd may be too old, although those of an earlier line are not.
+#[test]
+fn each_release_line_of_containerd_has_its_own_minimum() {
+    let catalog = Catalog::embedded().unwrap();
+    let findings = |kubernetes: &str, containerd: &str| {
+        let mut lock = lock();
+        lock.kubernetes = vec![kubernetes.parse().unwrap()];
+        lock.files.retain(|file| file.component == "containerd");
+        assert!(!lock.files.is_empty());
+        for file in &mut lock.files {
+            file.version = containerd.parse().unwrap();
+        }
+        catalog.incompatibilities(&lock)
+    };
+    for (kubernetes, containerd, fits) in [
+        ("1.33.0", "1.7.24", true),
+        ("1.33.0", "2.0.3", false),
+        ("1.34.0", "1.7.28", true),
+        ("1.34.0", "2.0.5", false),
+        ("1.34.0", "2.1.2", false),
+        ("1.34.0", "2.1.3", true),
+        ("1.35.0", "2.0.7", false),
+        ("1.35.0", "2.1.4", false),
+        ("1.35.0", "2.2.0", true),
+        ("1.37.2", "2.3.7", true),
+        ("1.37.2", "1.7.30", false),
+    ] {
+        let found = findings(kubernetes, containerd);
+        assert_eq!(
+            found.is_empty(),
+            fits,
+            "{kubernetes} {containerd}: {found:?}"
+        );
+    }
+}
+
+/// A version of Kubernetes that is newer than this kubexm is a warning; an older one than the first is refused.
+#[test]
+fn unknown_versions_of_kubernetes_cause_one_warning() {
+    let catalog = Catalog::embedded().unwrap();
+    let with = |versions: &[&str]| {
+        let mut lock = lock();
+        lock.kubernetes = versions.iter().map(|v| v.parse().unwrap()).collect();
+        lock
+    };
+    let known = with(&["1.28.0", "1.37.2"]);
+    assert_eq!(catalog.unknown_kubernetes(&known), None);
+    let newer = with(&["1.36.3", "1.99.0", "2.0.0"]);
+    assert_eq!(catalog.incompatibilities(&newer), Vec::<String>::new());
+    let warning = catalog.unknown_kubernetes(&newer).unwrap();
+    assert!(
+        warning.contains("compatible with 1.99.0 and 2.0.0;"),
+        "{warning}"
+    );
+    let older = catalog.incompatibilities(&with(&["1.27.16"]));
+    assert_eq!(
+        older,
+        ["Kubernetes 1.27.16 is not supported; kubexm supports 1.28 and newer"]
+    );
 }

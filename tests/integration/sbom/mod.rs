@@ -70,6 +70,7 @@ impl Made {
             name: name.parse().unwrap(),
             manifest: manifest.clone(),
             platforms: vec![PlatformManifest {
+                indexes: Vec::new(),
                 arch: Arch::Amd64,
                 manifest,
                 blobs,

@@ -145,6 +145,7 @@ pub fn cases() -> Vec<Case> {
             Box::new(WriteFile {
                 path: path("/etc/key"),
                 mode: 0o600,
+                user: None,
                 group: None,
                 content: Content::Deferred {
                     preview: "<key>".to_owned(),

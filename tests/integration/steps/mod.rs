@@ -407,7 +407,6 @@ async fn file_that_no_program_reads_again_is_reported() {
         marker: "init".to_owned(),
         advice: "Ask Anna.".to_owned(),
     };
-    let reported = || warnings.0.lock().unwrap().clone();
     // It is written before it is read, and written again before it is read again.
     for text in ["one", "two"] {
         assert_ne!(host.check(&file(text)).await, Check::Satisfied);
@@ -415,10 +414,16 @@ async fn file_that_no_program_reads_again_is_reported() {
     }
     host.write("/var/lib/kubexm/done/init", "");
     assert_eq!(host.check(&file("two")).await, Check::Satisfied);
-    assert_eq!(reported(), [""; 0]);
-    host.apply(&file("three")).await.unwrap();
-    assert_eq!(host.read("/etc/app/init.yaml"), "three");
-    assert_eq!(host.check(&file("three")).await, Check::Satisfied);
-    let printed = "node1: /etc/app/init.yaml has changed, but it is read only when the node is created, so the host keeps its settings. Ask Anna.";
-    assert_eq!(reported(), [printed]);
+    // Every run reports a later change, and the file remains what the command has read.
+    for _ in 0..2 {
+        let Check::Reported(text) = host.check(&file("three")).await else {
+            panic!("the change is not reported");
+        };
+        assert!(
+            text.starts_with("/etc/app/init.yaml is not applied"),
+            "{text}"
+        );
+        assert!(text.ends_with("Ask Anna."), "{text}");
+    }
+    assert_eq!(host.read("/etc/app/init.yaml"), "two");
 }

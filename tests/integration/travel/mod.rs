@@ -99,6 +99,7 @@ fn platform(blobs: &mut InMemory, family: &str, arch: Arch, seed: u64) -> Platfo
         "config": as_json(&config), "layers": [as_json(&layer)],
     });
     PlatformManifest {
+        indexes: Vec::new(),
         arch,
         manifest: descriptor(blobs, &manifest_type, manifest.to_string().as_bytes()),
         blobs: vec![config, layer],

@@ -1,22 +1,23 @@
 //! `kubeadm init` on the first control plane.
 
-use super::{config_read_at_init, etcd, file_modes, node, patches, tasks_before_join, undo};
-use crate::kubernetes::BIND_PORT;
+use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::kubernetes::config;
 use crate::kubernetes::config::{kube_proxy_config, kubelet_config};
 use crate::kubernetes::hardening::{self, Flag};
 use crate::kubernetes::profile;
 use crate::kubernetes::serving::ApproveServing;
 use crate::{DeployError, ETC, Inputs, kubernetes, load_balancer};
-use kubexm_config::cluster::{Cluster, Component, HostSpec};
+use kubexm_config::cluster::{Cluster, Component, ExtraVolume, HostSpec, Validity};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{RunToCompletion, WriteFile};
-use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::{ComponentSection, Volume};
+use kubexm_render::{RenderError, merge};
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
+/// What kubexm renders, in errors.
+const WHAT: &str = "kubeadm init configuration";
 /// The marker file of `kubeadm init`.
 const INIT: &str = "kubeadm-init";
 
@@ -28,9 +29,9 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         .after(tasks_before_join(first))
         .after(crate::etcd::healthy(inputs))
         .after(load_balancer::tasks_before_join(inputs, first))
-        .step(config_read_at_init(
-            INIT,
-            WriteFile::new(path.clone(), init_config(inputs.cluster, first)?),
+        .step(WriteFile::new(
+            path.clone(),
+            init_config(inputs.cluster, first)?,
         ));
     let task = patches::write(inputs.cluster, first, INIT, task)?.step(RunToCompletion {
         id: INIT.to_owned(),
@@ -40,16 +41,20 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: vec![
             undo::socket(inputs).to_owned(),
-            yes_or_no(etcd::is_stacked(inputs.cluster)),
+            etcd::member_directory(inputs.cluster, first),
             String::new(),
             String::new(),
             path.to_string(),
             yes_or_no(load_balancer::has_pod_before_init(inputs.cluster)),
         ],
         limit: super::LIMIT,
-        undo: undo::undo(inputs),
+        undo: undo::undo(inputs, first),
     });
-    let task = etcd::own_data(inputs.cluster, first, task.step(file_modes()));
+    let task = etcd::own_data(
+        inputs.cluster,
+        first,
+        task.step(file_modes()).step(kubelet_runs()),
+    );
     let task = load_balancer::after_join(inputs, first, task)?;
     // A failed join of another control plane runs a command in a pod of this node.
     Ok(task.step(ApproveServing::of(inputs, &[first])))
@@ -62,34 +67,54 @@ pub(super) fn yes_or_no(flag: bool) -> String {
 
 /// Returns the configuration of `kubeadm init`, with four documents.
 pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String, RenderError> {
+    configuration(cluster, first, &cluster.kubernetes.kubeadm_config.init)
+}
+
+/// Returns a configuration from which `kubeadm init` would generate the files that a node has: the first control plane
+/// those of its init, and every other node those of its join.
+pub(super) fn node_config(cluster: &Cluster, host: &HostSpec) -> Result<String, RenderError> {
+    if cluster.roles.control_plane.first() == Some(&host.name) {
+        return init_config(cluster, host);
+    }
+    let registration = &cluster.kubernetes.kubeadm_config.join["nodeRegistration"];
+    let own = match registration.is_object() {
+        true => serde_json::json!({"nodeRegistration": registration}),
+        false => serde_json::json!({}),
+    };
+    configuration(cluster, host, &own)
+}
+
+fn configuration(
+    cluster: &Cluster,
+    first: &HostSpec,
+    extra: &serde_json::Value,
+) -> Result<String, RenderError> {
     let kubernetes = &cluster.kubernetes;
     let (api, list) = template::api_of(&kubernetes.version);
     let api_defaults = hardening::api_server(cluster);
     let mut api_server = section("apiServer", &kubernetes.api_server, api_defaults);
-    api_server.volumes = vec![
-        Volume {
-            name: "kubexm-audit-policy",
-            path: hardening::AUDIT_POLICY,
-            read_only: true,
-            kind: "File",
-        },
-        Volume {
-            name: "kubexm-audit-log",
-            path: hardening::AUDIT_LOGS,
-            read_only: false,
-            kind: "DirectoryOrCreate",
-        },
+    let own = |name: &str, path: &str, read_only, kind| Volume {
+        name: name.to_owned(),
+        host_path: path.to_owned(),
+        mount_path: path.to_owned(),
+        read_only,
+        kind: Some(kind),
+    };
+    let mut volumes = vec![
+        own("kubexm-audit-policy", hardening::AUDIT_POLICY, true, "File"),
+        own(
+            "kubexm-audit-log",
+            hardening::AUDIT_LOGS,
+            false,
+            "DirectoryOrCreate",
+        ),
     ];
+    if profile::has_files(cluster) {
+        volumes.push(own("kubexm-security", profile::DIR, true, "Directory"));
+    }
+    api_server.volumes.splice(0..0, volumes);
     let sans = kubernetes.cert_sans.iter();
     api_server.cert_sans = sans.map(ToString::to_string).collect();
-    if profile::has_files(cluster) {
-        api_server.volumes.push(Volume {
-            name: "kubexm-security",
-            path: profile::DIR,
-            read_only: true,
-            kind: "Directory",
-        });
-    }
     let endpoint = &cluster.control_plane_endpoint;
     if let (true, Some(address)) = (cluster.load_balancer.holds_address(), endpoint.address) {
         // kubeadm adds the host name of the endpoint. Users may connect to its address as well.
@@ -98,13 +123,13 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
             api_server.cert_sans.push(address);
         }
     }
-    kubexm_render::text(
-        "kubeadm init configuration",
+    let text = kubexm_render::text(
+        WHAT,
         &template::Init {
             api,
             list,
             advertise_address: first.internal_address.to_string(),
-            bind_port: BIND_PORT,
+            bind_port: kubernetes.api_server_port,
             node: node(cluster, first),
             patches: patches::folder(cluster, first),
             version: format!("v{}", kubernetes.version),
@@ -122,11 +147,28 @@ pub(crate) fn init_config(cluster: &Cluster, first: &HostSpec) -> Result<String,
                 ),
                 section("scheduler", &kubernetes.scheduler, hardening::scheduler()),
             ],
+            skip_phases: kubernetes.skip_phases.init.clone(),
+            validity: (kubernetes.validity != Validity::default()).then(|| template::Validity {
+                hours: u32::from(kubernetes.validity.days) * 24,
+                ca_hours: u32::from(kubernetes.validity.ca_days) * 24,
+            }),
             etcd: etcd::section(cluster),
             kubelet: kubelet_config(cluster, None)?,
             kube_proxy: kube_proxy_config(cluster, None)?,
         },
-    )
+    )?;
+    let config = &kubernetes.kubeadm_config;
+    merge::yaml_documents(WHAT, text, &[extra, &config.cluster])
+}
+
+fn volume(given: &ExtraVolume) -> Volume {
+    Volume {
+        name: given.name.to_string(),
+        host_path: given.host_path.to_string(),
+        mount_path: given.mount_path.to_string(),
+        read_only: given.read_only,
+        kind: given.kind,
+    }
 }
 
 /// Returns the section of a control plane program, with defaults for flags that the user does not set.
@@ -135,6 +177,6 @@ fn section(section: &'static str, component: &Component, defaults: Vec<Flag>) ->
         section,
         args: config::flags(&hardening::with_defaults(component, defaults)),
         cert_sans: Vec::new(),
-        volumes: Vec::new(),
+        volumes: component.extra_volumes.iter().map(volume).collect(),
     }
 }

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use super::init::yes_or_no;
 use super::secrets::JoinSecrets;
-use super::{etcd, file_modes, node, patches, tasks_before_join, undo};
-use crate::kubernetes::BIND_PORT;
+use super::{etcd, file_modes, kubelet_runs, node, patches, tasks_before_join, undo};
 use crate::{DeployError, Inputs, kubernetes, load_balancer};
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::plan::{StepError, Task, TaskValue};
 use kubexm_engine::steps::{InputFile, RunToCompletion};
-use kubexm_render::RenderError;
 use kubexm_render::kubeadm as template;
 use kubexm_render::kubeadm::JoinControlPlane;
+use kubexm_render::{RenderError, merge};
 use kubexm_scripts::kubeadm;
 use kubexm_types::HostPath;
 
@@ -43,21 +42,24 @@ pub(super) fn join(
         cleanup: kubeadm::NODE.verb("clean-up"),
         arguments: arguments(inputs, host),
         limit: super::LIMIT,
-        undo: undo::undo(inputs),
+        undo: undo::undo(inputs, host),
     });
-    task = etcd::own_data(inputs.cluster, host, task.step(file_modes()));
+    task = etcd::own_data(
+        inputs.cluster,
+        host,
+        task.step(file_modes()).step(kubelet_runs()),
+    );
     if pending {
         task.requires.push(secrets.name());
     }
     load_balancer::after_join(inputs, host, task)
 }
 
-/// Returns the arguments of the script: the runtime's socket, whether kubeadm runs a member of etcd on this node, the
-/// first control plane, and the member's peer URL. These two are empty for a node without such a member, like the two
+/// Returns the arguments of the script: the runtime's socket, the data directory of kubeadm's member of etcd, the
+/// first control plane, and the member's peer URL. These three are empty for a node without such a member, like the two
 /// that only `kubeadm init` has.
 fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
-    let has_member =
-        etcd::is_stacked(inputs.cluster) && inputs.cluster.is_control_plane(&host.name);
+    let has_member = etcd::has_member(inputs.cluster, host);
     let (first, peer) = match inputs.first().filter(|_| has_member) {
         Some(first) => {
             let peer = SocketAddr::new(host.internal_address, 2380);
@@ -67,7 +69,7 @@ fn arguments(inputs: &Inputs<'_>, host: &HostSpec) -> Vec<String> {
     };
     vec![
         undo::socket(inputs).to_owned(),
-        yes_or_no(has_member),
+        etcd::member_directory(inputs.cluster, host),
         first,
         peer,
         String::new(),
@@ -105,7 +107,7 @@ fn join_config(
         .then(|| JoinControlPlane {
             certificate_key: secrets.certificate_key.clone(),
             advertise_address: host.internal_address.to_string(),
-            bind_port: BIND_PORT,
+            bind_port: cluster.kubernetes.api_server_port,
         });
     let join = template::Join {
         api,
@@ -116,8 +118,11 @@ fn join_config(
         control_plane,
         node: node(cluster, host),
         patches: patches::folder(cluster, host),
+        skip_phases: cluster.kubernetes.skip_phases.join.clone(),
     };
-    kubexm_render::text("kubeadm join configuration", &join)
+    let what = "kubeadm join configuration";
+    let text = kubexm_render::text(what, &join)?;
+    merge::yaml_documents(what, text, &[&cluster.kubernetes.kubeadm_config.join])
 }
 
 /// Returns a join configuration with well-formed secrets of no cluster. The bundled kubeadm validates it at

@@ -6,10 +6,12 @@ mod join;
 pub(crate) mod patches;
 mod programs;
 mod secrets;
+mod settings;
 mod undo;
 
 use std::time::Duration;
 
+use crate::kubernetes::node_metadata::NodeMetadata;
 use crate::kubernetes::profile;
 use crate::kubernetes::serving::{ApproveServing, registered};
 use crate::{DeployError, Inputs, images, kubernetes, runtime};
@@ -61,12 +63,25 @@ pub(super) fn tasks(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
         }
     }
     let nodes = inputs.nodes();
+    let kubelets = settings::kubelets(inputs)?;
     let admit = kubernetes::ADMIT
         .task(&first.name)
         .after(nodes.iter().map(|host| kubernetes::joined(inputs, host)))
+        .after(kubelets.iter().map(Task::id))
         .step(registered(&nodes))
+        .step(NodeMetadata::of(inputs, &nodes))
         .step(ApproveServing::of(inputs, &nodes));
-    tasks.push(profile::rewrite(inputs, admit));
+    tasks.extend(kubelets);
+    tasks.push(admit);
+    let control_planes = settings::control_planes(inputs)?;
+    let configured: Vec<TaskId> = control_planes.iter().map(Task::id).collect();
+    let mut stored = settings::stored(inputs, first, configured)?;
+    if !control_planes.is_empty() {
+        // API servers that verify kubelets from now on may find kubelets whose requests are new.
+        stored = stored.step(ApproveServing::of(inputs, &nodes));
+    }
+    tasks.extend(control_planes);
+    tasks.push(profile::rewrite(inputs, stored));
     Ok(tasks)
 }
 
@@ -87,6 +102,17 @@ fn file_modes() -> RunScript {
         scripts::FILE_MODES.verb("apply"),
     )
     .arguments(FILES)
+}
+
+/// Returns the step that starts the kubelet of a node again. kubeadm starts it only when the node joins, and a restart of
+/// one that runs is not necessary.
+fn kubelet_runs() -> RunScript {
+    RunScript::new(
+        "kubelet runs",
+        "Start the kubelet",
+        "systemctl is-active --quiet kubelet.service || { echo 'it does not run'; exit 1; }",
+        "systemctl start kubelet.service",
+    )
 }
 
 /// Returns the step for a file that the kubeadm command with the marker file `marker` reads.
@@ -113,14 +139,6 @@ fn node(cluster: &Cluster, host: &HostSpec) -> Node {
     kubelet_args
         .entry("node-ip".to_owned())
         .or_insert_with(|| host.internal_address.to_string());
-    if !host.labels.is_empty() {
-        let labels: Vec<String> = host
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        kubelet_args.insert("node-labels".to_owned(), labels.join(","));
-    }
     Node {
         name: host.name.to_string(),
         cri_socket: runtime::by_kind(cluster.runtime.kind).socket().to_owned(),

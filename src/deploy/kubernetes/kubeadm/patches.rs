@@ -43,10 +43,18 @@ pub(super) fn write(
     }
     for file in &files {
         let path = HostPath::parse(&format!("{FOLDER}/{}", file.name))?;
-        task = task.step(config_read_at_init(
-            marker,
-            WriteFile::new(path, &*file.content),
-        ));
+        let target = file.target;
+        let file = WriteFile::new(path, &*file.content);
+        task = match target {
+            // kubexm does not change these two where they exist.
+            PatchTarget::Etcd | PatchTarget::CoreDns => {
+                task.step(config_read_at_init(marker, file))
+            }
+            PatchTarget::ApiServer
+            | PatchTarget::ControllerManager
+            | PatchTarget::Scheduler
+            | PatchTarget::Kubelet => task.step(file),
+        };
     }
     let names = files.into_iter().map(|file| file.name);
     Ok(task.step(

@@ -14,6 +14,9 @@ use kubexm_types::HostPath;
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
 
+/// The data directory of kubeadm's etcd by default.
+const DEFAULT_ETCD: &str = "/var/lib/etcd";
+
 /// Directories of the kubelet and of pods.
 const DIRS: [&str; 8] = [
     "/etc/kubernetes",
@@ -35,10 +38,18 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         payloads.push(binary(file, &format!("{BIN}/{name}"))?);
     }
     let mut dirs = DIRS.to_vec();
-    if matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
-        dirs.push(super::etcd::DATA);
+    // kubeadm creates the directory, and refuses one that is not empty.
+    let data = match &inputs.cluster.etcd {
+        Etcd::Kubeadm { data_dir, .. } => Some(data_dir.as_str()),
+        _ => None,
+    };
+    let member = data.map(|data| format!("{data}/member"));
+    dirs.extend(data);
+    if data != Some(DEFAULT_ETCD) {
+        dirs.extend(member.as_deref());
     }
-    let dirs = TrackNewDirs::new("kubernetes-folders", "Kubernetes' directories", &dirs)?;
+    let dirs = TrackNewDirs::new("kubernetes-folders", "Kubernetes' directories", &dirs)?
+        .created_by_programs(data);
     let needs_user = super::etcd::gives_data_to_user(inputs.cluster, host);
     let user = needs_user.then(|| service_user::create(etcd::USER, &dirs));
     let [unit, drop_in] = unit_files(runtime::configured(inputs))?;

@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use super::etcd;
-use crate::kubernetes::BIND_PORT;
 use crate::{DeployError, Inputs, kubernetes};
 
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -113,7 +112,7 @@ fn config(
             token: secrets.token.clone(),
             certificate_key: secrets.certificate_key.clone(),
             advertise_address: first.internal_address.to_string(),
-            bind_port: BIND_PORT,
+            bind_port: cluster.kubernetes.api_server_port,
             version: format!("v{}", cluster.kubernetes.version),
             external_etcd: etcd::external(cluster),
         },

@@ -27,7 +27,12 @@ pub(super) fn steps(
         kubelet_client: KUBELET_CLIENT,
     };
     let user = ("kubernetes-super-admin", &pki.super_admin);
-    let config = files::kubeconfig(inputs.cluster, pki, &files::own_server(first), user)?;
+    let config = files::kubeconfig(
+        inputs.cluster,
+        pki,
+        &files::own_server(inputs.cluster, first),
+        user,
+    )?;
     let apply = RunScript::new(
         "access",
         "Apply role bindings",
@@ -48,7 +53,11 @@ pub(super) fn steps(
             script: scripts::ENDPOINT.verb("check"),
             arguments: Vec::new(),
             at_most: Duration::from_secs(120),
-            diagnosis: scripts::ENDPOINT.verb("diagnose").into(),
+            diagnosis: scripts::ENDPOINT.verb("diagnose").with([inputs
+                .cluster
+                .kubernetes
+                .api_server_port
+                .to_string()]),
             hosts: Vec::new(),
         }))
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::files::{
     self, CA, CA_KEY, DIR, FRONT_PROXY_CA, Files, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY,
 };
-use crate::kubernetes::{BIND_PORT, config, hardening, profile};
-use crate::{BIN, DeployError, Inputs, etcd, journal};
+use crate::kubernetes::{config, hardening, profile};
+use crate::{BIN, DeployError, Inputs, etcd, health, journal, site_files};
 use kubexm_engine::plan::Task;
 use kubexm_pki::kubernetes::{ClusterPki, ControlPlanePki, FRONT_PROXY_CLIENT};
 
@@ -16,6 +16,7 @@ use kubexm_config::cluster::{Cluster, Component, HostSpec};
 use kubexm_engine::steps::{ManageUnit, WaitFor, WriteFile};
 use kubexm_render::kubernetes as template;
 use kubexm_render::kubernetes::ControlPlaneService;
+use kubexm_render::merge;
 use kubexm_scripts::kubernetes::API_SERVER_READY;
 use kubexm_types::HostPath;
 
@@ -52,14 +53,22 @@ pub(super) fn steps(
     let task = run(cluster, task, api_server(inputs, pki, own, host)?)?;
     let task = run(cluster, task, controller_manager(cluster, pki, own, host)?)?;
     let task = run(cluster, task, scheduler(cluster, pki, own, host)?)?;
-    Ok(task.step(WaitFor {
+    let task = task.step(WaitFor {
         title: "Wait until this API server is ready".to_owned(),
         script: API_SERVER_READY,
         arguments: Vec::new(),
         at_most: Duration::from_secs(120),
         diagnosis: journal("kube-apiserver", 30),
         hosts: Vec::new(),
-    }))
+    });
+    // Before anything waits for what they do, such as pods.
+    let units = ["kube-controller-manager.service", "kube-scheduler.service"];
+    let checked = units.map(str::to_owned).into_iter();
+    Ok(task.step(health::wait(
+        "Wait until the controller manager and the scheduler are healthy".to_owned(),
+        checked.chain(health::control_plane(cluster)).collect(),
+        Duration::from_secs(120),
+    )))
 }
 
 /// Adds the steps that write a program's files and unit, and that start the unit.
@@ -76,6 +85,7 @@ fn run(cluster: &Cluster, task: Task, program: Program) -> Result<Task, DeployEr
     let mut reads = vec![path.clone(), HostPath::parse(&binary)?];
     reads.extend(program.files.paths());
     reads.extend(program.shared_files);
+    reads.extend(site_files::named_by_flags(cluster, &program.flags));
     let text = kubexm_render::text("control plane unit", &service)?;
     let files = program.files.into_steps().into_iter();
     let task = files.fold(task, Task::step);
@@ -130,7 +140,7 @@ fn controller_manager(
     // The controller manager signs nodes' certificates. No other program on a host needs the CA's key.
     files.secret(CA_KEY, &pki.ca.key)?;
     let user = ("system:kube-controller-manager", &own.controller_manager);
-    let server = files::own_server(host);
+    let server = files::own_server(cluster, host);
     files.kubeconfig(CONTROLLER_MANAGER, cluster, pki, &server, user)?;
     let shared_files = [CA, FRONT_PROXY_CA, SERVICE_ACCOUNT_KEY].map(HostPath::parse);
     Ok(Program {
@@ -151,11 +161,19 @@ fn scheduler(
 ) -> Result<Program, DeployError> {
     let mut files = Files::default();
     let user = ("system:kube-scheduler", &own.scheduler);
-    files.kubeconfig(SCHEDULER, cluster, pki, &files::own_server(host), user)?;
+    files.kubeconfig(
+        SCHEDULER,
+        cluster,
+        pki,
+        &files::own_server(cluster, host),
+        user,
+    )?;
     let config = template::Scheduler {
         kubeconfig: SCHEDULER.to_owned(),
     };
-    let config = kubexm_render::text("scheduler configuration", &config)?;
+    let what = "scheduler configuration";
+    let settings = &cluster.kubernetes.scheduler.extra_config;
+    let config = merge::yaml(what, kubexm_render::text(what, &config)?, settings)?;
     files.readable(SCHEDULER_CONFIG, &config)?;
     Ok(Program {
         name: "kube-scheduler",
@@ -209,7 +227,7 @@ fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, Stri
         ),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
         ("requestheader-username-headers", "X-Remote-User".to_owned()),
-        ("secure-port", BIND_PORT.to_string()),
+        ("secure-port", kubernetes.api_server_port.to_string()),
         (
             "service-account-issuer",
             format!("https://kubernetes.default.svc.{}", kubernetes.dns_domain),

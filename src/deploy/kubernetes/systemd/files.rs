@@ -1,9 +1,7 @@
 //! Paths of certificates and kubeconfigs on hosts, the same as with kubeadm.
 
-use std::net::SocketAddr;
-
 use crate::DeployError;
-use crate::kubernetes::BIND_PORT;
+use crate::kubernetes;
 use kubexm_config::cluster::{Cluster, HostSpec};
 use kubexm_engine::steps::WriteFile;
 use kubexm_pki::Pair;
@@ -97,9 +95,6 @@ pub(super) fn endpoint(cluster: &Cluster) -> String {
 
 /// Returns the URL of a control plane's own API server. During an upgrade its programs must not connect to an
 /// API server of another version (<https://kubernetes.io/releases/version-skew-policy/>).
-pub(super) fn own_server(host: &HostSpec) -> String {
-    format!(
-        "https://{}",
-        SocketAddr::new(host.internal_address, BIND_PORT)
-    )
+pub(super) fn own_server(cluster: &Cluster, host: &HostSpec) -> String {
+    format!("https://{}", kubernetes::api_server(cluster, host))
 }

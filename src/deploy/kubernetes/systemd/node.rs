@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::files::{self, CA, Files};
 use crate::kubernetes::config;
+use crate::kubernetes::node_metadata::CONTROL_PLANE;
 use crate::{BIN, DeployError, Inputs, runtime};
 use kubexm_config::cluster::{HostSpec, Taint};
 use kubexm_engine::plan::Task;
@@ -23,11 +24,6 @@ const KUBE_PROXY: &str = "/etc/kubernetes/kube-proxy.conf";
 const KUBE_PROXY_CONFIG: &str = "/etc/kubernetes/kube-proxy.yaml";
 const STATIC_PODS: &str = "/etc/kubernetes/manifests";
 const RESOLV_CONF: &str = "/etc/kubernetes/resolv.conf";
-
-/// The key of a control plane's label and of its taint. The taint prevents pods, unless the user configures other
-/// taints
-/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
-pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// Adds the steps that configure and start kubelet and kube-proxy.
 pub(super) fn steps(

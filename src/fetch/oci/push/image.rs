@@ -1,5 +1,6 @@
 //! Pushing one image of a bundle into a repository of its own, under its tag.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use oci_client::Reference;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::{PushRefusal, Pusher};
 use crate::FetchError;
-use kubexm_bundle::lock::LockedImage;
+use kubexm_bundle::lock::{Descriptor, LockedImage};
 use kubexm_bundle::{BlobInfo, Bundle, BundleError, oci_artifact};
 use kubexm_types::Digest;
 
@@ -49,16 +50,20 @@ impl Pusher {
         self.blobs(Arc::clone(bundle), missing).await?;
         let (reader, locked) = (Arc::clone(bundle), image.clone());
         let documents = tokio::task::spawn_blocking(move || documents(&reader, &locked));
-        let (platforms, top) = documents
+        let Documents {
+            platforms,
+            indexes,
+            top,
+        } = documents
             .await
             .map_err(|error| FetchError::Resolve(format!("{label}: {error}")))??;
         for platform in &platforms {
             self.document(&self.by_digest(&platform.digest), platform)
                 .await?;
         }
-        match self.document(&self.repository, &top).await {
+        match self.indexes(&indexes, &top).await {
             Err(PushRefusal::Content(reason)) => {
-                let Some(reduced) = reduced(&top, image) else {
+                let Some(reduced) = reduced(&top, &indexes, image) else {
                     return Err(PushRefusal::Content(reason).into());
                 };
                 self.events.note(format!(
@@ -72,36 +77,71 @@ impl Pusher {
         Ok(sent)
     }
 
+    /// Pushes the indexes below the top manifest, and the top manifest under its tag.
+    async fn indexes(&self, indexes: &[Document], top: &Document) -> Result<(), PushRefusal> {
+        for index in indexes {
+            self.document(&self.by_digest(&index.digest), index).await?;
+        }
+        self.document(&self.repository, top).await
+    }
+
     async fn document(&self, place: &Reference, document: &Document) -> Result<(), PushRefusal> {
         self.manifest(place, &document.media_type, &document.bytes)
             .await
     }
 }
 
-/// Returns an image's manifests: those of its platforms, and the one that its tag names.
-fn documents(
-    bundle: &Bundle,
-    image: &LockedImage,
-) -> Result<(Vec<Document>, Document), BundleError> {
-    let read = |descriptor: &kubexm_bundle::lock::Descriptor| {
+/// An image's manifests.
+struct Documents {
+    platforms: Vec<Document>,
+    /// The indexes between the top manifest and those of the platforms, children first.
+    indexes: Vec<Document>,
+    /// The manifest that the tag names.
+    top: Document,
+}
+
+fn documents(bundle: &Bundle, image: &LockedImage) -> Result<Documents, BundleError> {
+    let read = |descriptor: &Descriptor| {
         Ok::<_, BundleError>(Document {
             media_type: descriptor.media_type.clone(),
             digest: descriptor.digest,
             bytes: oci_artifact::read_small(bundle, descriptor)?,
         })
     };
-    let platforms = image.platforms.iter().map(|p| read(&p.manifest));
-    Ok((platforms.collect::<Result<_, _>>()?, read(&image.manifest)?))
+    let platforms = image.platforms.iter();
+    let mut indexes: Vec<(usize, &Descriptor)> = platforms
+        .clone()
+        .flat_map(|p| p.indexes.iter().enumerate())
+        .collect();
+    indexes.sort_by_key(|(depth, index)| (std::cmp::Reverse(*depth), index.digest));
+    indexes.dedup();
+    let indexes = indexes.into_iter().map(|(_, index)| read(index));
+    Ok(Documents {
+        platforms: platforms
+            .map(|p| read(&p.manifest))
+            .collect::<Result<_, _>>()?,
+        indexes: indexes.collect::<Result<_, _>>()?,
+        top: read(&image.manifest)?,
+    })
 }
 
-/// Returns the index without platforms that the bundle does not contain; `None` if it is not an index.
-fn reduced(top: &Document, image: &LockedImage) -> Option<Document> {
+/// Returns an index of the platforms that the bundle contains; `None` if the top manifest is not an index. Entries of
+/// indexes below it become its own.
+fn reduced(top: &Document, indexes: &[Document], image: &LockedImage) -> Option<Document> {
     let mut index: Value = serde_json::from_slice(&top.bytes).ok()?;
+    let below = indexes.iter().filter_map(|index| {
+        let index: Value = serde_json::from_slice(&index.bytes).ok()?;
+        Some(index.get("manifests")?.as_array()?.clone())
+    });
+    let below: Vec<Value> = below.flatten().collect();
     let entries = index.get_mut("manifests")?.as_array_mut()?;
+    entries.extend(below);
+    let mut seen = BTreeSet::new();
     entries.retain(|entry| {
         let digest = entry["digest"].as_str().and_then(|text| text.parse().ok());
         digest.is_some_and(|digest: Digest| {
-            image.platforms.iter().any(|p| p.manifest.digest == digest)
+            let mut platforms = image.platforms.iter();
+            platforms.any(|p| p.manifest.digest == digest) && seen.insert(digest)
         })
     });
     let bytes = serde_json::to_vec(&index).ok()?;

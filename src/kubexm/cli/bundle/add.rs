@@ -40,6 +40,9 @@ pub struct Add {
     /// Only report the images that pods of charts and manifests run, and do not add them
     #[arg(long)]
     no_images: bool,
+    /// Also trust this root of Sigstore (trusted_root.json), in addition to the built-in one; repeatable
+    #[arg(long, value_name = "FILE")]
+    trusted_root: Vec<PathBuf>,
     #[command(flatten)]
     downloads: DownloadArgs,
     #[command(flatten)]
@@ -85,6 +88,7 @@ pub async fn run(arguments: Add, events: &Events) -> Result<(), Failure> {
         sources: arguments.sources(),
         images: arguments.image,
         add_images: !arguments.no_images,
+        trusted_roots: arguments.trusted_root.clone(),
         downloads: arguments.downloads.options(),
         target: arguments.target.options(),
     };

@@ -28,6 +28,9 @@ pub struct SourceArgs {
     /// the image's tag. Without this option a difference is an error.
     #[arg(long)]
     keep_locked: bool,
+    /// Also trust this root of Sigstore (trusted_root.json), in addition to the built-in one; repeatable
+    #[arg(long, value_name = "FILE")]
+    trusted_root: Vec<PathBuf>,
     #[command(flatten)]
     downloads: DownloadArgs,
 }
@@ -41,6 +44,7 @@ impl SourceArgs {
             cluster: self.cluster,
             architectures: self.arch,
             keep_locked: self.keep_locked,
+            trusted_roots: self.trusted_root,
         }
     }
 }

@@ -206,8 +206,8 @@ fn with_kubectl(machine: &Machine) {
          *' apply '*) cp \"$last\" \"object-${last##*/}\" ;;\n\
          *'-o jsonpath={.spec.replicas}') cat replicas 2>/dev/null || echo 1 ;;\n\
          *' scale '*) echo \"${last#*=}\" >replicas ;;\n\
-         *' label '*) : >labelled ;;\n\
-         *'get nodes -l '*) [ ! -e labelled ] || printf 'node/node1\\nnode/node2\\n' ;;\n\
+         *' label '*node1*) : >labelled1 ;;\n\
+         *' label '*) : >labelled2 ;;\n\
          *'get namespace '*) echo namespace/default ;;\n\
          *'get serviceaccount '*) cat account 2>/dev/null || printf 'default ' ;;\n\
          *' patch '*) printf 'default false' >account ;;\n\
@@ -253,12 +253,12 @@ pub(super) fn objects() {
         ),
         undo: vec![],
     });
-    let labels = ["a=1,b=2", "node1 node2"];
+    let labels = ["label", "node1", "a=1 b=2", "label", "node2", "a=1"];
     kill_everywhere(&Case {
         before: with_kubectl,
         enter: ":",
-        check: Some(call(kubernetes::LABELS.verb("check"), &labels)),
-        apply: call(kubernetes::LABELS.verb("apply"), &labels),
+        check: None,
+        apply: call(kubernetes::NODE_METADATA.verb("apply"), &labels),
         undo: vec![],
     });
     let accounts = kubernetes::DEFAULT_ACCOUNTS;

@@ -32,6 +32,8 @@ const TESTS: &[fn()] = &[
     kubeadm::init,
     kubeadm::join,
     kubeadm::failed_init,
+    kubeadm::settings,
+    kubeadm::settings_of_the_cluster,
 ];
 
 /// Scripts that no test kills, with the reason.
@@ -67,6 +69,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "steps/file-look.sh",
             "steps/install-look.sh",
             "steps/missing-paths.sh",
+            "systemd/healthy.sh",
             "systemd/journal.sh",
         ],
     ),

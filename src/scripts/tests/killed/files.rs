@@ -293,6 +293,21 @@ pub(super) fn registry_content() {
         apply: with(registry::RECEIVE, &[data], blob),
         undo: remove(),
     });
+    kill_everywhere(&Case {
+        before: |_| {},
+        enter: ":",
+        check: Some(call(registry::FOLDER.verb("check"), &[data])),
+        apply: call(registry::FOLDER.verb("apply"), &[data]),
+        undo: remove(),
+    });
+    // A reset removes the directory of an install with its mode.
+    kill_everywhere(&Case {
+        before: |machine| machine.write("/var/lib/registry/.kubexm-owner", ""),
+        enter: ":",
+        check: Some(call(registry::FOLDER.verb("check"), &[data])),
+        apply: call(registry::FOLDER.verb("apply"), &[data]),
+        undo: vec![],
+    });
 }
 
 /// Returns a tar archive of one file.

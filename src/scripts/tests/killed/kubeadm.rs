@@ -1,9 +1,12 @@
 //! `kubeadm init` and `kubeadm join` as the installer runs them: `node.sh` inside `run-to-completion.sh`. Here the inner
 //! script is killed.
 
-use super::super::kubeadm::{MEMBER, first, with_kubeadm};
+use super::super::kubeadm::{DATA, MEMBER, first, with_kubeadm};
 use super::super::machine::Machine;
-use super::{KILL, call, commands, listing, only_lists, stand_ins, steps};
+use super::super::settings::{CONFIG, with_cluster, with_programs};
+use super::{
+    Case, KILL, call, commands, kill_everywhere as kill_case, listing, only_lists, stand_ins, steps,
+};
 use crate::{Script, kubeadm, markers, runtime};
 
 /// Runs a script from the environment with bash, which the trap needs.
@@ -149,7 +152,7 @@ fn kill_everywhere(node: &Node, fails: bool, killed: fn(usize) -> Killed) {
 fn init_node() -> Node {
     Node {
         verb: "init",
-        arguments: first("yes", "yes"),
+        arguments: first(DATA, "yes"),
         before: |machine| machine.write("/etc/kubexm/static-pods/vip.yaml", "pod"),
         after: |machine| {
             assert_eq!(machine.read("/root/pods"), "new-pod\n");
@@ -216,4 +219,39 @@ pub(super) fn join() {
     };
     kill_everywhere(&node, false, Killed::Command);
     kill_everywhere(&node, true, Killed::CleanUp);
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn settings() {
+    for scope in ["kubelet", "control-plane"] {
+        let arguments = [scope, "node1", CONFIG];
+        kill_case(&Case {
+            before: |machine| {
+                with_programs(machine);
+                // Every manifest is old enough for a pod that was not replaced.
+                machine.fake("stat", "echo 0");
+            },
+            enter: ":",
+            check: Some(call(kubeadm::SETTINGS.verb("check"), &arguments)),
+            apply: call(kubeadm::SETTINGS.verb("apply"), &arguments),
+            undo: vec![],
+        });
+    }
+}
+
+#[test]
+#[ignore = "kills scripts some hundred times, which takes minutes"]
+pub(super) fn settings_of_the_cluster() {
+    let arguments = ["digest", "proxy-digest", CONFIG];
+    let script = kubeadm::CLUSTER_SETTINGS;
+    for verb in ["mark", "apply"] {
+        kill_case(&Case {
+            before: with_cluster,
+            enter: ":",
+            check: Some(call(script.verb("check"), &arguments)),
+            apply: call(script.verb(verb), &arguments),
+            undo: vec![],
+        });
+    }
 }

@@ -127,6 +127,18 @@ pub(super) fn swap_and_services() {
         undo: vec![call(os::SWAP_ON, &[])],
     });
     kill_everywhere(&Case {
+        before: |machine| {
+            machine.write("/root/share/zoneinfo/Europe/Berlin", "");
+            machine.write("/etc/timezone", "Etc/UTC\n");
+            std::os::unix::fs::symlink("/usr/share/zoneinfo/Etc/UTC", machine.at("/etc/localtime"))
+                .unwrap();
+        },
+        enter: "mount --bind /root/share /usr/share",
+        check: Some(call(os::TIME_ZONE.verb("check"), &["Europe/Berlin"])),
+        apply: call(os::TIME_ZONE.verb("apply"), &["Europe/Berlin"]),
+        undo: vec![call(os::TIME_ZONE_RESTORE, &[])],
+    });
+    kill_everywhere(&Case {
         before: services,
         enter: ":",
         check: Some(call(

@@ -1,94 +1,11 @@
 //! Commands over a real sshd on loopback: they end on the host too.
 
-#![allow(clippy::unwrap_used)]
-
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::known_hosts::HostKeys;
-use super::{Command, Host, HostError, Input, Limit, SshHost, SshOptions};
-
-/// An sshd that accepts one key for root.
-struct Sshd {
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Child,
-}
-
-impl Sshd {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        for key in ["host", "user"] {
-            let mut keygen = std::process::Command::new("ssh-keygen");
-            let made = keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]);
-            assert!(made.status().unwrap().success());
-        }
-        std::fs::create_dir_all("/run/sshd").unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let settings = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
-             PermitRootLogin prohibit-password\nPidFile none\n",
-            at("host"),
-            at("user.pub"),
-        );
-        std::fs::write(at("sshd_config"), settings).unwrap();
-        let process = std::process::Command::new("/usr/sbin/sshd")
-            .args(["-D", "-e", "-f", &at("sshd_config")])
-            .spawn()
-            .unwrap();
-        Self {
-            folder,
-            port,
-            process,
-        }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    async fn connect(&self) -> Arc<SshHost> {
-        let key = std::fs::read_to_string(self.file("host.pub")).unwrap();
-        let known = self.file("known_hosts");
-        std::fs::write(&known, format!("[127.0.0.1]:{} {key}", self.port)).unwrap();
-        let options = SshOptions {
-            name: "node1".parse().unwrap(),
-            address: "127.0.0.1".to_owned(),
-            port: self.port,
-            user: "root".to_owned(),
-            password: None,
-            private_key: Some(self.file("user").into()),
-            host_keys: HostKeys {
-                files: vec![known.into()],
-                accept_new: None,
-                accepted: Default::default(),
-            },
-        };
-        let mut last = None;
-        for _ in 0..300 {
-            match SshHost::connect(options.clone()).await {
-                Ok(host) => return Arc::new(host),
-                // sshd does not listen yet.
-                Err(error) => last = Some(error),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("sshd does not accept connections: {last:?}");
-    }
-}
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use super::sshd::Sshd;
+use crate::{Command, Host, HostError, Input, Limit};
 
 /// Writes the process ids of itself and of two children to `$1`. One of the children ignores TERM. Logs to `$2`
 /// what comes after its input.

@@ -1,0 +1,128 @@
+//! Warnings about certificates on hosts: those that expire soon, and those that do not have a name of the cluster file.
+
+use std::collections::BTreeMap;
+
+use kubexm_config::Cluster;
+use kubexm_config::cluster::KubernetesKind;
+use kubexm_host::Facts;
+use kubexm_preflight::Finding;
+use kubexm_types::HostName;
+
+/// Certificates with less time get a warning, in days.
+const SOON: i64 = 60;
+
+/// Returns a warning for each certificate on a host that has less than 60 days left. A file that is not a certificate is
+/// left out: other checks report it.
+pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (host, facts) in facts {
+        for (path, certificate) in &facts.certificates {
+            let Ok(days) = kubexm_pki::days_left(path, certificate) else {
+                continue;
+            };
+            if days >= SOON {
+                continue;
+            }
+            let what = match days {
+                ..0 => format!("the certificate in {path} has expired"),
+                0 => format!("the certificate in {path} expires today"),
+                1 => format!("the certificate in {path} expires in 1 day"),
+                days => format!("the certificate in {path} expires in {days} days"),
+            };
+            findings.push(Finding::new(host, false, what, hint(cluster, path)));
+        }
+    }
+    findings
+}
+
+/// The serving certificate of the API server.
+const API_SERVER: &str = "/etc/kubernetes/pki/apiserver.crt";
+
+/// Returns a warning for each control plane of kubeadm whose API server does not have all names of the cluster file.
+pub(crate) fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
+        let Some(certificate) = facts.certificates.get(API_SERVER) else {
+            continue;
+        };
+        let Ok(names) = kubexm_pki::certificate_names(API_SERVER, certificate) else {
+            continue;
+        };
+        let expected = cluster.kubernetes.cert_sans.iter().map(ToString::to_string);
+        let missing: Vec<String> = expected.filter(|name| !names.contains(name)).collect();
+        if !missing.is_empty() {
+            let what = format!(
+                "kubernetes.apiServer.certSANs is not applied: {API_SERVER} does not have {}",
+                missing.join(", ")
+            );
+            let hint = "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
+                        phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
+                        kubeadm-config` shows";
+            findings.push(Finding::new(host, false, what, hint));
+        }
+    }
+    findings
+}
+
+/// Returns how the certificate of a file is renewed.
+fn hint(cluster: &Cluster, path: &str) -> &'static str {
+    let is_ca = path.ends_with("/ca.crt") || path.ends_with("-ca.crt");
+    let of_kubeadm =
+        path.starts_with("/etc/kubernetes/") && cluster.kubernetes.kind == KubernetesKind::Kubeadm;
+    match (is_ca, of_kubeadm) {
+        (true, _) => {
+            "it is a CA, and kubexm does not replace it: plan a new cluster before this date"
+        }
+        (false, true) => {
+            "run `kubeadm certs renew all` on this host, restart its static pods, and run install again for a new \
+             admin.conf"
+        }
+        (false, false) => {
+            "run an install in the last 30 days of the certificate: it issues a new one"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubexm_config::{parse_cluster, schema};
+
+    #[test]
+    fn certificate_with_less_than_sixty_days_is_reported() {
+        let cluster = parse_cluster("example", schema::TEMPLATE).unwrap();
+        let certificate = |days: i64| {
+            let mut params = rcgen::CertificateParams::new(vec!["node1".to_owned()]).unwrap();
+            let now = time::OffsetDateTime::now_utc();
+            params.not_before = now - time::Duration::days(400);
+            // Half a day more, so that the test does not depend on the time that it takes.
+            params.not_after = now + time::Duration::days(days) + time::Duration::hours(12);
+            let key = rcgen::KeyPair::generate().unwrap();
+            params.self_signed(&key).unwrap().pem()
+        };
+        let host: HostName = "node1".parse().unwrap();
+        let reported = |path: &str, certificate: String| {
+            let facts = Facts {
+                certificates: [(path.to_owned(), certificate)].into(),
+                ..Facts::default()
+            };
+            let found = findings(&cluster, &BTreeMap::from([(host.clone(), facts)]));
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let path = "/etc/kubernetes/pki/apiserver.crt";
+        assert_eq!(reported(path, certificate(60)), [""; 0]);
+        assert_eq!(reported(path, "not a certificate".to_owned()), [""; 0]);
+        let soon = reported(path, certificate(59));
+        assert!(soon[0].starts_with("node1: the certificate in /etc/kubernetes/pki/apiserver.crt expires in 59 days\n  hint: run `kubeadm certs renew all`"), "{soon:?}");
+        let own = reported("/etc/kubexm/registry/tls.crt", certificate(29));
+        assert!(own[0].contains("hint: run an install"), "{own:?}");
+        let expired = reported("/etc/kubernetes/pki/ca.crt", certificate(-2));
+        assert!(
+            expired[0].contains("ca.crt has expired\n  hint: it is a CA"),
+            "{expired:?}"
+        );
+    }
+}

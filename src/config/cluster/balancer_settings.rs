@@ -1,0 +1,68 @@
+//! Settings of the programs behind `spec.highAvailability`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kubexm_types::{FlagName, FlagValue, HostName};
+
+use super::PasswordSource;
+
+/// Settings of the load balancers that kubexm runs.
+#[derive(Debug, Clone, Default)]
+pub struct BalancerSettings {
+    /// The network interface that gets the endpoint's address; `None` for the one with the internal address of the host.
+    pub interface: Option<String>,
+    pub keepalived: KeepalivedSettings,
+    pub haproxy: ProxySettings,
+    pub nginx: ProxySettings,
+    pub kube_vip: KubeVipSettings,
+}
+
+/// `spec.highAvailability.keepalived`.
+#[derive(Debug, Clone, Default)]
+pub struct KeepalivedSettings {
+    /// VRRP priorities of hosts; the others have [`Self::PRIORITY`]. The host with the highest one has the address.
+    pub priorities: BTreeMap<HostName, u8>,
+    /// The password of VRRP version 2; `None` for version 3, which has none.
+    pub password: Option<PasswordSource>,
+    /// File on the controller with a script that keepalived runs when its state changes.
+    pub notify_script: Option<PathBuf>,
+    /// Text at the end of the configuration.
+    pub extra_config: String,
+}
+
+/// Settings of a proxy.
+#[derive(Debug, Clone, Default)]
+pub struct ProxySettings {
+    /// Whether the proxy logs connections.
+    pub log: bool,
+    /// Text at the end of the configuration.
+    pub extra_config: String,
+}
+
+/// `spec.highAvailability.kubeVip`.
+#[derive(Debug, Clone, Default)]
+pub struct KubeVipSettings {
+    /// Whether kube-vip also assigns addresses to services of the type `LoadBalancer`.
+    pub services: bool,
+    /// Further environment variables.
+    pub env: BTreeMap<FlagName, FlagValue>,
+}
+
+impl KeepalivedSettings {
+    /// The priority of a host by default.
+    pub const PRIORITY: u8 = 100;
+
+    /// Returns the priority of a host.
+    pub fn priority(&self, host: &HostName) -> u8 {
+        self.priorities.get(host).copied().unwrap_or(Self::PRIORITY)
+    }
+
+    /// Returns by how much the priority of a host decreases if its proxy fails, so that any other host has a higher one.
+    pub fn decrease(&self, hosts: &[HostName]) -> u8 {
+        let priorities = hosts.iter().map(|host| self.priority(host));
+        let greatest = priorities.clone().max().unwrap_or(Self::PRIORITY);
+        let least = priorities.min().unwrap_or(Self::PRIORITY);
+        (greatest - least).saturating_add(20)
+    }
+}

@@ -1,0 +1,208 @@
+//! Settings of the programs in `spec.highAvailability`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::hosts::expand_home;
+use super::password::read_elsewhere;
+use super::registry::check_password_file;
+use crate::cluster::{
+    BalancerSettings, Cluster, KeepalivedSettings, KubeVipSettings, LoadBalancer, PasswordSource,
+    ProxySettings,
+};
+use crate::reader::Fields;
+use kubexm_types::HostName;
+
+/// The greatest difference between the priorities of two hosts.
+const MAX_DIFFERENCE: u8 = 200;
+/// The greatest length of keepalived's password; keepalived cuts off the rest.
+const MAX_PASSWORD: usize = 8;
+
+/// Reads the settings. `kind` is the type of the load balancer.
+pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> BalancerSettings {
+    let settings = BalancerSettings {
+        interface: read_interface(fields),
+        keepalived: fields
+            .section("keepalived")
+            .map_or_else(KeepalivedSettings::default, read_keepalived),
+        haproxy: read_proxy(fields.section("haproxy"), true),
+        nginx: read_proxy(fields.section("nginx"), false),
+        kube_vip: fields
+            .section("kubeVip")
+            .map_or_else(KubeVipSettings::default, read_kube_vip),
+    };
+    let users: [(&'static str, &[&str]); 5] = [
+        (
+            "interface",
+            &["keepalived-haproxy", "keepalived-nginx", "kube-vip"],
+        ),
+        ("keepalived", &["keepalived-haproxy", "keepalived-nginx"]),
+        ("haproxy", &["keepalived-haproxy", "haproxy"]),
+        ("nginx", &["keepalived-nginx", "nginx"]),
+        ("kubeVip", &["kube-vip"]),
+    ];
+    for (name, kinds) in users {
+        let fits = kind.is_none_or(|kind| kinds.contains(&kind));
+        if let Some(node) = fields.get(name).filter(|_| !fits) {
+            let message = format!("is only accepted with type: {}", kinds.join(" or "));
+            let hint = "remove it: the programs of this type do not use it";
+            let path = fields.path(name);
+            fields.reader().problem(node, &path, message, Some(hint));
+        }
+    }
+    settings
+}
+
+fn read_interface(fields: &Fields<'_>) -> Option<String> {
+    let (node, name) = (fields.get("interface")?, fields.text("interface")?);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if !(1..=15).contains(&name.len()) || !name.chars().all(plain) {
+        let message = format!("'{name}' is not the name of a network interface");
+        let hint = "write the name that `ip link` shows on the hosts, as in bond0";
+        let path = fields.path("interface");
+        fields.reader().problem(node, &path, message, Some(hint));
+    }
+    Some(name)
+}
+
+fn read_keepalived(fields: Fields<'_>) -> KeepalivedSettings {
+    let (file, variable) = read_elsewhere(&fields);
+    check_password_file(&fields, file.as_ref());
+    let script = fields.text("notifyScript").map(|path| expand_home(&path));
+    if let (Some(node), Some(path)) = (fields.get("notifyScript"), &script)
+        && !path.is_file()
+    {
+        let message = format!("the file {} does not exist", path.display());
+        let place = fields.path("notifyScript");
+        fields.reader().problem(node, &place, message, None);
+    }
+    let settings = KeepalivedSettings {
+        priorities: read_priorities(&fields),
+        password: file.or(variable),
+        notify_script: script,
+        extra_config: fields.text("extraConfig").unwrap_or_default(),
+    };
+    fields.finish();
+    settings
+}
+
+fn read_priorities(keepalived: &Fields<'_>) -> BTreeMap<HostName, u8> {
+    let Some(fields) = keepalived.section("priorities") else {
+        return BTreeMap::new();
+    };
+    let mut priorities = BTreeMap::new();
+    for (name, key, node) in fields.keyed() {
+        let path = fields.path(name);
+        let number = match node.value {
+            crate::yaml::Value::Integer(number) => u8::try_from(number).ok(),
+            _ => None,
+        };
+        match (
+            HostName::parse(name),
+            number.filter(|number| (1..=254).contains(number)),
+        ) {
+            (Err(error), _) => fields.reader().problem(key, &path, error, None),
+            (_, None) => {
+                let message = "expected a whole number from 1 to 254";
+                fields.reader().problem(node, &path, message, None);
+            }
+            (Ok(name), Some(number)) => {
+                priorities.insert(name, number);
+            }
+        }
+    }
+    priorities
+}
+
+fn read_proxy(fields: Option<Fields<'_>>, logs: bool) -> ProxySettings {
+    let Some(fields) = fields else {
+        return ProxySettings::default();
+    };
+    let settings = ProxySettings {
+        log: logs && fields.flag("log", false),
+        extra_config: fields.text("extraConfig").unwrap_or_default(),
+    };
+    fields.finish();
+    settings
+}
+
+fn read_kube_vip(fields: Fields<'_>) -> KubeVipSettings {
+    let settings = KubeVipSettings {
+        services: fields.flag("services", false),
+        env: fields.map("env"),
+    };
+    fields.finish();
+    settings
+}
+
+/// Environment variables of kube-vip that kubexm sets.
+const OF_KUBEXM: [&str; 6] = [
+    "address",
+    "port",
+    "vip_interface",
+    "svc_enable",
+    "cp_enable",
+    "vip_nodename",
+];
+
+/// Checks settings against the hosts and the endpoint.
+pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
+    let refuse = |path: &str, message: &str, hint: &str| {
+        let path = format!("highAvailability.{path}");
+        let node = spec.at(&path).unwrap_or(spec.node());
+        let path = format!("spec.{path}");
+        spec.reader().problem(node, &path, message, Some(hint));
+    };
+    let names = cluster.balancers.kube_vip.env.keys();
+    let mut names = names.map(ToString::to_string);
+    if let Some(name) = names.find(|name| OF_KUBEXM.contains(&name.as_str())) {
+        let hint = "use highAvailability.interface, kubeVip.services or controlPlaneEndpoint";
+        refuse("kubeVip.env", &format!("'{name}' is set by kubexm"), hint);
+    }
+    if !matches!(cluster.load_balancer, LoadBalancer::Holder { .. }) {
+        return;
+    }
+    let settings = &cluster.balancers.keepalived;
+    let hosts = match cluster.roles.load_balancer.is_empty() {
+        true => &cluster.roles.control_plane,
+        false => &cluster.roles.load_balancer,
+    };
+    if let Some(name) = settings
+        .priorities
+        .keys()
+        .find(|name| !hosts.contains(name))
+    {
+        let message = format!("names {name}, on which keepalived does not run");
+        let hint =
+            "name hosts of roleGroups.loadbalancer, or of the control planes without that role";
+        refuse("keepalived.priorities", &message, hint);
+    }
+    if settings.decrease(hosts) > MAX_DIFFERENCE + 20 {
+        let message = format!("differ by more than {MAX_DIFFERENCE}");
+        let hint = "a host whose proxy fails must get a lower priority than every other host";
+        refuse("keepalived.priorities", &message, hint);
+    }
+    let is_ipv6 = cluster
+        .control_plane_endpoint
+        .ip()
+        .is_some_and(|ip: IpAddr| ip.is_ipv6());
+    if is_ipv6 && settings.password.is_some() {
+        let hint = "remove passwordFile: VRRP version 2 has a password, and does not support IPv6";
+        refuse(
+            "keepalived",
+            "has a password, and the endpoint has an IPv6 address",
+            hint,
+        );
+    }
+    if let Some(PasswordSource::File(path)) = &settings.password
+        && let Ok(text) = std::fs::read_to_string(path)
+    {
+        let password = text.trim_end_matches(['\n', '\r']);
+        let plain = |c: char| c.is_ascii_alphanumeric();
+        if password.is_empty() || password.len() > MAX_PASSWORD || !password.chars().all(plain) {
+            let message = format!("expected 1 to {MAX_PASSWORD} letters and digits in the file");
+            let hint = "keepalived cuts off a longer password";
+            refuse("keepalived.passwordFile", &message, hint);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Flags of Kubernetes' programs that kubexm sets, and that `extraArgs` therefore does not accept.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Cluster, Component, KubernetesKind};
+use crate::reader::Fields;
+
+/// A flag, and what the user sets instead.
+type Own = (&'static str, &'static str);
+
+const REMOVE: &str = "remove the flag: the cluster does not work with another value";
+const CERTIFICATES: &str =
+    "remove the flag: apiServer.certSANs sets the names in the certificate of the API server";
+const POD_CIDR: &str = "use network.podCIDR";
+const SERVICE_CIDR: &str = "use network.serviceCIDR";
+const ETCD: &str = "use etcd.type and etcd.external";
+
+const API_SERVER: [Own; 22] = [
+    ("secure-port", "use kubernetes.apiServer.port"),
+    ("advertise-address", "use internalAddress of the host"),
+    ("etcd-servers", ETCD),
+    ("etcd-cafile", ETCD),
+    ("etcd-certfile", ETCD),
+    ("etcd-keyfile", ETCD),
+    ("service-cluster-ip-range", SERVICE_CIDR),
+    ("client-ca-file", REMOVE),
+    ("tls-cert-file", CERTIFICATES),
+    ("tls-private-key-file", CERTIFICATES),
+    ("kubelet-client-certificate", REMOVE),
+    ("kubelet-client-key", REMOVE),
+    ("proxy-client-cert-file", REMOVE),
+    ("proxy-client-key-file", REMOVE),
+    ("requestheader-allowed-names", REMOVE),
+    ("requestheader-client-ca-file", REMOVE),
+    ("requestheader-extra-headers-prefix", REMOVE),
+    ("requestheader-group-headers", REMOVE),
+    ("requestheader-username-headers", REMOVE),
+    ("service-account-key-file", REMOVE),
+    ("service-account-signing-key-file", REMOVE),
+    ("enable-bootstrap-token-auth", REMOVE),
+];
+const CONTROLLER_MANAGER: [Own; 14] = [
+    ("secure-port", REMOVE),
+    ("kubeconfig", REMOVE),
+    ("authentication-kubeconfig", REMOVE),
+    ("authorization-kubeconfig", REMOVE),
+    ("client-ca-file", REMOVE),
+    ("cluster-cidr", POD_CIDR),
+    ("cluster-name", "use kubernetes.clusterName"),
+    ("cluster-signing-cert-file", REMOVE),
+    ("cluster-signing-key-file", REMOVE),
+    ("root-ca-file", REMOVE),
+    ("requestheader-client-ca-file", REMOVE),
+    ("service-account-private-key-file", REMOVE),
+    ("service-cluster-ip-range", SERVICE_CIDR),
+    ("use-service-account-credentials", REMOVE),
+];
+const SCHEDULER: [Own; 4] = [
+    ("secure-port", REMOVE),
+    ("kubeconfig", REMOVE),
+    ("authentication-kubeconfig", REMOVE),
+    ("authorization-kubeconfig", REMOVE),
+];
+/// Of the scheduler as a unit. kubeadm does not set the flag.
+const SCHEDULER_UNIT: [Own; 1] = [("config", "use kubernetes.scheduler.extraConfig")];
+const KUBELET: [Own; 8] = [
+    ("config", "use kubernetes.kubelet.extraConfig"),
+    ("kubeconfig", REMOVE),
+    ("bootstrap-kubeconfig", REMOVE),
+    ("hostname-override", "name the host in spec.hosts"),
+    ("container-runtime-endpoint", "use containerRuntime.type"),
+    ("cgroup-driver", "use containerRuntime.cgroupDriver"),
+    ("cluster-dns", "use spec.dns"),
+    ("cluster-domain", "use kubernetes.dnsDomain"),
+];
+const KUBE_PROXY: [Own; 5] = [
+    ("config", "use kubernetes.kubeProxy.extraConfig"),
+    ("kubeconfig", REMOVE),
+    ("hostname-override", "name the host in spec.hosts"),
+    ("cluster-cidr", POD_CIDR),
+    ("proxy-mode", "use kubernetes.kubeProxy.mode"),
+];
+
+/// Refuses flags that kubexm or kubeadm sets, and flags that have no effect.
+pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
+    let kubernetes = &cluster.kubernetes;
+    let is_unit = kubernetes.kind == KubernetesKind::Systemd;
+    let of_units: &[Own] = match is_unit {
+        true => &SCHEDULER_UNIT,
+        false => &[],
+    };
+    let programs: [(&str, &Component, &[&[Own]]); 5] = [
+        ("apiServer", &kubernetes.api_server, &[&API_SERVER]),
+        (
+            "controllerManager",
+            &kubernetes.controller_manager,
+            &[&CONTROLLER_MANAGER],
+        ),
+        ("scheduler", &kubernetes.scheduler, &[&SCHEDULER, of_units]),
+        ("kubelet", &kubernetes.kubelet, &[&KUBELET]),
+        ("kubeProxy", &kubernetes.kube_proxy, &[&KUBE_PROXY]),
+    ];
+    for (program, component, own) in programs {
+        for (flag, hint) in own.iter().copied().flatten() {
+            refuse(spec, program, &component.extra_args, flag, hint);
+        }
+    }
+    check_kubeadm_proxy(spec, cluster);
+    check_encryption(spec, cluster);
+    check_labels(spec, cluster);
+}
+
+fn refuse(
+    spec: &Fields<'_>,
+    program: &str,
+    flags: &BTreeMap<String, String>,
+    flag: &str,
+    hint: &str,
+) {
+    let section = format!("kubernetes.{program}.extraArgs");
+    if let Some(node) = spec.at(&section).filter(|_| flags.contains_key(flag)) {
+        let place = format!("{section}.{flag}");
+        let node = spec.at(&place).unwrap_or(node);
+        let path = format!("spec.{place}");
+        let message = "is set by kubexm";
+        spec.reader().problem(node, &path, message, Some(hint));
+    }
+}
+
+/// Refuses flags of kube-proxy with kubeadm, whose DaemonSet has a fixed command line.
+fn check_kubeadm_proxy(spec: &Fields<'_>, cluster: &Cluster) {
+    let path = "kubernetes.kubeProxy.extraArgs";
+    let flags = &cluster.kubernetes.kube_proxy.extra_args;
+    let Some(node) = spec.at(path).filter(|_| !flags.is_empty()) else {
+        return;
+    };
+    if cluster.kubernetes.kind == KubernetesKind::Kubeadm {
+        let message = "has no effect: kubeadm deploys kube-proxy without further flags";
+        let hint = "use kubeProxy.extraConfig, as in {conntrack: {min: 0}}";
+        let path = format!("spec.{path}");
+        spec.reader().problem(node, &path, message, Some(hint));
+    }
+}
+
+/// Refuses a second configuration of the encryption.
+fn check_encryption(spec: &Fields<'_>, cluster: &Cluster) {
+    if cluster.security.encryption.is_some() {
+        let hint = "use security.encryption, or set its provider to none";
+        let flags = &cluster.kubernetes.api_server.extra_args;
+        refuse(spec, "apiServer", flags, "encryption-provider-config", hint);
+    }
+}
+
+/// Refuses labels as a flag of kubelets if hosts have labels, which kubexm writes into the same flag.
+fn check_labels(spec: &Fields<'_>, cluster: &Cluster) {
+    if cluster.hosts.iter().any(|host| !host.labels.is_empty()) {
+        let hint = "use labels of the hosts, or labels of spec.defaults";
+        let flags = &cluster.kubernetes.kubelet.extra_args;
+        refuse(spec, "kubelet", flags, "node-labels", hint);
+    }
+}

@@ -1,0 +1,214 @@
+//! `spec.system`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::hosts::expand_home;
+use crate::cluster::{FileOwner, FileSource, Role, SiteFile, System};
+use crate::reader::{Fields, accept};
+use crate::yaml::{Node, Value};
+use kubexm_types::{HostName, HostPath, Secret, UserName};
+
+/// Directories whose files kubexm, kubeadm or the kernel writes.
+const OF_OTHERS: [&str; 9] = [
+    "/dev",
+    "/etc/kubernetes/kubexm",
+    "/etc/kubernetes/pki",
+    "/etc/kubexm",
+    "/proc",
+    "/run",
+    "/sys",
+    "/var/lib/etcd",
+    "/var/lib/kubexm",
+];
+
+pub(super) fn read_system(spec: &Fields<'_>) -> System {
+    let mut system = System {
+        disable_swap: true,
+        manage_hosts_file: true,
+        install_packages: true,
+        max_clock_skew_seconds: 5,
+        sysctl: BTreeMap::new(),
+        time_zone: None,
+        modules: Vec::new(),
+        hosts: BTreeMap::new(),
+        files: Vec::new(),
+    };
+    if let Some(fields) = spec.section("system") {
+        system.disable_swap = fields.flag("disableSwap", true);
+        system.manage_hosts_file = fields.flag("manageHostsFile", true);
+        system.install_packages = fields.flag("installPackages", true);
+        if let Some(seconds) = fields.number("maxClockSkewSeconds", 1, 3600) {
+            system.max_clock_skew_seconds = seconds.unsigned_abs();
+        }
+        fields.refuse("sysctlParams", "is unknown", "write sysctl");
+        system.sysctl = fields.map("sysctl");
+        system.time_zone = fields.value("timezone");
+        system.modules = fields.values("modules");
+        system.hosts = read_hosts(&fields, system.manage_hosts_file);
+        system.files = read_files(&fields);
+        fields.finish();
+    }
+    system
+}
+
+/// Reads the names of further addresses.
+fn read_hosts(system: &Fields<'_>, managed: bool) -> BTreeMap<IpAddr, Vec<HostName>> {
+    let (Some(node), Some(entries)) = (system.get("hosts"), system.section("hosts")) else {
+        return BTreeMap::new();
+    };
+    let reader = system.reader();
+    if !managed {
+        let hint = "remove hosts, or set manageHostsFile: true";
+        let message = "kubexm does not write /etc/hosts with manageHostsFile: false";
+        reader.problem(node, &system.path("hosts"), message, Some(hint));
+    }
+    let mut hosts = BTreeMap::new();
+    for (text, key, value) in entries.keyed() {
+        let path = entries.path(text);
+        let Ok(address) = text.parse::<IpAddr>() else {
+            let hint = "write {192.0.2.5: [harbor.example]}";
+            reader.problem(key, &path, "expected an IP address", Some(hint));
+            continue;
+        };
+        let names = reader.items(value, &path);
+        let names = names
+            .iter()
+            .filter_map(|(name, path)| reader.value(name, path));
+        hosts.insert(address, names.collect());
+    }
+    hosts
+}
+
+fn read_files(system: &Fields<'_>) -> Vec<SiteFile> {
+    let Some(node) = system.get("files") else {
+        return Vec::new();
+    };
+    let reader = system.reader();
+    let mut files: Vec<SiteFile> = Vec::new();
+    for (item, path) in reader.items(node, &system.path("files")) {
+        let fields = reader.fields(item, &path);
+        let file = read_file(&fields);
+        fields.finish();
+        let Some(file) = file else { continue };
+        if files.iter().any(|other| other.path == file.path) {
+            let message = format!("another item has the path {}", file.path);
+            let hint = "give each path one item; roles of an item is a list";
+            reader.problem(item, &path, message, Some(hint));
+        }
+        files.push(file);
+    }
+    files
+}
+
+fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
+    let path = fields
+        .required("path")
+        .and_then(|node| Some((node, fields.value::<HostPath>("path")?)));
+    let (source, content) = (fields.text("source"), fields.text("content"));
+    let mode = fields.get("mode").map_or(Some(0o600), |node| {
+        let mode = octal(node);
+        if mode.is_none() {
+            let hint = "write the mode in octal digits and in quotes, as in \"0640\"";
+            let message = "expected 3 or 4 octal digits in quotes";
+            fields
+                .reader()
+                .problem(node, &fields.path("mode"), message, Some(hint));
+        }
+        mode
+    });
+    let owner = read_owner(fields);
+    let roles = fields.choices("roles", accept(Role::NAMES));
+    let roles = roles.into_iter().filter_map(Role::named).collect();
+    let content = match (source, content) {
+        (Some(source), None) => {
+            let file = expand_home(&source);
+            if let Some(node) = fields.get("source").filter(|_| !file.is_file()) {
+                let message = format!("the file {} does not exist", file.display());
+                fields
+                    .reader()
+                    .problem(node, &fields.path("source"), message, None);
+            }
+            Some(FileSource::File(file))
+        }
+        (None, Some(content)) => Some(FileSource::Content(Secret(content))),
+        (source, _) => {
+            let both = source.is_some();
+            let message = match both {
+                true => "contains both source and content",
+                false => "contains neither source nor content",
+            };
+            let hint = "set source to a file on this machine, or content to the text";
+            let path = fields.path("");
+            let path = path.trim_end_matches('.');
+            if !fields.reader().has_problem_at(path) {
+                fields
+                    .reader()
+                    .problem(fields.node(), path, message, Some(hint));
+            }
+            None
+        }
+    };
+    let (node, path) = path?;
+    check_path(fields, node, &path);
+    Some(SiteFile {
+        path,
+        content: content?,
+        mode: mode?,
+        owner: owner?,
+        roles,
+    })
+}
+
+/// Refuses paths at which kubexm, kubeadm or the kernel writes files.
+fn check_path(fields: &Fields<'_>, node: &Node, path: &HostPath) {
+    let below = |dir: &&&str| {
+        let rest = path.as_str().strip_prefix(**dir);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if let Some(dir) = OF_OTHERS.iter().find(below) {
+        let message = format!("is in {dir}, whose files other programs write");
+        let hint = "use a directory of your own, as in /etc/kubernetes/site/audit-policy.yaml";
+        let place = fields.path("path");
+        fields.reader().problem(node, &place, message, Some(hint));
+    }
+}
+
+/// Parses a mode in octal digits. YAML reads digits without quotes as a decimal number.
+fn octal(node: &Node) -> Option<u32> {
+    let Value::Text(text) = &node.value else {
+        return None;
+    };
+    let is_mode = (3..=4).contains(&text.len()) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|_| is_mode)?;
+    (mode <= 0o777).then_some(mode)
+}
+
+/// Reads `user` or `user:group`.
+fn read_owner(fields: &Fields<'_>) -> Option<FileOwner> {
+    let Some(node) = fields.get("owner") else {
+        let user = UserName::parse("root").ok()?;
+        return Some(FileOwner { user, group: None });
+    };
+    let text = fields.text("owner")?;
+    let (user, group) = match text.split_once(':') {
+        Some((user, group)) => (user, Some(group)),
+        None => (text.as_str(), None),
+    };
+    let is_plain = |name: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        name.chars().all(plain)
+    };
+    let parse = |name: &str| UserName::parse(name).ok().filter(|_| is_plain(name));
+    let group = group.map_or(Some(None), |group| parse(group).map(Some));
+    match (parse(user), group) {
+        (Some(user), Some(group)) => Some(FileOwner { user, group }),
+        _ => {
+            let hint = "write a user of the hosts, or user:group, as in root:etcd";
+            let message = "expected user or user:group";
+            let path = fields.path("owner");
+            fields.reader().problem(node, &path, message, Some(hint));
+            None
+        }
+    }
+}

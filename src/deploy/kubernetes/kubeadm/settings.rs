@@ -1,0 +1,189 @@
+//! Settings of programs on nodes that exist: kubeadm generates the files as for a new node, and the files that differ are
+//! replaced on one node after another.
+//!
+//! kubelets change first. The API servers may then verify the certificates that the kubelets request. The cluster stores
+//! the settings for later nodes last, so that a node that joins meanwhile gets settings that work.
+
+use std::time::Duration;
+
+use super::init::{init_config, node_config};
+use crate::kubernetes::config::kube_proxy_config;
+use crate::{DeployError, Inputs, kubernetes};
+use kubexm_config::cluster::{Etcd, HostSpec};
+use kubexm_engine::Limit;
+use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::steps::RunScript;
+use kubexm_scripts::kubeadm;
+use kubexm_types::Digest;
+
+/// How long the programs of a node may take to become healthy: five minutes each, and once more with their former
+/// settings.
+const LIMIT: Limit = Limit::new(Duration::from_secs(2400), "the programs of a node");
+
+/// Returns whether the cluster existed before this plan. `kubeadm init` and `join` configure all nodes of a new one.
+fn exists(inputs: &Inputs<'_>) -> bool {
+    let first = inputs.first();
+    first.is_some_and(|first| inputs.host_facts(&first.name).is_node)
+}
+
+/// Returns the tasks that configure the kubelets of all nodes, one after another; none for a new cluster.
+pub(super) fn kubelets(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    if !exists(inputs) {
+        return Ok(Vec::new());
+    }
+    let nodes = inputs.nodes();
+    let joined = nodes.iter().map(|host| kubernetes::joined(inputs, host));
+    let title = "Apply the kubelet's settings";
+    chain(inputs, &nodes, joined.collect(), "kubelet", title)
+}
+
+/// Returns the tasks that configure the static pods of all control planes, one after another; none for a new cluster.
+pub(super) fn control_planes(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
+    let Some(first) = inputs.first().filter(|_| exists(inputs)) else {
+        return Ok(Vec::new());
+    };
+    let mut nodes = inputs.nodes();
+    nodes.retain(|host| inputs.cluster.is_control_plane(&host.name));
+    let admitted = vec![kubernetes::ADMIT.id(&first.name)];
+    let title = "Apply the settings of API server, controller manager and scheduler";
+    chain(inputs, &nodes, admitted, "control-plane", title)
+}
+
+fn chain(
+    inputs: &Inputs<'_>,
+    nodes: &[&HostSpec],
+    mut before: Vec<TaskId>,
+    scope: &str,
+    title: &str,
+) -> Result<Vec<Task>, DeployError> {
+    let name = match scope {
+        "kubelet" => kubernetes::KUBELET_SETTINGS,
+        _ => kubernetes::CONTROL_PLANE_SETTINGS,
+    };
+    let mut tasks = Vec::new();
+    for host in nodes {
+        let step = RunScript::new(
+            &format!("{scope} settings"),
+            title,
+            kubeadm::SETTINGS.verb("check"),
+            kubeadm::SETTINGS.verb("apply"),
+        );
+        let step = step.limit(LIMIT).arguments([
+            scope.to_owned(),
+            host.name.to_string(),
+            node_config(inputs.cluster, host)?,
+        ]);
+        let mut task = name.task(&host.name).after(before).step(step);
+        if scope == "control-plane" && matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
+            let compare = RunScript::new(
+                "etcd settings",
+                "Compare the flags of etcd",
+                kubeadm::SETTINGS.verb("check"),
+                kubeadm::SETTINGS.verb("apply"),
+            );
+            task = task.step(compare.arguments([
+                "etcd".to_owned(),
+                host.name.to_string(),
+                node_config(inputs.cluster, host)?,
+            ]));
+        }
+        before = vec![task.id()];
+        tasks.push(task);
+    }
+    Ok(tasks)
+}
+
+/// Returns the task that stores the settings in the cluster, after all nodes have them.
+pub(super) fn stored(
+    inputs: &Inputs<'_>,
+    first: &HostSpec,
+    after: Vec<TaskId>,
+) -> Result<Task, DeployError> {
+    let config = init_config(inputs.cluster, first)?;
+    let kube_proxy = kube_proxy_config(inputs.cluster, None)?;
+    let apply = match exists(inputs) {
+        true => "apply",
+        false => "mark",
+    };
+    let step = RunScript::new(
+        "stored settings",
+        "Store the settings for nodes that join later, and apply those of kube-proxy",
+        kubeadm::CLUSTER_SETTINGS.verb("check"),
+        kubeadm::CLUSTER_SETTINGS.verb(apply),
+    );
+    let digest = |text: &str| Digest::of(text.as_bytes()).hex();
+    let step = step
+        .limit(LIMIT)
+        .arguments([digest(&config), digest(&kube_proxy), config]);
+    Ok(kubernetes::STORED_SETTINGS
+        .task(&first.name)
+        .after([kubernetes::ADMIT.id(&first.name)])
+        .after(after)
+        .step(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{cluster, with_inputs};
+
+    const FLANNEL: [&str; 2] = [
+        "ghcr.io/flannel-io/flannel:v0.28.4",
+        "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
+    ];
+
+    /// Returns the tasks with settings in a plan for a control plane `node1` and a worker `node2`, each with the tasks
+    /// that must succeed first.
+    fn settings(is_node: bool) -> Vec<(String, Vec<String>)> {
+        with_inputs(&cluster("", ""), &FLANNEL, "", |inputs| {
+            let mut hosts = inputs.hosts.clone();
+            for facts in hosts.values_mut() {
+                facts.is_node = is_node;
+            }
+            let inputs = Inputs {
+                hosts,
+                blobs: inputs.blobs.clone(),
+                certificates: inputs.certificates.clone(),
+                absent: inputs.absent.clone(),
+                ..*inputs
+            };
+            let tasks = crate::plan(&inputs).unwrap().plan.tasks.into_iter();
+            let settings = tasks.filter(|task| task.name.contains("settings"));
+            settings
+                .map(|task| {
+                    let after = task.after.iter().map(|id| id.0.clone());
+                    (task.id().0, after.collect())
+                })
+                .collect()
+        })
+    }
+
+    #[test]
+    fn nodes_that_exist_are_configured_one_after_another() {
+        let found = settings(true);
+        let after = |task: &str| -> Vec<&str> {
+            let (_, after) = found.iter().find(|(id, _)| id == task).unwrap();
+            after.iter().map(String::as_str).collect()
+        };
+        assert_eq!(
+            after("kubernetes/kubelet-settings@node1"),
+            ["control-plane/init@node1", "worker/join@node2"]
+        );
+        assert_eq!(
+            after("kubernetes/kubelet-settings@node2"),
+            ["kubernetes/kubelet-settings@node1"]
+        );
+        assert_eq!(after("control-plane/settings@node1"), ["nodes/admit@node1"]);
+        assert_eq!(
+            after("control-plane/stored-settings@node1"),
+            ["nodes/admit@node1", "control-plane/settings@node1"]
+        );
+    }
+
+    #[test]
+    fn new_nodes_have_their_settings_from_kubeadm() {
+        let found = settings(false);
+        let ids: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(ids, ["control-plane/stored-settings@node1"]);
+    }
+}

@@ -1,0 +1,393 @@
+//! Labels and taints of nodes, which every install compares with the API and sets there.
+//!
+//! A kubelet may not set all labels for its node, and it sets labels and taints only when it registers
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction>). Annotations of the
+//! node state what an install has set, so that a later one can remove it. Other labels and taints stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+
+use crate::Inputs;
+use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_engine::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
+use kubexm_engine::{Command, Host};
+use kubexm_scripts::kubernetes::NODE_METADATA;
+use kubexm_types::HostName;
+
+/// The key of a control plane's label and of its taint. The taint prevents pods, unless the user configures other
+/// taints
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint>).
+pub(super) const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// A label that kubeadm sets on control planes
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers>).
+const NO_LOAD_BALANCER: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// The step that sets labels and taints of nodes.
+pub(super) struct NodeMetadata {
+    nodes: BTreeMap<HostName, Desired>,
+}
+
+/// What the cluster file states about a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Desired {
+    labels: BTreeMap<String, String>,
+    /// `None` if the cluster file does not state taints.
+    taints: Option<BTreeSet<Taint>>,
+    is_control_plane: bool,
+}
+
+/// A taint. The API identifies it by key and effect.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Taint {
+    key: String,
+    effect: String,
+    #[serde(default)]
+    value: String,
+}
+
+/// What the API has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Live {
+    labels: BTreeMap<String, String>,
+    taints: Vec<Taint>,
+    /// The keys of labels that an install has set.
+    own_labels: BTreeSet<String>,
+    /// Key and effect of the taints that an install has set, as `key:effect`; `None` if none has set any.
+    own_taints: Option<BTreeSet<String>>,
+}
+
+/// The changes of a node, as kubectl expects them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Changes {
+    labels: Vec<String>,
+    taints: Vec<String>,
+    annotations: Vec<String>,
+}
+
+impl Taint {
+    fn id(&self) -> String {
+        format!("{}:{}", self.key, self.effect)
+    }
+
+    fn of_control_plane() -> Self {
+        Self {
+            key: CONTROL_PLANE.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            value: String::new(),
+        }
+    }
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.taints.is_empty() && self.annotations.is_empty()
+    }
+}
+
+impl NodeMetadata {
+    pub(super) fn of(inputs: &Inputs<'_>, hosts: &[&HostSpec]) -> Self {
+        let desired = |host: &&HostSpec| (host.name.clone(), desired(inputs.cluster, host));
+        Self {
+            nodes: hosts.iter().map(desired).collect(),
+        }
+    }
+
+    /// Returns the changes of each node that does not have what the cluster file states.
+    async fn changes(&self, host: &dyn Host) -> Result<BTreeMap<&HostName, Changes>, StepError> {
+        let action = "read labels and taints of nodes";
+        let look = Command::from_script(NODE_METADATA.verb("look"), [""; 0]);
+        let output = host.run(look.describe(action)).await?;
+        let text = StepError::unless_done(action, output)?.text();
+        let mut changes = BTreeMap::new();
+        for line in text.lines() {
+            let (name, live) =
+                parse(line).map_err(|reason| StepError::Other(format!("{action}: {reason}")))?;
+            let known = self.nodes.iter().find(|(node, _)| node.as_str() == name);
+            if let Some((name, desired)) = known {
+                let needed = difference(desired, &live);
+                if !needed.is_empty() {
+                    changes.insert(name, needed);
+                }
+            }
+        }
+        Ok(changes)
+    }
+}
+
+fn desired(cluster: &Cluster, host: &HostSpec) -> Desired {
+    let is_control_plane = cluster.is_control_plane(&host.name);
+    let own = host.labels.iter();
+    let mut labels: BTreeMap<String, String> = own
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    if is_control_plane && cluster.kubernetes.kind == KubernetesKind::Systemd {
+        labels.insert(CONTROL_PLANE.to_owned(), String::new());
+        labels.insert(NO_LOAD_BALANCER.to_owned(), String::new());
+    }
+    let taints = host.taints.as_ref().map(|taints| {
+        let taints = taints.iter().map(|taint| Taint {
+            key: taint.key.to_string(),
+            effect: taint.effect.clone(),
+            value: taint.value.to_string(),
+        });
+        taints.collect()
+    });
+    Desired {
+        labels,
+        taints,
+        is_control_plane,
+    }
+}
+
+/// Parses a line of the script: fields with tabs between them.
+fn parse(line: &str) -> Result<(&str, Live), String> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [name, labels, taints, own_labels, own_taints] = fields[..] else {
+        return Err("the output of kubectl is incomplete".to_owned());
+    };
+    let invalid = |error: serde_json::Error| format!("the output of kubectl is invalid: {error}");
+    let list = |text: &str| -> BTreeSet<String> {
+        let items = text.split(',').filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect()
+    };
+    let live = Live {
+        labels: match labels {
+            "" => BTreeMap::new(),
+            text => serde_json::from_str(text).map_err(invalid)?,
+        },
+        taints: match taints {
+            "" => Vec::new(),
+            text => serde_json::from_str(text).map_err(invalid)?,
+        },
+        own_labels: list(own_labels),
+        // An annotation with an empty list is not empty.
+        own_taints: (!own_taints.is_empty()).then(|| list(own_taints.trim_start_matches('-'))),
+    };
+    Ok((name, live))
+}
+
+fn difference(desired: &Desired, live: &Live) -> Changes {
+    let mut changes = Changes::default();
+    for (key, value) in &desired.labels {
+        if live.labels.get(key) != Some(value) {
+            changes.labels.push(format!("{key}={value}"));
+        }
+    }
+    let former = live.own_labels.iter();
+    let former =
+        former.filter(|key| !desired.labels.contains_key(*key) && live.labels.contains_key(*key));
+    changes.labels.extend(former.map(|key| format!("{key}-")));
+    let own: BTreeSet<String> = desired.labels.keys().cloned().collect();
+    if own != live.own_labels {
+        changes.annotations.push(annotation("labels", "", &own));
+    }
+    taints(desired, live, &mut changes);
+    changes
+}
+
+fn taints(desired: &Desired, live: &Live, changes: &mut Changes) {
+    let default = || match desired.is_control_plane {
+        true => BTreeSet::from([Taint::of_control_plane()]),
+        false => BTreeSet::new(),
+    };
+    let expected = match (&desired.taints, &live.own_taints) {
+        (Some(taints), _) => taints.clone(),
+        // The cluster file no longer states taints.
+        (None, Some(_)) => default(),
+        (None, None) => return,
+    };
+    for taint in &expected {
+        if !live.taints.contains(taint) {
+            let Taint { key, effect, value } = taint;
+            changes.taints.push(match value.as_str() {
+                "" => format!("{key}:{effect}"),
+                value => format!("{key}={value}:{effect}"),
+            });
+        }
+    }
+    let mut former = live.own_taints.clone().unwrap_or_default();
+    // kubeadm sets this one if the cluster file does not state taints.
+    former.extend(default().iter().map(Taint::id));
+    let is_kept = |id: &str| expected.iter().any(|taint| taint.id() == id);
+    for taint in &live.taints {
+        let id = taint.id();
+        if former.contains(&id) && !is_kept(&id) {
+            changes.taints.push(format!("{id}-"));
+        }
+    }
+    let own: Option<BTreeSet<String>> = desired
+        .taints
+        .as_ref()
+        .map(|taints| taints.iter().map(Taint::id).collect());
+    match &own {
+        own if *own == live.own_taints => {}
+        Some(own) => changes.annotations.push(annotation("taints", "-", own)),
+        None => changes.annotations.push("kubexm.io/taints-".to_owned()),
+    }
+}
+
+/// Returns the change of an annotation; `empty` is the value for an empty list, and none for no annotation.
+fn annotation(name: &str, empty: &str, list: &BTreeSet<String>) -> String {
+    let list: Vec<&str> = list.iter().map(String::as_str).collect();
+    match (list.is_empty(), empty) {
+        (true, "") => format!("kubexm.io/{name}-"),
+        (true, empty) => format!("kubexm.io/{name}={empty}"),
+        (false, _) => format!("kubexm.io/{name}={}", list.join(",")),
+    }
+}
+
+/// Describes the changes for the user, in one line for each node.
+fn described(changes: &BTreeMap<&HostName, Changes>) -> String {
+    let mut text = String::new();
+    for (name, changes) in changes {
+        let _ = write!(text, "{}{name}:", if text.is_empty() { "" } else { "\n" });
+        for (what, list) in [("label", &changes.labels), ("taint", &changes.taints)] {
+            for change in list {
+                let _ = write!(text, " {what} {change}");
+            }
+        }
+        if changes.labels.is_empty() && changes.taints.is_empty() {
+            text.push_str(" record which labels and taints the cluster file states");
+        }
+    }
+    text
+}
+
+impl Describe for NodeMetadata {
+    fn id(&self) -> String {
+        "node labels".to_owned()
+    }
+
+    fn describe(&self) -> String {
+        "Set labels and taints of nodes".to_owned()
+    }
+}
+
+impl From<NodeMetadata> for Step {
+    fn from(step: NodeMetadata) -> Self {
+        Self::Ensure(Box::new(step))
+    }
+}
+
+#[async_trait]
+impl Ensure for NodeMetadata {
+    async fn check(&self, host: &dyn Host) -> Result<Check, StepError> {
+        let changes = self.changes(host).await?;
+        Ok(match changes.is_empty() {
+            true => Check::Satisfied,
+            false => Check::Needed(described(&changes)),
+        })
+    }
+
+    async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let mut arguments = Vec::new();
+        for (name, changes) in self.changes(context.host).await? {
+            // The annotation is last: a removal that was interrupted is still known to the next install.
+            for (verb, list) in [
+                ("label", &changes.labels),
+                ("taint", &changes.taints),
+                ("annotate", &changes.annotations),
+            ] {
+                if !list.is_empty() {
+                    arguments.extend([verb.to_owned(), name.to_string(), list.join(" ")]);
+                }
+            }
+        }
+        let apply = Command::from_script(NODE_METADATA.verb("apply"), arguments);
+        let output = context.host.run(apply.describe(self.describe())).await?;
+        StepError::unless_done(&self.describe(), output).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    fn of_host(fields: &str) -> Desired {
+        let text = crate::example::text("", "")
+            .replace("{name: node1, ", &format!("{{name: node1, {fields} "));
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        desired(&cluster, &cluster.hosts[0])
+    }
+
+    fn live(line: &str) -> Live {
+        let (name, live) = parse(line).unwrap();
+        assert_eq!(name, "node1");
+        live
+    }
+
+    const REGISTERED: &str = "node1\t{\"kubernetes.io/os\":\"linux\"}\t[{\"effect\":\"NoSchedule\",\"key\":\"node-role.kubernetes.io/control-plane\"}]\t\t";
+
+    #[test]
+    fn labels_and_taints_are_set_changed_and_removed() {
+        let host = of_host(
+            "labels: {disk: ssd, node-role.kubernetes.io/worker: ''}, taints: [gpu=yes:NoSchedule],",
+        );
+        let changes = difference(&host, &live(REGISTERED));
+        assert_eq!(
+            changes.labels,
+            ["disk=ssd", "node-role.kubernetes.io/worker="]
+        );
+        assert_eq!(
+            changes.taints,
+            [
+                "gpu=yes:NoSchedule",
+                "node-role.kubernetes.io/control-plane:NoSchedule-"
+            ]
+        );
+        assert_eq!(
+            changes.annotations,
+            [
+                "kubexm.io/labels=disk,node-role.kubernetes.io/worker",
+                "kubexm.io/taints=gpu:NoSchedule"
+            ]
+        );
+        let set = "node1\t{\"disk\":\"ssd\",\"node-role.kubernetes.io/worker\":\"\",\"theirs\":\"1\"}\t[{\"effect\":\"NoSchedule\",\"key\":\"gpu\",\"value\":\"yes\"},{\"effect\":\"NoExecute\",\"key\":\"theirs\"}]\tdisk,node-role.kubernetes.io/worker\tgpu:NoSchedule";
+        assert!(difference(&host, &live(set)).is_empty());
+        // The cluster file does not state them any more. Labels and taints of others stay.
+        let changes = difference(&of_host(""), &live(set));
+        assert_eq!(changes.labels, ["disk-", "node-role.kubernetes.io/worker-"]);
+        assert_eq!(
+            changes.taints,
+            [
+                "node-role.kubernetes.io/control-plane:NoSchedule",
+                "gpu:NoSchedule-"
+            ]
+        );
+        assert_eq!(
+            changes.annotations,
+            ["kubexm.io/labels-", "kubexm.io/taints-"]
+        );
+    }
+
+    #[test]
+    fn taints_that_the_cluster_file_does_not_state_stay() {
+        let untainted = "node1\t{}\t\t\t";
+        assert!(difference(&of_host(""), &live(untainted)).is_empty());
+        assert!(difference(&of_host(""), &live(REGISTERED)).is_empty());
+        // An empty list removes the taint of control planes, and is recorded.
+        let none = of_host("taints: [],");
+        let changes = difference(&none, &live(REGISTERED));
+        assert_eq!(
+            changes.taints,
+            ["node-role.kubernetes.io/control-plane:NoSchedule-"]
+        );
+        assert_eq!(changes.annotations, ["kubexm.io/taints=-"]);
+        let recorded = live("node1\t{}\t\t\t-");
+        assert_eq!(recorded.own_taints, Some(set(&[])));
+        assert!(difference(&none, &recorded).is_empty());
+    }
+
+    #[test]
+    fn incomplete_output_is_an_error() {
+        assert!(parse("node1\t{}").is_err());
+        assert!(parse("node1\t{\t\t\t").is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! The difference of a file on a host and its desired content, as text.
+
+use similar::TextDiff;
+
+/// Lines around each change.
+const CONTEXT: usize = 2;
+/// Maximum number of lines of a difference.
+const LINES: usize = 60;
+/// Words in a line whose value may be a secret.
+const SECRET_WORDS: [&str; 6] = ["password", "passwd", "secret", "token", "key-data", "auth"];
+
+/// Returns the difference in the format of `diff -u`, without the names of the files. Values that may be secrets are
+/// masked. The rest of a long difference is left out.
+pub(super) fn unified(old: &str, new: &str) -> String {
+    let diff = TextDiff::from_lines(old, new);
+    let mut unified = diff.unified_diff();
+    unified.context_radius(CONTEXT).missing_newline_hint(false);
+    let text = unified.to_string();
+    let mut lines: Vec<String> = text.lines().map(masked).collect();
+    if lines.len() > LINES {
+        let rest = lines.len() - LINES;
+        lines.truncate(LINES);
+        lines.push(format!("({rest} more lines)"));
+    }
+    lines.join("\n")
+}
+
+/// Masks the value in a line such as `password: sesame` or `TOKEN=abc`.
+fn masked(line: &str) -> String {
+    let Some(at) = line.find([':', '=']) else {
+        return line.to_owned();
+    };
+    let (name, value) = line.split_at(at + 1);
+    let lower = name.to_lowercase();
+    let is_secret = SECRET_WORDS.iter().any(|word| lower.contains(word));
+    match is_secret && !value.trim().is_empty() {
+        true => format!("{name} <secret>"),
+        false => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn difference_shows_changed_lines_and_no_secret() {
+        let old = "a: 1\nb: 2\npassword: sesame\nd: 4\n";
+        let new = "a: 1\nb: 3\npassword: other\nd: 4\n";
+        insta::assert_snapshot!(unified(old, new), @r"
+        @@ -1,4 +1,4 @@
+         a: 1
+        -b: 2
+        -password: <secret>
+        +b: 3
+        +password: <secret>
+         d: 4
+        ");
+    }
+
+    #[test]
+    fn long_difference_is_cut() {
+        let new: String = (0..100).map(|line| format!("{line}\n")).collect();
+        let text = unified("", &new);
+        assert!(text.ends_with("\n(41 more lines)"), "{text}");
+    }
+}
