@@ -1,8 +1,11 @@
 //! What is rendered, as the programs themselves judge it. They come from `tests/lab/proxies`, which
 //! unpacks Debian's packages, or from the machine; a program that is in neither place is passed over.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::haproxy::Haproxy;
 use super::nginx::Nginx;
@@ -132,6 +135,57 @@ fn haproxy_and_nginx_accept_their_configurations() {
         let complaints = check_config(proxy, kind, false, change);
         assert!(complaints.contains(change.1), "{kind}: {complaints}");
     }
+}
+
+/// During the first `kubeadm init`, one API server runs, and HAProxy does not have the cluster's CA. A connection that
+/// stays open, such as that of kube-proxy, must not send all others to the hosts without an API server.
+#[test]
+#[ignore = "needs the programs that tests/lab/proxies unpacks"]
+fn haproxy_without_the_ca_uses_only_open_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let address_of = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    let (server, closed, endpoint) = (listen(), listen(), address_of(&listen()));
+    let text = Haproxy.config(
+        &cluster("haproxy"),
+        &settings(folder.path(), endpoint.clone(), false),
+    );
+    let text = text.unwrap();
+    let text = text.replace("192.0.2.11:6443", &address_of(&server));
+    let text = text.replace("192.0.2.12:6443", &address_of(&closed));
+    drop(closed);
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut connection in server.incoming().flatten() {
+            let _ = connection.write_all(b"answer");
+            open.push(connection);
+        }
+    });
+    let file = folder.path().join("haproxy.cfg");
+    std::fs::write(&file, text).unwrap();
+    let mut haproxy = program("haproxy").arg("-f").arg(&file).spawn().unwrap();
+    let connect = || {
+        let mut connection = TcpStream::connect(&endpoint).ok()?;
+        let limit = Some(Duration::from_secs(10));
+        connection.set_read_timeout(limit).unwrap();
+        let mut answer = [0; 6];
+        connection.read_exact(&mut answer).ok()?;
+        Some(connection)
+    };
+    let mut open = Vec::new();
+    for _ in 0..200 {
+        match connect() {
+            Some(connection) => open.push(connection),
+            None => open.clear(),
+        }
+        if open.len() == 5 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    haproxy.kill().unwrap();
+    haproxy.wait().unwrap();
+    assert_eq!(open.len(), 5);
 }
 
 #[test]
