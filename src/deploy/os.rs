@@ -107,7 +107,8 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
                 scripts::MODULES.verb("check"),
                 scripts::MODULES.verb("apply"),
             )
-            .arguments(modules),
+            .arguments(modules)
+            .undo(Undo::run(undo::MODULES_UNLOAD, [""; 0])),
         );
     let mut settings: Vec<(String, String)> = SETTINGS
         .iter()

@@ -186,6 +186,7 @@ scripts! {
     }
     /// The operating system.
     os {
+        MODULES_UNLOAD = "os/modules-unload.sh"
         MODULES = "os/modules.sh"
         NETWORK_MANAGER_FORGET = "os/network-manager-forget.sh"
         NETWORK_MANAGER = "os/network-manager.sh"

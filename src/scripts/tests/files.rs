@@ -1,6 +1,6 @@
 //! Scripts that remove and mount.
 
-use super::machine::Machine;
+use super::machine::{MODPROBE, Machine};
 use crate::{etcd, host, kubeadm, os, steps};
 
 #[test]
@@ -393,8 +393,39 @@ fn missing_modules_are_loaded() {
         );
         machine.done(os::MODULES.verb("apply"), &["kubexm_none"]);
         assert_eq!(machine.calls(), ["modprobe kubexm_none"]);
+        machine.done(os::MODULES_UNLOAD, &[]);
+        assert_eq!(machine.calls(), ["modprobe -r kubexm_none"]);
+        machine.done(os::MODULES_UNLOAD, &[]);
+        assert!(machine.calls().is_empty());
         let ended = machine.run(os::SYSCTL.verb("apply"), &["kubexm.none", "1"]);
         assert_eq!(ended.complained, "the kernel has no setting kubexm.none\n");
+    });
+}
+
+#[test]
+fn modules_that_something_uses_or_others_loaded_stay() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("modprobe", MODPROBE);
+        machine.write("/sys/module/kubexm_own/refcnt", "0\n");
+        machine.write("/sys/class/net/br0/bridge/bridge_id", "");
+        let load = os::MODULES.verb("apply");
+        let names = ["kubexm_own", "kubexm_a", "kubexm_used"];
+        // The kernel of this machine may have it.
+        machine.write("/sys/module/br_netfilter/refcnt", "0\n");
+        machine.write("/var/lib/kubexm/done/module-br_netfilter", "");
+        let ended = machine.run(load, &names);
+        assert_eq!((ended.status, ended.complained.as_str()), (0, ""));
+        let ended = machine.run(os::MODULES_UNLOAD, &[]);
+        assert_eq!(ended.status, 0);
+        let stays = "stays loaded, because something uses it";
+        let used = format!("the kernel module kubexm_used {stays}\n");
+        assert_eq!(
+            ended.printed,
+            format!("the kernel module br_netfilter {stays}\n{used}")
+        );
+        let stay = |name: &str| machine.has(&format!("/sys/module/{name}"));
+        assert_eq!(names.map(stay), [true, false, true]);
+        assert!(stay("br_netfilter"));
     });
 }
 

@@ -7,6 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::{Script, host};
 
+/// Replaces modprobe. Something uses the module `kubexm_used`.
+pub const MODPROBE: &str = "case $*:$2 in\n-r*:kubexm_used) exit 1 ;;\n-r*) rm -r \"/sys/module/$2\" ;;\n\
+                            *) mkdir \"/sys/module/$1\" ;;\nesac";
+
 /// What scripts run in. Fake programs are in `/usr/local/bin` of the machine; each writes a line with its
 /// name and arguments to `/root/calls` first.
 pub struct Machine {

@@ -18,6 +18,7 @@ fn names_of_undo_scripts_never_disappear() {
         "load-balancer/unmask-services.sh",
         "markers/remove.sh",
         "network/remove-leftovers.sh",
+        "os/modules-unload.sh",
         "os/network-manager-forget.sh",
         "os/swap-on.sh",
         "os/sysctl-restore.sh",

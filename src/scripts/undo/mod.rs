@@ -204,6 +204,10 @@ pub const SYSCTL_RESTORE: UndoScript = UndoScript::new(os::SYSCTL_RESTORE, &[], 
 pub const TIME_ZONE_RESTORE: UndoScript = UndoScript::new(os::TIME_ZONE_RESTORE, &[], |_| {
     "Restore the time zone".to_owned()
 });
+/// Unloads the kernel modules that kubexm loaded.
+pub const MODULES_UNLOAD: UndoScript = UndoScript::new(os::MODULES_UNLOAD, &[], |_| {
+    "Unload kernel modules that nothing uses".to_owned()
+});
 /// Removes a system user that kubexm created.
 pub const USER_REMOVE: UndoScript = UndoScript::new(
     os::USER_REMOVE,
@@ -304,6 +308,7 @@ pub const SCRIPTS: &[UndoScript] = &[
     KUBELET_SURROUNDINGS_REMOVE,
     LEFTOVERS_REMOVE,
     MARKERS_REMOVE,
+    MODULES_UNLOAD,
     NETWORK_MANAGER_FORGET,
     STOP_CRIO_SCOPES,
     STOP_PODS,

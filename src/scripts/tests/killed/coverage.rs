@@ -86,10 +86,6 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
         &["etcd/etcdctl.sh"],
     ),
     (
-        "only loads kernel modules; loading a module again does nothing",
-        &["os/modules.sh"],
-    ),
-    (
         "runs before each start of a unit, and sets the owner of all files again",
         &["etcd/prepare.sh"],
     ),

@@ -1,6 +1,6 @@
 //! Packages, swap, units, kernel settings and commands that run to completion.
 
-use super::super::machine::Machine;
+use super::super::machine::{MODPROBE, Machine};
 use super::super::users::{with_data_of_etcd, with_users};
 use super::{Case, KILL, call, commands, kill_everywhere, listing, only_lists, run};
 use crate::{Script, etcd, host, load_balancer, markers, network, os, packages, steps, systemd};
@@ -137,6 +137,16 @@ pub(super) fn swap_and_services() {
         check: Some(call(os::TIME_ZONE.verb("check"), &["Europe/Berlin"])),
         apply: call(os::TIME_ZONE.verb("apply"), &["Europe/Berlin"]),
         undo: vec![call(os::TIME_ZONE_RESTORE, &[])],
+    });
+    kill_everywhere(&Case {
+        before: |machine| {
+            machine.fake("modprobe", MODPROBE);
+            machine.write("/sys/module/loop/refcnt", "0\n");
+        },
+        enter: ":",
+        check: Some(call(os::MODULES.verb("check"), &["kubexm_a", "kubexm_b"])),
+        apply: call(os::MODULES.verb("apply"), &["kubexm_a", "kubexm_b"]),
+        undo: vec![call(os::MODULES_UNLOAD, &[])],
     });
     kill_everywhere(&Case {
         before: services,
