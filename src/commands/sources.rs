@@ -80,7 +80,7 @@ impl Sources {
             if previous.is_some() {
                 events.phase("compare");
                 let mut found = resolver.compare_files(&manifest).await?;
-                found.add(resolver.compare_packages(&manifest).await);
+                found.add(resolver.compare_packages(&manifest).await?);
                 self.judge(found, events)?;
             }
             let lock = resolver.build(&manifest).await?;

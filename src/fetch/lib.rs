@@ -160,6 +160,15 @@ fn unless_hinted(cause: &str, hint: &'static str) -> &'static str {
 type SiteAndCause = (String, String);
 
 impl FetchError {
+    /// Whether no trusted key signed the content.
+    fn is_of_a_signature(&self) -> bool {
+        match self {
+            Self::Signature { .. } => true,
+            Self::Several(errors) => errors.iter().any(Self::is_of_a_signature),
+            _ => false,
+        }
+    }
+
     /// Whether another server may succeed, because the server or the connection caused the error.
     fn is_of_a_server(&self) -> bool {
         matches!(

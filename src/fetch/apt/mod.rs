@@ -121,6 +121,12 @@ async fn package_lists(
         url::Url::parse(text)
             .map_err(|error| FetchError::Resolve(format!("{}: {error}", ShownUrl::of_text(text))))
     };
+    let untrusted = |source: OpenPgpError| FetchError::Signature {
+        what: label.clone(),
+        source,
+    };
+    // Before the first request: also without a network, a missing keyring is an error.
+    let keyring = OpenPgpKeyring::load(&repository.signed_by).map_err(untrusted)?;
     let signed = http
         .text(
             &label,
@@ -132,11 +138,6 @@ async fn package_lists(
         what: label.clone(),
         reason,
     };
-    let untrusted = |source: OpenPgpError| FetchError::Signature {
-        what: label.clone(),
-        source,
-    };
-    let keyring = OpenPgpKeyring::load(&repository.signed_by).map_err(untrusted)?;
     let text = keyring.clear_signed(&signed, Validity::Now);
     let text = text.map_err(untrusted)?;
     release::check_validity(&text).map_err(wrong)?;

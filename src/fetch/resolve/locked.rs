@@ -164,7 +164,13 @@ impl Resolver<'_> {
 
     /// Compares the OS packages that a build keeps from the previous lock with their repositories. Repositories
     /// drop packages when newer ones appear: these cannot be compared.
-    pub async fn compare_packages(&self, manifest: &Manifest) -> LockComparison {
+    ///
+    /// # Errors
+    /// No key in `signedBy` signed a repository: the manifest may name other keys than at the earlier build.
+    pub async fn compare_packages(
+        &self,
+        manifest: &Manifest,
+    ) -> Result<LockComparison, FetchError> {
         let mut all = LockComparison::default();
         for source in &manifest.packages {
             for arch in &manifest.architectures {
@@ -175,11 +181,12 @@ impl Resolver<'_> {
                 let names = set.packages.iter().map(|package| package.name.as_str());
                 match packages::stated(self.http, source, *arch, &names.collect()).await {
                     Ok(stated) => all.add_packages(&place, set, &stated),
+                    Err(error) if error.is_of_a_signature() => return Err(error),
                     Err(error) => all.not_compared.push(format!("{place}: {}", cause(&error))),
                 }
             }
         }
-        all
+        Ok(all)
     }
 
     async fn compare(&self, entries: Vec<Entry<'_>>) -> LockComparison {

@@ -258,6 +258,31 @@ async fn edited_packages_of_a_lock_differ_from_the_signed_lists_of_apt() {
 }
 
 #[tokio::test]
+async fn other_keys_in_the_manifest_are_an_error_also_with_a_lock() {
+    let site = Site::start().await;
+    write_archive(&site);
+    let good = source("simple", "key.asc");
+    let set = resolve(&site.http, &good, Arch::Amd64, None).await.unwrap();
+    let mut all = String::new();
+    for key in ["other.gpg", "nowhere"] {
+        let found = super::compare(&site, &source("simple", key), &set).await;
+        all += &format!("{}\n", found.unwrap_err());
+    }
+    std::fs::remove_dir_all(site.at("debian")).unwrap();
+    let found = super::compare(&site, &source("simple", "nowhere"), &set).await;
+    assert!(found.is_err(), "{found:?}");
+    let found = super::compare(&site, &good, &set).await;
+    assert_eq!(found.unwrap().not_compared.len(), 1);
+    let _filters = filters();
+    insta::assert_snapshot!(all, @"
+    InRelease of lab: cannot verify the signature with [target]/os-packages/other.gpg: it is by key [key ID], which the keyring does not have
+    hint: get the publisher's key from a trusted place and add its file to signedBy; else the content may have been changed
+    InRelease of lab: cannot read the keyring [target]/os-packages/nowhere: No such file or directory (os error 2)
+    hint: take the file from the distribution's medium, its keyring package or an installed host; `gpg --export KEY` writes one
+    ");
+}
+
+#[tokio::test]
 async fn in_release_of_another_suite_is_refused() {
     let site = Site::start().await;
     write_archive(&site);

@@ -31,7 +31,11 @@ async fn build(site: &Site, source: &PackageSource) -> Result<LockedPackages, Fe
 }
 
 /// Compares the packages of a lock with their repositories, as an online build does.
-async fn compare(site: &Site, source: &PackageSource, set: &LockedPackages) -> LockComparison {
+async fn compare(
+    site: &Site,
+    source: &PackageSource,
+    set: &LockedPackages,
+) -> Result<LockComparison, FetchError> {
     let text = "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {name: m}\nspec:\n  \
                 architectures: [amd64]\n  kubernetes: {versions: [\"1.36.3\"]}\n";
     let mut manifest = parse_manifest("m.yaml", text).unwrap();
@@ -46,10 +50,11 @@ async fn compare(site: &Site, source: &PackageSource, set: &LockedPackages) -> L
 
 /// Checks that an edited digest differs, and that a package that no repository lists is named.
 async fn assert_compared(site: &Site, source: &PackageSource, set: LockedPackages) {
-    assert_eq!(compare(site, source, &set).await, LockComparison::default());
+    let found = compare(site, source, &set).await.unwrap();
+    assert_eq!(found, LockComparison::default());
     let mut edited = set.clone();
     edited.packages[0].digest = Digest::of(b"a package of the editor");
-    let found = compare(site, source, &edited).await;
+    let found = compare(site, source, &edited).await.unwrap();
     assert_eq!(found.changed.len(), 1, "{found:?}");
     assert_eq!(found.changed[0].published, set.packages[0].digest);
     assert!(
@@ -59,7 +64,7 @@ async fn assert_compared(site: &Site, source: &PackageSource, set: LockedPackage
     );
     let mut dropped = set.clone();
     dropped.packages[0].version = "99-1".to_owned();
-    let found = compare(site, source, &dropped).await;
+    let found = compare(site, source, &dropped).await.unwrap();
     assert!(found.changed.is_empty(), "{found:?}");
     assert!(
         found.not_compared[0].contains("no longer list 1 packages"),
