@@ -15,7 +15,8 @@ pub struct Manifest {
     pub name: String,
     /// Architectures of the hosts.
     pub architectures: Vec<Arch>,
-    /// Versions of Kubernetes. They determine kubeadm, kubelet, kubectl and the images that kubeadm lists.
+    /// Versions of Kubernetes. They determine kubeadm, kubelet, kubectl and the images that kubeadm lists. Empty for a
+    /// bundle of applications.
     pub kubernetes: Vec<Version>,
     /// The ways to run Kubernetes. kubeadm is always included, because it lists the images.
     pub kubernetes_kinds: Vec<KubernetesKind>,

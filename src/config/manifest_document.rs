@@ -88,7 +88,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         not_empty(spec, node, "architectures", "as in [amd64]");
     }
     let mut kubernetes_kinds = Vec::new();
-    let kubernetes: Vec<Version> = spec.required("kubernetes").map_or_else(Vec::new, |node| {
+    let kubernetes: Vec<Version> = spec.get("kubernetes").map_or_else(Vec::new, |node| {
         let fields = reader.fields(node, "spec.kubernetes");
         let versions = fields.values("versions");
         if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {

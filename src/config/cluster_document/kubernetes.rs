@@ -120,10 +120,15 @@ fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
             .iter()
             .map(|version| format!("v{version}"))
             .collect();
-        let hint = format!(
-            "the bundle contains {}: use that version, or build a bundle with v{version}",
-            list.join(", ")
-        );
+        let hint = match list.is_empty() {
+            true => format!(
+                "its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v{version}"
+            ),
+            false => format!(
+                "the bundle contains {}: use that version, or build a bundle with v{version}",
+                list.join(", ")
+            ),
+        };
         let message = format!("the bundle does not contain Kubernetes v{version}");
         let path = fields.path("version");
         fields.reader().problem(node, &path, message, Some(&hint));

@@ -1,5 +1,6 @@
 //! Artifacts of the user in a bundle: added, found and removed.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
 use kubexm_bundle::{Blobs, Bundle};
@@ -127,6 +128,94 @@ impl Site {
             &[&["add", &self.bundle, "--mirrors", &mirrors], more].concat(),
             with_helm,
         )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bundle_of_applications_has_no_kubernetes() {
+    let site = Site::new().await;
+    let (manifest, apps) = (site.at("apps.yaml"), site.at("apps.tar.zst"));
+    let text = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Bundle\nmetadata: {{name: apps}}\n\
+         spec: {{architectures: [amd64], images: [\"{JOB}\"], manifests: [app.yaml]}}\n"
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let mirrors = site.at("mirrors.yaml");
+    let build = ["build", "-f", &manifest, "--mirrors", &mirrors, "-o", &apps];
+    let (code, _, err) = site.run(&build, false);
+    assert_eq!(code, Some(0), "{err}");
+    let (_, listed, _) = kubexm(&["bundle", "list", &apps]);
+    for name in [WEB, JOB, "app.yaml"] {
+        assert!(listed.contains(name), "{listed}");
+    }
+    let cluster = site.at("cluster.yaml");
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  \
+                hosts: [{name: node1, address: 192.0.2.11}]\n  roleGroups: {control-plane: [node1]}\n  \
+                kubernetes: {version: v1.36.3}\n";
+    std::fs::write(&cluster, text).unwrap();
+    let (code, _, err) = kubexm(&["plan", "-f", &cluster, "--bundle", &apps]);
+    assert_eq!(code, Some(2), "{err}");
+    let _filters = crate::snapshots::filters();
+    insta::assert_snapshot!(err, @"
+    error: [folder]/cluster.yaml:7:25: spec.kubernetes.version: the bundle does not contain Kubernetes v1.36.3
+      hint: its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v1.36.3
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_of_add_end_at_their_totals() {
+    let site = Site::new().await;
+    let (readme, tgz) = (
+        format!("README={}", site.at("app.yaml")),
+        site.at("own.tgz"),
+    );
+    let mut target = site.at("first.tar.zst");
+    let first = [
+        "--image", WEB, "--file", &readme, "-o", &target, "--output", "json",
+    ];
+    let (code, events, err) = site.add(&first, true);
+    assert_eq!(code, Some(0), "{err}");
+    assert_complete(&events);
+    // The second one copies what the first one packed.
+    let source = std::mem::replace(&mut target, site.at("second.tar.zst"));
+    let mirrors = site.at("mirrors.yaml");
+    let second = [
+        "add",
+        &source,
+        "--mirrors",
+        &mirrors,
+        "--chart",
+        &tgz,
+        "-o",
+        &target,
+        "--output",
+        "json",
+    ];
+    let (code, events, err) = site.run(&second, true);
+    assert_eq!(code, Some(0), "{err}");
+    assert_complete(&events);
+}
+
+/// Checks that each transfer ends at the total that its first event states.
+fn assert_complete(events: &str) {
+    let mut transfers: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for line in events.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let number = |name: &str| event[name].as_u64();
+        match (event["event"].as_str(), number("id")) {
+            (Some("transfer-started"), Some(id)) => {
+                let total = number("total").unwrap_or_else(|| panic!("no total: {line}"));
+                transfers.insert(id, (total, 0));
+            }
+            (Some("transfer-advanced"), Some(id)) => {
+                transfers.get_mut(&id).unwrap().1 += number("bytes").unwrap();
+            }
+            _ => {}
+        }
+    }
+    assert!(!transfers.is_empty());
+    for (total, advanced) in transfers.values() {
+        assert_eq!(total, advanced, "{events}");
     }
 }
 
