@@ -30,7 +30,7 @@ before_build() {
     sed -i "s/127\.0\.0\.1:$port/127.0.0.1:$relay_port/" "$work/mirrors.yaml"
   done <"$work/ports"
   # Without packages, so that no public server is asked.
-  sed '/^  # Packages that/,$d' "$top/manifests/kubernetes-$minor.yaml" >"$work/manifest.yaml"
+  sed '/^  # Packages that/,$d' "$manifests/kubernetes-$minor.yaml" >"$work/manifest.yaml"
 }
 after_build() { "$here/lab/upstream/serve" stop --dir "$work/upstream"; }
 

@@ -13,7 +13,7 @@ fault disk-full-output extract message bundle_disk_full
 fault disk-full-output split message bundle_disk_full_split
 
 before_bundle() {
-  bundle_for "the bundle is built" "$top/manifests/kubernetes-$minor.yaml"
+  bundle_for "the bundle is built" "$manifests/kubernetes-$minor.yaml"
   size=$(stat -c %s "$bundle")
   copy=$work/copy.tar.zst
 }

@@ -3,7 +3,7 @@
 
 have_hosts() {
   [ -z "${all[*]:-}" ] || return 0
-  bundle_for "the bundle is built" "$top/manifests/kubernetes-$minor.yaml"
+  bundle_for "the bundle is built" "$manifests/kubernetes-$minor.yaml"
   hosts_up 2
   dir=$("$lab" dir "$name")
   key=$dir/id_ed25519 password=$(cat "$dir/ops-password")

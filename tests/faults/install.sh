@@ -37,7 +37,7 @@ complete=''
 kubectl() { kubectl_on_node1 "$@"; }
 works() { # the nodes are Ready, and a service answers by its name
   local image
-  image=$(agnhost_of "$top/manifests/kubernetes-$minor.yaml")
+  image=$agnhost
   until_true 60 ready 2 >"$work/works.log" 2>&1 || return
   { smoke_apply "$image" && smoke_rolled_out deployment/web && smoke_rolled_out daemonset/everywhere &&
     until_true 30 smoke_by_name && smoke_job && kubectl delete namespace smoke --wait=true &&

@@ -37,11 +37,22 @@ stage() { # NAME OPTIONS…: sets up the test; options of single tests stay in `
   work=$(mktemp -d)
   # A copy, so that a build at the same time does not change the tested program.
   kubexm=$work/kubexm
+  manifests_with_agnhost
   cp "${KUBEXM:-$top/target/debug/kubexm}" "$kubexm"
   cluster=$work/cluster.yaml state=$work/state from=()
   # Options about the signature of the bundle; empty if the cluster file names a key.
   trust=(--unsigned)
   trap end_stage EXIT
+}
+# The shipped manifests, and the image from which the tests make pods.
+agnhost=registry.k8s.io/e2e-test-images/agnhost:$AGNHOST
+manifests_with_agnhost() {
+  local file
+  manifests=$work/shipped
+  mkdir "$manifests"
+  for file in "$top"/manifests/{kubernetes,runtimes}-*.yaml; do
+    sed "s,^  # images: .*,  images:\n    - $agnhost," "$file" >"$manifests/${file##*/}"
+  done
 }
 end_stage() {
   if declare -F end_more >/dev/null; then end_more; fi
@@ -121,5 +132,3 @@ from_pod() { # POD URL
 }
 # Prints name, address and node of each pod of an app.
 pods_of() { kubectl get pods -l "app=$1" -o "jsonpath={range .items[*]}{.metadata.name} {.status.podIP} {.spec.nodeName}{\"\\n\"}{end}"; }
-# Prints the test image of a manifest.
-agnhost_of() { awk '/e2e-test-images\/agnhost/ { print $2 }' "$1"; }

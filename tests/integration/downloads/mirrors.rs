@@ -85,7 +85,7 @@ fn mirrors_of_china_cover_every_public_host() {
     public.add_catalog();
     public.add_manifests();
     assert!(
-        public.urls.len() > 40 && public.images.len() > 4,
+        public.urls.len() > 40 && !public.images.is_empty(),
         "{:?}",
         public.urls
     );
@@ -101,8 +101,12 @@ fn mirrors_of_china_cover_every_public_host() {
             "{url}: {found:?}"
         );
     }
-    // And the registries of the images that Calico's and flannel's manifests name.
-    for name in ["quay.io/calico/node:v1", "ghcr.io/flannel-io/flannel:v1"] {
+    // And the registries of the images that kubeadm, and Calico's and flannel's manifests name.
+    for name in [
+        "registry.k8s.io/pause:3.10",
+        "quay.io/calico/node:v1",
+        "ghcr.io/flannel-io/flannel:v1",
+    ] {
         public.images.insert(name.parse().unwrap());
     }
     for image in &public.images {
