@@ -267,7 +267,25 @@ impl<'a> Fields<'a> {
             .filter(|node| !matches!(node.value, Value::Null))
     }
 
-    /// Refuses a field that the reader does not have, with a hint about the field to use.
+    /// Adds a problem at the value of a field, if the field is present. Without a hint, it refers to the schema.
+    pub fn problem(&self, name: &'static str, message: impl Display, hint: Option<&str>) {
+        if let Some(node) = self.get(name) {
+            self.reader.problem(node, &self.path(name), message, hint);
+        }
+    }
+
+    /// Adds a problem at the mapping itself. Without a hint, it refers to the schema.
+    pub fn problem_here(&self, message: impl Display, hint: Option<&str>) {
+        self.reader.problem(self.node, &self.path, message, hint);
+    }
+
+    /// Returns true if there is a problem at the mapping or below it.
+    pub fn has_problem(&self) -> bool {
+        self.reader.has_problem_at(&self.path)
+    }
+
+    /// Refuses a field that the reader does not have, with a hint about the field to use. The problem is at the name of
+    /// the field, which may have no value.
     pub fn refuse(&self, name: &'static str, message: &str, hint: &str) {
         if let Some((_, key)) = self.keys.iter().find(|(key, _)| *key == name) {
             self.known.borrow_mut().push(name);
@@ -335,7 +353,7 @@ impl<'a> Fields<'a> {
             }) => *value,
             Some(node) => {
                 let message = format!("expected true or false, found {}", node.kind());
-                self.reader.problem(node, &self.path(name), message, None);
+                self.problem(name, message, None);
                 default
             }
         }
@@ -348,7 +366,7 @@ impl<'a> Fields<'a> {
             Value::Integer(number) if (min..=max).contains(&number) => Some(number),
             _ => {
                 let message = format!("expected a whole number from {min} to {max}");
-                self.reader.problem(node, &self.path(name), message, None);
+                self.problem(name, message, None);
                 None
             }
         }
@@ -428,7 +446,7 @@ impl<'a> Fields<'a> {
             ) => node.to_json(),
             Some(node) => {
                 let message = format!("expected fields, found {}", node.kind());
-                self.reader.problem(node, &self.path(name), message, None);
+                self.problem(name, message, None);
                 serde_json::json!({})
             }
             None => serde_json::json!({}),

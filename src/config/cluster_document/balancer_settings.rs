@@ -42,25 +42,22 @@ pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> Balancer
         ("kubeVip", &["kube-vip"]),
     ];
     for (name, kinds) in users {
-        let fits = kind.is_none_or(|kind| kinds.contains(&kind));
-        if let Some(node) = fields.get(name).filter(|_| !fits) {
+        if kind.is_some_and(|kind| !kinds.contains(&kind)) {
             let message = format!("is only accepted with type: {}", kinds.join(" or "));
             let hint = "remove it: the programs of this type do not use it";
-            let path = fields.path(name);
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem(name, message, Some(hint));
         }
     }
     settings
 }
 
 fn read_interface(fields: &Fields<'_>) -> Option<String> {
-    let (node, name) = (fields.get("interface")?, fields.text("interface")?);
+    let name = fields.text("interface")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if !(1..=15).contains(&name.len()) || !name.chars().all(plain) {
         let message = format!("'{name}' is not the name of a network interface");
         let hint = "write the name that `ip link` shows on the hosts, as in bond0";
-        let path = fields.path("interface");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("interface", message, Some(hint));
     }
     Some(name)
 }
@@ -69,12 +66,9 @@ fn read_keepalived(fields: Fields<'_>) -> KeepalivedSettings {
     let (file, variable) = read_elsewhere(&fields);
     check_password_file(&fields, file.as_ref());
     let script = fields.text("notifyScript").map(|path| expand_home(&path));
-    if let (Some(node), Some(path)) = (fields.get("notifyScript"), &script)
-        && !path.is_file()
-    {
+    if let Some(path) = script.as_ref().filter(|path| !path.is_file()) {
         let message = format!("the file {} does not exist", path.display());
-        let place = fields.path("notifyScript");
-        fields.reader().problem(node, &place, message, None);
+        fields.problem("notifyScript", message, None);
     }
     let settings = KeepalivedSettings {
         priorities: read_priorities(&fields),

@@ -28,28 +28,19 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         let fields = reader.fields(item, &path);
         if let Some(host) = read_host(&fields, defaults.as_ref()) {
             if hosts.iter().any(|other| other.name == host.name) {
-                reader.problem(
-                    item,
-                    &path,
-                    format!("another host has the name '{}'", host.name),
-                    None,
-                );
+                let message = format!("another host has the name '{}'", host.name);
+                fields.problem_here(message, None);
             }
             if hosts.iter().any(|other| server(other) == server(&host)) {
                 let message = format!("another host has the address '{}'", host.address);
-                reader.problem(item, &path, message, None);
+                fields.problem_here(message, None);
             }
             hosts.push(host);
         }
         fields.finish();
     }
     if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
-        reader.problem(
-            node,
-            "spec.hosts",
-            "is empty",
-            Some("name at least one host"),
-        );
+        spec.problem("hosts", "is empty", Some("name at least one host"));
     }
     if let Some(defaults) = defaults {
         defaults.finish();

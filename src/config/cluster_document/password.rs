@@ -35,28 +35,26 @@ pub(super) fn read_elsewhere(
 }
 
 fn read_text(fields: &Fields<'_>) -> Option<PasswordSource> {
-    let (node, text) = (fields.get("password")?, fields.text("password")?);
+    let text = fields.text("password")?;
     if text.chars().any(char::is_control) {
         let message = "contains a line break or another control character";
         let hint = "write the password in one line, in quotes";
-        let path = fields.path("password");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("password", message, Some(hint));
         return None;
     }
     Some(PasswordSource::Text(Secret(text)))
 }
 
 fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
-    let (node, name) = (fields.get("passwordEnv")?, fields.text("passwordEnv")?);
+    let name = fields.text("passwordEnv")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty()
         || !name.chars().all(is_name)
         || name.starts_with(|c: char| c.is_ascii_digit())
     {
         let hint = "write the name alone, as in SITE_PASSWORD";
-        let path = fields.path("passwordEnv");
         let message = "expected the name of an environment variable";
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("passwordEnv", message, Some(hint));
         return None;
     }
     Some(PasswordSource::Variable(name))

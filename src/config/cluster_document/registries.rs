@@ -1,7 +1,5 @@
 //! `spec.containerRuntime.registries`.
 
-use std::path::Path;
-
 use super::hosts::expand_home;
 use super::password::read_elsewhere;
 use super::registry::check_password_file;
@@ -56,8 +54,9 @@ fn read_registry(fields: &Fields<'_>, name: &str) -> SiteRegistry {
         }
     }
     let ca_file = fields.text("caFile").map(|path| expand_home(&path));
-    if let (Some(node), Some(path)) = (fields.get("caFile"), &ca_file) {
-        check_file(fields, node, path);
+    if let Some(path) = ca_file.as_ref().filter(|path| !path.is_file()) {
+        let message = format!("the file {} does not exist", path.display());
+        fields.problem("caFile", message, None);
     }
     SiteRegistry {
         name: name.to_owned(),
@@ -65,15 +64,6 @@ fn read_registry(fields: &Fields<'_>, name: &str) -> SiteRegistry {
         ca_file,
         login: read_login(fields),
         insecure: fields.flag("insecure", false),
-    }
-}
-
-fn check_file(fields: &Fields<'_>, node: &crate::yaml::Node, path: &Path) {
-    if !path.is_file() {
-        let message = format!("the file {} does not exist", path.display());
-        fields
-            .reader()
-            .problem(node, &fields.path("caFile"), message, None);
     }
 }
 

@@ -48,14 +48,11 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
         registry.port = u16::try_from(port).ok()?;
     }
     if let Some(folder) = fields.value::<HostPath>("dataDir") {
-        if let Some(node) = fields.get("dataDir")
-            && folder.as_str().contains(['"', '\\'])
-        {
+        if folder.as_str().contains(['"', '\\']) {
             let message =
                 "contains a character that systemd does not accept in the path of a mount";
             let hint = "use a path without quotation marks and backslashes";
-            let path = fields.path("dataDir");
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem("dataDir", message, Some(hint));
         }
         registry.data_dir = folder;
     }
@@ -66,12 +63,8 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
     };
     // With an unknown type it is not known which fields are valid.
     for name in others.iter().filter(|_| kind.is_some()) {
-        if let Some(node) = fields.get(name) {
-            let message = format!("is not accepted with type: {}", kind.unwrap_or_default());
-            let hint = "remove it, or change the type";
-            let path = fields.path(name);
-            fields.reader().problem(node, &path, message, Some(hint));
-        }
+        let message = format!("is not accepted with type: {}", kind.unwrap_or_default());
+        fields.problem(name, message, Some("remove it, or change the type"));
     }
     fields.finish();
     registry.external = external;
@@ -89,9 +82,9 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     }
     let file = |name: &'static str, text: Option<String>| -> Option<PathBuf> {
         let path = expand_home(&text?);
-        if let Some(node) = fields.get(name).filter(|_| !path.is_file()) {
+        if !path.is_file() {
             let message = format!("the file {} does not exist", path.display());
-            reader.problem(node, &fields.path(name), message, None);
+            fields.problem(name, message, None);
         }
         Some(path)
     };
@@ -107,7 +100,7 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     };
     if let Err(error) = ImageRef::parse_place(&place, None) {
         let hint = "write it as in address: harbor.example:443, project: mirror";
-        reader.problem(node, &fields.path("address"), error, Some(hint));
+        fields.problem("address", error, Some(hint));
     }
     let given = fields.get("username").is_some();
     if given != password.is_some() {
@@ -139,17 +132,13 @@ pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordS
     else {
         return;
     };
-    let (reader, place) = (fields.reader(), fields.path("passwordFile"));
     if !path.exists() {
         let message = format!("the file {} does not exist", path.display());
-        reader.problem(node, &place, message, None);
+        fields.problem("passwordFile", message, None);
     } else if is_readable_by_others(path) {
         let message = format!("other users can read {}", path.display());
-        reader.notice(
-            node,
-            &place,
-            message,
-            &format!("run `chmod 600 {}`", path.display()),
-        );
+        let hint = format!("run `chmod 600 {}`", path.display());
+        let place = fields.path("passwordFile");
+        fields.reader().notice(node, &place, message, &hint);
     }
 }
