@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::hosts::expand_home;
+use super::controller_file::read_file;
 use super::password::read_elsewhere;
 use super::registry::check_password_file;
 use crate::cluster::{
@@ -65,15 +65,10 @@ fn read_interface(fields: &Fields<'_>) -> Option<String> {
 fn read_keepalived(fields: Fields<'_>) -> KeepalivedSettings {
     let (file, variable) = read_elsewhere(&fields);
     check_password_file(&fields, file.as_ref());
-    let script = fields.text("notifyScript").map(|path| expand_home(&path));
-    if let Some(path) = script.as_ref().filter(|path| !path.is_file()) {
-        let message = format!("the file {} does not exist", path.display());
-        fields.problem("notifyScript", message, None);
-    }
     let settings = KeepalivedSettings {
         priorities: read_priorities(&fields),
         password: file.or(variable),
-        notify_script: script,
+        notify_script: read_file(&fields, "notifyScript"),
         extra_config: fields.text("extraConfig").unwrap_or_default(),
     };
     fields.finish();

@@ -1,9 +1,8 @@
 //! `spec.etcd`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use super::hosts::expand_home;
+use super::controller_file::read_file;
 use super::kubernetes::read_flags;
 use crate::cluster::{Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
@@ -177,15 +176,7 @@ fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
         let hint = "kubexm connects to etcd with TLS only";
         fields.problem("endpoints", "expected https://host:port", Some(hint));
     }
-    let file = |name: &'static str| -> Option<PathBuf> {
-        let path = expand_home(&fields.text(name)?);
-        if !path.is_file() {
-            let message = format!("the file {} does not exist", path.display());
-            fields.problem(name, message, None);
-        }
-        Some(path)
-    };
-    let (ca, cert, key) = (file("caFile"), file("certFile"), file("keyFile"));
+    let [ca, cert, key] = ["caFile", "certFile", "keyFile"].map(|name| read_file(fields, name));
     Some(Etcd::External {
         endpoints,
         ca_file: ca?,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
+use super::controller_file::expand_home;
 use super::jump_host::read_jump_hosts;
 use super::password::read_password;
 use crate::cluster::{DEFAULT_PORT, HostSpec, Roles, Taint};
@@ -160,13 +160,6 @@ pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
         }
     }
     Some(taints)
-}
-
-pub(super) fn expand_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
-        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-        _ => PathBuf::from(path),
-    }
 }
 
 pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {

@@ -1,6 +1,6 @@
 //! `jumpHost` of a host, of `spec.defaults` and of another jump host.
 
-use super::hosts::expand_home;
+use super::controller_file::expand_home;
 use super::password::read_password;
 use crate::cluster::JumpHost;
 use crate::reader::{Fields, Reader};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::hosts::expand_home;
+use super::controller_file::expand_home;
 use crate::cluster::PasswordSource;
 use crate::reader::Fields;
 use kubexm_types::Secret;

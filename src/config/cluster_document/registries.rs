@@ -1,6 +1,6 @@
 //! `spec.containerRuntime.registries`.
 
-use super::hosts::expand_home;
+use super::controller_file::read_file;
 use super::password::read_elsewhere;
 use super::registry::check_password_file;
 use crate::cluster::{RegistryLogin, SiteRegistry};
@@ -53,15 +53,10 @@ fn read_registry(fields: &Fields<'_>, name: &str) -> SiteRegistry {
             }
         }
     }
-    let ca_file = fields.text("caFile").map(|path| expand_home(&path));
-    if let Some(path) = ca_file.as_ref().filter(|path| !path.is_file()) {
-        let message = format!("the file {} does not exist", path.display());
-        fields.problem("caFile", message, None);
-    }
     SiteRegistry {
         name: name.to_owned(),
         mirrors,
-        ca_file,
+        ca_file: read_file(fields, "caFile"),
         login: read_login(fields),
         insecure: fields.flag("insecure", false),
     }

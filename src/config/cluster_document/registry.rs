@@ -1,8 +1,6 @@
 //! `spec.registry`.
 
-use std::path::PathBuf;
-
-use super::hosts::expand_home;
+use super::controller_file::{read_file, report_missing};
 use super::password::{is_readable_by_others, read_elsewhere};
 use crate::cluster::{ExternalRegistry, PasswordSource, Registry, RegistryLogin};
 use crate::reader::{Choice, Fields, accept};
@@ -76,19 +74,12 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     let (address, project) = (fields.text("address"), fields.text("project"));
     let user = fields.value::<UserName>("username");
     let (password_file, variable) = read_elsewhere(fields);
-    let ca = fields.text("caFile");
     if !is_external {
+        // Its type is checked even if the type of the registry does not accept the field.
+        fields.text("caFile");
         return None;
     }
-    let file = |name: &'static str, text: Option<String>| -> Option<PathBuf> {
-        let path = expand_home(&text?);
-        if !path.is_file() {
-            let message = format!("the file {} does not exist", path.display());
-            fields.problem(name, message, None);
-        }
-        Some(path)
-    };
-    let ca_file = file("caFile", ca);
+    let ca_file = read_file(fields, "caFile");
     check_password_file(fields, password_file.as_ref());
     let password = password_file.or(variable);
     let node = fields.required("address")?;
@@ -133,8 +124,7 @@ pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordS
         return;
     };
     if !path.exists() {
-        let message = format!("the file {} does not exist", path.display());
-        fields.problem("passwordFile", message, None);
+        report_missing(fields, "passwordFile", path);
     } else if is_readable_by_others(path) {
         let message = format!("other users can read {}", path.display());
         let hint = format!("run `chmod 600 {}`", path.display());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::hosts::expand_home;
+use super::controller_file;
 use crate::cluster::{FileOwner, FileSource, Role, SiteFile, System};
 use crate::reader::{Fields, accept};
 use crate::yaml::{Node, Value};
@@ -119,14 +119,7 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
     let roles = fields.choices("roles", accept(Role::NAMES));
     let roles = roles.into_iter().filter_map(Role::named).collect();
     let content = match (source, content) {
-        (Some(source), None) => {
-            let file = expand_home(&source);
-            if !file.is_file() {
-                let message = format!("the file {} does not exist", file.display());
-                fields.problem("source", message, None);
-            }
-            Some(FileSource::File(file))
-        }
+        (Some(_), None) => controller_file::read_file(fields, "source").map(FileSource::File),
         (None, Some(content)) => Some(FileSource::Content(Secret(content))),
         (source, _) => {
             let both = source.is_some();
