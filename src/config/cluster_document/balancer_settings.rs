@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::contradiction::refuse;
 use super::controller_file::read_file;
 use super::password::read_elsewhere;
 use super::registry::check_password_file;
@@ -136,21 +137,17 @@ const OF_KUBEXM: [&str; 6] = [
 
 /// Checks settings against the hosts and the endpoint.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
-    let refuse = |path: &str, message: &str, hint: &str| {
-        let path = format!("highAvailability.{path}");
-        let node = spec.at(&path).unwrap_or(spec.node());
-        let path = format!("spec.{path}");
-        spec.reader().problem(node, &path, message, Some(hint));
-    };
     let names = cluster.balancers.kube_vip.env.keys();
     let mut names = names.map(ToString::to_string);
     if let Some(name) = names.find(|name| OF_KUBEXM.contains(&name.as_str())) {
         let hint = "use highAvailability.interface, kubeVip.services or controlPlaneEndpoint";
-        refuse("kubeVip.env", &format!("'{name}' is set by kubexm"), hint);
+        let message = format!("'{name}' is set by kubexm");
+        refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
     if !matches!(cluster.load_balancer, LoadBalancer::Holder { .. }) {
         return;
     }
+    let path = "spec.highAvailability.keepalived";
     let settings = &cluster.balancers.keepalived;
     let hosts = match cluster.roles.load_balancer.is_empty() {
         true => &cluster.roles.control_plane,
@@ -164,12 +161,12 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         let message = format!("names {name}, on which keepalived does not run");
         let hint =
             "name hosts of roleGroups.loadbalancer, or of the control planes without that role";
-        refuse("keepalived.priorities", &message, hint);
+        refuse(spec, &format!("{path}.priorities"), &message, hint);
     }
     if settings.decrease(hosts) > MAX_DIFFERENCE + 20 {
         let message = format!("differ by more than {MAX_DIFFERENCE}");
         let hint = "a host whose proxy fails must get a lower priority than every other host";
-        refuse("keepalived.priorities", &message, hint);
+        refuse(spec, &format!("{path}.priorities"), &message, hint);
     }
     let is_ipv6 = cluster
         .control_plane_endpoint
@@ -177,21 +174,18 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         .is_some_and(|ip: IpAddr| ip.is_ipv6());
     if is_ipv6 && settings.password.is_some() {
         let hint = "remove passwordFile: VRRP version 2 has a password, and does not support IPv6";
-        refuse(
-            "keepalived",
-            "has a password, and the endpoint has an IPv6 address",
-            hint,
-        );
+        let message = "has a password, and the endpoint has an IPv6 address";
+        refuse(spec, path, message, hint);
     }
-    if let Some(PasswordSource::File(path)) = &settings.password
-        && let Ok(text) = std::fs::read_to_string(path)
+    if let Some(PasswordSource::File(file)) = &settings.password
+        && let Ok(text) = std::fs::read_to_string(file)
     {
         let password = text.trim_end_matches(['\n', '\r']);
         let plain = |c: char| c.is_ascii_alphanumeric();
         if password.is_empty() || password.len() > MAX_PASSWORD || !password.chars().all(plain) {
             let message = format!("expected 1 to {MAX_PASSWORD} letters and digits in the file");
             let hint = "keepalived cuts off a longer password";
-            refuse("keepalived.passwordFile", &message, hint);
+            refuse(spec, &format!("{path}.passwordFile"), &message, hint);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reads cluster files.
 
 mod balancer_settings;
+mod contradiction;
 mod controller_file;
 mod cross_validation;
 mod dns;
