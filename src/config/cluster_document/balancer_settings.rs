@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 use super::contradiction::refuse;
 use super::controller_file::read_file;
-use super::password::read_elsewhere;
-use super::registry::check_password_file;
+use super::password::{check_password_file, read_elsewhere};
 use crate::cluster::{
     BalancerSettings, Cluster, KeepalivedSettings, KubeVipSettings, LoadBalancer, PasswordSource,
     ProxySettings,

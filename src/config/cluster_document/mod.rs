@@ -18,6 +18,7 @@ mod password;
 mod patches;
 mod registries;
 mod registry;
+mod registry_login;
 mod runtime;
 mod security;
 mod system;

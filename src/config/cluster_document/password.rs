@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::controller_file::expand_home;
+use super::controller_file::{expand_home, report_missing};
 use crate::cluster::PasswordSource;
 use crate::reader::Fields;
 use kubexm_types::Secret;
@@ -58,6 +58,23 @@ fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
         return None;
     }
     Some(PasswordSource::Variable(name))
+}
+
+/// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
+/// of earlier versions of kubexm name such files.
+pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
+    let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
+    else {
+        return;
+    };
+    if !path.exists() {
+        report_missing(fields, "passwordFile", path);
+    } else if is_readable_by_others(path) {
+        let message = format!("other users can read {}", path.display());
+        let hint = format!("run `chmod 600 {}`", path.display());
+        let place = fields.path("passwordFile");
+        fields.reader().notice(node, &place, message, &hint);
+    }
 }
 
 /// Returns whether a path is a regular file that other users can read.

@@ -1,8 +1,9 @@
 //! `spec.registry`.
 
-use super::controller_file::{read_file, report_missing};
-use super::password::{is_readable_by_others, read_elsewhere};
-use crate::cluster::{ExternalRegistry, PasswordSource, Registry, RegistryLogin};
+use super::controller_file::read_file;
+use super::password::read_elsewhere;
+use super::registry_login::read_login;
+use crate::cluster::{ExternalRegistry, Registry};
 use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef, UserName};
 
@@ -70,19 +71,17 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
 }
 
 fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegistry> {
-    let reader = fields.reader();
     let (address, project) = (fields.text("address"), fields.text("project"));
-    let user = fields.value::<UserName>("username");
-    let (password_file, variable) = read_elsewhere(fields);
     if !is_external {
-        // Its type is checked even if the type of the registry does not accept the field.
+        // The types of these fields are checked even if the type of the registry does not accept the fields.
         fields.text("caFile");
+        fields.value::<UserName>("username");
+        read_elsewhere(fields);
         return None;
     }
     let ca_file = read_file(fields, "caFile");
-    check_password_file(fields, password_file.as_ref());
-    let password = password_file.or(variable);
-    let node = fields.required("address")?;
+    let node = fields.required("address").filter(|_| address.is_some());
+    let login = read_login(fields, node);
     let address = address?;
     let project = project.unwrap_or_default();
     let place = match project.as_str() {
@@ -93,42 +92,10 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
         let hint = "write it as in address: harbor.example:443, project: mirror";
         fields.problem("address", error, Some(hint));
     }
-    let given = fields.get("username").is_some();
-    if given != password.is_some() {
-        let hint = "give username and one of passwordFile and passwordEnv, or none of them";
-        let path = fields.path("username");
-        reader.problem(
-            node,
-            &path,
-            "username and passwordFile belong together",
-            Some(hint),
-        );
-    }
-    let login = user.zip(password).map(|(user, password)| RegistryLogin {
-        user: user.to_string(),
-        password,
-    });
     Some(ExternalRegistry {
         address,
         project,
         ca_file,
         login,
     })
-}
-
-/// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
-/// of earlier versions of kubexm name such files.
-pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
-    let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
-    else {
-        return;
-    };
-    if !path.exists() {
-        report_missing(fields, "passwordFile", path);
-    } else if is_readable_by_others(path) {
-        let message = format!("other users can read {}", path.display());
-        let hint = format!("run `chmod 600 {}`", path.display());
-        let place = fields.path("passwordFile");
-        fields.reader().notice(node, &place, message, &hint);
-    }
 }
