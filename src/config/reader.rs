@@ -303,15 +303,11 @@ impl<'a> Fields<'a> {
                 Some((name, item)) => (name, Some(item.parse::<usize>().ok()?)),
                 None => (name, None),
             };
-            let Value::Map(map) = &node.value else {
-                return None;
-            };
-            let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-            node = &map.iter().find(|(key, _)| is(key))?.1;
-            node = match (item, &node.value) {
+            let (_, value) = node.entry(name)?;
+            node = match (item, &value.value) {
                 (Some(item), Value::List(items)) => items.get(item)?,
                 // A scalar is a list of one item.
-                _ => node,
+                _ => value,
             };
         }
         Some(node)

@@ -4,7 +4,7 @@ use super::contradiction::refuse;
 use super::patches::read_patches;
 use crate::cluster::{Cluster, HostSpec, KubeadmConfig, KubernetesKind, Patch, SkipPhases};
 use crate::reader::Fields;
-use crate::yaml::{Node, Value};
+use crate::yaml::Value;
 use kubexm_types::Line;
 
 /// `spec.kubernetes.kubeadm`.
@@ -164,7 +164,7 @@ fn refuse_own(fields: &Fields<'_>, document: &'static str, path: &str, hint: &st
     };
     let mut place = fields.path(document);
     for name in path.split('.') {
-        let Some((key, value)) = entry(node, name) else {
+        let Some((key, value)) = node.entry(name) else {
             if !matches!(node.value, Value::Map(_)) && place != fields.path(document) {
                 let message = "replaces fields that kubexm writes";
                 fields.reader().problem(node, &place, message, Some(hint));
@@ -178,16 +178,6 @@ fn refuse_own(fields: &Fields<'_>, document: &'static str, path: &str, hint: &st
             fields.reader().problem(key, &place, message, Some(hint));
         }
     }
-}
-
-/// Returns the key and the value of a field.
-fn entry<'a>(node: &'a Node, name: &str) -> Option<(&'a Node, &'a Node)> {
-    let Value::Map(map) = &node.value else {
-        return None;
-    };
-    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-    let (key, value) = map.iter().find(|(key, _)| is(key))?;
-    Some((key, value))
 }
 
 fn read_skipped(kubeadm: &Fields<'_>) -> SkipPhases {
