@@ -217,9 +217,13 @@ fn urls(top: &Fields<'_>, name: &'static str) -> Vec<String> {
     let Some(node) = top.get(name) else {
         return Vec::new();
     };
-    let reader = top.reader();
+    urls_of(top.reader(), node, &top.path(name))
+}
+
+/// Returns the URLs of a list.
+fn urls_of(reader: &Reader, node: &Node, path: &str) -> Vec<String> {
     let mut urls = Vec::new();
-    for (item, path) in reader.items(node, &top.path(name)) {
+    for (item, path) in reader.items(node, path) {
         match &item.value {
             Value::Text(text) if is_web(text) => urls.push(text.clone()),
             _ => refuse(reader, item, &path),
@@ -244,13 +248,7 @@ fn addresses(
         if from_is_web && !is_web(from) {
             refuse(reader, node, &path);
         }
-        let mut to = Vec::new();
-        for (item, path) in reader.items(node, &path) {
-            match &item.value {
-                Value::Text(text) if is_web(text) => to.push(text.clone()),
-                _ => refuse(reader, item, &path),
-            }
-        }
+        let to = urls_of(reader, node, &path);
         if to.is_empty() && matches!(&node.value, Value::List(_) | Value::Null) {
             refuse(reader, node, &path);
         }
