@@ -9,7 +9,7 @@ use super::problem::Problems;
 use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{ImageRef, ShownUrl};
+use kubexm_types::{ImageRef, ShownUrl, strip_path_prefix};
 
 /// Maximum number of connections to one host.
 const MOST_CONNECTIONS: i64 = 256;
@@ -116,10 +116,9 @@ impl Mirrors {
 
     /// Whether a URL is of a mirror that downloads a file when it is first requested.
     pub fn is_on_demand(&self, address: &str) -> bool {
-        self.on_demand.iter().any(|prefix| {
-            let rest = address.strip_prefix(prefix.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        self.on_demand
+            .iter()
+            .any(|prefix| strip_path_prefix(address, prefix.trim_end_matches('/')).is_some())
     }
 
     /// Returns the URLs to ask instead of a public URL, in order; `None` if it has no mirror.
@@ -156,15 +155,14 @@ impl Mirrors {
     }
 }
 
-/// Returns the longest key that is a prefix of `text` and ends at a '/', the rest of `text`, and the value.
+/// Returns the longest key that is a prefix of whole parts of `text`, the rest of `text`, and the value.
 fn longest<'a, 't, T>(
     map: &'a BTreeMap<String, T>,
     text: &'t str,
 ) -> Option<(&'a str, &'t str, &'a T)> {
     let matching = map.iter().filter_map(|(prefix, value)| {
-        let rest = text.strip_prefix(prefix.as_str())?;
-        let whole = rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/');
-        whole.then_some((prefix.as_str(), rest, value))
+        let rest = strip_path_prefix(text, prefix)?;
+        Some((prefix.as_str(), rest, value))
     });
     matching.max_by_key(|(prefix, ..)| prefix.len())
 }

@@ -147,11 +147,7 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
 
 /// Refuses paths at which kubexm, kubeadm or the kernel writes files.
 fn check_path(fields: &Fields<'_>, path: &HostPath) {
-    let below = |dir: &&&str| {
-        let rest = path.as_str().strip_prefix(**dir);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if let Some(dir) = OF_OTHERS.iter().find(below) {
+    if let Some(dir) = OF_OTHERS.iter().find(|dir| path.is_in(dir)) {
         let message = format!("is in {dir}, whose files other programs write");
         let hint = "use a directory of your own, as in /etc/kubernetes/site/audit-policy.yaml";
         fields.problem("path", message, Some(hint));
