@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::controller_file::read_file;
 use super::kubernetes::read_flags;
-use crate::cluster::{Etcd, FORMER_SYSTEMD};
+use crate::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
 use crate::yaml::Value;
 use kubexm_types::HostPath;
@@ -21,7 +21,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let Some(fields) = spec.section("etcd") else {
         return Some(Etcd::Kubeadm {
             extra_args: BTreeMap::new(),
-            data_dir: HostPath::parse(DATA_DIR).ok()?,
+            data_dir: HostPath::parse(DEFAULT_ETCD_DATA_DIR).ok()?,
             cert_sans: Vec::new(),
         });
     };
@@ -113,9 +113,6 @@ fn refuse_local(fields: &Fields<'_>) {
     fields.refuse("local", "is unknown", &hint);
 }
 
-/// The directory of the data by default, as in kubeadm.
-const DATA_DIR: &str = "/var/lib/etcd";
-
 /// Flags of etcd that kubexm sets, and prefixes of such flags.
 const SET_BY_KUBEXM: [&str; 12] = [
     "name",
@@ -150,7 +147,7 @@ fn check_flags(fields: &Fields<'_>, flags: &BTreeMap<String, String>) {
 fn read_data_dir(fields: &Fields<'_>) -> Option<HostPath> {
     let data_dir = match fields.get("dataDir") {
         Some(_) => fields.value("dataDir"),
-        None => HostPath::parse(DATA_DIR).ok(),
+        None => HostPath::parse(DEFAULT_ETCD_DATA_DIR).ok(),
     };
     let data_dir: HostPath = data_dir?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');

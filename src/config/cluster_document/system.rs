@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::controller_file;
-use crate::cluster::{FileOwner, FileSource, Role, SiteFile, System};
+use crate::cluster::{DEFAULT_ETCD_DATA_DIR, FileOwner, FileSource, Role, SiteFile, System};
 use crate::reader::{Fields, accept};
 use crate::yaml::{Node, Value};
 use kubexm_types::{HostName, HostPath, Secret, UserName};
@@ -18,7 +18,7 @@ const OF_OTHERS: [&str; 9] = [
     "/proc",
     "/run",
     "/sys",
-    "/var/lib/etcd",
+    DEFAULT_ETCD_DATA_DIR,
     "/var/lib/kubexm",
 ];
 
