@@ -1,30 +1,6 @@
 //! Settings that kubexm writes itself, and names of other tools: each is refused with the field to use.
 
-use super::GOOD;
-use crate::{Cluster, Problems, parse_cluster};
-
-/// Reads a cluster file with further fields of `kubernetes`, and further sections of the spec.
-fn read(kubernetes: &str, sections: &str) -> Result<Cluster, Problems> {
-    let version = match kubernetes.contains("version:") {
-        true => "",
-        false => "version: v1.36.3, ",
-    };
-    let text = GOOD.replace(
-        "  kubernetes: {version: v1.36.3}",
-        &format!("{sections}  kubernetes: {{{version}{kubernetes}}}"),
-    );
-    parse_cluster("cluster.yaml", &text)
-}
-
-/// Asserts that a file is refused at `path`, with `hint`, and for no other reason.
-fn assert_refused(kubernetes: &str, sections: &str, path: &str, hint: &str) {
-    let problems = read(kubernetes, sections).expect_err(path);
-    let list = &problems.list;
-    assert_eq!(list.len(), 1, "{problems}");
-    assert_eq!(list[0].path, path, "{problems}");
-    let given = list[0].hint.as_deref().unwrap_or_default();
-    assert!(given.contains(hint), "{given}, expected {hint}");
-}
+use super::{assert_refused, read};
 
 #[test]
 fn fields_of_kubeadm_that_kubexm_writes_are_refused() {
