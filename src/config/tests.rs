@@ -1,12 +1,16 @@
 //! What a user sees for good and bad cluster files.
 
 mod dns;
+mod files;
 mod former_names;
 mod jump_hosts;
+mod kubeadm;
 mod load_balancers;
-mod own_settings;
+mod other_tools;
 mod passwords;
 mod patches;
+mod programs;
+mod runtimes;
 mod security;
 mod values;
 mod yaml;

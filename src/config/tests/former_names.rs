@@ -71,3 +71,11 @@ fn former_types_of_manifests_equal_the_new_ones() {
       hint: write systemd
     ");
 }
+
+#[test]
+fn crio_is_a_former_name() {
+    let cluster = read("", "  containerRuntime: {type: crio}\n").unwrap();
+    assert_eq!(cluster.runtime.kind.name(), "cri-o");
+    let notice = cluster.notices[0].to_string();
+    assert!(notice.contains("hint: write cri-o"), "{notice}");
+}
