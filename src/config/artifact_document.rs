@@ -92,13 +92,5 @@ fn path_or_url(fields: &Fields<'_>) -> Option<ArtifactLocation> {
 }
 
 fn refuse_location(fields: &Fields<'_>, hint: &str) {
-    let message = "expected exactly one location";
-    let place = fields.path("");
-    let reader = fields.reader();
-    reader.problem(
-        fields.node(),
-        place.trim_end_matches('.'),
-        message,
-        Some(hint),
-    );
+    fields.problem_here("expected exactly one location", Some(hint));
 }

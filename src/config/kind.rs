@@ -65,8 +65,8 @@ pub(crate) fn refuse_other(
             (node, format!("has `kind: {}`", found.name()), hint)
         }
         None => {
-            let field = |(name, what)| Some((field(root, name)?, what));
-            let Some((node, what)) = generated.into_iter().find_map(field) else {
+            let given = |(name, what)| Some((root.entry(name)?.1, what));
+            let Some((node, what)) = generated.into_iter().find_map(given) else {
                 return Ok(());
             };
             let hint = "kubexm writes such files; give a file that you wrote".to_owned();
@@ -87,20 +87,11 @@ pub(crate) fn refuse_other(
 
 /// Returns the known kind of a document and its node.
 fn kind(root: &Node) -> Option<(DocumentKind, &Node)> {
-    let node = field(root, "kind")?;
+    let (_, node) = root.entry("kind")?;
     let Value::Text(text) = &node.value else {
         return None;
     };
     let mut known = DocumentKind::ALL.into_iter();
     let kind = known.find(|kind| kind.name() == text)?;
     Some((kind, node))
-}
-
-fn field<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
-    let Value::Map(fields) = &root.value else {
-        return None;
-    };
-    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-    let (_, value) = fields.iter().find(|(key, _)| is(key))?;
-    Some(value)
 }

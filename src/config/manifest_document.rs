@@ -11,7 +11,7 @@ use super::package_source;
 use super::problem::Problems;
 use super::reader::{Fields, Reader};
 use super::signature_document;
-use super::yaml::{self, Node, Value};
+use super::yaml::{self, Value};
 use kubexm_types::artifact::ArtifactLocation;
 use kubexm_types::signature_policy::SignedBy;
 use kubexm_types::{Arch, HostName, Version};
@@ -84,16 +84,14 @@ pub fn parse_manifest(file: &str, text: &str) -> Result<Manifest, Problems> {
 fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     let reader = spec.reader();
     let architectures: Vec<Arch> = spec.values("architectures");
-    if let (Some(node), true) = (spec.required("architectures"), architectures.is_empty()) {
-        not_empty(spec, node, "architectures", "as in [amd64]");
-    }
+    spec.required("architectures");
+    not_empty(spec, "architectures", "as in [amd64]");
     let mut kubernetes_kinds = Vec::new();
     let kubernetes: Vec<Version> = spec.get("kubernetes").map_or_else(Vec::new, |node| {
         let fields = reader.fields(node, "spec.kubernetes");
         let versions = fields.values("versions");
-        if let (Some(node), true) = (fields.required("versions"), versions.is_empty()) {
-            not_empty(&fields, node, "versions", "as in [\"1.36.3\"]");
-        }
+        fields.required("versions");
+        not_empty(&fields, "versions", "as in [\"1.36.3\"]");
         let kinds = fields.choices("types", KUBERNETES_KINDS).into_iter();
         kubernetes_kinds = kinds.filter_map(KubernetesKind::named).collect();
         fields.finish();
@@ -153,9 +151,9 @@ fn read_versions(section: Option<Fields<'_>>) -> BTreeMap<String, Version> {
 }
 
 /// Refuses an empty list.
-pub(super) fn not_empty(fields: &Fields<'_>, node: &Node, name: &str, hint: &str) {
-    let reader = fields.reader();
-    if matches!(&node.value, Value::List(items) if items.is_empty()) {
-        reader.problem(node, &fields.path(name), "is empty", Some(hint));
+pub(super) fn not_empty(fields: &Fields<'_>, name: &'static str, hint: &str) {
+    let list = fields.get(name).map(|node| &node.value);
+    if matches!(list, Some(Value::List(items)) if items.is_empty()) {
+        fields.problem(name, "is empty", Some(hint));
     }
 }

@@ -9,7 +9,7 @@ use super::problem::Problems;
 use super::reader::{Fields, Reader, accept};
 use super::yaml::{self, Node, Value};
 use kubexm_types::signature_policy::NamePrefix;
-use kubexm_types::{ImageRef, ShownUrl};
+use kubexm_types::{ImageRef, ShownUrl, strip_path_prefix};
 
 /// Maximum number of connections to one host.
 const MOST_CONNECTIONS: i64 = 256;
@@ -116,10 +116,9 @@ impl Mirrors {
 
     /// Whether a URL is of a mirror that downloads a file when it is first requested.
     pub fn is_on_demand(&self, address: &str) -> bool {
-        self.on_demand.iter().any(|prefix| {
-            let rest = address.strip_prefix(prefix.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        self.on_demand
+            .iter()
+            .any(|prefix| strip_path_prefix(address, prefix.trim_end_matches('/')).is_some())
     }
 
     /// Returns the URLs to ask instead of a public URL, in order; `None` if it has no mirror.
@@ -156,15 +155,14 @@ impl Mirrors {
     }
 }
 
-/// Returns the longest key that is a prefix of `text` and ends at a '/', the rest of `text`, and the value.
+/// Returns the longest key that is a prefix of whole parts of `text`, the rest of `text`, and the value.
 fn longest<'a, 't, T>(
     map: &'a BTreeMap<String, T>,
     text: &'t str,
 ) -> Option<(&'a str, &'t str, &'a T)> {
     let matching = map.iter().filter_map(|(prefix, value)| {
-        let rest = text.strip_prefix(prefix.as_str())?;
-        let whole = rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/');
-        whole.then_some((prefix.as_str(), rest, value))
+        let rest = strip_path_prefix(text, prefix)?;
+        Some((prefix.as_str(), rest, value))
     });
     matching.max_by_key(|(prefix, ..)| prefix.len())
 }
@@ -217,9 +215,13 @@ fn urls(top: &Fields<'_>, name: &'static str) -> Vec<String> {
     let Some(node) = top.get(name) else {
         return Vec::new();
     };
-    let reader = top.reader();
+    urls_of(top.reader(), node, &top.path(name))
+}
+
+/// Returns the URLs of a list.
+fn urls_of(reader: &Reader, node: &Node, path: &str) -> Vec<String> {
     let mut urls = Vec::new();
-    for (item, path) in reader.items(node, &top.path(name)) {
+    for (item, path) in reader.items(node, path) {
         match &item.value {
             Value::Text(text) if is_web(text) => urls.push(text.clone()),
             _ => refuse(reader, item, &path),
@@ -244,13 +246,7 @@ fn addresses(
         if from_is_web && !is_web(from) {
             refuse(reader, node, &path);
         }
-        let mut to = Vec::new();
-        for (item, path) in reader.items(node, &path) {
-            match &item.value {
-                Value::Text(text) if is_web(text) => to.push(text.clone()),
-                _ => refuse(reader, item, &path),
-            }
-        }
+        let to = urls_of(reader, node, &path);
         if to.is_empty() && matches!(&node.value, Value::List(_) | Value::Null) {
             refuse(reader, node, &path);
         }

@@ -32,26 +32,16 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
         _ => Manager::Apt,
     };
     let base = fields.values("base");
-    if let (Manager::Apt, Some(node)) = (manager, fields.get("base")) {
+    if manager == Manager::Apt {
         let hint = "a Debian archive marks the packages that every host has (Essential, required)";
-        reader.problem(
-            node,
-            &fields.path("base"),
-            "is only accepted with type: dnf",
-            Some(hint),
-        );
+        fields.problem("base", "is only accepted with type: dnf", Some(hint));
     }
-    let packages = fields.required("packages").map(|node| {
-        not_empty(fields, node, "packages", "as in [socat]");
+    let packages = fields.required("packages").map(|_| {
+        not_empty(fields, "packages", "as in [socat]");
         fields.values("packages")
     });
     let repositories: Option<Vec<Repository>> = fields.required("repositories").map(|node| {
-        not_empty(
-            fields,
-            node,
-            "repositories",
-            "begin each item with `- url:`",
-        );
+        not_empty(fields, "repositories", "begin each item with `- url:`");
         let items = reader.items(node, &fields.path("repositories"));
         let read = |(item, path): &(&_, String)| {
             let inner = reader.fields(item, path);
@@ -85,9 +75,9 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<PackageSource> {
 
 fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
     let url = fields.required("url").and_then(|_| fields.value("url"));
-    let signed_by: Vec<PathBuf> = fields.required("signedBy").map_or_else(Vec::new, |node| {
+    let signed_by: Vec<PathBuf> = fields.required("signedBy").map_or_else(Vec::new, |_| {
         let hint = "name files with the keys that sign the repository";
-        not_empty(fields, node, "signedBy", hint);
+        not_empty(fields, "signedBy", hint);
         fields.values("signedBy")
     });
     let suite = match manager {
@@ -105,22 +95,18 @@ fn repository(fields: &Fields<'_>, manager: Manager) -> Option<Repository> {
         Manager::Apt => &["verify"],
         Manager::Dnf => &["suite", "components", "architectures"],
     };
+    let (message, hint) = match manager {
+        Manager::Apt => (
+            "is only accepted with type: dnf",
+            "remove it: the InRelease file of an apt archive is always verified",
+        ),
+        Manager::Dnf => (
+            "is only accepted with type: apt",
+            "remove it: the url of a dnf repository is its directory",
+        ),
+    };
     for name in other {
-        if let Some(node) = fields.get(name) {
-            let (message, hint) = match manager {
-                Manager::Apt => (
-                    "is only accepted with type: dnf",
-                    "remove it: the InRelease file of an apt archive is always verified",
-                ),
-                Manager::Dnf => (
-                    "is only accepted with type: apt",
-                    "remove it: the url of a dnf repository is its directory",
-                ),
-            };
-            fields
-                .reader()
-                .problem(node, &fields.path(name), message, Some(hint));
-        }
+        fields.problem(name, message, Some(hint));
     }
     Some(match manager {
         Manager::Apt => Repository::Apt(AptRepository {

@@ -23,12 +23,7 @@ pub(super) fn read(spec: &Fields<'_>) -> Vec<SignaturePolicy> {
         if let Some(policy) = policy(&fields) {
             if !seen.insert(policy.prefix.clone()) {
                 let hint = "list all keys of a prefix in one policy";
-                reader.problem(
-                    item,
-                    &path,
-                    "another policy has the same prefix",
-                    Some(hint),
-                );
+                fields.problem_here("another policy has the same prefix", Some(hint));
             }
             policies.push(policy);
         }
@@ -50,11 +45,7 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
         _ => {
             let message = "expected exactly one kind of signer, or none with `mode: ignore`";
             let hint = "give key, or identity with issuer; give neither with `mode: ignore`";
-            let place = fields.path("");
-            let place = place.trim_end_matches('.');
-            fields
-                .reader()
-                .problem(fields.node(), place, message, Some(hint));
+            fields.problem_here(message, Some(hint));
             return None;
         }
     };
@@ -67,9 +58,7 @@ fn policy(fields: &Fields<'_>) -> Option<SignaturePolicy> {
 /// Reads the keys or the identity; `None` if there is neither or both.
 fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
     let keys: Vec<PathBuf> = fields.values("key");
-    if let Some(node) = fields.get("key") {
-        not_empty(fields, node, "key", "name a file with a public key in PEM");
-    }
+    not_empty(fields, "key", "name a file with a public key in PEM");
     let (identity, issuer) = (short(fields, "identity"), short(fields, "issuer"));
     let trusted_root = fields.text("trustedRoot").map(PathBuf::from);
     match (keys.is_empty(), identity, issuer, trusted_root) {
@@ -86,11 +75,7 @@ fn signed_by(fields: &Fields<'_>) -> Option<SignedBy> {
 fn short(fields: &Fields<'_>, name: &'static str) -> Option<String> {
     let text = fields.text(name)?;
     if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
-        let node = fields.get(name)?;
-        let message = "expected one line of at most 255 bytes";
-        fields
-            .reader()
-            .problem(node, &fields.path(name), message, None);
+        fields.problem(name, "expected one line of at most 255 bytes", None);
         return None;
     }
     Some(text)

@@ -1,18 +1,23 @@
 //! What a user sees for good and bad cluster files.
 
 mod dns;
+mod files;
 mod former_names;
 mod jump_hosts;
+mod kubeadm;
 mod load_balancers;
-mod own_settings;
+mod other_tools;
 mod passwords;
 mod patches;
+mod programs;
+mod runtimes;
 mod security;
 mod values;
 mod yaml;
 
 use super::*;
 
+/// A short cluster file without problems.
 const GOOD: &str = "\
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -28,6 +33,43 @@ spec:
     worker: [\"node[2:3]\"]
   kubernetes: {version: v1.36.3}
 ";
+
+/// The settings of Kubernetes in [`GOOD`].
+const KUBERNETES: &str = "kubernetes: {version: v1.36.3}";
+
+/// Reads the good file with one change.
+fn read_changed(from: &str, to: &str) -> Result<Cluster, Problems> {
+    assert!(GOOD.contains(from), "{from}");
+    parse_cluster("cluster.yaml", &GOOD.replacen(from, to, 1))
+}
+
+/// Reads the good file with further fields of `kubernetes`, and further sections of the spec.
+fn read(kubernetes: &str, sections: &str) -> Result<Cluster, Problems> {
+    let version = match kubernetes.contains("version:") {
+        true => "",
+        false => "version: v1.36.3, ",
+    };
+    let settings = format!("{sections}  kubernetes: {{{version}{kubernetes}}}");
+    read_changed(&format!("  {KUBERNETES}"), &settings)
+}
+
+/// Returns the problem of a file that is refused at `path` and for no other reason. `case` is the change of the file.
+fn only_problem(read: Result<Cluster, Problems>, path: &str, case: &str) -> Problem {
+    let problems = read.expect_err(case);
+    let [problem] = problems.list.as_slice() else {
+        panic!("{case}: {problems}");
+    };
+    assert_eq!(problem.path, path, "{case}: {problems}");
+    problem.clone()
+}
+
+/// Asserts that a file is refused at `path`, with `hint`, and for no other reason.
+fn assert_refused(kubernetes: &str, sections: &str, path: &str, hint: &str) {
+    let case = format!("{sections}{kubernetes}");
+    let problem = only_problem(read(kubernetes, sections), path, &case);
+    let given = problem.hint.unwrap_or_default();
+    assert!(given.contains(hint), "{given}, expected {hint}");
+}
 
 #[test]
 fn the_name_service_has_the_address_that_kubeadm_gives_it() {

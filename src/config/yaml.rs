@@ -185,6 +185,16 @@ impl Node {
         }
     }
 
+    /// Returns the key and the value of a field of a mapping.
+    pub fn entry(&self, name: &str) -> Option<(&Self, &Self)> {
+        let Value::Map(map) = &self.value else {
+            return None;
+        };
+        let is = |key: &Self| matches!(&key.value, Value::Text(text) if text == name);
+        let (key, value) = map.iter().find(|(key, _)| is(key))?;
+        Some((key, value))
+    }
+
     /// Returns the kind of the value for messages.
     pub fn kind(&self) -> &'static str {
         match self.value {

@@ -8,7 +8,7 @@ use super::kubernetes::kubeadm;
 use super::{DeployError, Inputs, linking, plan, rendered};
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{
-    Calico, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
+    Calico, DEFAULT_ETCD_DATA_DIR, Encapsulation, Etcd, KubernetesKind, NetworkPlugin, PatchFile,
 };
 use kubexm_config::{Cluster, Problems};
 use kubexm_engine::plan::RenderedFile;
@@ -150,7 +150,7 @@ pub fn default_clusters(lock: &Lock, version: &Version) -> Result<Vec<Cluster>, 
     }
     let mut by_systemd = by_kubeadm.clone();
     by_systemd.kubernetes.kind = KubernetesKind::Systemd;
-    if let Ok(data_dir) = HostPath::parse("/var/lib/etcd") {
+    if let Ok(data_dir) = HostPath::parse(DEFAULT_ETCD_DATA_DIR) {
         let extra_args = BTreeMap::new();
         by_systemd.etcd = Etcd::Systemd {
             extra_args,

@@ -1,6 +1,6 @@
 //! Paths on a host of the cluster. Paths on the controller are [`std::path::Path`].
 
-use super::{InvalidValue, text_value};
+use super::{InvalidValue, strip_path_prefix, text_value};
 
 /// An absolute, normalised path on a host: no `..`, no `.`, no empty part, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +28,11 @@ impl HostPath {
             Some(0) | None => "/",
             Some(at) => &self.0[..at],
         }
+    }
+
+    /// Returns true if the path is this directory or below it.
+    pub fn is_in(&self, directory: &str) -> bool {
+        strip_path_prefix(&self.0, directory).is_some()
     }
 
     /// Appends a name to the path.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{InvalidValue, UtcTime, Version, text_value};
+use super::{InvalidValue, UtcTime, Version, strip_path_prefix, text_value};
 
 /// Maximum length of a prefix in bytes.
 const LONGEST: usize = 255;
@@ -147,8 +147,7 @@ impl NamePrefix {
 
     /// Returns true if the name or URL is below the prefix. Whole parts are compared.
     pub fn covers(&self, name: &str) -> bool {
-        let rest = name.strip_prefix(&self.0);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        strip_path_prefix(name, &self.0).is_some()
     }
 
     /// Returns the length in bytes. Of two prefixes that cover a name, the longer one is more specific.

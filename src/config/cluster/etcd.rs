@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use kubexm_types::{CertificateName, HostPath};
 
+/// The data directory of members on their hosts by default, as in kubeadm.
+pub const DEFAULT_ETCD_DATA_DIR: &str = "/var/lib/etcd";
+
 /// The etcd of the cluster.
 #[derive(Debug, Clone)]
 pub enum Etcd {

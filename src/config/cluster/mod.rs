@@ -25,7 +25,7 @@ use kubexm_types::{HostName, KernelModule, KernelSetting, KernelValue, PublicKey
 
 pub use balancer_settings::{BalancerSettings, KeepalivedSettings, KubeVipSettings, ProxySettings};
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
-pub use etcd::Etcd;
+pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
 pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
 pub use kinds::{

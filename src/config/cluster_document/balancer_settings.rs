@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::hosts::expand_home;
-use super::password::read_elsewhere;
-use super::registry::check_password_file;
+use super::contradiction::refuse;
+use super::controller_file::read_file;
+use super::password::{check_password_file, read_elsewhere};
 use crate::cluster::{
     BalancerSettings, Cluster, KeepalivedSettings, KubeVipSettings, LoadBalancer, PasswordSource,
     ProxySettings,
@@ -42,25 +42,22 @@ pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> Balancer
         ("kubeVip", &["kube-vip"]),
     ];
     for (name, kinds) in users {
-        let fits = kind.is_none_or(|kind| kinds.contains(&kind));
-        if let Some(node) = fields.get(name).filter(|_| !fits) {
+        if kind.is_some_and(|kind| !kinds.contains(&kind)) {
             let message = format!("is only accepted with type: {}", kinds.join(" or "));
             let hint = "remove it: the programs of this type do not use it";
-            let path = fields.path(name);
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem(name, message, Some(hint));
         }
     }
     settings
 }
 
 fn read_interface(fields: &Fields<'_>) -> Option<String> {
-    let (node, name) = (fields.get("interface")?, fields.text("interface")?);
+    let name = fields.text("interface")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if !(1..=15).contains(&name.len()) || !name.chars().all(plain) {
         let message = format!("'{name}' is not the name of a network interface");
         let hint = "write the name that `ip link` shows on the hosts, as in bond0";
-        let path = fields.path("interface");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("interface", message, Some(hint));
     }
     Some(name)
 }
@@ -68,18 +65,10 @@ fn read_interface(fields: &Fields<'_>) -> Option<String> {
 fn read_keepalived(fields: Fields<'_>) -> KeepalivedSettings {
     let (file, variable) = read_elsewhere(&fields);
     check_password_file(&fields, file.as_ref());
-    let script = fields.text("notifyScript").map(|path| expand_home(&path));
-    if let (Some(node), Some(path)) = (fields.get("notifyScript"), &script)
-        && !path.is_file()
-    {
-        let message = format!("the file {} does not exist", path.display());
-        let place = fields.path("notifyScript");
-        fields.reader().problem(node, &place, message, None);
-    }
     let settings = KeepalivedSettings {
         priorities: read_priorities(&fields),
         password: file.or(variable),
-        notify_script: script,
+        notify_script: read_file(&fields, "notifyScript"),
         extra_config: fields.text("extraConfig").unwrap_or_default(),
     };
     fields.finish();
@@ -147,21 +136,17 @@ const OF_KUBEXM: [&str; 6] = [
 
 /// Checks settings against the hosts and the endpoint.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
-    let refuse = |path: &str, message: &str, hint: &str| {
-        let path = format!("highAvailability.{path}");
-        let node = spec.at(&path).unwrap_or(spec.node());
-        let path = format!("spec.{path}");
-        spec.reader().problem(node, &path, message, Some(hint));
-    };
     let names = cluster.balancers.kube_vip.env.keys();
     let mut names = names.map(ToString::to_string);
     if let Some(name) = names.find(|name| OF_KUBEXM.contains(&name.as_str())) {
         let hint = "use highAvailability.interface, kubeVip.services or controlPlaneEndpoint";
-        refuse("kubeVip.env", &format!("'{name}' is set by kubexm"), hint);
+        let message = format!("'{name}' is set by kubexm");
+        refuse(spec, "spec.highAvailability.kubeVip.env", &message, hint);
     }
     if !matches!(cluster.load_balancer, LoadBalancer::Holder { .. }) {
         return;
     }
+    let path = "spec.highAvailability.keepalived";
     let settings = &cluster.balancers.keepalived;
     let hosts = match cluster.roles.load_balancer.is_empty() {
         true => &cluster.roles.control_plane,
@@ -175,12 +160,12 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         let message = format!("names {name}, on which keepalived does not run");
         let hint =
             "name hosts of roleGroups.loadbalancer, or of the control planes without that role";
-        refuse("keepalived.priorities", &message, hint);
+        refuse(spec, &format!("{path}.priorities"), &message, hint);
     }
     if settings.decrease(hosts) > MAX_DIFFERENCE + 20 {
         let message = format!("differ by more than {MAX_DIFFERENCE}");
         let hint = "a host whose proxy fails must get a lower priority than every other host";
-        refuse("keepalived.priorities", &message, hint);
+        refuse(spec, &format!("{path}.priorities"), &message, hint);
     }
     let is_ipv6 = cluster
         .control_plane_endpoint
@@ -188,21 +173,18 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         .is_some_and(|ip: IpAddr| ip.is_ipv6());
     if is_ipv6 && settings.password.is_some() {
         let hint = "remove passwordFile: VRRP version 2 has a password, and does not support IPv6";
-        refuse(
-            "keepalived",
-            "has a password, and the endpoint has an IPv6 address",
-            hint,
-        );
+        let message = "has a password, and the endpoint has an IPv6 address";
+        refuse(spec, path, message, hint);
     }
-    if let Some(PasswordSource::File(path)) = &settings.password
-        && let Ok(text) = std::fs::read_to_string(path)
+    if let Some(PasswordSource::File(file)) = &settings.password
+        && let Ok(text) = std::fs::read_to_string(file)
     {
         let password = text.trim_end_matches(['\n', '\r']);
         let plain = |c: char| c.is_ascii_alphanumeric();
         if password.is_empty() || password.len() > MAX_PASSWORD || !password.chars().all(plain) {
             let message = format!("expected 1 to {MAX_PASSWORD} letters and digits in the file");
             let hint = "keepalived cuts off a longer password";
-            refuse("keepalived.passwordFile", &message, hint);
+            refuse(spec, &format!("{path}.passwordFile"), &message, hint);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Checks of settings in different sections that contradict each other.
 
+use super::contradiction::refuse;
 use super::{balancer_settings, kubeadm, own_flags, runtime};
 use crate::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, Patch, PatchTarget,
@@ -357,12 +358,4 @@ fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
         }
         _ => {}
     }
-}
-
-fn refuse(spec: &Fields<'_>, path: &str, message: &str, hint: &str) {
-    let node = path
-        .strip_prefix("spec.")
-        .and_then(|path| spec.at(path))
-        .unwrap_or(spec.node());
-    spec.reader().problem(node, path, message, Some(hint));
 }

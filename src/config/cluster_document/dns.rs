@@ -46,11 +46,9 @@ pub(super) fn read_dns(
 
 fn servers(fields: &Fields<'_>, name: &'static str) -> Vec<NameServer> {
     let servers: Vec<NameServer> = fields.values(name);
-    if let (Some(node), true) = (fields.get(name), servers.len() > MAX_SERVERS) {
+    if servers.len() > MAX_SERVERS {
         let message = format!("CoreDNS accepts at most {MAX_SERVERS} servers");
-        fields
-            .reader()
-            .problem(node, &fields.path(name), message, None);
+        fields.problem(name, message, None);
     }
     servers
 }
@@ -119,13 +117,7 @@ fn read_zone_names(fields: &Fields<'_>) -> Vec<HostName> {
             false => "contains neither name nor names",
         };
         let hint = "write names, as in [corp.example, 10.in-addr.arpa]";
-        let path = fields.path("");
-        reader.problem(
-            fields.node(),
-            path.trim_end_matches('.'),
-            message,
-            Some(hint),
-        );
+        fields.problem_here(message, Some(hint));
     }
     names
 }

@@ -1,11 +1,10 @@
 //! `spec.etcd`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use super::hosts::expand_home;
+use super::controller_file::read_file;
 use super::kubernetes::read_flags;
-use crate::cluster::{Etcd, FORMER_SYSTEMD};
+use crate::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, FORMER_SYSTEMD};
 use crate::reader::{Choice, Fields};
 use crate::yaml::Value;
 use kubexm_types::HostPath;
@@ -22,7 +21,7 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let Some(fields) = spec.section("etcd") else {
         return Some(Etcd::Kubeadm {
             extra_args: BTreeMap::new(),
-            data_dir: HostPath::parse(DATA_DIR).ok()?,
+            data_dir: HostPath::parse(DEFAULT_ETCD_DATA_DIR).ok()?,
             cert_sans: Vec::new(),
         });
     };
@@ -36,17 +35,13 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
     let lock_memory = fields.flag("lockMemory", false);
     if kind != Some("systemd") {
         let hint = "set type: systemd, or remove the field";
-        refuse(
-            &fields,
-            "lockMemory",
-            "is only accepted with type: systemd",
-            hint,
-        );
+        let message = "is only accepted with type: systemd";
+        fields.problem("lockMemory", message, Some(hint));
     }
     if kind == Some("external") {
         let hint = "set it where that etcd is started";
         for name in ["extraArgs", "dataDir", "certSANs"] {
-            refuse(&fields, name, "is not accepted with type: external", hint);
+            fields.problem(name, "is not accepted with type: external", Some(hint));
         }
     }
     let external = fields.section("external");
@@ -66,12 +61,8 @@ pub(super) fn read_etcd(spec: &Fields<'_>) -> Option<Etcd> {
                 let _ = EXTERNAL_FIELDS.map(|name| external.get(name));
             }
             let hint = "set type: external, or remove this section";
-            refuse(
-                &fields,
-                "external",
-                "is only accepted with type: external",
-                hint,
-            );
+            let message = "is only accepted with type: external";
+            fields.problem("external", message, Some(hint));
             let data_dir = read_data_dir(&fields);
             check_flags(&fields, &extra_args);
             data_dir.map(|data_dir| match kind {
@@ -122,18 +113,6 @@ fn refuse_local(fields: &Fields<'_>) {
     fields.refuse("local", "is unknown", &hint);
 }
 
-/// Refuses a field that would have no effect.
-fn refuse(fields: &Fields<'_>, name: &'static str, message: &str, hint: &str) {
-    if let Some(node) = fields.get(name) {
-        fields
-            .reader()
-            .problem(node, &fields.path(name), message, Some(hint));
-    }
-}
-
-/// The directory of the data by default, as in kubeadm.
-const DATA_DIR: &str = "/var/lib/etcd";
-
 /// Flags of etcd that kubexm sets, and prefixes of such flags.
 const SET_BY_KUBEXM: [&str; 12] = [
     "name",
@@ -157,65 +136,44 @@ fn check_flags(fields: &Fields<'_>, flags: &BTreeMap<String, String>) {
         let mut prefixes = PREFIXES_SET_BY_KUBEXM.iter();
         SET_BY_KUBEXM.contains(&name.as_str()) || prefixes.any(|prefix| name.starts_with(prefix))
     };
-    if let (Some(node), Some(name)) = (fields.get("extraArgs"), flags.keys().find(taken)) {
+    if let Some(name) = flags.keys().find(taken) {
         let hint = "remove the flag: dataDir sets the data directory, certSANs the names in the certificates, \
                     and roleGroups.etcd the members";
         let message = format!("'{name}' is set by kubexm");
-        let path = fields.path("extraArgs");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("extraArgs", message, Some(hint));
     }
 }
 
 fn read_data_dir(fields: &Fields<'_>) -> Option<HostPath> {
     let data_dir = match fields.get("dataDir") {
         Some(_) => fields.value("dataDir"),
-        None => HostPath::parse(DATA_DIR).ok(),
+        None => HostPath::parse(DEFAULT_ETCD_DATA_DIR).ok(),
     };
     let data_dir: HostPath = data_dir?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if let Some(node) = fields
-        .get("dataDir")
-        .filter(|_| !data_dir.as_str().chars().all(plain))
-    {
+    if !data_dir.as_str().chars().all(plain) {
         let message = "contains characters that a systemd unit does not accept without quotes";
         let hint = "use letters, digits, '/', '.', '_' and '-'";
-        let path = fields.path("dataDir");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("dataDir", message, Some(hint));
     }
     Some(data_dir)
 }
 
 fn read_external_etcd(fields: &Fields<'_>) -> Option<Etcd> {
-    let reader = fields.reader();
     if !require_all(fields) {
         return None;
     }
     let endpoints: Vec<String> = fields.values("endpoints");
-    if let Some(node) = fields.get("endpoints") {
-        let path = fields.path("endpoints");
-        if endpoints.is_empty() && !reader.has_problem_at(&path) {
-            reader.problem(
-                node,
-                &path,
-                "is empty",
-                Some("name at least one endpoint, as in https://192.0.2.20:2379"),
-            );
-        }
-        if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {
-            let hint = "kubexm connects to etcd with TLS only";
-            reader.problem(node, &path, "expected https://host:port", Some(hint));
-        }
+    let path = fields.path("endpoints");
+    if endpoints.is_empty() && !fields.reader().has_problem_at(&path) {
+        let hint = "name at least one endpoint, as in https://192.0.2.20:2379";
+        fields.problem("endpoints", "is empty", Some(hint));
     }
-    let file = |name: &'static str| -> Option<PathBuf> {
-        let node = fields.get(name)?;
-        let path = expand_home(&fields.text(name)?);
-        if !path.is_file() {
-            let message = format!("the file {} does not exist", path.display());
-            reader.problem(node, &fields.path(name), message, None);
-        }
-        Some(path)
-    };
-    let (ca, cert, key) = (file("caFile"), file("certFile"), file("keyFile"));
+    if !endpoints.iter().all(|endpoint| is_endpoint(endpoint)) {
+        let hint = "kubexm connects to etcd with TLS only";
+        fields.problem("endpoints", "expected https://host:port", Some(hint));
+    }
+    let [ca, cert, key] = ["caFile", "certFile", "keyFile"].map(|name| read_file(fields, name));
     Some(Etcd::External {
         endpoints,
         ca_file: ca?,
@@ -235,15 +193,8 @@ fn require_all(fields: &Fields<'_>) -> bool {
         [name] => format!("{name} is missing"),
         [names @ .., last] => format!("{} and {last} are missing", names.join(", ")),
     };
-    let path = fields.path("");
     let hint = "an external etcd needs endpoints, caFile, certFile and keyFile";
-    let reader = fields.reader();
-    reader.problem(
-        fields.node(),
-        path.trim_end_matches('.'),
-        message,
-        Some(hint),
-    );
+    fields.problem_here(message, Some(hint));
     false
 }
 

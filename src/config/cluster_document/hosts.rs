@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
+use super::controller_file::expand_home;
 use super::jump_host::read_jump_hosts;
 use super::password::read_password;
 use crate::cluster::{DEFAULT_PORT, HostSpec, Roles, Taint};
@@ -28,28 +28,19 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         let fields = reader.fields(item, &path);
         if let Some(host) = read_host(&fields, defaults.as_ref()) {
             if hosts.iter().any(|other| other.name == host.name) {
-                reader.problem(
-                    item,
-                    &path,
-                    format!("another host has the name '{}'", host.name),
-                    None,
-                );
+                let message = format!("another host has the name '{}'", host.name);
+                fields.problem_here(message, None);
             }
             if hosts.iter().any(|other| server(other) == server(&host)) {
                 let message = format!("another host has the address '{}'", host.address);
-                reader.problem(item, &path, message, None);
+                fields.problem_here(message, None);
             }
             hosts.push(host);
         }
         fields.finish();
     }
     if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
-        reader.problem(
-            node,
-            "spec.hosts",
-            "is empty",
-            Some("name at least one host"),
-        );
+        spec.problem("hosts", "is empty", Some("name at least one host"));
     }
     if let Some(defaults) = defaults {
         defaults.finish();
@@ -169,13 +160,6 @@ pub(super) fn read_taints(fields: &Fields<'_>) -> Option<Vec<Taint>> {
         }
     }
     Some(taints)
-}
-
-pub(super) fn expand_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
-        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
-        _ => PathBuf::from(path),
-    }
 }
 
 pub(super) fn read_roles(spec: &Fields<'_>, hosts: &[HostSpec]) -> Roles {

@@ -1,8 +1,8 @@
 //! `jumpHost` of a host, of `spec.defaults` and of another jump host.
 
-use super::hosts::expand_home;
+use super::controller_file::expand_home;
 use super::password::read_password;
-use crate::cluster::JumpHost;
+use crate::cluster::{DEFAULT_PORT, JumpHost};
 use crate::reader::{Fields, Reader};
 use crate::yaml::{Node, Value};
 use kubexm_types::{HostAddress, UserName};
@@ -43,7 +43,8 @@ fn read(reader: &Reader, node: &Node, path: &str, way: &mut Vec<JumpHost>, most:
     let user = fields
         .required("user")
         .and_then(|_| fields.value::<UserName>("user"));
-    let port = fields.number("port", 1, 65535).unwrap_or(22);
+    let port = fields.number("port", 1, 65535);
+    let port = port.unwrap_or(i64::from(DEFAULT_PORT));
     let private_key_path = fields.text("privateKeyPath");
     let password = read_password(&fields);
     if most > 1

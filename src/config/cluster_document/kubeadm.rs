@@ -1,9 +1,10 @@
 //! `spec.kubernetes.kubeadm`: the settings of kubeadm, besides patches.
 
+use super::contradiction::refuse;
 use super::patches::read_patches;
 use crate::cluster::{Cluster, HostSpec, KubeadmConfig, KubernetesKind, Patch, SkipPhases};
 use crate::reader::Fields;
-use crate::yaml::{Node, Value};
+use crate::yaml::Value;
 use kubexm_types::Line;
 
 /// `spec.kubernetes.kubeadm`.
@@ -163,7 +164,7 @@ fn refuse_own(fields: &Fields<'_>, document: &'static str, path: &str, hint: &st
     };
     let mut place = fields.path(document);
     for name in path.split('.') {
-        let Some((key, value)) = entry(node, name) else {
+        let Some((key, value)) = node.entry(name) else {
             if !matches!(node.value, Value::Map(_)) && place != fields.path(document) {
                 let message = "replaces fields that kubexm writes";
                 fields.reader().problem(node, &place, message, Some(hint));
@@ -177,16 +178,6 @@ fn refuse_own(fields: &Fields<'_>, document: &'static str, path: &str, hint: &st
             fields.reader().problem(key, &place, message, Some(hint));
         }
     }
-}
-
-/// Returns the key and the value of a field.
-fn entry<'a>(node: &'a Node, name: &str) -> Option<(&'a Node, &'a Node)> {
-    let Value::Map(map) = &node.value else {
-        return None;
-    };
-    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-    let (key, value) = map.iter().find(|(key, _)| is(key))?;
-    Some((key, value))
 }
 
 fn read_skipped(kubeadm: &Fields<'_>) -> SkipPhases {
@@ -224,10 +215,9 @@ fn read_skipped(kubeadm: &Fields<'_>) -> SkipPhases {
 /// Refuses settings of kubeadm that have no effect because kubeadm does not run, or because its version does not have
 /// them.
 pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
-    let refuse = |path: &str, message: &str, hint: &str| {
-        if let Some(node) = spec.at(path) {
-            let path = format!("spec.{path}");
-            spec.reader().problem(node, &path, message, Some(hint));
+    let refuse_given = |path: &str, message: &str, hint: &str| {
+        if spec.at(path).is_some() {
+            refuse(spec, &format!("spec.{path}"), message, hint);
         }
     };
     let kubernetes = &cluster.kubernetes;
@@ -235,16 +225,16 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         for name in ["extraConfig", "skipPhases"] {
             let message = "is a setting of kubeadm, and kubernetes.type is systemd";
             let hint = "remove it, or use the fields of kubernetes for each program";
-            refuse(&format!("kubernetes.kubeadm.{name}"), message, hint);
+            refuse_given(&format!("kubernetes.kubeadm.{name}"), message, hint);
         }
         for name in ["apiServer", "controllerManager", "scheduler"] {
             let message = "mounts files into a pod, and kubernetes.type is systemd";
             let hint = "remove it: a systemd unit reads the files of the host";
-            refuse(&format!("kubernetes.{name}.extraVolumes"), message, hint);
+            refuse_given(&format!("kubernetes.{name}.extraVolumes"), message, hint);
         }
     } else if crate::cluster::kubeadm_api(&kubernetes.version) == "v1beta3" {
         let message = format!("kubeadm {} does not have this setting", kubernetes.version);
         let hint = "use Kubernetes 1.31 or newer, or kubernetes.type: systemd";
-        refuse("kubernetes.certificates", &message, hint);
+        refuse_given("kubernetes.certificates", &message, hint);
     }
 }

@@ -26,11 +26,9 @@ fn set(kubelet: &Fields<'_>, config: &mut Value, name: &'static str, value: Valu
     let Some(fields) = config.as_object_mut() else {
         return;
     };
-    if let (Some(_), Some(node)) = (fields.get(name), kubelet.get(name)) {
-        let message = "is set in extraConfig, too";
+    if fields.contains_key(name) {
         let hint = "remove one of the two";
-        let path = kubelet.path(name);
-        kubelet.reader().problem(node, &path, message, Some(hint));
+        kubelet.problem(name, "is set in extraConfig, too", Some(hint));
     }
     fields.insert(name.to_owned(), value);
 }
@@ -42,11 +40,10 @@ fn read_resources(kubelet: &Fields<'_>, name: &'static str) -> Option<Value> {
         let Some(text) = fields.text(resource) else {
             continue;
         };
-        if let Some(node) = fields.get(resource).filter(|_| !is_quantity(&text)) {
+        if !is_quantity(&text) {
             let message = format!("'{text}' is not a quantity");
             let hint = "write a number with a unit, as in 200m or 250Mi";
-            let path = fields.path(resource);
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem(resource, message, Some(hint));
         }
         reserved.insert(resource.to_owned(), Value::String(text));
     }

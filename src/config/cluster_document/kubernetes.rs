@@ -100,11 +100,7 @@ fn read_validity(kubernetes: &Fields<'_>) -> Validity {
             validity.days, validity.ca_days
         );
         let hint = "a certificate ends with its CA: set a larger caValidityDays";
-        let path = fields.path("");
-        let path = path.trim_end_matches('.');
-        fields
-            .reader()
-            .problem(fields.node(), path, message, Some(hint));
+        fields.problem_here(message, Some(hint));
     }
     fields.finish();
     validity
@@ -115,24 +111,21 @@ fn check_offered(fields: &Fields<'_>, version: &Version, offered: &[Version]) {
     if offered.contains(version) {
         return;
     }
-    if let Some(node) = fields.get("version") {
-        let list: Vec<String> = offered
-            .iter()
-            .map(|version| format!("v{version}"))
-            .collect();
-        let hint = match list.is_empty() {
-            true => format!(
-                "its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v{version}"
-            ),
-            false => format!(
-                "the bundle contains {}: use that version, or build a bundle with v{version}",
-                list.join(", ")
-            ),
-        };
-        let message = format!("the bundle does not contain Kubernetes v{version}");
-        let path = fields.path("version");
-        fields.reader().problem(node, &path, message, Some(&hint));
-    }
+    let list: Vec<String> = offered
+        .iter()
+        .map(|version| format!("v{version}"))
+        .collect();
+    let hint = match list.is_empty() {
+        true => format!(
+            "its manifest does not have spec.kubernetes, so it is for applications only; use a bundle with v{version}"
+        ),
+        false => format!(
+            "the bundle contains {}: use that version, or build a bundle with v{version}",
+            list.join(", ")
+        ),
+    };
+    let message = format!("the bundle does not contain Kubernetes v{version}");
+    fields.problem("version", message, Some(&hint));
 }
 
 /// Checks that kube-proxy of this version has the mode.

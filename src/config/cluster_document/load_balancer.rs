@@ -105,17 +105,13 @@ fn refuse_sections(fields: &Fields<'_>, types: &[&str]) {
 }
 
 fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
-    let Some(node) = fields.get("run") else {
-        return ProxyRun::Systemd;
-    };
     if kind.is_some_and(|kind| !LocalProxy::NAMES.contains(&kind)) {
         let message = format!(
             "is only accepted with type: {}",
             LocalProxy::NAMES.join(" or ")
         );
         let hint = "remove it: the programs of this type run in one way only";
-        let path = fields.path("run");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("run", message, Some(hint));
     }
     match fields.choice("run", accept(&["systemd", "static-pod"])) {
         Some("static-pod") => ProxyRun::StaticPod,
@@ -124,15 +120,13 @@ fn read_run(fields: &Fields<'_>, kind: Option<&str>) -> ProxyRun {
 }
 
 fn read_router_id(fields: &Fields<'_>, kind: Option<&str>) -> Option<NonZeroU8> {
-    let node = fields.get("virtualRouterID")?;
     if kind.is_some_and(|kind| !AddressHolder::NAMES.contains(&kind)) {
         let message = format!(
             "is only accepted with type: {}",
             AddressHolder::NAMES.join(" or ")
         );
-        let path = fields.path("virtualRouterID");
         let hint = "remove it: only these types use VRRP";
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("virtualRouterID", message, Some(hint));
     }
     let number = fields.number("virtualRouterID", 1, 255)?;
     NonZeroU8::new(u8::try_from(number).ok()?)
@@ -206,25 +200,24 @@ pub(super) fn read_endpoint(
             }
             _ => {
                 let hint = "write an IP address or a name in lower case, as in api.example:6443";
-                reader.problem(node, path, "expected host:port", Some(hint));
+                spec.problem("controlPlaneEndpoint", "expected host:port", Some(hint));
                 None
             }
         };
     }
     let fields = reader.fields(node, path);
     let name = |field: &'static str| {
-        let (node, text) = (fields.get(field)?, fields.text(field)?);
-        let host = endpoint_host(&text);
+        let host = endpoint_host(&fields.text(field)?);
         if host.is_none() {
             let message = "expected an IP address or a DNS name in lower case, as in api.example";
-            reader.problem(node, &fields.path(field), message, None);
+            fields.problem(field, message, None);
         }
         host
     };
     let (domain, host) = (name("domain"), name("host"));
     if domain.is_some() && host.is_some() {
         let hint = "remove one of them: they have the same meaning";
-        reader.problem(node, path, "contains both domain and host", Some(hint));
+        fields.problem_here("contains both domain and host", Some(hint));
     }
     let host = domain.or(host);
     let mut address: Option<IpAddr> = fields.value("address");
@@ -237,7 +230,8 @@ pub(super) fn read_endpoint(
     }
     let host = host.or_else(|| address.map(|address| address.to_string()));
     if host.is_none() && !reader.has_problem_at(path) {
-        reader.problem(node, path, "expected a domain or an address", None);
+        let message = "expected a domain or an address";
+        spec.problem("controlPlaneEndpoint", message, None);
     }
     Some(Endpoint {
         host: host?,

@@ -1,6 +1,8 @@
 //! Reads cluster files.
 
 mod balancer_settings;
+mod contradiction;
+mod controller_file;
 mod cross_validation;
 mod dns;
 mod etcd;
@@ -16,6 +18,7 @@ mod password;
 mod patches;
 mod registries;
 mod registry;
+mod registry_login;
 mod runtime;
 mod security;
 mod system;

@@ -15,27 +15,21 @@ pub(super) fn read_network(spec: &Fields<'_>, hosts: &[HostSpec]) -> Option<Netw
     let fields = spec.section("network");
     let plugin = fields.as_ref().map_or(FLANNEL, read_plugin);
     let cidr = |name: &'static str, default: &str| -> Option<IpNet> {
-        let node = fields.as_ref().and_then(|fields| fields.get(name));
-        let Some(node) = node else {
+        let given = fields.as_ref().filter(|fields| fields.get(name).is_some());
+        let Some(fields) = given else {
             return default.parse().ok();
         };
-        let path = format!("spec.network.{name}");
-        let text = reader.text(node, &path)?;
+        let text = fields.text(name)?;
         match text.parse::<IpNet>() {
             Ok(net) if net.trunc() == net => Some(net),
             Ok(net) => {
                 let hint = format!("write {}", net.trunc());
-                reader.problem(node, &path, "has bits after its prefix", Some(&hint));
+                fields.problem(name, "has bits after its prefix", Some(&hint));
                 None
             }
             Err(_) => {
                 let hint = "write a network as in 10.244.0.0/16";
-                reader.problem(
-                    node,
-                    &path,
-                    format!("'{text}' is not a network"),
-                    Some(hint),
-                );
+                fields.problem(name, format!("'{text}' is not a network"), Some(hint));
                 None
             }
         }
@@ -151,12 +145,10 @@ fn read_mtu(fields: &Fields<'_>) -> Option<u16> {
 /// Refuses IPv6 for plugins whose manifests kubexm adapts for IPv4 only.
 fn check_family(fields: &Fields<'_>, plugin: NetworkPlugin, pods: IpNet) {
     let by_project = matches!(plugin, NetworkPlugin::Calico(_) | NetworkPlugin::Cilium(_));
-    if let (true, IpNet::V6(_), Some(node)) = (by_project, pods, fields.get("plugin")) {
+    if let (true, IpNet::V6(_)) = (by_project, pods) {
         let hint = "use an IPv4 podCIDR, or another plugin";
         let message = format!("kubexm installs {} for IPv4 only", plugin.name());
-        fields
-            .reader()
-            .problem(node, "spec.network.plugin", message, Some(hint));
+        fields.problem("plugin", message, Some(hint));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::contradiction::refuse;
 use crate::cluster::{Cluster, Component, KubernetesKind};
 use crate::reader::Fields;
 
@@ -102,7 +103,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     ];
     for (program, component, own) in programs {
         for (flag, hint) in own.iter().copied().flatten() {
-            refuse(spec, program, &component.extra_args, flag, hint);
+            refuse_flag(spec, program, &component.extra_args, flag, hint);
         }
     }
     check_kubeadm_proxy(spec, cluster);
@@ -110,35 +111,29 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
     check_labels(spec, cluster);
 }
 
-fn refuse(
+/// Refuses a flag of a program if the user sets it.
+fn refuse_flag(
     spec: &Fields<'_>,
     program: &str,
     flags: &BTreeMap<String, String>,
     flag: &str,
     hint: &str,
 ) {
-    let section = format!("kubernetes.{program}.extraArgs");
-    if let Some(node) = spec.at(&section).filter(|_| flags.contains_key(flag)) {
-        let place = format!("{section}.{flag}");
-        let node = spec.at(&place).unwrap_or(node);
-        let path = format!("spec.{place}");
-        let message = "is set by kubexm";
-        spec.reader().problem(node, &path, message, Some(hint));
+    if flags.contains_key(flag) {
+        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
+        refuse(spec, &path, "is set by kubexm", hint);
     }
 }
 
 /// Refuses flags of kube-proxy with kubeadm, whose DaemonSet has a fixed command line.
 fn check_kubeadm_proxy(spec: &Fields<'_>, cluster: &Cluster) {
-    let path = "kubernetes.kubeProxy.extraArgs";
-    let flags = &cluster.kubernetes.kube_proxy.extra_args;
-    let Some(node) = spec.at(path).filter(|_| !flags.is_empty()) else {
-        return;
-    };
-    if cluster.kubernetes.kind == KubernetesKind::Kubeadm {
+    let kubernetes = &cluster.kubernetes;
+    let has_flags = !kubernetes.kube_proxy.extra_args.is_empty();
+    if kubernetes.kind == KubernetesKind::Kubeadm && has_flags {
         let message = "has no effect: kubeadm deploys kube-proxy without further flags";
         let hint = "use kubeProxy.extraConfig, as in {conntrack: {min: 0}}";
-        let path = format!("spec.{path}");
-        spec.reader().problem(node, &path, message, Some(hint));
+        let path = "spec.kubernetes.kubeProxy.extraArgs";
+        refuse(spec, path, message, hint);
     }
 }
 
@@ -147,7 +142,7 @@ fn check_encryption(spec: &Fields<'_>, cluster: &Cluster) {
     if cluster.security.encryption.is_some() {
         let hint = "use security.encryption, or set its provider to none";
         let flags = &cluster.kubernetes.api_server.extra_args;
-        refuse(spec, "apiServer", flags, "encryption-provider-config", hint);
+        refuse_flag(spec, "apiServer", flags, "encryption-provider-config", hint);
     }
 }
 
@@ -156,6 +151,6 @@ fn check_labels(spec: &Fields<'_>, cluster: &Cluster) {
     if cluster.hosts.iter().any(|host| !host.labels.is_empty()) {
         let hint = "use labels of the hosts, or labels of spec.defaults";
         let flags = &cluster.kubernetes.kubelet.extra_args;
-        refuse(spec, "kubelet", flags, "node-labels", hint);
+        refuse_flag(spec, "kubelet", flags, "node-labels", hint);
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::hosts::expand_home;
+use super::controller_file::{expand_home, report_missing};
 use crate::cluster::PasswordSource;
 use crate::reader::Fields;
 use kubexm_types::Secret;
@@ -35,31 +35,46 @@ pub(super) fn read_elsewhere(
 }
 
 fn read_text(fields: &Fields<'_>) -> Option<PasswordSource> {
-    let (node, text) = (fields.get("password")?, fields.text("password")?);
+    let text = fields.text("password")?;
     if text.chars().any(char::is_control) {
         let message = "contains a line break or another control character";
         let hint = "write the password in one line, in quotes";
-        let path = fields.path("password");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("password", message, Some(hint));
         return None;
     }
     Some(PasswordSource::Text(Secret(text)))
 }
 
 fn read_variable(fields: &Fields<'_>) -> Option<PasswordSource> {
-    let (node, name) = (fields.get("passwordEnv")?, fields.text("passwordEnv")?);
+    let name = fields.text("passwordEnv")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty()
         || !name.chars().all(is_name)
         || name.starts_with(|c: char| c.is_ascii_digit())
     {
         let hint = "write the name alone, as in SITE_PASSWORD";
-        let path = fields.path("passwordEnv");
         let message = "expected the name of an environment variable";
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("passwordEnv", message, Some(hint));
         return None;
     }
     Some(PasswordSource::Variable(name))
+}
+
+/// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
+/// of earlier versions of kubexm name such files.
+pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
+    let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
+    else {
+        return;
+    };
+    if !path.exists() {
+        report_missing(fields, "passwordFile", path);
+    } else if is_readable_by_others(path) {
+        let message = format!("other users can read {}", path.display());
+        let hint = format!("run `chmod 600 {}`", path.display());
+        let place = fields.path("passwordFile");
+        fields.reader().notice(node, &place, message, &hint);
+    }
 }
 
 /// Returns whether a path is a regular file that other users can read.

@@ -43,8 +43,7 @@ fn read_patch(fields: &Fields<'_>, hosts: &[HostSpec]) -> Option<Patch> {
             "fields"
         };
         let message = format!("expected {expected}, found {}", change.kind());
-        let path = fields.path("patch");
-        fields.reader().problem(change, &path, message, Some(hint));
+        fields.problem("patch", message, Some(hint));
     }
     Some(Patch {
         target: target?,

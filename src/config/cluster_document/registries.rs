@@ -1,13 +1,10 @@
 //! `spec.containerRuntime.registries`.
 
-use std::path::Path;
-
-use super::hosts::expand_home;
-use super::password::read_elsewhere;
-use super::registry::check_password_file;
-use crate::cluster::{RegistryLogin, SiteRegistry};
+use super::controller_file::read_file;
+use super::registry_login::read_login;
+use crate::cluster::SiteRegistry;
 use crate::reader::Fields;
-use kubexm_types::{ImageRef, UserName};
+use kubexm_types::ImageRef;
 
 pub(super) fn read_registries(runtime: &Fields<'_>) -> Vec<SiteRegistry> {
     let Some(fields) = runtime.section("registries") else {
@@ -55,43 +52,12 @@ fn read_registry(fields: &Fields<'_>, name: &str) -> SiteRegistry {
             }
         }
     }
-    let ca_file = fields.text("caFile").map(|path| expand_home(&path));
-    if let (Some(node), Some(path)) = (fields.get("caFile"), &ca_file) {
-        check_file(fields, node, path);
-    }
+    let place = fields.get("username").unwrap_or(fields.node());
     SiteRegistry {
         name: name.to_owned(),
         mirrors,
-        ca_file,
-        login: read_login(fields),
+        ca_file: read_file(fields, "caFile"),
+        login: read_login(fields, Some(place)),
         insecure: fields.flag("insecure", false),
     }
-}
-
-fn check_file(fields: &Fields<'_>, node: &crate::yaml::Node, path: &Path) {
-    if !path.is_file() {
-        let message = format!("the file {} does not exist", path.display());
-        fields
-            .reader()
-            .problem(node, &fields.path("caFile"), message, None);
-    }
-}
-
-fn read_login(fields: &Fields<'_>) -> Option<RegistryLogin> {
-    let user = fields.value::<UserName>("username");
-    let (file, variable) = read_elsewhere(fields);
-    check_password_file(fields, file.as_ref());
-    let password = file.or(variable);
-    if fields.get("username").is_some() != password.is_some() {
-        let message = "username and passwordFile belong together";
-        let hint = "give username and one of passwordFile and passwordEnv, or none of them";
-        let path = fields.path("username");
-        let node = fields.get("username").unwrap_or(fields.node());
-        fields.reader().problem(node, &path, message, Some(hint));
-    }
-    let (user, password) = user.zip(password)?;
-    Some(RegistryLogin {
-        user: user.to_string(),
-        password,
-    })
 }

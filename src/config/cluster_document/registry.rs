@@ -1,10 +1,9 @@
 //! `spec.registry`.
 
-use std::path::PathBuf;
-
-use super::hosts::expand_home;
-use super::password::{is_readable_by_others, read_elsewhere};
-use crate::cluster::{ExternalRegistry, PasswordSource, Registry, RegistryLogin};
+use super::controller_file::read_file;
+use super::password::read_elsewhere;
+use super::registry_login::read_login;
+use crate::cluster::{ExternalRegistry, Registry};
 use crate::reader::{Choice, Fields, accept};
 use kubexm_types::{HostName, HostPath, ImageRef, UserName};
 
@@ -48,14 +47,11 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
         registry.port = u16::try_from(port).ok()?;
     }
     if let Some(folder) = fields.value::<HostPath>("dataDir") {
-        if let Some(node) = fields.get("dataDir")
-            && folder.as_str().contains(['"', '\\'])
-        {
+        if folder.as_str().contains(['"', '\\']) {
             let message =
                 "contains a character that systemd does not accept in the path of a mount";
             let hint = "use a path without quotation marks and backslashes";
-            let path = fields.path("dataDir");
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem("dataDir", message, Some(hint));
         }
         registry.data_dir = folder;
     }
@@ -66,12 +62,8 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
     };
     // With an unknown type it is not known which fields are valid.
     for name in others.iter().filter(|_| kind.is_some()) {
-        if let Some(node) = fields.get(name) {
-            let message = format!("is not accepted with type: {}", kind.unwrap_or_default());
-            let hint = "remove it, or change the type";
-            let path = fields.path(name);
-            fields.reader().problem(node, &path, message, Some(hint));
-        }
+        let message = format!("is not accepted with type: {}", kind.unwrap_or_default());
+        fields.problem(name, message, Some("remove it, or change the type"));
     }
     fields.finish();
     registry.external = external;
@@ -79,26 +71,17 @@ pub(super) fn read_registry(spec: &Fields<'_>) -> Option<Registry> {
 }
 
 fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegistry> {
-    let reader = fields.reader();
     let (address, project) = (fields.text("address"), fields.text("project"));
-    let user = fields.value::<UserName>("username");
-    let (password_file, variable) = read_elsewhere(fields);
-    let ca = fields.text("caFile");
     if !is_external {
+        // The types of these fields are checked even if the type of the registry does not accept the fields.
+        fields.text("caFile");
+        fields.value::<UserName>("username");
+        read_elsewhere(fields);
         return None;
     }
-    let file = |name: &'static str, text: Option<String>| -> Option<PathBuf> {
-        let path = expand_home(&text?);
-        if let Some(node) = fields.get(name).filter(|_| !path.is_file()) {
-            let message = format!("the file {} does not exist", path.display());
-            reader.problem(node, &fields.path(name), message, None);
-        }
-        Some(path)
-    };
-    let ca_file = file("caFile", ca);
-    check_password_file(fields, password_file.as_ref());
-    let password = password_file.or(variable);
-    let node = fields.required("address")?;
+    let ca_file = read_file(fields, "caFile");
+    let node = fields.required("address").filter(|_| address.is_some());
+    let login = read_login(fields, node);
     let address = address?;
     let project = project.unwrap_or_default();
     let place = match project.as_str() {
@@ -107,49 +90,12 @@ fn read_external(fields: &Fields<'_>, is_external: bool) -> Option<ExternalRegis
     };
     if let Err(error) = ImageRef::parse_place(&place, None) {
         let hint = "write it as in address: harbor.example:443, project: mirror";
-        reader.problem(node, &fields.path("address"), error, Some(hint));
+        fields.problem("address", error, Some(hint));
     }
-    let given = fields.get("username").is_some();
-    if given != password.is_some() {
-        let hint = "give username and one of passwordFile and passwordEnv, or none of them";
-        let path = fields.path("username");
-        reader.problem(
-            node,
-            &path,
-            "username and passwordFile belong together",
-            Some(hint),
-        );
-    }
-    let login = user.zip(password).map(|(user, password)| RegistryLogin {
-        user: user.to_string(),
-        password,
-    });
     Some(ExternalRegistry {
         address,
         project,
         ca_file,
         login,
     })
-}
-
-/// Adds a problem if the file with the password does not exist, and a notice if other users can read it. Cluster files
-/// of earlier versions of kubexm name such files.
-pub(super) fn check_password_file(fields: &Fields<'_>, source: Option<&PasswordSource>) {
-    let (Some(PasswordSource::File(path)), Some(node)) = (source, fields.get("passwordFile"))
-    else {
-        return;
-    };
-    let (reader, place) = (fields.reader(), fields.path("passwordFile"));
-    if !path.exists() {
-        let message = format!("the file {} does not exist", path.display());
-        reader.problem(node, &place, message, None);
-    } else if is_readable_by_others(path) {
-        let message = format!("other users can read {}", path.display());
-        reader.notice(
-            node,
-            &place,
-            message,
-            &format!("run `chmod 600 {}`", path.display()),
-        );
-    }
 }

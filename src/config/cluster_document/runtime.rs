@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::contradiction::refuse;
 use super::registries::read_registries;
 use crate::cluster::{CgroupDriver, Cluster, FORMER_RUNTIMES, Runtime, RuntimeKind};
 use crate::reader::{Choice, Fields, accept};
@@ -40,16 +41,14 @@ pub(super) fn read_runtime(spec: &Fields<'_>) -> Option<Runtime> {
 /// Refuses settings of the kubelet and of the runtime with another cgroup driver: pods then do not start.
 pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
     let driver = cluster.runtime.cgroup_driver;
-    let refuse = |path: &str, given: &str| {
-        let node = spec.at(path).unwrap_or(spec.node());
+    let refuse_driver = |path: &str, given: &str| {
         let message = format!(
             "is {given}, and the cgroup driver of the cluster is {}",
             driver.name()
         );
         let hint =
             "set containerRuntime.cgroupDriver, which applies to the runtime and the kubelet";
-        let path = format!("spec.{path}");
-        spec.reader().problem(node, &path, message, Some(hint));
+        refuse(spec, path, &message, hint);
     };
     let given = |settings: &Value| {
         let name = settings["cgroupDriver"].as_str()?;
@@ -57,15 +56,16 @@ pub(super) fn check_cgroup_driver(spec: &Fields<'_>, cluster: &Cluster) {
     };
     let kubelet = &cluster.kubernetes.kubelet.extra_config;
     if let Some(other) = given(kubelet) {
-        refuse("kubernetes.kubelet.extraConfig.cgroupDriver", &other);
+        refuse_driver("spec.kubernetes.kubelet.extraConfig.cgroupDriver", &other);
     }
     for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
         if let Some(other) = given(&patch.change) {
-            refuse(&format!("kubernetes.kubeadm.patches[{at}].patch"), &other);
+            let path = format!("spec.kubernetes.kubeadm.patches[{at}].patch");
+            refuse_driver(&path, &other);
         }
     }
     if let Some(other) = of_runtime(&cluster.runtime).filter(|other| *other != driver) {
-        refuse("containerRuntime.extraConfig", other.name());
+        refuse_driver("spec.containerRuntime.extraConfig", other.name());
     }
 }
 

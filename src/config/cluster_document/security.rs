@@ -36,11 +36,9 @@ fn read_encryption(fields: Fields<'_>, default: Option<Encryption>) -> Option<En
     let names = [&["none"], EncryptionProvider::NAMES].concat();
     let provider = fields.choice("provider", accept(&names));
     let key = fields.number("key", 0, MOST_KEYS);
-    if let (Some("none"), Some(node)) = (provider, fields.get("key")) {
+    if provider == Some("none") {
         let hint = "remove it, or set another provider";
-        let message = "is not accepted with provider: none";
-        let path = fields.path("key");
-        fields.reader().problem(node, &path, message, Some(hint));
+        fields.problem("key", "is not accepted with provider: none", Some(hint));
     }
     fields.finish();
     let provider = match provider {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::hosts::expand_home;
-use crate::cluster::{FileOwner, FileSource, Role, SiteFile, System};
+use super::controller_file;
+use crate::cluster::{DEFAULT_ETCD_DATA_DIR, FileOwner, FileSource, Role, SiteFile, System};
 use crate::reader::{Fields, accept};
 use crate::yaml::{Node, Value};
 use kubexm_types::{HostName, HostPath, Secret, UserName};
@@ -18,7 +18,7 @@ const OF_OTHERS: [&str; 9] = [
     "/proc",
     "/run",
     "/sys",
-    "/var/lib/etcd",
+    DEFAULT_ETCD_DATA_DIR,
     "/var/lib/kubexm",
 ];
 
@@ -54,14 +54,14 @@ pub(super) fn read_system(spec: &Fields<'_>) -> System {
 
 /// Reads the names of further addresses.
 fn read_hosts(system: &Fields<'_>, managed: bool) -> BTreeMap<IpAddr, Vec<HostName>> {
-    let (Some(node), Some(entries)) = (system.get("hosts"), system.section("hosts")) else {
+    let Some(entries) = system.section("hosts") else {
         return BTreeMap::new();
     };
     let reader = system.reader();
     if !managed {
         let hint = "remove hosts, or set manageHostsFile: true";
         let message = "kubexm does not write /etc/hosts with manageHostsFile: false";
-        reader.problem(node, &system.path("hosts"), message, Some(hint));
+        system.problem("hosts", message, Some(hint));
     }
     let mut hosts = BTreeMap::new();
     for (text, key, value) in entries.keyed() {
@@ -104,16 +104,14 @@ fn read_files(system: &Fields<'_>) -> Vec<SiteFile> {
 fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
     let path = fields
         .required("path")
-        .and_then(|node| Some((node, fields.value::<HostPath>("path")?)));
+        .and_then(|_| fields.value::<HostPath>("path"));
     let (source, content) = (fields.text("source"), fields.text("content"));
     let mode = fields.get("mode").map_or(Some(0o600), |node| {
         let mode = octal(node);
         if mode.is_none() {
             let hint = "write the mode in octal digits and in quotes, as in \"0640\"";
             let message = "expected 3 or 4 octal digits in quotes";
-            fields
-                .reader()
-                .problem(node, &fields.path("mode"), message, Some(hint));
+            fields.problem("mode", message, Some(hint));
         }
         mode
     });
@@ -121,16 +119,7 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
     let roles = fields.choices("roles", accept(Role::NAMES));
     let roles = roles.into_iter().filter_map(Role::named).collect();
     let content = match (source, content) {
-        (Some(source), None) => {
-            let file = expand_home(&source);
-            if let Some(node) = fields.get("source").filter(|_| !file.is_file()) {
-                let message = format!("the file {} does not exist", file.display());
-                fields
-                    .reader()
-                    .problem(node, &fields.path("source"), message, None);
-            }
-            Some(FileSource::File(file))
-        }
+        (Some(_), None) => controller_file::read_file(fields, "source").map(FileSource::File),
         (None, Some(content)) => Some(FileSource::Content(Secret(content))),
         (source, _) => {
             let both = source.is_some();
@@ -139,18 +128,14 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
                 false => "contains neither source nor content",
             };
             let hint = "set source to a file on this machine, or content to the text";
-            let path = fields.path("");
-            let path = path.trim_end_matches('.');
-            if !fields.reader().has_problem_at(path) {
-                fields
-                    .reader()
-                    .problem(fields.node(), path, message, Some(hint));
+            if !fields.has_problem() {
+                fields.problem_here(message, Some(hint));
             }
             None
         }
     };
-    let (node, path) = path?;
-    check_path(fields, node, &path);
+    let path = path?;
+    check_path(fields, &path);
     Some(SiteFile {
         path,
         content: content?,
@@ -161,16 +146,11 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
 }
 
 /// Refuses paths at which kubexm, kubeadm or the kernel writes files.
-fn check_path(fields: &Fields<'_>, node: &Node, path: &HostPath) {
-    let below = |dir: &&&str| {
-        let rest = path.as_str().strip_prefix(**dir);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if let Some(dir) = OF_OTHERS.iter().find(below) {
+fn check_path(fields: &Fields<'_>, path: &HostPath) {
+    if let Some(dir) = OF_OTHERS.iter().find(|dir| path.is_in(dir)) {
         let message = format!("is in {dir}, whose files other programs write");
         let hint = "use a directory of your own, as in /etc/kubernetes/site/audit-policy.yaml";
-        let place = fields.path("path");
-        fields.reader().problem(node, &place, message, Some(hint));
+        fields.problem("path", message, Some(hint));
     }
 }
 
@@ -186,10 +166,10 @@ fn octal(node: &Node) -> Option<u32> {
 
 /// Reads `user` or `user:group`.
 fn read_owner(fields: &Fields<'_>) -> Option<FileOwner> {
-    let Some(node) = fields.get("owner") else {
+    if fields.get("owner").is_none() {
         let user = UserName::parse("root").ok()?;
         return Some(FileOwner { user, group: None });
-    };
+    }
     let text = fields.text("owner")?;
     let (user, group) = match text.split_once(':') {
         Some((user, group)) => (user, Some(group)),
@@ -205,9 +185,7 @@ fn read_owner(fields: &Fields<'_>) -> Option<FileOwner> {
         (Some(user), Some(group)) => Some(FileOwner { user, group }),
         _ => {
             let hint = "write a user of the hosts, or user:group, as in root:etcd";
-            let message = "expected user or user:group";
-            let path = fields.path("owner");
-            fields.reader().problem(node, &path, message, Some(hint));
+            fields.problem("owner", "expected user or user:group", Some(hint));
             None
         }
     }

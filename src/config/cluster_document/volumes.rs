@@ -69,9 +69,7 @@ fn read_volume(fields: &Fields<'_>) -> Option<ExtraVolume> {
     let read_only = fields.flag("readOnly", false);
     let kind = fields.choice("pathType", accept(&KINDS));
     let name = name?;
-    if let Some(node) = fields.get("name") {
-        check_name(fields, node, &name);
-    }
+    check_name(fields, &name);
     Some(ExtraVolume {
         name,
         host_path: host_path?,
@@ -82,7 +80,7 @@ fn read_volume(fields: &Fields<'_>) -> Option<ExtraVolume> {
 }
 
 /// Checks that the name is a DNS label that neither kubeadm nor kubexm uses.
-fn check_name(fields: &Fields<'_>, node: &crate::yaml::Node, name: &Line) {
+fn check_name(fields: &Fields<'_>, name: &Line) {
     let is_label = name.as_str().len() <= 63
         && !name.as_str().contains('.')
         && HostName::parse(name.as_str()).is_ok();
@@ -93,7 +91,5 @@ fn check_name(fields: &Fields<'_>, node: &crate::yaml::Node, name: &Line) {
         (true, false) => return,
     };
     let hint = "use another name, as in site-policies";
-    fields
-        .reader()
-        .problem(node, &fields.path("name"), message, Some(hint));
+    fields.problem("name", message, Some(hint));
 }

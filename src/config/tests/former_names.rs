@@ -1,15 +1,11 @@
 //! Former names of values: accepted, with the meaning of the new name and one notice.
 
-use super::GOOD;
-use crate::{Cluster, parse_cluster, parse_manifest};
+use super::read;
+use crate::{Cluster, parse_manifest};
 
-/// A cluster file with `added` before `kubernetes`, and its Kubernetes fields.
-fn cluster(added: &str, kubernetes: &str) -> Cluster {
-    let text = GOOD.replace(
-        "  kubernetes: {version: v1.36.3}",
-        &format!("{added}  kubernetes: {{version: v1.36.3{kubernetes}}}"),
-    );
-    parse_cluster("cluster.yaml", &text).unwrap_or_else(|problems| panic!("{problems}"))
+/// A cluster with further fields of `kubernetes`, and further sections of the spec.
+fn cluster(kubernetes: &str, sections: &str) -> Cluster {
+    read(kubernetes, sections).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// Returns the notices, and asserts that the clusters are the same otherwise.
@@ -27,7 +23,7 @@ fn former_load_balancer_types_equal_the_new_ones() {
         let added = format!(
             "  highAvailability: {{type: {kind}, virtualRouterID: 7}}\n  controlPlaneEndpoint: 10.0.0.9:8443\n"
         );
-        cluster(&added, "")
+        cluster("", &added)
     };
     let found = [
         ("kubexm-ah", "keepalived-haproxy"),
@@ -44,9 +40,9 @@ fn former_load_balancer_types_equal_the_new_ones() {
 
 #[test]
 fn former_systemd_types_equal_the_new_ones() {
-    let with = |kind: &str| cluster(&format!("  etcd: {{type: {kind}, dataDir: /srv}}\n"), "");
+    let with = |kind: &str| cluster("", &format!("  etcd: {{type: {kind}, dataDir: /srv}}\n"));
     let etcd = notices(with("kubexm"), with("systemd"));
-    let with = |kind: &str| cluster("  etcd: {type: systemd}\n", &format!(", type: {kind}"));
+    let with = |kind: &str| cluster(&format!("type: {kind}"), "  etcd: {type: systemd}\n");
     let kubernetes = notices(with("kubexm"), with("systemd"));
     insta::assert_snapshot!(format!("{etcd}\n{kubernetes}"), @"
     cluster.yaml:13:16: spec.etcd.type: 'kubexm' is the former name of 'systemd'
@@ -74,4 +70,12 @@ fn former_types_of_manifests_equal_the_new_ones() {
     bundle.yaml:10:55: spec.kubernetes.types[1]: 'kubexm' is the former name of 'systemd'
       hint: write systemd
     ");
+}
+
+#[test]
+fn crio_is_a_former_name() {
+    let cluster = read("", "  containerRuntime: {type: crio}\n").unwrap();
+    assert_eq!(cluster.runtime.kind.name(), "cri-o");
+    let notice = cluster.notices[0].to_string();
+    assert!(notice.contains("hint: write cri-o"), "{notice}");
 }

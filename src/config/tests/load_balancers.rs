@@ -1,6 +1,6 @@
 //! What stands before the API servers.
 
-use super::{GOOD, faults};
+use super::{GOOD, faults, read};
 use crate::parse_cluster;
 
 #[test]
@@ -183,4 +183,59 @@ fn load_balancers_lead_every_node_to_an_endpoint() {
         );
     let cluster = parse_cluster("cluster.yaml", &text).unwrap();
     assert_eq!(cluster.roles.load_balancer.len(), 1);
+}
+
+#[test]
+fn settings_of_balancers_fit_the_type_and_the_hosts() {
+    let read = |settings: &str| {
+        let endpoint = "  controlPlaneEndpoint: {address: 10.0.0.9, port: 8443}\n";
+        read(
+            "",
+            &format!("  highAvailability: {{{settings}}}\n{endpoint}"),
+        )
+    };
+    let good = "type: keepalived-haproxy, interface: bond0, keepalived: {priorities: {node1: 150}}, haproxy: {log: true}";
+    let cluster = read(good).unwrap();
+    let keepalived = &cluster.balancers.keepalived;
+    assert_eq!(keepalived.priority(&cluster.hosts[0].name), 150);
+    let names: Vec<_> = cluster.hosts.iter().map(|host| host.name.clone()).collect();
+    assert_eq!(keepalived.decrease(&names), 70);
+    for (settings, expected) in [
+        (
+            "type: haproxy, interface: bond0",
+            "only accepted with type: keepalived-haproxy",
+        ),
+        (
+            "type: haproxy, nginx: {extraConfig: a}",
+            "only accepted with type: keepalived-nginx or nginx",
+        ),
+        ("type: nginx, nginx: {log: true}", "unknown field"),
+        (
+            "type: keepalived-nginx, interface: a/b",
+            "not the name of a network interface",
+        ),
+        (
+            "type: keepalived-nginx, keepalived: {priorities: {node1: 255}}",
+            "from 1 to 254",
+        ),
+        (
+            "type: keepalived-nginx, keepalived: {priorities: {node2: 120}}",
+            "does not run",
+        ),
+        (
+            "type: keepalived-nginx, keepalived: {passwordFile: /none}",
+            "does not exist",
+        ),
+        (
+            "type: keepalived-nginx, keepalived: {notifyScript: /none}",
+            "does not exist",
+        ),
+        (
+            "type: kube-vip, kubeVip: {env: {vip_interface: a}}",
+            "is set by kubexm",
+        ),
+    ] {
+        let problems = read(settings).expect_err(settings).to_string();
+        assert!(problems.contains(expected), "{settings}: {problems}");
+    }
 }

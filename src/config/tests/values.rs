@@ -4,27 +4,16 @@ use super::*;
 
 /// Changes [`GOOD`], and returns the problems.
 fn problems(from: &str, to: &str) -> Vec<Problem> {
-    assert!(GOOD.contains(from), "{from}");
-    let text = GOOD.replacen(from, to, 1);
-    match parse_cluster("cluster.yaml", &text) {
-        Ok(_) => Vec::new(),
-        Err(problems) => problems.list,
-    }
+    read_changed(from, to).map_or_else(|problems| problems.list, |_| Vec::new())
 }
 
 /// Fails unless the text has exactly one problem, at this path and on the line of the change.
 fn refused(from: &str, to: &str, path: &str) {
-    let list = problems(from, to);
+    let problem = only_problem(read_changed(from, to), path, to);
     let line = GOOD.lines().position(|line| line.contains(from)).unwrap() + 1;
-    let [problem] = list.as_slice() else {
-        panic!("{to}: {list:#?}");
-    };
-    let place = (problem.path.as_str(), problem.line);
-    assert_eq!(place, (path, line as u64), "{to}: {}", problem.message);
+    assert_eq!(problem.line, line as u64, "{to}: {}", problem.message);
     assert!(problem.column > 1 && problem.hint.is_some(), "{problem:?}");
 }
-
-const KUBERNETES: &str = "kubernetes: {version: v1.36.3}";
 
 /// Adds a section in front of `kubernetes`, on the same line.
 fn section_refused(section: &str, path: &str) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::kubernetes::{hardening, profile};
 use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime, service_user};
-use kubexm_config::cluster::{Etcd, HostSpec};
+use kubexm_config::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
 use kubexm_render::kubelet;
@@ -13,9 +13,6 @@ use kubexm_render::kubernetes::AuditPolicy;
 use kubexm_types::HostPath;
 
 const KUBELET: &str = "/usr/local/bin/kubelet";
-
-/// The data directory of kubeadm's etcd by default.
-const DEFAULT_ETCD: &str = "/var/lib/etcd";
 
 /// Directories of the kubelet and of pods.
 const DIRS: [&str; 8] = [
@@ -45,7 +42,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     };
     let member = data.map(|data| format!("{data}/member"));
     dirs.extend(data);
-    if data != Some(DEFAULT_ETCD) {
+    if data != Some(DEFAULT_ETCD_DATA_DIR) {
         dirs.extend(member.as_deref());
     }
     let dirs = TrackNewDirs::new("kubernetes-folders", "Kubernetes' directories", &dirs)?

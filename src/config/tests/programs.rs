@@ -1,0 +1,146 @@
+//! Kubernetes' programs: ports, flags, configuration files and volumes.
+
+use super::{assert_refused, read};
+
+#[test]
+fn port_of_the_api_server_is_the_default_of_the_endpoint_and_free() {
+    let cluster = read("apiServer: {port: 8443}", "").unwrap();
+    assert_eq!(cluster.control_plane_endpoint.to_string(), "10.0.0.11:8443");
+    for port in [22, 2379, 10250, 10257, 5000] {
+        let settings = format!("apiServer: {{port: {port}}}");
+        let path = "spec.kubernetes.apiServer.port";
+        assert_refused(&settings, "", path, "another port");
+    }
+    let vip = "  highAvailability: {type: kube-vip}\n  controlPlaneEndpoint: 10.0.0.9:6443\n";
+    let path = "spec.controlPlaneEndpoint";
+    assert_refused("apiServer: {port: 8443}", vip, path, "8443");
+}
+
+#[test]
+fn flags_that_kubexm_sets_are_refused_with_the_field_to_use() {
+    for (program, flag, hint) in [
+        ("apiServer", "secure-port", "kubernetes.apiServer.port"),
+        ("apiServer", "etcd-servers", "etcd.external"),
+        (
+            "apiServer",
+            "service-cluster-ip-range",
+            "network.serviceCIDR",
+        ),
+        ("apiServer", "tls-cert-file", "apiServer.certSANs"),
+        ("controllerManager", "cluster-cidr", "network.podCIDR"),
+        ("controllerManager", "kubeconfig", "remove"),
+        ("scheduler", "authorization-kubeconfig", "remove"),
+        ("kubelet", "config", "kubelet.extraConfig"),
+        (
+            "kubelet",
+            "container-runtime-endpoint",
+            "containerRuntime.type",
+        ),
+        ("kubelet", "hostname-override", "spec.hosts"),
+    ] {
+        let settings = format!("{program}: {{extraArgs: {{{flag}: x, v: 2}}}}");
+        let path = format!("spec.kubernetes.{program}.extraArgs.{flag}");
+        assert_refused(&settings, "", &path, hint);
+    }
+    for free in [
+        "apiServer: {extraArgs: {service-account-issuer: a, audit-log-maxage: 7, bind-address: a}}",
+        "controllerManager: {extraArgs: {allocate-node-cidrs: false, bind-address: 0.0.0.0}}",
+        "scheduler: {extraArgs: {config: /etc/kubernetes/site/scheduler.yaml}}",
+        "kubelet: {extraArgs: {node-ip: 10.0.0.1, node-labels: a=b}}",
+    ] {
+        assert!(read(free, "").is_ok(), "{free}");
+    }
+}
+
+#[test]
+fn flags_without_effect_and_second_settings_are_refused() {
+    let proxy = "kubeProxy: {extraArgs: {v: 2}}";
+    let path = "spec.kubernetes.kubeProxy.extraArgs";
+    assert_refused(proxy, "", path, "kubeProxy.extraConfig");
+    let etcd = "  etcd: {type: systemd}\n";
+    assert!(read(&format!("type: systemd, {proxy}"), etcd).is_ok());
+    let encryption = "  security: {encryption: {provider: secretbox}}\n";
+    let flag = "apiServer: {extraArgs: {encryption-provider-config: /a}}";
+    let path = "spec.kubernetes.apiServer.extraArgs.encryption-provider-config";
+    assert_refused(flag, encryption, path, "security.encryption");
+    assert!(read(flag, "").is_ok());
+}
+
+/// Before, the schema offered `extraConfig` for programs without a configuration file.
+#[test]
+fn schema_and_reader_agree_on_programs_with_a_configuration_file() {
+    let schema: serde_json::Value = serde_json::from_str(&crate::schema::cluster()).unwrap();
+    let programs = &schema["properties"]["spec"]["properties"]["kubernetes"]["properties"];
+    for program in [
+        "apiServer",
+        "controllerManager",
+        "scheduler",
+        "kubelet",
+        "kubeProxy",
+    ] {
+        let offered = programs[program]["properties"]["extraConfig"].is_object();
+        let settings = format!("type: systemd, {program}: {{extraConfig: {{a: 1}}}}");
+        let accepted = read(&settings, "  etcd: {type: systemd}\n").is_ok();
+        assert_eq!(accepted, offered, "{program}");
+    }
+    let scheduler = "scheduler: {extraConfig: {profiles: []}}";
+    let path = "spec.kubernetes.scheduler.extraConfig";
+    assert_refused(scheduler, "", path, "system.files");
+}
+
+#[test]
+fn volumes_have_names_and_paths_of_their_own() {
+    let volumes = |list: &str| {
+        let settings = format!("apiServer: {{extraVolumes: [{list}]}}");
+        read(&settings, "")
+    };
+    let cluster =
+        volumes("{name: site, hostPath: /etc/site, readOnly: true, pathType: Directory}").unwrap();
+    let volume = &cluster.kubernetes.api_server.extra_volumes[0];
+    assert_eq!(volume.mount_path, volume.host_path);
+    for (list, expected) in [
+        ("{name: Site, hostPath: /a}", "lower-case letters"),
+        ("{name: a.b, hostPath: /a}", "lower-case letters"),
+        ("{name: k8s-certs, hostPath: /a}", "has already"),
+        ("{name: kubexm-audit-log, hostPath: /a}", "has already"),
+        ("{name: a, hostPath: a}", "absolute path"),
+        ("{name: a}", "is missing"),
+        (
+            "{name: a, hostPath: /a}, {name: a, hostPath: /b}",
+            "the same name",
+        ),
+        (
+            "{name: a, hostPath: /a}, {name: b, hostPath: /b, mountPath: /a}",
+            "the same mountPath",
+        ),
+    ] {
+        let problems = volumes(list).expect_err(list).to_string();
+        assert!(problems.contains(expected), "{list}: {problems}");
+    }
+}
+
+#[test]
+fn reserved_resources_are_fields_of_the_kubelets_configuration() {
+    let cluster = read(
+        "kubelet: {systemReserved: {cpu: 200m, memory: 250Mi}, kubeReserved: {cpu: 1}, serializeImagePulls: false}",
+        "",
+    )
+    .unwrap();
+    let config = &cluster.kubernetes.kubelet.extra_config;
+    assert_eq!(
+        *config,
+        serde_json::json!({"systemReserved": {"cpu": "200m", "memory": "250Mi"}, "kubeReserved": {"cpu": "1"},
+            "serializeImagePulls": false})
+    );
+    let path = "spec.kubernetes.kubelet.systemReserved";
+    let twice = "kubelet: {systemReserved: {cpu: 1}, extraConfig: {systemReserved: {cpu: '2'}}}";
+    assert_refused(twice, "", path, "remove one");
+    let wrong = "kubelet: {systemReserved: {memory: 250 MB}}";
+    assert_refused(wrong, "", &format!("{path}.memory"), "250Mi");
+    assert_refused(
+        "",
+        "  etcd: {lockMemory: true}\n",
+        "spec.etcd.lockMemory",
+        "systemd",
+    );
+}
