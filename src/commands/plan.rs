@@ -69,10 +69,7 @@ pub async fn diff(
         let hosts = options.connection.connect(&cluster, &state, events).await?;
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
-        let refused = kubexm_preflight::immutable_settings(&cluster, &facts);
-        let expiring = crate::expiry::findings(&cluster, &facts);
-        let names = crate::expiry::missing_names(&cluster, &facts);
-        preflight::report(&[refused, expiring, names].concat(), events)?;
+        preflight::report(&preflight::of_existing(&cluster, &facts), events)?;
         let certificates = certificates::preview(&cluster, &state)?;
         let inputs = install::inputs(&cluster, &bundle, &facts, certificates);
         compare(&inputs, &hosts).await

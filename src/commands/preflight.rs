@@ -30,9 +30,16 @@ pub(crate) async fn check(
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
     findings.extend(registry_client::check(cluster, hosts, &images).await);
-    findings.extend(expiry::findings(cluster, facts));
-    findings.extend(expiry::missing_names(cluster, facts));
+    findings.extend(of_existing(cluster, facts));
     sort(&mut findings, cluster);
+    findings
+}
+
+/// Returns the findings about what hosts of an existing cluster have: settings that an install cannot change, and
+/// certificates.
+pub(crate) fn of_existing(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    let mut findings = kubexm_preflight::immutable_settings(cluster, facts);
+    findings.extend(expiry::findings(cluster, facts));
     findings
 }
 

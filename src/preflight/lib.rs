@@ -80,7 +80,7 @@ pub struct Carried {
 /// (<https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/>).
 const CONTROL_PLANE_MEMORY: u64 = 1700 * 1024;
 
-/// Returns the findings of all hosts, in the order of their names.
+/// Returns the findings of all hosts, in the order of their names, without those of [`immutable_settings`].
 pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, facts) in facts {
@@ -100,7 +100,6 @@ pub fn check(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>, offer: &Offer
         checker.leftovers();
     }
     duplicates(facts, &mut findings);
-    findings.extend(immutable::check(cluster, facts));
     findings.sort();
     findings
 }
