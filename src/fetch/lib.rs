@@ -1,6 +1,7 @@
 //! Resolves a bundle manifest on the connected machine: fetches files, images and OS packages from public
 //! addresses into the cache, and writes the lock.
 
+mod answers;
 mod apt;
 pub mod artifacts;
 pub mod cache;
