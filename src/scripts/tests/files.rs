@@ -270,6 +270,36 @@ fn login_of_a_registry_is_a_fact_only_if_kubexm_runs_one() {
 }
 
 #[test]
+fn certificate_of_an_authority_is_printed_once() {
+    Machine::with_each_shell(|machine| {
+        let (pki, own) = ("/etc/kubernetes/pki", "/etc/kubexm");
+        for path in [
+            format!("{pki}/ca.crt"),
+            format!("{pki}/sa.pub"),
+            format!("{pki}/apiserver.crt"),
+            format!("{own}/registry-ca.crt"),
+            format!("{own}/registry/tls.crt"),
+        ] {
+            machine.write(&path, "a");
+        }
+        let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+        let lines = printed
+            .lines()
+            .filter(|line| line.starts_with("authority=") || line.starts_with("certificate="));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "authority=/etc/kubernetes/pki/ca.crt YQ==",
+                "authority=/etc/kubernetes/pki/sa.pub YQ==",
+                "authority=/etc/kubexm/registry-ca.crt YQ==",
+                "certificate=/etc/kubernetes/pki/apiserver.crt YQ==",
+                "certificate=/etc/kubexm/registry/tls.crt YQ==",
+            ]
+        );
+    });
+}
+
+#[test]
 fn secret_that_kubexm_wrote_is_not_copied() {
     Machine::with_each_shell(|machine| {
         let folders = machine.done(steps::FILE_PREPARE, &["/etc/app/login", "secret"]);
