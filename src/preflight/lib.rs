@@ -4,6 +4,8 @@
 mod authority;
 mod disk_space;
 pub mod etcd_client;
+#[cfg(test)]
+mod example;
 mod exchange;
 pub mod external_checks;
 mod firewall;
