@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::install::{self, InstallOptions};
+use crate::install::InstallOptions;
 use crate::session::Hosts;
 use crate::stop::{Stop, unless_stopped};
-use crate::{ClusterSource, CommandError, certificates, preflight, session, text_file};
+use crate::{
+    ClusterSource, CommandError, certificates, plan_inputs, preflight, session, text_file,
+};
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
@@ -71,7 +73,7 @@ pub async fn diff(
         let facts = session::gather(&cluster, &hosts).await?;
         preflight::report(&preflight::of_existing(&cluster, &facts), events)?;
         let certificates = certificates::preview(&cluster, &state)?;
-        let inputs = install::inputs(&cluster, &bundle, &facts, certificates);
+        let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
         compare(&inputs, &hosts).await
     };
     unless_stopped(stop, comparing).await
