@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::exchange::{self, ExchangeError};
 use crate::probe;
 use kubexm_config::cluster::{Cluster, ExternalRegistry};

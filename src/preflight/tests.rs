@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::example::CLUSTER;
+use crate::leftovers::KUBERNETES_CA;
 use kubexm_config::parse_cluster;
 
 /// Returns the findings of a control plane with this number of CPUs and this memory in KiB.
