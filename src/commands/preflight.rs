@@ -9,7 +9,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::{CLibrary, HostFacts};
 use kubexm_engine::seed;
 use kubexm_host::Facts;
-use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_client};
+use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_checks};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{Arch, HostName};
 
@@ -29,7 +29,7 @@ pub(crate) async fn check(
     let images: Vec<_> = images
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
-    findings.extend(registry_client::check(cluster, hosts, &images).await);
+    findings.extend(registry_checks::check(cluster, hosts, &images).await);
     findings.extend(of_existing(cluster, facts));
     sort(&mut findings, cluster);
     findings

@@ -20,7 +20,8 @@ mod network;
 mod paths;
 mod pods;
 mod probe;
-pub mod registry_client;
+pub mod registry_checks;
+mod registry_client;
 mod system;
 
 use std::collections::BTreeMap;
