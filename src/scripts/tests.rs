@@ -1,15 +1,21 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
-mod cluster;
+mod dns;
+mod etcd;
+mod facts;
 mod files;
 mod killed;
 mod kubeadm;
+mod kubernetes;
 mod locks;
 mod machine;
 mod network;
+mod os;
 mod packages;
 mod reset;
+mod runtime;
 mod settings;
+mod systemd;
 mod undo;
 mod users;
 
