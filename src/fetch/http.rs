@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqwest::header::{HeaderMap, LINK};
 use url::Url;
 
-use super::client::{Access, Client, GetRequest, GetResponse, shown};
+use super::client::{Access, Client, GetRequest, GetResponse};
 use super::download::Job;
+use super::response::shown;
 use super::retry::{Failure, TRIES, Tries};
 use super::{Cache, FetchError, LocalBundles};
 pub use publisher::StatedBy;

@@ -7,6 +7,7 @@ pub mod artifacts;
 pub mod cache;
 mod checksum;
 mod client;
+mod connection;
 mod credentials;
 pub mod dnf;
 mod download;
@@ -32,8 +33,10 @@ pub mod ranges;
 pub mod record;
 pub mod releases;
 pub mod resolve;
+mod response;
 mod retry;
 pub mod signatures;
+mod token_client;
 
 pub use cache::Cache;
 pub use http::Http;

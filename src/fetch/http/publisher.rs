@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{Http, Small, Wanted, text};
 use crate::FetchError;
-use crate::client::shown;
+use crate::response::shown;
 use kubexm_config::mirrors::Checksums;
 use kubexm_types::Digest;
 

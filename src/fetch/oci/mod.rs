@@ -25,9 +25,10 @@ use manifest::{INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES};
 pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
-use super::client::{Access, shown};
+use super::client::Access;
 use super::credentials::DockerCredentials;
 use super::http::Small;
+use super::response::shown;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;

@@ -17,13 +17,14 @@ use tokio::sync::Notify;
 use url::Url;
 
 use super::FetchError;
-use super::client::{GetRequest, GetResponse, broken, shown};
+use super::client::{GetRequest, GetResponse};
 use super::download::Job;
 use super::pace::Pace;
 use super::partial::Partial;
 use super::range_answer::{ContentRange, range_header, strong_tag};
 use super::range_scheduler::{FIRST, RANGED, RangeScheduler};
 use super::record::Version;
+use super::response::{broken, shown};
 use super::retry::Failure;
 use kubexm_types::event::Transfer;
 
