@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{Http, TRIES_OF_SEVERAL};
+use super::requests::{Http, TRIES_OF_SEVERAL};
 use crate::FetchError;
 use crate::answers::Answers;
 
@@ -35,7 +35,7 @@ impl Http {
                 Err(error) if error.is_of_a_server() => {
                     self.record_reach(&site, &error);
                     if !error.is_missing() {
-                        self.events.note(error.to_string());
+                        self.events().note(error.to_string());
                     }
                     answers.failed(error);
                 }
