@@ -68,7 +68,7 @@ impl Puller {
     }
 
     /// Returns a puller for content that may be missing, such as signatures. If one address answers that it does
-    /// not have the content, addresses that cannot be reached do not matter.
+    /// not have the content, addresses that do not answer do not matter.
     pub(super) fn for_optional_content(&self) -> Self {
         Self {
             is_optional: true,
