@@ -150,6 +150,14 @@ impl BundleError {
         let path = path.display().to_string();
         Self::Io { path, source }
     }
+
+    /// The file at this path is damaged, or it is not part of a bundle. The reason may contain a hint.
+    fn damaged(path: &Path, reason: &str) -> Self {
+        Self::Damaged {
+            path: path.display().to_string(),
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 /// A part of a blob while it is streamed.

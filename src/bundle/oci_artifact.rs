@@ -163,13 +163,8 @@ pub fn manifests_of(
         descriptor: descriptor.clone(),
     };
     let platforms = image.platforms.iter();
-    let mut manifests: Vec<ImageManifest> = platforms.clone().map(|p| named(&p.manifest)).collect();
-    // Children first: the deepest indexes, and the top manifest last.
-    let deepest = platforms.clone().map(|p| p.indexes.len()).max();
-    let depths = (0..deepest.unwrap_or_default()).rev();
-    let below =
-        depths.flat_map(|depth| platforms.clone().filter_map(move |p| p.indexes.get(depth)));
-    for index in below.chain([&image.manifest]) {
+    let mut manifests: Vec<ImageManifest> = platforms.map(|p| named(&p.manifest)).collect();
+    for index in image.indexes().into_iter().chain([&image.manifest]) {
         let is_there = |digest| manifests.iter().any(|one| one.descriptor.digest == digest);
         if is_there(index.digest) {
             continue;

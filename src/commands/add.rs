@@ -91,11 +91,12 @@ pub async fn add(
     }
     let old = Arc::new(options.access.open_complete(&options.bundle)?);
     options.target.check()?;
-    trusted_roots(&options.trusted_roots)?;
+    let catalog = Catalog::embedded()?;
+    let policies = Policies::load(&catalog, &[], &trusted_roots(&options.trusted_roots)?)?;
     let http = options.downloads.http(events)?;
     let cache = http.cache().clone();
     let (lock, added) = tokio::select! {
-        resolved = options.resolve(old.lock(), &http) => resolved?,
+        resolved = options.resolve(old.lock(), &http, &catalog, &policies) => resolved?,
         () = stop.cancelled() => return Err(BundleError::Stopped.into()),
     };
     let packing = options.target.pack(old, lock, cache, events, stop);
@@ -107,7 +108,13 @@ pub async fn add(
 
 impl AddOptions {
     /// Downloads everything that is new. Returns the new lock, and what was found.
-    async fn resolve(&self, old: &Lock, http: &Http) -> Result<(Lock, Vec<Added>), CommandError> {
+    async fn resolve(
+        &self,
+        old: &Lock,
+        http: &Http,
+        catalog: &Catalog,
+        policies: &Policies,
+    ) -> Result<(Lock, Vec<Added>), CommandError> {
         http.events().phase("download");
         let fetcher = ArtifactFetcher {
             http,
@@ -126,9 +133,7 @@ impl AddOptions {
             replace(&mut lock, fetched.artifact);
         }
         images.retain(|name| old.image(name).is_none());
-        let catalog = Catalog::embedded()?;
-        let policies = Policies::load(&catalog, &[], &trusted_roots(&self.trusted_roots)?)?;
-        let resolver = Resolver::new(http, &catalog, None, &policies);
+        let resolver = Resolver::new(http, catalog, None, policies);
         lock.images
             .extend(resolver.pull(images, &old.architectures).await?);
         lock.keep_unrecorded(old);

@@ -107,9 +107,10 @@ pub async fn build(
         return Err(error.hint("build once without --locked to get one").into());
     }
     let local = base::bundles(&options.base)?;
+    let files = options.sources.read()?;
     let resolving = options
         .sources
-        .resolve(previous.as_ref(), local, events, stop);
+        .resolve(files, previous.as_ref(), local, events, stop);
     let (lock, cache) = resolving.await?;
     if options.locked {
         refuse_drift(previous.as_ref(), &lock, &lock_path)?;
@@ -162,12 +163,12 @@ pub async fn lock(
     events: &Events,
     stop: &Stop,
 ) -> Result<LockReport, CommandError> {
-    options.sources.check()?;
+    let files = options.sources.read()?;
     text_file::check(&options.out)?;
     let previous = lock_file::read(&options.out)?;
     let resolving = options
         .sources
-        .resolve(previous.as_ref(), Vec::new(), events, stop);
+        .resolve(files, previous.as_ref(), Vec::new(), events, stop);
     let (lock, _) = resolving.await?;
     lock_file::write(&options.out, &lock)?;
     let differences = previous.iter().flat_map(|old| differences(old, &lock));

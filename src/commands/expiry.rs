@@ -11,9 +11,16 @@ use kubexm_types::HostName;
 /// Certificates with less time get a warning, in days.
 const SOON: i64 = 60;
 
+/// Returns the warnings about certificates on hosts.
+pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    let mut findings = expiring(cluster, facts);
+    findings.extend(missing_names(cluster, facts));
+    findings
+}
+
 /// Returns a warning for each certificate on a host that has less than 60 days left. A file that is not a certificate is
 /// left out: other checks report it.
-pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (host, facts) in facts {
         for (path, certificate) in &facts.certificates {
@@ -39,7 +46,7 @@ pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> 
 const API_SERVER: &str = "/etc/kubernetes/pki/apiserver.crt";
 
 /// Returns a warning for each control plane of kubeadm whose API server does not have all names of the cluster file.
-pub(crate) fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return Vec::new();
     }
@@ -109,7 +116,7 @@ mod tests {
                 certificates: [(path.to_owned(), certificate)].into(),
                 ..Facts::default()
             };
-            let found = findings(&cluster, &BTreeMap::from([(host.clone(), facts)]));
+            let found = expiring(&cluster, &BTreeMap::from([(host.clone(), facts)]));
             found.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let path = "/etc/kubernetes/pki/apiserver.crt";

@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::install::{self, InstallOptions};
+use crate::install::InstallOptions;
 use crate::session::Hosts;
 use crate::stop::{Stop, unless_stopped};
-use crate::{ClusterSource, CommandError, certificates, preflight, session, text_file};
+use crate::{
+    ClusterSource, CommandError, certificates, plan_inputs, preflight, session, text_file,
+};
 use kubexm_deploy::Inputs;
 use kubexm_engine::plan::diff;
 use kubexm_engine::plan::{Plan, show};
@@ -69,12 +71,9 @@ pub async fn diff(
         let hosts = options.connection.connect(&cluster, &state, events).await?;
         let hosts = session::watched(&hosts, events);
         let facts = session::gather(&cluster, &hosts).await?;
-        let refused = kubexm_preflight::immutable_settings(&cluster, &facts);
-        let expiring = crate::expiry::findings(&cluster, &facts);
-        let names = crate::expiry::missing_names(&cluster, &facts);
-        preflight::report(&[refused, expiring, names].concat(), events)?;
+        preflight::report(&preflight::of_existing(&cluster, &facts), events)?;
         let certificates = certificates::preview(&cluster, &state)?;
-        let inputs = install::inputs(&cluster, &bundle, &facts, certificates);
+        let inputs = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
         compare(&inputs, &hosts).await
     };
     unless_stopped(stop, comparing).await

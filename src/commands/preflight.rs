@@ -9,7 +9,7 @@ use kubexm_config::Cluster;
 use kubexm_deploy::{CLibrary, HostFacts};
 use kubexm_engine::seed;
 use kubexm_host::Facts;
-use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_client};
+use kubexm_preflight::{Carried, Finding, Offer, external_checks, registry_checks};
 use kubexm_types::event::{Event, Events};
 use kubexm_types::{Arch, HostName};
 
@@ -29,10 +29,17 @@ pub(crate) async fn check(
     let images: Vec<_> = images
         .map(|name| (name.clone(), seed::repository(name)))
         .collect();
-    findings.extend(registry_client::check(cluster, hosts, &images).await);
-    findings.extend(expiry::findings(cluster, facts));
-    findings.extend(expiry::missing_names(cluster, facts));
+    findings.extend(registry_checks::check(cluster, hosts, &images).await);
+    findings.extend(of_existing(cluster, facts));
     sort(&mut findings, cluster);
+    findings
+}
+
+/// Returns the findings about what hosts of an existing cluster have: settings that an install cannot change, and
+/// certificates.
+pub(crate) fn of_existing(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    let mut findings = kubexm_preflight::immutable_settings(cluster, facts);
+    findings.extend(expiry::findings(cluster, facts));
     findings
 }
 

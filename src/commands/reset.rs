@@ -14,7 +14,7 @@ pub use crate::identity::LostCluster;
 use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, install, notices};
+use crate::{CommandError, Connection, listeners, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
@@ -74,7 +74,7 @@ pub async fn reset(
     // Held until the end: no install may run at the same time.
     let journal = Arc::new(session::journal(&state)?);
     journal.begin("reset", "");
-    let events = &install::with_journal(events.clone(), Arc::clone(&journal));
+    let events = &listeners::with_journal(events.clone(), Arc::clone(&journal));
     events.phase("connect");
     let connection = &options.connection;
     let connecting = connection.connect_reachable(&cluster, &state, events);

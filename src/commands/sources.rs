@@ -7,6 +7,8 @@ use crate::downloads::DownloadOptions;
 use crate::{CommandError, Stop, completeness, notices};
 use kubexm_bundle::{Bundle, BundleError, Lock};
 use kubexm_catalog::Catalog;
+use kubexm_config::manifest::Manifest;
+use kubexm_config::{Cluster, Mirrors};
 use kubexm_fetch::Cache;
 use kubexm_fetch::resolve::{LockComparison, Resolver};
 use kubexm_fetch::signatures::{Policies, trusted_roots};
@@ -30,28 +32,19 @@ pub struct Sources {
     pub downloads: DownloadOptions,
 }
 
+/// The files of the user.
+pub(crate) struct SourceFiles {
+    manifest: Manifest,
+    cluster: Option<Cluster>,
+    mirrors: Mirrors,
+    catalog: Catalog,
+    /// The signature policies of the catalog and of the manifest.
+    policies: Policies,
+}
+
 impl Sources {
     /// Reads all files of the user, so that errors in them are reported before work that takes minutes.
-    pub(crate) fn check(&self) -> Result<(), CommandError> {
-        let manifest = kubexm_config::load_manifest(&self.manifest)?;
-        if let Some(path) = &self.cluster {
-            kubexm_config::load_cluster_for(path, &manifest.kubernetes)?;
-        }
-        self.downloads.mirrors()?;
-        trusted_roots(&self.trusted_roots)?;
-        Ok(())
-    }
-
-    /// Downloads everything that neither the cache nor `local` contains, and returns the new lock.
-    ///
-    /// Versions and digests of `previous` are kept where the manifest still allows them.
-    pub(crate) async fn resolve(
-        &self,
-        previous: Option<&Lock>,
-        local: Vec<Bundle>,
-        events: &Events,
-        stop: &Stop,
-    ) -> Result<(Lock, Cache), CommandError> {
+    pub(crate) fn read(&self) -> Result<SourceFiles, CommandError> {
         let mut manifest = kubexm_config::load_manifest(&self.manifest)?;
         if !self.architectures.is_empty() {
             manifest.architectures.clone_from(&self.architectures);
@@ -63,18 +56,44 @@ impl Sources {
             .as_deref()
             .map(|path| kubexm_config::load_cluster_for(path, &manifest.kubernetes))
             .transpose()?;
+        let mirrors = self.downloads.mirrors()?;
+        let catalog = Catalog::embedded()?;
+        let roots = trusted_roots(&self.trusted_roots)?;
+        let policies = Policies::load(&catalog, &manifest.signatures, &roots)?;
+        Ok(SourceFiles {
+            manifest,
+            cluster,
+            mirrors,
+            catalog,
+            policies,
+        })
+    }
+
+    /// Downloads everything that neither the cache nor `local` contains, and returns the new lock.
+    ///
+    /// Versions and digests of `previous` are kept where the manifest still allows them.
+    pub(crate) async fn resolve(
+        &self,
+        files: SourceFiles,
+        previous: Option<&Lock>,
+        local: Vec<Bundle>,
+        events: &Events,
+        stop: &Stop,
+    ) -> Result<(Lock, Cache), CommandError> {
+        let SourceFiles {
+            manifest,
+            cluster,
+            mirrors,
+            catalog,
+            policies,
+        } = files;
         notices::emit(&manifest.notices, events);
         if let Some(cluster) = &cluster {
             notices::emit(&cluster.notices, events);
         }
-        let catalog = Catalog::embedded()?;
-        let http = self.downloads.http(events)?.with_local_bundles(local);
+        let http = self.downloads.client(mirrors, events)?;
+        let http = http.with_local_bundles(local);
         let cache = http.cache().clone();
-        let policies = Policies::load(
-            &catalog,
-            &manifest.signatures,
-            &trusted_roots(&self.trusted_roots)?,
-        )?;
         let resolver = Resolver::new(&http, &catalog, previous, &policies);
         let resolved = async {
             if previous.is_some() {

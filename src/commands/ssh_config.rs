@@ -65,19 +65,13 @@ impl SshConfig {
         host: &HostSpec,
         password: Option<Secret>,
     ) -> Result<Server, CommandError> {
-        let found = self.query(&host.address)?;
-        let user = host.user.clone().or(found.user);
-        Ok(Server {
-            address: found.host_name.unwrap_or_else(|| host.address.clone()),
-            port: host.port.or(found.port).unwrap_or(DEFAULT_PORT),
-            user: user.unwrap_or_else(|| DEFAULT_USER.to_owned()),
-            password,
-            private_key: host.private_key_path.clone().or(found
-                .identity_file
-                .into_iter()
-                .flatten()
-                .next()),
-        })
+        let given = (host.user.as_deref(), host.port);
+        let mut server = self.server_at(&host.address, given, || Ok(DEFAULT_USER.to_owned()))?;
+        server.password = password;
+        if let Some(key) = &host.private_key_path {
+            server.private_key = Some(key.clone());
+        }
+        Ok(server)
     }
 
     /// Returns the jump hosts on the way to a host, the nearest one first. Each of them may have its own entry.
@@ -113,18 +107,28 @@ impl SshConfig {
     }
 
     fn jump_server(&self, jump: &Jump<'_>) -> Result<Server, CommandError> {
-        let found = self.query(jump.host)?;
-        let user = jump.user.map(str::to_owned).or(found.user);
-        let user = user.ok_or_else(|| {
-            CommandError::configuration(format!(
+        self.server_at(jump.host, (jump.user, jump.port), || {
+            Err(CommandError::configuration(format!(
                 "the jump host {0} has no user\nhint: add a User for {0} to the SSH configuration",
                 jump.host
-            ))
-        })?;
+            )))
+        })
+    }
+
+    /// Returns the server of a name. A given user and port have precedence over its entry. `default_user` applies if
+    /// neither has a user.
+    fn server_at(
+        &self,
+        name: &str,
+        (user, port): (Option<&str>, Option<u16>),
+        default_user: impl FnOnce() -> Result<String, CommandError>,
+    ) -> Result<Server, CommandError> {
+        let found = self.query(name)?;
+        let user = user.map(str::to_owned).or(found.user);
         Ok(Server {
-            address: found.host_name.unwrap_or_else(|| jump.host.to_owned()),
-            port: jump.port.or(found.port).unwrap_or(DEFAULT_PORT),
-            user,
+            user: user.map_or_else(default_user, Ok)?,
+            address: found.host_name.unwrap_or_else(|| name.to_owned()),
+            port: port.or(found.port).unwrap_or(DEFAULT_PORT),
             password: None,
             private_key: found.identity_file.into_iter().flatten().next(),
         })

@@ -2,6 +2,7 @@
 //! This crate opens no connection.
 
 pub mod completeness;
+mod controller_file;
 mod dns;
 mod etcd;
 #[cfg(test)]

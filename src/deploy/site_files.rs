@@ -7,7 +7,7 @@ use kubexm_engine::plan::Task;
 use kubexm_engine::steps::{Content, WriteFile};
 use kubexm_types::HostPath;
 
-use super::{DeployError, Inputs};
+use super::{DeployError, Inputs, controller_file};
 
 /// Largest size of a file on the controller, in bytes. Larger content belongs into a bundle.
 const LARGEST: u64 = 1024 * 1024;
@@ -34,20 +34,10 @@ fn step(file: &SiteFile) -> Result<WriteFile, DeployError> {
 }
 
 fn content(source: &FileSource) -> Result<String, DeployError> {
-    let path = match source {
-        FileSource::Content(text) => return Ok(text.0.clone()),
-        FileSource::File(path) => path,
-    };
-    let failed = |source| DeployError::File {
-        path: path.display().to_string(),
-        source,
-    };
-    let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > LARGEST {
-        let message = format!("has {size} bytes, more than {LARGEST}");
-        return Err(failed(std::io::Error::other(message)));
+    match source {
+        FileSource::Content(text) => Ok(text.0.clone()),
+        FileSource::File(path) => controller_file::read_at_most(path, LARGEST),
     }
-    std::fs::read_to_string(path).map_err(failed)
 }
 
 /// Returns the files of the user that the flags of a program name. The program reads them when it starts.

@@ -6,9 +6,10 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::cache::Claim;
-use super::client::{Access, Client, shown};
+use super::client::{Access, Client};
 use super::partial::Partial;
 use super::ranged_download::{AttemptError, DownloadMode, RangedDownload};
+use super::response::shown;
 use super::retry::{Failure, Tries};
 use super::{Cache, FetchError};
 use kubexm_types::Digest;

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use super::client::shown;
+use super::response::shown;
 use super::signatures::{Policies, Rejected, UNKNOWN_LOG_HINT, Unsigned, Wanted};
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{Descriptor, FileSignature};

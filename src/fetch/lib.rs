@@ -1,11 +1,13 @@
 //! Resolves a bundle manifest on the connected machine: fetches files, images and OS packages from public
 //! addresses into the cache, and writes the lock.
 
+mod answers;
 mod apt;
 pub mod artifacts;
 pub mod cache;
 mod checksum;
 mod client;
+mod connection;
 mod credentials;
 pub mod dnf;
 mod download;
@@ -31,8 +33,10 @@ pub mod ranges;
 pub mod record;
 pub mod releases;
 pub mod resolve;
+mod response;
 mod retry;
 pub mod signatures;
+mod token_client;
 
 pub use cache::Cache;
 pub use http::Http;

@@ -2,30 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::Checker;
+use crate::checker::Checker;
 use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_host::facts::Disk;
 use kubexm_types::{HostName, HostPath};
 
 /// The folder that receives files before they are installed.
-const STAGING: &str = "/var/lib/kubexm";
+pub(super) const STAGING: &str = "/var/lib/kubexm";
 /// The folder that receives programs.
-const PROGRAMS: &str = "/usr/local";
-
-/// Returns the paths about which [`crate::check`] needs facts: existence and disk space. `runtime` is the
-/// data folder of the container runtime.
-pub fn paths(cluster: &Cluster, runtime: &str) -> Vec<String> {
-    let registry = cluster.registry.data_dir.as_str();
-    let mut paths: Vec<String> = [STAGING, runtime, PROGRAMS, registry]
-        .map(str::to_owned)
-        .to_vec();
-    paths.push(crate::OLD_ETCD.to_owned());
-    paths.extend(crate::RUNTIME_PROGRAMS.map(str::to_owned));
-    if let Etcd::Systemd { data_dir, .. } = &cluster.etcd {
-        paths.extend([data_dir.to_string(), etcd_data(data_dir)]);
-    }
-    paths
-}
+pub(super) const PROGRAMS: &str = "/usr/local";
 
 /// Returns the data folder of etcd, if kubexm runs a member on the host.
 pub(super) fn own_etcd<'a>(cluster: &'a Cluster, name: &HostName) -> Option<&'a HostPath> {
@@ -125,7 +110,7 @@ impl Checker<'_> {
 #[cfg(test)]
 mod tests {
     use crate::disk_space::*;
-    use crate::{Carried, Offer, check};
+    use crate::{Carried, Offer, check, paths};
     use kubexm_config::parse_cluster;
     use kubexm_host::facts::Facts;
     use kubexm_types::Arch;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use url::Url;
 
-use crate::Finding;
 use crate::etcd_client::{Client, EtcdError, EtcdStatus, Keys};
+use crate::finding::Finding;
 use crate::probe;
 use kubexm_config::cluster::{Cluster, Etcd, LoadBalancer};
 use kubexm_host::{Facts, Host, TunnelError};

@@ -4,7 +4,7 @@ use kubexm_config::cluster::{Cluster, Etcd, FlannelBackend, LoadBalancer, Networ
 use kubexm_host::facts::{Facts, Selinux};
 use kubexm_types::HostName;
 
-use crate::Finding;
+use crate::finding::Finding;
 
 /// A port or a range such as `2379-2380`, with `tcp` or `udp`.
 type Port = (String, &'static str);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Finding;
+use crate::finding::Finding;
 use kubexm_config::cluster::{Cluster, Etcd, KubernetesKind};
 use kubexm_host::Facts;
 use kubexm_host::facts::Membership;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::Finding;
+use crate::finding::Finding;
 use kubexm_config::cluster::{
     AddressHolder, Cluster, Etcd, HostSpec, KubernetesKind, LoadBalancer, NetworkPlugin, ProxyRun,
     RuntimeKind,

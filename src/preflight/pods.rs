@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::Checker;
+use crate::checker::Checker;
 use kubexm_config::cluster::{
     CacheInterface, CiliumRouting, FlannelBackend, IPVS_MODULES, KubernetesKind, NetworkPlugin,
     ProxyMode,

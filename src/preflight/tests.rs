@@ -1,17 +1,9 @@
 //! Checks of machines by their facts.
 
 use super::*;
+use crate::example::CLUSTER;
+use crate::leftovers::KUBERNETES_CA;
 use kubexm_config::parse_cluster;
-
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
 
 /// Returns the findings of a control plane with this number of CPUs and this memory in KiB.
 fn findings(cpus: Option<u64>, memory: Option<u64>) -> Vec<(bool, String)> {

@@ -1,15 +1,21 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
-mod cluster;
+mod dns;
+mod etcd;
+mod facts;
 mod files;
 mod killed;
 mod kubeadm;
+mod kubernetes;
 mod locks;
 mod machine;
 mod network;
+mod os;
 mod packages;
 mod reset;
+mod runtime;
 mod settings;
+mod systemd;
 mod undo;
 mod users;
 
@@ -103,15 +109,27 @@ fn every_exception_for_shellcheck_states_its_reason() {
     }
 }
 
-/// A function that several scripts define has one text.
+/// Returns the different texts of a function in all scripts. A script on a host cannot read another one, so that
+/// scripts have copies.
+fn definitions(function: &str) -> BTreeSet<&'static str> {
+    let start = format!("\n{function}() {{\n");
+    let scripts = ALL.iter();
+    let rests = scripts.flat_map(|script| script.text.split(start.as_str()).skip(1));
+    rests
+        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
+        .collect()
+}
+
 #[test]
 fn kubectl_is_the_same_in_every_script() {
-    let definitions: BTreeSet<&str> = ALL
-        .iter()
-        .flat_map(|script| script.text.split("\nkubectl() {\n").skip(1))
-        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
-        .collect();
+    let definitions = definitions("kubectl");
     assert!(definitions.len() <= 1, "{definitions:#?}");
+}
+
+#[test]
+fn images_are_pulled_by_one_function() {
+    let definitions = definitions("pull");
+    assert!(definitions.len() == 1, "{definitions:#?}");
 }
 
 /// kubectl waits without a limit for an API server that does not answer.
@@ -138,14 +156,9 @@ fn every_call_of_kubectl_has_a_request_timeout() {
 /// A file that gets its name before its content is on disk can be empty after a power failure.
 #[test]
 fn files_get_their_names_by_one_function() {
-    let definitions: BTreeSet<&str> = ALL
-        .iter()
-        .flat_map(|script| script.text.split("\nreplace() {\n").skip(1))
-        .map(|rest| rest.split("\n}\n").next().unwrap_or(rest))
-        .collect();
     let replace = "  [ -L \"$1\" ] || sync \"$1\" 2>/dev/null || sync\n  mv -fT \"$1\" \"$2\" || return\n  \
                    sync \"$(dirname \"$2\")\" 2>/dev/null || sync";
-    assert_eq!(definitions, BTreeSet::from([replace]));
+    assert_eq!(definitions("replace"), BTreeSet::from([replace]));
     // They rename many files at once, and flush the file system before and afterwards.
     let own = ["registry/link.sh", "registry/receive.sh"];
     for script in ALL.iter().filter(|script| !own.contains(&script.name)) {

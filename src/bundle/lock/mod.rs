@@ -17,6 +17,8 @@ pub mod trust;
 pub mod user_content;
 pub(crate) mod validate;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -146,6 +148,22 @@ pub struct LockedImage {
     /// As in [`LockedFile::unsigned`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsigned: Option<NamePrefix>,
+}
+
+impl LockedImage {
+    /// Returns the indexes between the top manifest and the manifests of the platforms, children first. An index that
+    /// has several depths occurs once for each of them.
+    pub fn indexes(&self) -> Vec<&Descriptor> {
+        let platforms = self.platforms.iter();
+        let deepest = platforms.clone().map(|p| p.indexes.len()).max();
+        let mut indexes = Vec::new();
+        for depth in (0..deepest.unwrap_or_default()).rev() {
+            let mut seen = BTreeSet::new();
+            let level = platforms.clone().filter_map(|p| p.indexes.get(depth));
+            indexes.extend(level.filter(|index| seen.insert(index.digest)));
+        }
+        indexes
+    }
 }
 
 /// One platform of an image.

@@ -157,7 +157,7 @@ impl Archive {
     }
 }
 
-/// Why there is no snapshot.
+/// Why the snapshot of a member does not exist.
 enum Failure {
     /// The member does not provide one.
     Member(String),

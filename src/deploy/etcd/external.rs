@@ -1,9 +1,7 @@
 //! An etcd that exists outside of the cluster.
 
-use std::path::Path;
-
 use super::CLIENT_FILES;
-use crate::DeployError;
+use crate::{DeployError, controller_file};
 use kubexm_config::cluster::{Cluster, Etcd};
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::HostPath;
@@ -21,15 +19,8 @@ pub(super) fn client_files(cluster: &Cluster) -> Result<Vec<WriteFile>, DeployEr
     };
     let [ca, cert, key] = CLIENT_FILES;
     Ok(vec![
-        WriteFile::new(HostPath::parse(ca)?, read(ca_file)?),
-        WriteFile::new(HostPath::parse(cert)?, read(cert_file)?),
-        WriteFile::secret(HostPath::parse(key)?, read(key_file)?),
+        WriteFile::new(HostPath::parse(ca)?, controller_file::read(ca_file)?),
+        WriteFile::new(HostPath::parse(cert)?, controller_file::read(cert_file)?),
+        WriteFile::secret(HostPath::parse(key)?, controller_file::read(key_file)?),
     ])
-}
-
-fn read(file: &Path) -> Result<String, DeployError> {
-    std::fs::read_to_string(file).map_err(|source| DeployError::File {
-        path: file.display().to_string(),
-        source,
-    })
 }

@@ -71,11 +71,7 @@ pub(super) fn interface(
 /// Returns the placeholder for the interface's name.
 pub(super) fn interface_placeholder(cluster: &Cluster, host: &HostSpec) -> String {
     let given = cluster.balancers.interface.clone();
-    given.unwrap_or_else(|| unknown_interface(host))
-}
-
-fn unknown_interface(host: &HostSpec) -> String {
-    format!("<interface of {}>", host.internal_address)
+    given.unwrap_or_else(|| format!("<interface of {}>", host.internal_address))
 }
 
 /// Returns the prefix length of a network that has only this address.

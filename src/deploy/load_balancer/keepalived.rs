@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::proxy::{self, Proxy};
 use super::{Balancer, address};
-use crate::{DeployError, ETC, Inputs, load_balancer, os};
+use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
 use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer, PasswordSource};
 use kubexm_engine::plan::{StepError, Task, TaskId};
@@ -94,7 +93,8 @@ impl Keepalived {
         };
         let (find_interface, interface) = address::interface(inputs.cluster, host);
         let settings = &inputs.cluster.balancers.keepalived;
-        let notify = settings.notify_script.as_deref().map(script).transpose()?;
+        let notify = settings.notify_script.as_deref();
+        let notify = notify.map(controller_file::read).transpose()?;
         let notify_path = path("notify")?;
         let password = settings.password.as_ref();
         let password = password.map(PasswordSource::read).transpose()?;
@@ -165,14 +165,6 @@ impl Keepalived {
                 start: true,
             }))
     }
-}
-
-/// Reads a script on the controller.
-fn script(path: &Path) -> Result<String, DeployError> {
-    std::fs::read_to_string(path).map_err(|source| DeployError::File {
-        path: path.display().to_string(),
-        source,
-    })
 }
 
 /// Returns the VRRP router id: the user's number, or the last byte of the address.

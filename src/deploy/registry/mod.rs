@@ -1,5 +1,6 @@
 //! The registry of the nodes: one that kubexm runs, or an external one.
 
+mod encoded_login;
 mod serve;
 pub(super) mod site;
 #[cfg(test)]
@@ -7,12 +8,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
 
-use base64::Engine;
+use encoded_login::encoded_login;
 
 use super::module::{Component, Module};
-use super::{DeployError, Deployment, ETC, Inputs, runtime};
+use super::{DeployError, Deployment, ETC, Inputs, controller_file, runtime};
 use kubexm_config::cluster::{Cluster, ExternalRegistry};
 use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::seed;
@@ -94,10 +94,7 @@ pub(super) fn ca_text(inputs: &Inputs<'_>) -> Result<Option<String>, DeployError
         Some(ExternalRegistry {
             ca_file: Some(file),
             ..
-        }) => {
-            let text = std::fs::read_to_string(file);
-            Ok(Some(text.map_err(|error| unreadable(file, error))?))
-        }
+        }) => controller_file::read(file).map(Some),
     }
 }
 
@@ -110,20 +107,8 @@ pub(super) fn authorization(inputs: &Inputs<'_>) -> Result<Option<String>, Deplo
         let own = inputs.certificates.registry_login.as_ref();
         return Ok(own.map(|login| login.authorization.0.clone()));
     };
-    let Some(login) = &external.login else {
-        return Ok(None);
-    };
-    let password = login.password()?;
-    let pair = format!("{}:{}", login.user, password.0);
-    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-    Ok(Some(format!("Basic {encoded}")))
-}
-
-fn unreadable(file: &Path, source: std::io::Error) -> DeployError {
-    DeployError::File {
-        path: file.display().to_string(),
-        source,
-    }
+    let pair = external.login.as_ref().map(encoded_login).transpose()?;
+    Ok(pair.map(|pair| format!("Basic {pair}")))
 }
 
 /// Returns the tasks after which all registries serve images.

@@ -1,10 +1,8 @@
 //! Registries of the site besides that of the cluster: `spec.containerRuntime.registries`.
 
-use base64::Engine;
-
-use super::unreadable;
-use crate::{DeployError, ETC, Inputs};
-use kubexm_config::cluster::{RegistryLogin, SiteRegistry};
+use super::encoded_login::encoded_login;
+use crate::{DeployError, ETC, Inputs, controller_file};
+use kubexm_config::cluster::SiteRegistry;
 use kubexm_engine::steps::WriteFile;
 use kubexm_types::HostPath;
 
@@ -88,20 +86,11 @@ fn site(registry: &SiteRegistry, all: &[SiteRegistry]) -> Result<Site, DeployErr
 }
 
 fn server(address: &str, settings: &SiteRegistry) -> Result<Server, DeployError> {
-    let ca = settings
-        .ca_file
-        .as_ref()
-        .map(|file| std::fs::read_to_string(file).map_err(|error| unreadable(file, error)));
+    let ca = settings.ca_file.as_deref().map(controller_file::read);
     Ok(Server {
         address: address.to_owned(),
         ca: ca.transpose()?,
-        login: settings.login.as_ref().map(login).transpose()?,
+        login: settings.login.as_ref().map(encoded_login).transpose()?,
         insecure: settings.insecure,
     })
-}
-
-/// Returns user and password in base64 (RFC 7617). Secret.
-fn login(login: &RegistryLogin) -> Result<String, DeployError> {
-    let pair = format!("{}:{}", login.user, login.password()?.0);
-    Ok(base64::engine::general_purpose::STANDARD.encode(pair))
 }

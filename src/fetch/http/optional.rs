@@ -2,8 +2,9 @@
 
 use url::Url;
 
-use super::{Http, TRIES_OF_SEVERAL};
+use super::requests::{Http, TRIES_OF_SEVERAL};
 use crate::FetchError;
+use crate::answers::Answers;
 
 impl Http {
     /// Tries addresses in order for content that may be missing, and returns the first success. A server that could
@@ -24,31 +25,23 @@ impl Http {
         if addresses.len() < 2 {
             return self.first_good(label, addresses, attempt).await;
         }
-        let (mut missing, mut last) = (None, None);
+        let mut answers = Answers::default();
         for (site, address) in addresses {
             if let Err(error) = self.check_reach(label, &site) {
-                last = Some(error);
+                answers.failed(error);
                 continue;
             }
             match attempt((site.clone(), address), TRIES_OF_SEVERAL).await {
                 Err(error) if error.is_of_a_server() => {
                     self.record_reach(&site, &error);
-                    match error.is_missing() {
-                        true => missing = missing.or(Some(error)),
-                        false => {
-                            self.events.note(error.to_string());
-                            last = Some(error);
-                            continue;
-                        }
+                    if !error.is_missing() {
+                        self.events().note(error.to_string());
                     }
-                    last = None;
+                    answers.failed(error);
                 }
                 result => return result,
             }
         }
-        let last = last.filter(|error| missing.is_none() || !error.is_without_answer());
-        Err(last
-            .or(missing)
-            .unwrap_or_else(|| FetchError::Resolve(format!("{label}: no address is configured"))))
+        Err(answers.into_error(label))
     }
 }

@@ -5,23 +5,15 @@ use std::sync::PoisonError;
 
 use url::Url;
 
-use super::{Http, Small, Wanted, text};
+use super::requests::{Http, Small, Wanted, text};
+use super::stated_by::{StatedBy, stated_by};
 use crate::FetchError;
-use crate::client::shown;
+use crate::response::shown;
 use kubexm_config::mirrors::Checksums;
 use kubexm_types::Digest;
 
 /// Number of attempts to ask a publisher whose content is mirrored.
 const TRIES_OF_PUBLISHER: u32 = 3;
-
-/// Which server stated a fact about content, such as its digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatedBy {
-    /// The publisher.
-    Publisher,
-    /// A mirror, which the mirror file trusts for this.
-    Mirror,
-}
 
 impl Http {
     /// Reads a text that a publisher states about its files, such as a checksum. If a mirror serves the files,
@@ -101,15 +93,15 @@ impl Http {
 
     /// Whether kubexm asks only the publisher what it states about this mirrored content.
     pub(super) fn must_ask_publisher(&self, url: &Url) -> bool {
-        let mirrors = self.mirrors.for_download(url.as_str());
+        let mirrors = self.mirrors().for_download(url.as_str());
         let is_mirrored = mirrors.is_some_and(|all| all.iter().any(|one| one != url.as_str()));
-        self.mirrors.checksums == Checksums::Origin && is_mirrored
+        self.mirrors().checksums == Checksums::Origin && is_mirrored
     }
 
     /// Whether kubexm asks publishers although their content is mirrored, and has not failed to reach this one
     /// in this run.
     pub(crate) fn asks_origin(&self, url: &Url) -> bool {
-        self.mirrors.checksums == Checksums::Origin && self.check_reach("", url).is_ok()
+        self.mirrors().checksums == Checksums::Origin && self.check_reach("", url).is_ok()
     }
 
     /// Downloads a file without a stated digest, so that the content itself determines it. Only the publisher
@@ -145,14 +137,6 @@ fn no_answer(label: &str, url: &Url, cause: String) -> FetchError {
         publisher: host(url),
         url: shown(url),
         cause,
-    }
-}
-
-/// Returns who answered at `address` for a public URL.
-pub(super) fn stated_by(url: &Url, address: &Url) -> StatedBy {
-    match address == url {
-        true => StatedBy::Publisher,
-        false => StatedBy::Mirror,
     }
 }
 

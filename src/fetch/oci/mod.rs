@@ -25,9 +25,10 @@ use manifest::{INDEX_TYPES, LARGEST_MANIFEST, MANIFEST_TYPES};
 pub use push::{PushAccess, Pushed, Pusher};
 pub(super) use session::Session;
 
-use super::client::{Access, shown};
+use super::client::Access;
 use super::credentials::DockerCredentials;
 use super::http::Small;
+use super::response::shown;
 use super::{FetchError, Http};
 use kubexm_bundle::lock::{ChecksumSource, Descriptor, LockedImage};
 use kubexm_config::mirrors::RegistryAddress;
@@ -67,7 +68,7 @@ impl Puller {
     }
 
     /// Returns a puller for content that may be missing, such as signatures. If one address answers that it does
-    /// not have the content, addresses that cannot be reached do not matter.
+    /// not have the content, addresses that do not answer do not matter.
     pub(super) fn for_optional_content(&self) -> Self {
         Self {
             is_optional: true,

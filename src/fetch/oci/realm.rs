@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 use super::challenge::Challenge;
 use crate::FetchError;
-use crate::client::{CONNECT, STALLED};
+use crate::connection::{CONNECT, STALLED};
 use kubexm_types::ShownUrl;
 
 /// Asks a registry for its challenge before a library sends the login to the token service in it.

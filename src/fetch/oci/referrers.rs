@@ -9,6 +9,7 @@ use url::Url;
 use super::manifest::{INDEX_TYPES, LARGEST_MANIFEST};
 use super::{Puller, origin, parse};
 use crate::FetchError;
+use crate::answers::Answers;
 use crate::http::Small;
 use crate::retry::TRIES;
 use kubexm_bundle::lock::{Descriptor, LockedImage};
@@ -27,7 +28,7 @@ impl Puller {
     /// The request fails, or the response is not an index.
     pub async fn bundles_of(&self, image: &LockedImage) -> Result<Vec<Descriptor>, FetchError> {
         let mut found = Vec::new();
-        let (mut is_answered, mut lost) = (false, None);
+        let mut answers = Answers::default();
         let addresses = self.listing(image);
         let several = addresses.len() > 1;
         for address in addresses {
@@ -38,7 +39,7 @@ impl Puller {
             };
             match listed {
                 Ok(parts) => {
-                    is_answered = true;
+                    answers.answered();
                     found.extend(parts);
                 }
                 // Registries without the referrers API answer with various statuses; 408 and 429 are
@@ -46,10 +47,10 @@ impl Puller {
                 Err(FetchError::Refused {
                     status: 400..=407 | 409..=428,
                     ..
-                }) => is_answered = true,
+                }) => answers.answered(),
                 Err(error) if several && error.is_without_answer() => {
                     self.http.record_reach(&site, &error);
-                    lost = Some(error);
+                    answers.failed(error);
                 }
                 Err(error) => return Err(error),
             }
@@ -57,7 +58,7 @@ impl Puller {
                 break;
             }
         }
-        if let (false, Some(error)) = (is_answered, lost) {
+        if let Some(error) = answers.error() {
             return Err(error);
         }
         if found.is_empty() {

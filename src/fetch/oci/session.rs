@@ -13,9 +13,10 @@ use url::Url;
 use super::challenge::Challenge;
 use super::realm;
 use crate::FetchError;
-use crate::client::{Client, ReadError, TokenRequest, read, root_cause, shown};
 use crate::credentials::{DockerCredentials, Login};
+use crate::response::{ReadError, read, root_cause, shown};
 use crate::retry::Failure;
+use crate::token_client::{TokenClient, TokenRequest};
 
 /// Maximum size of a token service's response, in bytes.
 const LARGEST_TOKEN: usize = 1024 * 1024;
@@ -61,7 +62,7 @@ impl Session {
     /// Answers a challenge. `stale` is the header that the registry did not accept.
     pub(crate) async fn renew(
         &self,
-        client: &Client,
+        client: &TokenClient,
         label: &str,
         challenge: Option<&HeaderValue>,
         stale: Option<&HeaderValue>,
@@ -110,7 +111,7 @@ impl Session {
     /// (<https://distribution.github.io/distribution/spec/auth/oauth/>).
     async fn token(
         &self,
-        client: &Client,
+        client: &TokenClient,
         label: &str,
         (realm, service): (&Url, &str),
         login: Option<&Login>,
@@ -141,7 +142,7 @@ impl Session {
             }
         }
         let lost = |error: &reqwest::Error| Failure::again(self.unreachable(error));
-        let response = client.token(&place, request).await;
+        let response = client.ask(&place, request).await;
         let response = response.map_err(|error| lost(&error))?;
         match (response.status(), login) {
             (StatusCode::OK, _) => {}

@@ -2,6 +2,7 @@
 
 use super::{Puller, manifest_path, manifest_request, origin};
 use crate::FetchError;
+use crate::answers::Answers;
 use crate::http::StatedBy;
 use kubexm_bundle::lock::{ChecksumSource, LockedImage};
 use kubexm_config::mirrors::{Checksums, RegistryAddress};
@@ -88,11 +89,15 @@ impl Puller {
             Err(error) if error.is_missing() && digest.is_none() && self.is_mirrored(name) => error,
             result => return result,
         };
-        match self.tag_at_any(name).await {
-            Ok((found, _)) => Ok(found),
-            Err(missing) if missing.is_missing() => Err(missing),
-            Err(_) => Err(error),
-        }
+        let other = match self.tag_at_any(name).await {
+            Ok((found, _)) => return Ok(found),
+            Err(other) => other,
+        };
+        let mut answers = Answers::default();
+        answers.failed(other);
+        // The publisher's error counts as the last one.
+        answers.failed(error);
+        Err(answers.into_error(&name.to_string()))
     }
 
     /// Returns whether a mirror serves an image.

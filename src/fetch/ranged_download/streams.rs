@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reqwest::StatusCode;
 
-use super::{AttemptError, DownloadMode, RangedDownload};
+use super::transfer::{AttemptError, DownloadMode, RangedDownload};
 use crate::client::GetResponse;
 use crate::range_answer::{ContentRange, strong_tag};
 use crate::range_scheduler::STREAMS;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
-use kubexm_types::{ClusterIdentity, Digest, GlibcVersion, authority};
+use kubexm_types::{ClusterIdentity, GlibcVersion, authority};
 
 use super::{Cgroup, Disk, Facts, Membership, Module, Runtime, Selinux, Setting, Tool};
 
@@ -110,13 +110,17 @@ fn fact(facts: &mut Facts, key: &str, value: &str) -> Result<(), &'static str> {
         "receipt" => facts.receipt = flag(value)?,
         "cluster" => facts.cluster = membership(&decoded(value)?),
         "authority" => {
-            let (path, fingerprints) = fingerprints(value)?;
-            facts.authorities.insert(path, fingerprints);
+            let (path, content) = file(value)?;
+            let fingerprints = authority::fingerprints(&content);
+            facts.authorities.insert(path.clone(), fingerprints);
+            // The line of a CA also stands for that of its certificate. The key of service accounts is not a certificate.
+            if path.ends_with(".crt") {
+                facts.certificates.insert(path, content);
+            }
         }
         "certificate" => {
-            let (path, content) = value.split_once(' ').ok_or("has no content")?;
-            let certificate = decoded(content)?;
-            facts.certificates.insert(path.to_owned(), certificate);
+            let (path, content) = file(value)?;
+            facts.certificates.insert(path, content);
         }
         "hosts_entry" => {
             let (address, name) = value.split_once(' ').ok_or("has no name")?;
@@ -157,9 +161,9 @@ fn membership(text: &str) -> Membership {
 }
 
 /// Parses a path and the content of the file.
-fn fingerprints(value: &str) -> Result<(String, Vec<Digest>), &'static str> {
+fn file(value: &str) -> Result<(String, String), &'static str> {
     let (path, content) = value.split_once(' ').ok_or("has no content")?;
-    Ok((path.to_owned(), authority::fingerprints(&decoded(content)?)))
+    Ok((path.to_owned(), decoded(content)?))
 }
 
 /// Parses a version of glibc; `None` for an empty value.

@@ -104,10 +104,16 @@ fn every_line_is_read() {
             vec![Digest::of(b"abc")],
         )]
         .into(),
-        certificates: [(
-            "/etc/kubernetes/pki/apiserver.crt".to_owned(),
-            "abc".to_owned(),
-        )]
+        certificates: [
+            (
+                "/etc/kubernetes/pki/apiserver.crt".to_owned(),
+                "abc".to_owned(),
+            ),
+            (
+                "/etc/kubernetes/pki/ca.crt".to_owned(),
+                "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n".to_owned(),
+            ),
+        ]
         .into(),
         hosts_entries: vec![(
             "10.0.0.99".parse().unwrap(),

@@ -1,16 +1,8 @@
 use super::*;
+use crate::example::CLUSTER;
 use kubexm_config::parse_cluster;
 use kubexm_types::ClusterId;
 
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts: [{name: node1, address: 192.0.2.11}, {name: node2, address: 192.0.2.12}]
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const REGISTRY: &str = "/etc/kubexm/registry-ca.crt";
 

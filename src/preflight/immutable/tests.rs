@@ -1,17 +1,6 @@
 use super::*;
+use crate::example::CLUSTER;
 use kubexm_config::parse_cluster;
-
-const CLUSTER: &str = "
-apiVersion: kubexm.io/v1alpha1
-kind: Cluster
-metadata: {name: example}
-spec:
-  hosts:
-    - {name: node1, address: 192.0.2.11}
-    - {name: node2, address: 192.0.2.12}
-  roleGroups: {control-plane: [node1], worker: [node2]}
-  kubernetes: {version: 1.36.3}
-";
 
 /// Returns the findings for hosts that were installed with these settings, and a cluster file with a change.
 fn findings(from: &str, to: &str, control_plane: &str, worker: &str) -> Vec<String> {

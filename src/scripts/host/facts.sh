@@ -72,11 +72,13 @@ echo "receipt=$(yes test -e /var/lib/kubexm/receipt.jsonl)"
   echo "cluster=$(head -c 4096 /var/lib/kubexm/cluster | base64 | tr -d '\n')"
 # Certificates of authorities and the public key of service accounts, which are not secret.
 pki=/etc/kubernetes/pki
-for file in $pki/ca.crt $pki/front-proxy-ca.crt $pki/etcd/ca.crt $pki/sa.pub /etc/kubexm/etcd/ca.crt /etc/kubexm/registry-ca.crt; do
+authorities="$pki/ca.crt $pki/front-proxy-ca.crt $pki/etcd/ca.crt $pki/sa.pub /etc/kubexm/etcd/ca.crt /etc/kubexm/registry-ca.crt"
+for file in $authorities; do
   [ ! -f "$file" ] || echo "authority=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
 done
-# Certificates without their keys, of files that no program renews by itself.
+# Other certificates without their keys, of files that no program renews by itself.
 for file in "$pki"/*.crt "$pki"/etcd/*.crt /etc/kubexm/*.crt /etc/kubexm/*/*.crt; do
+  case " $authorities " in *" $file "*) continue ;; esac
   [ ! -f "$file" ] || echo "certificate=$file $(head -c 65536 "$file" | base64 | tr -d '\n')"
 done
 for file in /etc/kubernetes/*.conf; do

@@ -11,7 +11,7 @@ use crate::kubernetes::config::kube_proxy_config;
 use crate::{DeployError, Inputs, kubernetes};
 use kubexm_config::cluster::{Etcd, HostSpec};
 use kubexm_engine::Limit;
-use kubexm_engine::plan::{Task, TaskId};
+use kubexm_engine::plan::{Task, TaskId, TaskName};
 use kubexm_engine::steps::RunScript;
 use kubexm_scripts::kubeadm;
 use kubexm_types::Digest;
@@ -19,6 +19,52 @@ use kubexm_types::Digest;
 /// How long the programs of a node may take to become healthy: five minutes each, and once more with their former
 /// settings.
 const LIMIT: Limit = Limit::new(Duration::from_secs(2400), "the programs of a node");
+
+/// The programs of a node whose settings one step applies.
+#[derive(Clone, Copy)]
+enum Scope {
+    Kubelet,
+    /// API server, controller manager and scheduler.
+    ControlPlane,
+    /// etcd as a static pod: the script only compares its flags.
+    Etcd,
+}
+
+impl Scope {
+    /// Returns the name that the script expects.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::ControlPlane => "control-plane",
+            Self::Etcd => "etcd",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Kubelet => "Apply the kubelet's settings",
+            Self::ControlPlane => {
+                "Apply the settings of API server, controller manager and scheduler"
+            }
+            Self::Etcd => "Compare the flags of etcd",
+        }
+    }
+
+    /// Returns the step for a node, with the configuration from which kubeadm would generate its files.
+    fn step(self, host: &HostSpec, config: String) -> RunScript {
+        let step = RunScript::new(
+            &format!("{} settings", self.name()),
+            self.title(),
+            kubeadm::SETTINGS.verb("check"),
+            kubeadm::SETTINGS.verb("apply"),
+        );
+        let step = step.arguments([self.name().to_owned(), host.name.to_string(), config]);
+        match self {
+            Self::Kubelet | Self::ControlPlane => step.limit(LIMIT),
+            Self::Etcd => step,
+        }
+    }
+}
 
 /// Returns whether the cluster existed before this plan. `kubeadm init` and `join` configure all nodes of a new one.
 fn exists(inputs: &Inputs<'_>) -> bool {
@@ -33,8 +79,8 @@ pub(super) fn kubelets(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployError> {
     }
     let nodes = inputs.nodes();
     let joined = nodes.iter().map(|host| kubernetes::joined(inputs, host));
-    let title = "Apply the kubelet's settings";
-    chain(inputs, &nodes, joined.collect(), "kubelet", title)
+    let name = kubernetes::KUBELET_SETTINGS;
+    chain(inputs, &nodes, joined.collect(), name, &[Scope::Kubelet])
 }
 
 /// Returns the tasks that configure the static pods of all control planes, one after another; none for a new cluster.
@@ -45,47 +91,29 @@ pub(super) fn control_planes(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployErr
     let mut nodes = inputs.nodes();
     nodes.retain(|host| inputs.cluster.is_control_plane(&host.name));
     let admitted = vec![kubernetes::ADMIT.id(&first.name)];
-    let title = "Apply the settings of API server, controller manager and scheduler";
-    chain(inputs, &nodes, admitted, "control-plane", title)
+    let mut scopes = vec![Scope::ControlPlane];
+    if matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
+        scopes.push(Scope::Etcd);
+    }
+    let name = kubernetes::CONTROL_PLANE_SETTINGS;
+    chain(inputs, &nodes, admitted, name, &scopes)
 }
 
+/// Returns a task of this name for each node. The first one runs after `before`, and every other one after that of the
+/// node before.
 fn chain(
     inputs: &Inputs<'_>,
     nodes: &[&HostSpec],
     mut before: Vec<TaskId>,
-    scope: &str,
-    title: &str,
+    name: TaskName,
+    scopes: &[Scope],
 ) -> Result<Vec<Task>, DeployError> {
-    let name = match scope {
-        "kubelet" => kubernetes::KUBELET_SETTINGS,
-        _ => kubernetes::CONTROL_PLANE_SETTINGS,
-    };
     let mut tasks = Vec::new();
     for host in nodes {
-        let step = RunScript::new(
-            &format!("{scope} settings"),
-            title,
-            kubeadm::SETTINGS.verb("check"),
-            kubeadm::SETTINGS.verb("apply"),
-        );
-        let step = step.limit(LIMIT).arguments([
-            scope.to_owned(),
-            host.name.to_string(),
-            node_config(inputs.cluster, host)?,
-        ]);
-        let mut task = name.task(&host.name).after(before).step(step);
-        if scope == "control-plane" && matches!(inputs.cluster.etcd, Etcd::Kubeadm { .. }) {
-            let compare = RunScript::new(
-                "etcd settings",
-                "Compare the flags of etcd",
-                kubeadm::SETTINGS.verb("check"),
-                kubeadm::SETTINGS.verb("apply"),
-            );
-            task = task.step(compare.arguments([
-                "etcd".to_owned(),
-                host.name.to_string(),
-                node_config(inputs.cluster, host)?,
-            ]));
+        let config = node_config(inputs.cluster, host)?;
+        let mut task = name.task(&host.name).after(before);
+        for scope in scopes {
+            task = task.step(scope.step(host, config.clone()));
         }
         before = vec![task.id()];
         tasks.push(task);

@@ -109,13 +109,7 @@ fn documents(bundle: &Bundle, image: &LockedImage) -> Result<Documents, BundleEr
         })
     };
     let platforms = image.platforms.iter();
-    let mut indexes: Vec<(usize, &Descriptor)> = platforms
-        .clone()
-        .flat_map(|p| p.indexes.iter().enumerate())
-        .collect();
-    indexes.sort_by_key(|(depth, index)| (std::cmp::Reverse(*depth), index.digest));
-    indexes.dedup();
-    let indexes = indexes.into_iter().map(|(_, index)| read(index));
+    let indexes = image.indexes().into_iter().map(read);
     Ok(Documents {
         platforms: platforms
             .map(|p| read(&p.manifest))

@@ -3,6 +3,7 @@
 use oci_client::errors::OciDistributionError;
 
 use crate::FetchError;
+use crate::response::root_cause;
 use kubexm_types::{ImageRef, ShownUrl, Untrusted};
 
 /// Why a registry refused a request.
@@ -103,12 +104,4 @@ fn registry_message(message: &str) -> String {
         true => String::new(),
         false => format!(": {reason}"),
     }
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }

@@ -1,0 +1,79 @@
+//! What an install would do, without a change on a host.
+
+use super::options::InstallOptions;
+use crate::identity::KnownCluster;
+use crate::plan::{PlanDiff, Planned};
+use crate::stop::{Stop, unless_stopped};
+use crate::{CommandError, certificates, notices, plan_inputs, preflight, rollback, session};
+use kubexm_host::Facts;
+use kubexm_preflight::Finding;
+use kubexm_types::event::Events;
+
+/// What an install would do on the hosts as they are now.
+pub struct DryRun {
+    /// The plan.
+    pub planned: Planned,
+    /// What an install would change; `None` for a cluster that is not installed yet.
+    pub diff: Option<PlanDiff>,
+    findings: Vec<Finding>,
+}
+
+impl DryRun {
+    /// Emits the findings of preflight as events.
+    ///
+    /// # Errors
+    /// At least one finding prevents an install.
+    pub fn report_findings(&self, events: &Events) -> Result<(), CommandError> {
+        preflight::report(&self.findings, events)
+    }
+}
+
+/// Connects to the hosts, checks them, and plans for them. Changes no host and no state.
+///
+/// # Errors
+/// The bundle or the cluster file is wrong, or hosts cannot be reached.
+#[tracing::instrument(skip_all, fields(cluster = %options.source.cluster.display()))]
+pub async fn dry_run(
+    options: &InstallOptions,
+    events: &Events,
+    stop: &Stop,
+) -> Result<DryRun, CommandError> {
+    let (bundle, cluster) = options.source.open_to_install(options.unsigned, events)?;
+    let state = options.connection.state_directory(&cluster, events)?;
+    rollback::check(&state, bundle.bundle(), options.allow_older, events)?;
+    let looking = async {
+        let hosts = options.connection.connect(&cluster, &state, events).await?;
+        let hosts = session::watched(&hosts, events);
+        let facts = session::gather(&cluster, &hosts).await?;
+        notices::emit_experimental_hosts(&facts, events);
+        let known = KnownCluster::read(&cluster, &state)?;
+        known.origins(&cluster, &facts, events)?;
+        let mut findings = preflight::check(&cluster, &hosts, &facts, &bundle).await;
+        findings.extend(known.findings(&cluster, &facts));
+        let inputs = plan_inputs::without_certificates(&cluster, &bundle, &facts);
+        let planned = kubexm_deploy::plan(&inputs);
+        if planned.is_err() {
+            // A host of an unexpected kind explains more than what the bundle does not have for it.
+            preflight::report(&findings, events)?;
+        }
+        let planned = Planned {
+            plan: planned?.plan,
+        };
+        let is_refused = findings.iter().any(|finding| finding.fatal);
+        let is_installed = facts.values().any(Facts::is_node);
+        let diff = match is_installed && !is_refused {
+            true => {
+                let certificates = certificates::preview(&cluster, &state)?;
+                let known = plan_inputs::with_certificates(&cluster, &bundle, &facts, certificates);
+                Some(crate::plan::compare(&known, &hosts).await?)
+            }
+            false => None,
+        };
+        Ok(DryRun {
+            planned,
+            diff,
+            findings,
+        })
+    };
+    unless_stopped(stop, looking).await
+}

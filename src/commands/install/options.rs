@@ -1,0 +1,21 @@
+//! The options of an install.
+
+use crate::certificates::CaEncryption;
+use crate::{ClusterSource, Connection};
+
+/// What to install, and where.
+#[derive(Debug, Clone)]
+pub struct InstallOptions {
+    /// The cluster and its bundle.
+    pub source: ClusterSource,
+    /// How to reach the hosts.
+    pub connection: Connection,
+    /// Whether to accept a bundle whose signature cannot be verified, because no key is trusted.
+    pub unsigned: bool,
+    /// Whether to install the cluster without workers that fail or cannot be reached.
+    pub allow_failed: bool,
+    /// Whether to accept a bundle that is older than the newest one that the cluster was installed from.
+    pub allow_older: bool,
+    /// What encrypts the keys of CAs; `None` for keys in clear text.
+    pub ca_encryption: Option<CaEncryption>,
+}

@@ -1,0 +1,116 @@
+//! What an install does before the first change on a host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::options::InstallOptions;
+use crate::certificates::CaEncryption;
+use crate::failed_workers::FailedWorkers;
+use crate::identity::{KnownCluster, Origins};
+use crate::session::{self, Hosts};
+use crate::{CommandError, Stop, certificates, notices, plan_inputs, preflight, threads};
+use kubexm_bundle::BundleSet;
+use kubexm_config::Cluster;
+use kubexm_deploy::Deployment;
+use kubexm_engine::cluster::HostLocks;
+use kubexm_engine::plan::{Journal, Watch};
+use kubexm_host::Facts;
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+
+/// What an install works with.
+pub(super) struct Context<'a> {
+    pub(super) options: &'a InstallOptions,
+    pub(super) bundle: &'a Arc<BundleSet>,
+    pub(super) cluster: &'a Cluster,
+    pub(super) journal: &'a Journal,
+    pub(super) events: &'a Events,
+    pub(super) stop: &'a Stop,
+}
+
+/// What is known before the first change on a host.
+pub(super) struct Prepared {
+    pub(super) hosts: Hosts,
+    pub(super) facts: BTreeMap<HostName, Facts>,
+    pub(super) known: KnownCluster,
+    pub(super) origins: Origins,
+    pub(super) failed: FailedWorkers,
+    pub(super) deployment: Deployment,
+}
+
+/// Everything before the first change on a host, apart from its lock.
+pub(super) async fn prepare(
+    context: &Context<'_>,
+    locks: &mut Option<HostLocks>,
+    clock: &mut Clock,
+) -> Result<Prepared, CommandError> {
+    let Context {
+        bundle,
+        cluster,
+        events,
+        ..
+    } = *context;
+    let state = context.journal.folder();
+    events.phase("verify");
+    verify(bundle, events).await?;
+    clock.lap("verify");
+    events.phase("connect");
+    let mut failed = FailedWorkers::new(cluster, context.options.allow_failed);
+    let connection = &context.options.connection;
+    let (hosts, errors) = connection.connect_each(cluster, state, events).await?;
+    failed.leave_out_hosts(errors, events)?;
+    let mut hosts = session::logged(hosts, state);
+    let mut observed = session::watched(&hosts, events);
+    let taken = session::lock(&observed, context.journal, "install", events, context.stop).await?;
+    *locks = Some(taken);
+    let (mut facts, errors) = session::gather_each(cluster, &observed).await;
+    failed.leave_out_hosts(errors, events)?;
+    failed.remove_from(&mut hosts, &mut facts);
+    failed.remove_from(&mut observed, &mut facts);
+    clock.lap("connect");
+    events.phase("preflight");
+    notices::emit_experimental_hosts(&facts, events);
+    let known = KnownCluster::read(cluster, state)?;
+    let origins = known.origins(cluster, &facts, events)?;
+    let mut findings = preflight::check(cluster, &observed, &facts, bundle).await;
+    findings.extend(known.findings(cluster, &facts));
+    failed.leave_out_findings(&mut findings, events);
+    preflight::report(&findings, events)?;
+    failed.remove_from(&mut hosts, &mut facts);
+    let deployment = planned(context, &facts, &failed)?;
+    clock.lap("preflight and plan");
+    Ok(Prepared {
+        hosts,
+        facts,
+        known,
+        origins,
+        failed,
+        deployment,
+    })
+}
+
+/// Plans for the hosts without the workers that the install leaves out.
+pub(super) fn planned(
+    context: &Context<'_>,
+    facts: &BTreeMap<HostName, Facts>,
+    failed: &FailedWorkers,
+) -> Result<Deployment, CommandError> {
+    let (cluster, bundle) = (context.cluster, context.bundle);
+    let encryption = context.options.ca_encryption.as_ref();
+    let identity = encryption.map(CaEncryption::identity).transpose()?;
+    let state = context.journal.folder();
+    let certificates = certificates::load_or_issue(cluster, state, identity)?;
+    let mut inputs = plan_inputs::with_certificates(cluster, bundle, facts, certificates);
+    inputs.absent = failed.names();
+    Ok(kubexm_deploy::plan(&inputs)?)
+}
+
+/// Compares every byte of the bundle with its digests before any of it reaches a host.
+async fn verify(bundle: &Arc<BundleSet>, events: &Events) -> Result<(), CommandError> {
+    let watch = Watch::without_host(events, "verify the bundle");
+    let (bundle, events) = (Arc::clone(bundle), watch.events());
+    let verifying = tokio::task::spawn_blocking(move || bundle.verify(threads(), &events));
+    let verified = watch.during(verifying).await;
+    Ok(verified.map_err(CommandError::bundle)??)
+}

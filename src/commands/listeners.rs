@@ -1,0 +1,40 @@
+//! Listeners that receive the events of a command in addition to its caller.
+
+use std::sync::Arc;
+
+use kubexm_deploy::Deployment;
+use kubexm_engine::plan::Journal;
+use kubexm_types::event::{Counter, Event, Events, Listener, StepState};
+
+/// Counts the steps that end.
+pub(crate) fn with_counter(events: &Events, deployment: &Deployment) -> Events {
+    struct Counted(Events, Counter);
+    impl Listener for Counted {
+        fn on(&self, event: &Event) {
+            if let Event::Step { state, .. } = event
+                && *state != StepState::Started
+            {
+                self.1.advance();
+            }
+            self.0.emit(event.clone());
+        }
+    }
+    let counter = Counter::new(events.clone(), "steps");
+    let tasks = deployment.plan.tasks.iter();
+    counter.expect(tasks.map(|task| task.steps.len()).sum());
+    Events::new(Arc::new(Counted(events.clone(), counter)))
+}
+
+/// Emits events to the caller and to the journal.
+pub(crate) fn with_journal(events: Events, journal: Arc<Journal>) -> Events {
+    struct Both(Events, Arc<Journal>);
+    impl Listener for Both {
+        fn on(&self, event: &Event) {
+            self.0.emit(event.clone());
+            if !matches!(event, Event::Progress { .. }) {
+                self.1.on(event);
+            }
+        }
+    }
+    Events::new(Arc::new(Both(events, journal)))
+}

@@ -1,0 +1,35 @@
+//! Findings: problems of hosts.
+
+use std::fmt;
+
+use kubexm_types::HostName;
+
+/// A problem of a host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    pub host: HostName,
+    /// Whether the problem prevents an install.
+    pub fatal: bool,
+    /// What is wrong.
+    pub what: String,
+    /// The action that solves the problem.
+    pub hint: String,
+}
+
+impl Finding {
+    /// Returns a problem of a host.
+    pub fn new(host: &HostName, fatal: bool, what: String, hint: &str) -> Self {
+        Self {
+            host: host.clone(),
+            fatal,
+            what,
+            hint: hint.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n  hint: {}", self.host, self.what, self.hint)
+    }
+}

@@ -1,0 +1,115 @@
+//! Finds what other installations left on a host.
+
+use crate::checker::Checker;
+use crate::disk_space::{etcd_data, own_etcd};
+use kubexm_config::cluster::{Etcd, LoadBalancer};
+
+/// The data of an etcd that kubeadm or a package ran.
+pub(crate) const OLD_ETCD: &str = "/var/lib/etcd/member";
+/// Programs of container runtimes of packages.
+pub(crate) const RUNTIME_PROGRAMS: [&str; 4] = [
+    "/usr/bin/containerd",
+    "/usr/bin/dockerd",
+    "/usr/bin/crio",
+    "/usr/bin/isulad",
+];
+
+/// The certificate of the Kubernetes CA on a node.
+pub(crate) const KUBERNETES_CA: &str = "/etc/kubernetes/pki/ca.crt";
+
+impl Checker<'_> {
+    /// Finds what another etcd or another container runtime left, although it does not run.
+    fn remains(&mut self) {
+        let own = own_etcd(self.cluster, self.name).is_some();
+        let stacked = matches!(self.cluster.etcd, Etcd::Kubeadm { .. })
+            && self.cluster.is_control_plane(self.name);
+        if stacked && !own && self.facts.existing.contains(OLD_ETCD) {
+            self.error(
+                format!("{OLD_ETCD} contains data of an etcd that kubexm did not install"),
+                "move the folder if the data is not needed, or use another host",
+            );
+        }
+        if !self.facts.runtimes.is_empty() {
+            return;
+        }
+        let programs: Vec<&str> = RUNTIME_PROGRAMS
+            .into_iter()
+            .filter(|path| self.facts.existing.contains(*path))
+            .collect();
+        if !programs.is_empty() {
+            self.warning(
+                format!(
+                    "has programs of a container runtime that does not run: {}",
+                    programs.join(", ")
+                ),
+                "remove their packages: kubexm installs its own runtime in other directories, and an update of these \
+                 packages may start theirs",
+            );
+        }
+    }
+
+    /// Finds other clusters and runtimes, and programs that listen on ports of the cluster.
+    pub(super) fn leftovers(&mut self) {
+        if self.facts.receipt {
+            return;
+        }
+        self.remains();
+        if self.facts.kubernetes {
+            self.error(
+                "has files of a Kubernetes that kubexm did not install",
+                "run kubeadm reset and remove the files, or use another host",
+            );
+        }
+        // `kubeadm join` of a worker refuses a host with such a file, after the packages are installed.
+        let worker_with_ca = !self.cluster.is_control_plane(self.name)
+            && self.facts.authorities.contains_key(KUBERNETES_CA);
+        if worker_with_ca && !self.facts.kubernetes {
+            self.error(
+                format!("has {KUBERNETES_CA} of a Kubernetes that kubexm did not install"),
+                "remove the file, or use another host",
+            );
+        }
+        if !self.facts.runtimes.is_empty() {
+            self.error(
+                "has a container runtime that kubexm did not install",
+                "remove the runtime, or use another host: kubexm does not overwrite it",
+            );
+        }
+        if let Some(data) = own_etcd(self.cluster, self.name).map(etcd_data)
+            && self.facts.existing.contains(&data)
+        {
+            self.error(
+                format!("{data} contains data of an etcd that kubexm did not install"),
+                "move the folder if the data is not needed, or set etcd.dataDir to another folder",
+            );
+        }
+        let listening = &self.facts.listening;
+        let mut ports = vec![10250];
+        if self.cluster.is_control_plane(self.name) {
+            ports.extend([self.cluster.kubernetes.api_server_port, 10257, 10259]);
+        }
+        if !matches!(self.cluster.etcd, Etcd::External { .. })
+            && self.cluster.roles.etcd.contains(self.name)
+        {
+            ports.extend([2379, 2380, 2381]);
+        }
+        if self.cluster.roles.registry.contains(self.name) {
+            ports.push(self.cluster.registry.port);
+        }
+        let endpoint = &self.cluster.control_plane_endpoint;
+        let has_proxy = match self.cluster.load_balancer {
+            LoadBalancer::Holder { .. } => self.cluster.roles.load_balancer.contains(self.name),
+            LoadBalancer::Local { .. } => self.cluster.is_node(self.name),
+            LoadBalancer::None | LoadBalancer::External | LoadBalancer::Pods { .. } => false,
+        };
+        if has_proxy {
+            ports.push(endpoint.port);
+        }
+        for port in ports.into_iter().filter(|port| listening.contains(port)) {
+            self.error(
+                format!("port {port} is in use"),
+                "stop the program that listens on it: ss -ltnp shows its name",
+            );
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The script that prints the facts of a host.
+
+use super::machine::Machine;
+use crate::host;
+
+#[test]
+fn read_only_file_systems_are_facts() {
+    Machine::with_each_shell(|machine| {
+        for folder in ["/etc", "/usr/local", "/opt", "/root/fake"] {
+            let _ = std::fs::create_dir_all(machine.at(folder));
+        }
+        let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+        // The directory that stands for a machine shares /usr with this one, read-only.
+        let of_usr = "readonly=/usr/local\n";
+        assert_eq!(
+            printed.replace(of_usr, "").find("readonly="),
+            None,
+            "{printed}"
+        );
+        let before = "mount --bind /opt /opt\nmount -o remount,bind,ro /opt";
+        let printed = machine.run_after(before, host::FACTS, &["/"], "").printed;
+        assert!(printed.contains("\nreadonly=/opt\n"), "{printed}");
+    });
+}
+
+/// Returns the settings that the script of facts prints.
+fn applied(machine: &Machine) -> Vec<String> {
+    let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+    let lines = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("applied="));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn settings_of_running_programs_are_facts() {
+    Machine::with_each_shell(|machine| {
+        // Without a marker of kubexm, the files belong to another Kubernetes.
+        let manifests = "/etc/kubernetes/manifests";
+        machine.write(
+            &format!("{manifests}/kube-apiserver.yaml"),
+            "  - command:\n    - kube-apiserver\n    - --advertise-address=192.0.2.11\n    \
+             - --etcd-servers=https://127.0.0.1:2379\n    - --service-cluster-ip-range=10.96.0.0/12\n    \
+             image: registry.k8s.io/kube-apiserver:v1.36.3\n",
+        );
+        machine.write(
+            &format!("{manifests}/kube-controller-manager.yaml"),
+            "    - --cluster-cidr=10.244.0.0/16\n    - --cluster-name=my cluster\n",
+        );
+        machine.write(&format!("{manifests}/etcd.yaml"), "kind: Pod\n");
+        machine.write(
+            "/etc/kubernetes/admin.conf",
+            "    server: https://api.example:6443\n",
+        );
+        machine.write(
+            "/var/lib/kubelet/config.yaml",
+            "clusterDNS:\n- 10.96.0.10\nclusterDomain: cluster.local\n",
+        );
+        machine.write(
+            "/var/lib/kubelet/instance-config.yaml",
+            "containerRuntimeEndpoint: \"unix:///run/containerd/containerd.sock\"\n",
+        );
+        machine.write(
+            "/etc/kubexm/flannel.yaml",
+            "      \"Backend\": {\"Type\": \"vxlan\"}\n",
+        );
+        assert_eq!(applied(machine), [""; 0]);
+        machine.write("/var/lib/kubexm/done/kubeadm-init", "");
+        assert_eq!(
+            applied(machine),
+            [
+                "kubernetesType kubeadm",
+                "dnsDomain cluster.local",
+                "runtime unix:///run/containerd/containerd.sock",
+                "endpoint api.example:6443",
+                "network flannel",
+                "flannelBackend vxlan",
+                "controlPlane yes",
+                "version 1.36.3",
+                "serviceCIDR 10.96.0.0/12",
+                "advertiseAddress 192.0.2.11",
+                "etcdServers https://127.0.0.1:2379",
+                "podCIDR 10.244.0.0/16",
+                "clusterName my cluster",
+                "etcd kubeadm",
+            ]
+        );
+    });
+}
+
+#[test]
+fn settings_of_units_are_facts() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/kubexm/done/kubernetes-node", "");
+        let units = "/etc/systemd/system";
+        machine.write(
+            &format!("{units}/kube-apiserver.service"),
+            "ExecStart=/usr/local/bin/kube-apiserver \\\n  --encryption-provider-config=/etc/kubernetes/kubexm/encryption.yaml \
+             \\\n  --service-cluster-ip-range=10.96.0.0/12\nRestart=always\n",
+        );
+        machine.write(
+            &format!("{units}/kube-controller-manager.service"),
+            "ExecStart=/usr/local/bin/kube-controller-manager \\\n  \"--cluster-name=a b\" \\\n  --cluster-cidr=10.244.0.0/16\n",
+        );
+        machine.fake("kube-apiserver", "echo Kubernetes v1.36.3");
+        machine.write(
+            "/var/lib/kubelet/config.yaml",
+            "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
+        );
+        machine.write(
+            "/etc/kubexm/etcd-member/etcd.env",
+            "# c\nETCD_DATA_DIR=/srv/etcd\n",
+        );
+        machine.write(&format!("{units}/kubexm-haproxy.service"), "");
+        assert_eq!(
+            applied(machine),
+            [
+                "kubernetesType systemd",
+                "runtime unix:///run/crio/crio.sock",
+                "controlPlane yes",
+                "version 1.36.3",
+                "serviceCIDR 10.96.0.0/12",
+                "encryption encrypted",
+                "podCIDR 10.244.0.0/16",
+                "clusterName a b",
+                "etcd systemd",
+                "etcdDataDir /srv/etcd",
+                "balancer haproxy",
+            ]
+        );
+    });
+}
+
+#[test]
+fn login_of_a_registry_is_a_fact_only_if_kubexm_runs_one() {
+    Machine::with_each_shell(|machine| {
+        let fact = |config: Option<&str>| {
+            if let Some(text) = config {
+                machine.write("/etc/kubexm/registry/config.yml", text);
+            }
+            let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+            let line = printed
+                .lines()
+                .find_map(|line| line.strip_prefix("registry_login="));
+            line.map(str::to_owned)
+        };
+        assert_eq!(fact(None), None);
+        assert_eq!(fact(Some("version: 0.1\n# auth:\n")).unwrap(), "no");
+        assert_eq!(
+            fact(Some("version: 0.1\nauth:\n  htpasswd:\n")).unwrap(),
+            "yes"
+        );
+    });
+}
+
+#[test]
+fn certificate_of_an_authority_is_printed_once() {
+    Machine::with_each_shell(|machine| {
+        let (pki, own) = ("/etc/kubernetes/pki", "/etc/kubexm");
+        for path in [
+            format!("{pki}/ca.crt"),
+            format!("{pki}/sa.pub"),
+            format!("{pki}/apiserver.crt"),
+            format!("{own}/registry-ca.crt"),
+            format!("{own}/registry/tls.crt"),
+        ] {
+            machine.write(&path, "a");
+        }
+        let printed = machine.run_after(":", host::FACTS, &["/"], "").printed;
+        let lines = printed
+            .lines()
+            .filter(|line| line.starts_with("authority=") || line.starts_with("certificate="));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "authority=/etc/kubernetes/pki/ca.crt YQ==",
+                "authority=/etc/kubernetes/pki/sa.pub YQ==",
+                "authority=/etc/kubexm/registry-ca.crt YQ==",
+                "certificate=/etc/kubernetes/pki/apiserver.crt YQ==",
+                "certificate=/etc/kubexm/registry/tls.crt YQ==",
+            ]
+        );
+    });
+}

@@ -1,0 +1,89 @@
+//! Scripts that start units and check them.
+
+use super::machine::Machine;
+use crate::systemd;
+
+#[test]
+fn unit_restarts_if_its_files_changed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "systemctl",
+            "[ \"$1\" != restart ] || [ ! -e /root/broken ]",
+        );
+        machine.fake("journalctl", "echo 'bind: address in use'");
+        machine.write("/etc/a.conf", "1");
+        let arguments = ["a.service", "yes", "/etc/a.conf"];
+        let says = |words: &str| {
+            let ended = machine.run(systemd::UNIT.verb("check"), &arguments);
+            assert_eq!((ended.status, ended.printed.as_str()), (1, words));
+        };
+        says("runs with older files\n");
+        machine.write("/root/broken", "");
+        let ended = machine.run(systemd::UNIT.verb("apply"), &arguments);
+        assert_eq!(
+            (ended.status, ended.complained.as_str()),
+            (1, "bind: address in use\n")
+        );
+        says("runs with older files\n");
+        std::fs::remove_file(machine.at("/root/broken")).unwrap();
+        machine.done(systemd::UNIT.verb("apply"), &arguments);
+        machine.done(systemd::UNIT.verb("check"), &arguments);
+        machine.write("/etc/a.conf", "2");
+        says("runs with older files\n");
+        machine.calls();
+        machine.done(systemd::UNIT.verb("apply"), &["a.service", "no"]);
+        assert_eq!(
+            machine.calls(),
+            [
+                "systemctl daemon-reload",
+                "systemctl enable --quiet a.service"
+            ]
+        );
+    });
+}
+
+#[test]
+fn units_that_restart_and_programs_that_do_not_answer_are_found_with_their_logs() {
+    Machine::with_each_shell(|machine| {
+        machine.write("/root/since", "100");
+        machine.fake(
+            "systemctl",
+            "case $1 in\n\
+             cat) case $2 in kube-scheduler.service | a.service) ;; *) exit 1 ;; esac ;;\n\
+             show) printf 'Id=a.service\\nActiveState=active\\nSubState=running\\nNRestarts=0\\n\\n'\n\
+             printf 'NRestarts=7\\nSubState=running\\nActiveState=active\\nId=kube-scheduler.service\\n'\n\
+             echo \"ActiveEnterTimestampMonotonic=$(cat /root/since)\" ;;\n\
+             esac",
+        );
+        machine.fake("sleep", "[ ! -e /root/loops ] || echo 200 >/root/since");
+        machine.fake("journalctl", "echo \"log of $2\"");
+        machine.fake(
+            "kubectl",
+            "[ ! -e /root/down ] || { echo a >&2; echo refused >&2; exit 1; }",
+        );
+        machine.write(
+            "/var/log/pods/kube-system_kube-proxy-x1_1/kube-proxy/0.log",
+            "the cause\n",
+        );
+        let url = "kube-proxy=http://127.0.0.1:10256/healthz";
+        let arguments = ["a.service", "kube-scheduler.service", url];
+        machine.done(systemd::HEALTHY.verb("check"), &arguments);
+        let calls = machine.calls();
+        let asked = "kubectl --kubeconfig /dev/null --cache-dir /run/kubexm/kubectl --server http://127.0.0.1:10256 \
+                     --insecure-skip-tls-verify --request-timeout=5s get --raw /healthz";
+        assert!(calls.contains(&asked.to_owned()), "{calls:?}");
+        machine.write("/root/loops", "");
+        machine.write("/root/down", "");
+        let found = machine.run(systemd::HEALTHY.verb("check"), &arguments);
+        let restarts = "kube-scheduler.service: ends soon after each start, restarts: 7\n";
+        let silent = "kube-proxy: does not answer at http://127.0.0.1:10256/healthz: refused\n";
+        assert_eq!(
+            (found.status, found.printed),
+            (1, format!("{restarts}{silent}"))
+        );
+        machine.write("/root/since", "100");
+        let printed = machine.done(systemd::HEALTHY.verb("diagnose"), &arguments);
+        let log = "log of kube-scheduler.service\n";
+        assert_eq!(printed, format!("{restarts}{log}{silent}the cause\n"));
+    });
+}
