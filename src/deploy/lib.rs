@@ -143,6 +143,11 @@ pub enum DeployError {
     /// A password cannot be read.
     #[error(transparent)]
     Secret(#[from] kubexm_types::SecretError),
+    /// The password of keepalived is not one that its configuration can contain.
+    #[error(
+        "cannot use the password in spec.highAvailability.keepalived: expected 1 to 8 letters and digits\nhint: keepalived cuts off a longer password; correct the file or the environment variable"
+    )]
+    KeepalivedPassword,
     /// kubexm cannot read a file on the controller whose content belongs on the hosts.
     #[error("cannot read {path}: {source}")]
     File {

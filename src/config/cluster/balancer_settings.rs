@@ -53,6 +53,15 @@ impl KeepalivedSettings {
     /// The priority of a host by default.
     pub const PRIORITY: u8 = 100;
 
+    /// The greatest length of the password. keepalived cuts off the rest (`authentication` in keepalived.conf(5)).
+    const MAX_PASSWORD: usize = 8;
+
+    /// Returns whether keepalived's configuration can contain the password.
+    pub fn is_password(text: &str) -> bool {
+        (1..=Self::MAX_PASSWORD).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    }
+
     /// Returns the priority of a host.
     pub fn priority(&self, host: &HostName) -> u8 {
         self.priorities.get(host).copied().unwrap_or(Self::PRIORITY)

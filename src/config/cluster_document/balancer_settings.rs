@@ -15,8 +15,6 @@ use kubexm_types::HostName;
 
 /// The greatest difference between the priorities of two hosts.
 const MAX_DIFFERENCE: u8 = 200;
-/// The greatest length of keepalived's password; keepalived cuts off the rest.
-const MAX_PASSWORD: usize = 8;
 
 /// Reads the settings. `kind` is the type of the load balancer.
 pub(super) fn read_settings(fields: &Fields<'_>, kind: Option<&str>) -> BalancerSettings {
@@ -180,11 +178,10 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &Cluster) {
         && let Ok(text) = std::fs::read_to_string(file)
     {
         let password = text.trim_end_matches(['\n', '\r']);
-        let plain = |c: char| c.is_ascii_alphanumeric();
-        if password.is_empty() || password.len() > MAX_PASSWORD || !password.chars().all(plain) {
-            let message = format!("expected 1 to {MAX_PASSWORD} letters and digits in the file");
+        if !KeepalivedSettings::is_password(password) {
+            let message = "expected 1 to 8 letters and digits in the file";
             let hint = "keepalived cuts off a longer password";
-            refuse(spec, &format!("{path}.passwordFile"), &message, hint);
+            refuse(spec, &format!("{path}.passwordFile"), message, hint);
         }
     }
 }

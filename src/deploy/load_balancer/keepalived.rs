@@ -8,7 +8,7 @@ use super::proxy::{self, Proxy};
 use super::{Balancer, address};
 use crate::{DeployError, ETC, Inputs, controller_file, load_balancer, os};
 use kubexm_bundle::lock::PackageFormat;
-use kubexm_config::cluster::{Cluster, HostSpec, LoadBalancer, PasswordSource};
+use kubexm_config::cluster::{Cluster, HostSpec, KeepalivedSettings, LoadBalancer, PasswordSource};
 use kubexm_engine::plan::{StepError, Task, TaskId};
 use kubexm_engine::steps::{Content, ManageUnit, WriteFile};
 use kubexm_render::load_balancer as template;
@@ -98,6 +98,11 @@ impl Keepalived {
         let notify_path = path("notify")?;
         let password = settings.password.as_ref();
         let password = password.map(PasswordSource::read).transpose()?;
+        if let Some(password) = &password
+            && !KeepalivedSettings::is_password(&password.0)
+        {
+            return Err(DeployError::KeepalivedPassword);
+        }
         let has_password = password.is_some();
         let render_with = {
             let (priority, extra) = (

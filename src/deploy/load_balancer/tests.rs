@@ -12,8 +12,9 @@ use super::nginx::Nginx;
 use super::proxy::{Proxy, Settings};
 use super::{address, configured, keepalived, local, packages};
 use kubexm_bundle::lock::PackageFormat;
-use kubexm_config::cluster::{AddressHolder, Cluster, LoadBalancer};
+use kubexm_config::cluster::{AddressHolder, Cluster, LoadBalancer, PasswordSource};
 use kubexm_render::load_balancer as template;
+use kubexm_types::Secret;
 
 const CLUSTER: &str = "\
 apiVersion: kubexm.io/v1alpha1
@@ -283,4 +284,30 @@ fn local_proxies_listen_on_the_endpoint() {
         local::listen_address(&cluster).to_string(),
         "127.0.0.1:7443"
     );
+}
+
+/// keepalived cuts off a longer password without an error, and a line break would begin another line of its
+/// configuration.
+#[test]
+fn passwords_that_keepalived_cannot_have_are_refused() {
+    let mut cluster = cluster("keepalived-haproxy");
+    for (password, accepted) in [
+        ("sesame12", true),
+        ("sesame123", false),
+        ("a\n}", false),
+        ("", false),
+    ] {
+        let secret = Secret(password.to_owned());
+        cluster.balancers.keepalived.password = Some(PasswordSource::Text(secret));
+        let tasks = crate::example::with_inputs(&cluster, &[], "", |inputs| {
+            configured(&cluster).unwrap().tasks(inputs).map(drop)
+        });
+        assert_eq!(tasks.is_ok(), accepted, "{password:?}: {tasks:?}");
+        if let Err(error) = tasks {
+            assert!(
+                matches!(error, crate::DeployError::KeepalivedPassword),
+                "{error}"
+            );
+        }
+    }
 }
