@@ -11,7 +11,7 @@ for marker in "$loaded"/module-*; do
     for bridge in /sys/class/net/*/bridge; do [ ! -d "$bridge" ] || in_use=yes; done
   fi
   if [ -n "$in_use" ] || ! modprobe -r "$name" 2>/dev/null; then
-    echo "the kernel module $name stays loaded, because something uses it"
+    echo "kept used $name"
   fi
   rm -f "$marker"
 done

@@ -194,6 +194,7 @@ pub(crate) fn kept(line: &str) -> Option<String> {
             format!("{path} stays: a file system is mounted there and cannot be unmounted")
         }
         "protected" => format!("{path} stays: it is a path of the operating system"),
+        "used" => format!("the kernel module {path} stays loaded: something uses it"),
         "link" => format!("{path} stays: it is a link"),
         _ => format!("{path} stays: it cannot be deleted"),
     })

@@ -105,5 +105,9 @@ fn lines_of_scripts_become_sentences() {
         kept("kept unknown /etc/kubernetes/a b").unwrap(),
         "/etc/kubernetes/a b stays: no program of the cluster creates it"
     );
+    assert_eq!(
+        kept("kept used br_netfilter").unwrap(),
+        "the kernel module br_netfilter stays loaded: something uses it"
+    );
     assert_eq!(kept("Removing it"), None);
 }
