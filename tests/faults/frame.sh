@@ -5,6 +5,15 @@
 # `holds` and `next_run` record problems, so that the repair always happens. A case passes without problems.
 
 group='' declared=() results=() pending=()
+# Words of the page: groups and phases.
+declare -A titles=([build]='Builds' [bundle]='Bundles and their disks' [connect]='Connections, logins and the state directory'
+  [preflight]='Hosts before an install' [install]='Installs' [upkeep]='Later installs' [reset]='Resets')
+# shellcheck disable=SC2016 # backticks of Markdown
+declare -A phases=([build]='builds' [build-cold]='builds, with an empty cache' [verify]='verifies' [extract]='extracts'
+  [split]='splits' [connect]='connects' [preflight]='checks hosts' [apply]='starts to change hosts'
+  [os-packages]='installs OS packages' [seed]='fills the registry' [pull]='pulls images' [init]='runs `kubeadm init`'
+  [join]='runs `kubeadm join`' [install]='installs' [second-install]='installs again' [after-install]='does nothing'
+  [reset]='resets')
 
 # fault NAME PHASE EXPECTED FUNCTION [IMITATION]: declares a case of the group whose file is being read.
 #   recovers  the run with the fault succeeds
@@ -160,6 +169,28 @@ list_cases() {
   for line in "${declared[@]}"; do
     IFS="|" read -r g called phase expected function imitation <<<"$line"
     ! selected "$called" "$g" || printf '%-10s %-28s %-16s %-9s %s\n' "$g" "$called" "$phase" "$expected" "$imitation"
+  done
+}
+described() { # FAULT: what it is, of tests/faults/descriptions
+  local called text
+  while IFS='|' read -r called text; do
+    [ "$called" != "$1" ] || { printf '%s\n' "$text"; return; }
+  done <"$faults/descriptions"
+  echo "no description of $1 in tests/faults/descriptions" >&2
+  return 1
+}
+page() { # prints the page of the book that lists all cases
+  local line g called phase expected imitation before='' text
+  declare -A kinds=([recovers]='succeeds in spite of it' [message]='one error with a hint; the next run succeeds'
+    [killed]='the next run succeeds')
+  cat "$faults/page-head.md"
+  for line in "${declared[@]}"; do
+    IFS='|' read -r g called phase expected _ imitation <<<"$line"
+    [ "$g" = "$before" ] || printf '\n## %s\n\n| fault | while kubexm | result |\n| --- | --- | --- |\n' "${titles[$g]}"
+    before=$g
+    text=$(described "$called") || return
+    # shellcheck disable=SC2016 # backticks of Markdown
+    printf '| `%s`: %s%s | %s | %s |\n' "$called" "$text" "${imitation:+ (imitated by $imitation)}" "${phases[$phase]:?}" "${kinds[$expected]}"
   done
 }
 table() { # prints all results
