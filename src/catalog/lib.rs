@@ -25,6 +25,8 @@ pub struct Catalog {
     components: Vec<Component>,
     compatibility: Compatibility,
     signers: Vec<KnownSigner>,
+    /// Repositories of the images that conformance tests run.
+    conformance: Vec<String>,
 }
 
 impl Catalog {
@@ -42,6 +44,7 @@ impl Catalog {
             components,
             compatibility: manifests::read("compatibility.yaml")?,
             signers: manifests::read("signatures.yaml")?,
+            conformance: manifests::read("conformance.yaml")?,
         })
     }
 
@@ -97,6 +100,12 @@ impl Catalog {
     /// publisher always signs. If a signature exists, it must be valid.
     pub fn signatures(&self) -> Vec<SignaturePolicy> {
         signers::policies(&self.signers)
+    }
+
+    /// Returns whether conformance tests of Kubernetes run an image.
+    pub fn is_for_conformance(&self, image: &ImageRef) -> bool {
+        let name = format!("{}/{}", image.registry(), image.repository());
+        self.conformance.contains(&name)
     }
 
     /// Returns where the project of a component lists its releases.

@@ -148,6 +148,9 @@ pub enum CommandError {
          it adds them to the cluster"
     )]
     FailedWorkers(WorkersLeftOut),
+    /// Tests of Kubernetes did not run to their end.
+    #[error("{0}")]
+    Tests(String),
     /// Changes on hosts cannot be reverted.
     #[error("{}\nhint: {AGAIN}", lines(.0))]
     Reset(Vec<ResetError>),
@@ -205,6 +208,7 @@ impl CommandError {
             Self::Hosts(_) | Self::NotCompared(_) | Self::NotReset(_) | Self::FailedWorkers(_) => {
                 ErrorKind::Host
             }
+            Self::Tests(_) => ErrorKind::Step,
             Self::Steps(failures) => match failures.has_lost_host() {
                 true => ErrorKind::Host,
                 false => ErrorKind::Step,

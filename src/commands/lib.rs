@@ -12,6 +12,7 @@ pub mod cache;
 mod certificates;
 mod completeness;
 pub mod config;
+pub mod conformance;
 pub mod diff;
 pub mod downloads;
 mod error;

@@ -20,6 +20,8 @@ pub struct Manifest {
     pub kubernetes: Vec<Version>,
     /// The ways to run Kubernetes. kubeadm is always included, because it lists the images.
     pub kubernetes_kinds: Vec<KubernetesKind>,
+    /// Whether to include the conformance tests of these versions, and the images that they run.
+    pub conformance: bool,
     /// Other components by their name in the catalog, each with one or more versions.
     pub components: BTreeMap<String, Vec<Version>>,
     /// Network plugins by their name in the catalog. The version determines the images.

@@ -87,6 +87,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
     spec.required("architectures");
     not_empty(spec, "architectures", "as in [amd64]");
     let mut kubernetes_kinds = Vec::new();
+    let mut conformance = false;
     let kubernetes: Vec<Version> = spec.get("kubernetes").map_or_else(Vec::new, |node| {
         let fields = reader.fields(node, "spec.kubernetes");
         let versions = fields.values("versions");
@@ -94,6 +95,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         not_empty(&fields, "versions", "as in [\"1.36.3\"]");
         let kinds = fields.choices("types", KUBERNETES_KINDS).into_iter();
         kubernetes_kinds = kinds.filter_map(KubernetesKind::named).collect();
+        conformance = fields.flag("conformance", false);
         fields.finish();
         versions
     });
@@ -126,6 +128,7 @@ fn read_spec(spec: &Fields<'_>, name: Option<HostName>) -> Option<Manifest> {
         architectures,
         kubernetes,
         kubernetes_kinds,
+        conformance,
         components,
         network,
         load_balancer,

@@ -7,6 +7,7 @@ pub mod artifacts;
 pub mod cache;
 mod checksum;
 mod client;
+mod conformance;
 mod connection;
 mod credentials;
 pub mod dnf;

@@ -16,7 +16,7 @@ use super::file_signatures::Signed;
 use super::http::Wanted;
 use super::kubeadm::Kubeadm;
 use super::signatures::Policies;
-use super::{FetchError, Http, linking, packages};
+use super::{FetchError, Http, conformance, linking, packages};
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive;
 use kubexm_bundle::lock::user_content::LockedArtifact;
@@ -26,7 +26,7 @@ use kubexm_bundle::lock::{
 use kubexm_catalog::{Catalog, CatalogError, Download};
 use kubexm_config::cluster::KubernetesKind;
 use kubexm_config::manifest::Manifest;
-use kubexm_types::{Arch, Digest, Version};
+use kubexm_types::{Arch, Digest, ImageRef, Version};
 use stated::{Stated, only_by_signature, only_signed};
 
 pub use locked::{ChangedEntry, LockComparison};
@@ -50,6 +50,9 @@ pub struct Resolver<'a> {
     /// The kubeadm programs that were unpacked already, by version.
     kubeadms: Mutex<BTreeMap<Version, Arc<Kubeadm>>>,
 }
+
+/// The component with the conformance tests.
+const TESTS: &str = "kubernetes-test";
 
 /// The programs of a control plane without kubeadm, in addition to the kubelet.
 const SYSTEMD_PROGRAMS: [&str; 4] = [
@@ -85,15 +88,16 @@ impl<'a> Resolver<'a> {
         let wanted = self.wanted_files(manifest)?;
         let (first, others): (Vec<_>, Vec<_>) = wanted
             .into_iter()
-            .partition(|file| file.component == "kubeadm");
-        // Only kubeadm, which lists the images, must be present before images are resolved.
+            .partition(|file| ["kubeadm", TESTS].contains(&file.component.as_str()));
+        // Only what lists images must be present before images are resolved.
         let images = async {
             let mut files = self.files(first).await?;
             let kubeadm = self.ask_kubeadm(manifest, &files).await?;
             let artifacts = self.artifacts(manifest).await?;
             let plugins = self.plugins(manifest).await?;
+            let tested = self.ask_tests(manifest, &files).await?;
             let images = self
-                .images(manifest, &kubeadm, &artifacts, &plugins)
+                .images(manifest, tested, &kubeadm, &artifacts, &plugins)
                 .await?;
             files.extend(plugins);
             Ok((files, kubeadm, artifacts, images))
@@ -128,7 +132,12 @@ impl<'a> Resolver<'a> {
             true => SYSTEMD_PROGRAMS.as_slice(),
             false => &[],
         };
-        let programs = ["kubeadm", "kubelet", "kubectl"].iter().chain(own).copied();
+        let tests: &[&str] = match manifest.conformance {
+            true => &[TESTS],
+            false => &[],
+        };
+        let programs = ["kubeadm", "kubelet", "kubectl"].iter().chain(own);
+        let programs = programs.chain(tests).copied();
         let kubernetes = programs.flat_map(|name| {
             manifest
                 .kubernetes
@@ -368,25 +377,66 @@ impl<'a> Resolver<'a> {
         if let Some(kubeadm) = kubeadms.get(version) {
             return Ok(Arc::clone(kubeadm));
         }
-        let here =
-            Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
-        let bundled = files
-            .iter()
-            .find(|f| f.component == "kubeadm" && f.version == *version && f.arch == here);
-        let digest = match bundled {
-            Some(file) => file.digest,
-            None => {
-                let file = self.catalog.download("kubeadm", version, here)?;
-                let file =
-                    file.ok_or_else(|| FetchError::Resolve("the catalog has no kubeadm".into()))?;
-                self.file(&file).await?.digest
-            }
-        };
+        let digest = self.for_this_machine("kubeadm", version, files).await?;
         let (cache, sandbox) = (self.http.cache().clone(), self.http.sandbox().clone());
         let unpacked = Kubeadm::unpack(cache, digest, version.clone(), sandbox).await?;
         let kubeadm = Arc::new(unpacked);
         kubeadms.insert(version.clone(), Arc::clone(&kubeadm));
         Ok(kubeadm)
+    }
+
+    /// Returns the images that conformance tests run, if the manifest includes these tests.
+    async fn ask_tests(
+        &self,
+        manifest: &Manifest,
+        files: &[LockedFile],
+    ) -> Result<Vec<ImageRef>, FetchError> {
+        let mut images = Vec::new();
+        if !manifest.conformance {
+            return Ok(images);
+        }
+        for version in &manifest.kubernetes {
+            let digest = self.for_this_machine(TESTS, version, files).await?;
+            let (cache, sandbox) = (self.http.cache().clone(), self.http.sandbox());
+            let all = conformance::images(cache, digest, version, sandbox).await?;
+            let before = images.len();
+            images.extend(
+                all.into_iter()
+                    .filter(|image| self.catalog.is_for_conformance(image)),
+            );
+            if images.len() == before {
+                return Err(FetchError::Content {
+                    what: format!("the tests of Kubernetes {version}"),
+                    reason: "their list has no image of a conformance test".to_owned(),
+                });
+            }
+        }
+        Ok(images)
+    }
+
+    /// Returns the digest of a component's file for this machine; downloads it if the bundle is for other
+    /// architectures.
+    async fn for_this_machine(
+        &self,
+        component: &str,
+        version: &Version,
+        files: &[LockedFile],
+    ) -> Result<Digest, FetchError> {
+        let here =
+            Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
+        let mut bundled = files.iter();
+        let bundled = bundled
+            .find(|f| f.component == component && f.version == *version && f.arch == here);
+        match bundled {
+            Some(file) => Ok(file.digest),
+            None => {
+                let file = self.catalog.download(component, version, here)?;
+                let file = file.ok_or_else(|| {
+                    FetchError::Resolve(format!("the catalog has no file of {component}"))
+                })?;
+                Ok(self.file(&file).await?.digest)
+            }
+        }
     }
 
     /// Fetches the user's artifacts and reports doubts about the images in them.

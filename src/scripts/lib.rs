@@ -142,6 +142,7 @@ scripts! {
     kubernetes {
         ACCESS = "kubernetes/access.sh"
         API_SERVER_READY = "kubernetes/api-server-ready.sh"
+        CONFORMANCE = "kubernetes/conformance.sh"
         DEFAULT_ACCOUNTS = "kubernetes/default-accounts.sh"
         ENCRYPTION_KEYS = "kubernetes/encryption-keys.sh"
         ENCRYPTION_REWRITE = "kubernetes/encryption-rewrite.sh"

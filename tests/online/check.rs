@@ -211,6 +211,7 @@ impl<'a> Check<'a> {
             architectures: vec![arch],
             kubernetes: Vec::new(),
             kubernetes_kinds: Vec::new(),
+            conformance: false,
             components: [(name.to_owned(), vec![version.clone()])].into(),
             network: BTreeMap::new(),
             load_balancer: BTreeMap::new(),

@@ -64,11 +64,13 @@ impl Resolver<'_> {
     pub(super) async fn images(
         &self,
         manifest: &Manifest,
+        tested: Vec<ImageRef>,
         kubeadm: &[KubeadmFacts],
         artifacts: &[LockedArtifact],
         plugins: &[LockedFile],
     ) -> Result<Vec<LockedImage>, FetchError> {
         let mut names: BTreeSet<ImageRef> = manifest.images.iter().cloned().collect();
+        names.extend(tested);
         names.extend(
             kubeadm
                 .iter()

@@ -5,7 +5,7 @@ use std::fmt;
 use kubexm_commands::{CommandError, ErrorKind};
 
 /// Every exit code and its meaning.
-pub const CODES: [(u8, &str); 7] = [
+pub const CODES: [(u8, &str); 8] = [
     (0, "success"),
     (1, "interrupted or unexpected"),
     (2, "usage or configuration"),
@@ -19,6 +19,7 @@ pub const CODES: [(u8, &str); 7] = [
         6,
         "`plan --diff`, or `install --dry-run` on an installed cluster, found changes",
     ),
+    (7, "`conformance`: a test failed"),
 ];
 
 /// Returns the text about exit codes at the end of `--help`.
@@ -68,6 +69,15 @@ impl Failure {
     pub fn changes() -> Self {
         Self {
             code: 6,
+            message: String::new(),
+            is_reported: true,
+        }
+    }
+
+    /// Returns the result of tests of which some failed: exit code 7 without a message.
+    pub fn tests() -> Self {
+        Self {
+            code: 7,
             message: String::new(),
             is_reported: true,
         }

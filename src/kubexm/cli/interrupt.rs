@@ -12,6 +12,8 @@ pub const STOPPING_STEPS: &str =
 pub const STOPPING_BUILD: &str = "stopping: what was downloaded stays in the cache";
 /// The same for a command that only writes files.
 pub const STOPPING: &str = "stopping: no incomplete file is left behind";
+/// The same for tests in a cluster.
+pub const STOPPING_TESTS: &str = "stopping: the tests end, and their namespaces are deleted";
 /// The same for a command that pushes to a registry.
 pub const STOPPING_PUSH: &str = "stopping: what was pushed stays in the registry";
 

@@ -5,6 +5,7 @@ mod bundle_args;
 mod cache;
 mod completions;
 mod config;
+mod conformance;
 mod connection;
 mod downloads;
 mod exit;
@@ -79,6 +80,8 @@ enum Command {
     Render(render::Render),
     /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
+    /// Run the conformance tests of Kubernetes against a cluster
+    Conformance(conformance::Conformance),
     /// Fill the registry that a cluster file names
     #[command(subcommand)]
     Registry(registry::Command),
@@ -167,6 +170,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Plan(arguments) => plan::run(&arguments, output, events).await,
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
+        Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, events).await,
         Command::Config(command) => config::run(command, output, events),
         Command::Inventory(arguments) => inventory::run(&arguments, output),

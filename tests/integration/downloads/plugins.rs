@@ -17,6 +17,7 @@ fn flannel(version: &Version) -> Manifest {
         architectures: vec![Arch::Amd64],
         kubernetes: Vec::new(),
         kubernetes_kinds: Vec::new(),
+        conformance: false,
         components: Default::default(),
         network: [("flannel".to_owned(), version.clone())].into(),
         load_balancer: Default::default(),

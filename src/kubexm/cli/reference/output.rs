@@ -13,6 +13,7 @@ use kubexm_commands::cache::{
     CacheContents, CacheVerification, CachedBlob, Collected, PartialDownload,
 };
 use kubexm_commands::config::{FileProblem, Validation};
+use kubexm_commands::conformance::{ConformanceReport, FailedTest};
 use kubexm_commands::diff::{self, Comparison, ItemKind, KindSummary};
 use kubexm_commands::extract::Extracted;
 use kubexm_commands::inspect::{
@@ -294,6 +295,16 @@ fn kinds() -> Vec<Kind> {
         blobs: 120,
         bundles: 1,
     };
+    let conformance = ConformanceReport {
+        kubernetes: kubexm_types::Version::new(1, 36, 3),
+        passed: 445,
+        failed: vec![FailedTest {
+            name: "[sig-network] DNS should provide DNS for services [Conformance]".to_owned(),
+            message: "timed out".to_owned(),
+        }],
+        seconds: 3120,
+        report: "conformance/20260131T120000Z".into(),
+    };
     let plan_file = PlanFile {
         path: Path::new("plan.json"),
         tasks: 34,
@@ -333,6 +344,7 @@ fn kinds() -> Vec<Kind> {
         kind("PlanFile", "`plan -o`", &plan_file),
         kind("PlanDiff", "`plan --diff`", &plan_diff()),
         kind("RenderedFiles", "`render`", &rendered),
+        kind("ConformanceReport", "`conformance`", &conformance),
         kind("InventoryReport", "`inventory`", &inventory),
         kind("CacheContents", "`cache ls`", &cache),
         kind("CacheVerification", "`cache verify`", &cache_verification),

@@ -5,7 +5,7 @@
 //
 // push reads one image per line from the standard input:
 //
-//	--name REPO:TAG --entrypoint PATH --platform ARCH=DIR ... [--base TAR] [FILE=PATH ...]
+//	--name REPO:TAG [--entrypoint PATH] [--command WORD] --platform ARCH=DIR ... [--base TAR] [FILE=PATH ...]
 //
 // It makes an image for each platform, of gzip layers (an optional base tar, and the named files),
 // and a manifest list of them all, and uploads them. Files and the base are below the folder of the

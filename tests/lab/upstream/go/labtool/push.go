@@ -39,6 +39,7 @@ type recipe struct {
 	line             string
 	repository, tag  string
 	entrypoint, base string
+	command          string // instead of, or after, the entrypoint
 	platforms        []platform
 	pairs            []string // FILE=PATH
 }
@@ -48,6 +49,7 @@ func parseRecipe(line string) (recipe, error) {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	name := flags.String("name", "", "repository:tag")
 	flags.StringVar(&r.entrypoint, "entrypoint", "", "the program that a container runs")
+	flags.StringVar(&r.command, "command", "", "the default arguments, or the program if there is no entrypoint")
 	flags.StringVar(&r.base, "base", "", "tar of the base layer, below the folder of each platform")
 	flags.Func("platform", "ARCH=DIR, once or more", func(value string) error {
 		arch, dir, found := strings.Cut(value, "=")
@@ -71,6 +73,18 @@ func parseRecipe(line string) (recipe, error) {
 		}
 	}
 	return r, nil
+}
+
+// config returns how a container of the image runs.
+func (r recipe) config() map[string]any {
+	config := map[string]any{"Env": []string{searchPath}}
+	if r.entrypoint != "" {
+		config["Entrypoint"] = []string{r.entrypoint}
+	}
+	if r.command != "" {
+		config["Cmd"] = []string{r.command}
+	}
+	return config
 }
 
 // contents returns what each layer is made of, from the bottom to the top. Files with absolute names
@@ -232,7 +246,7 @@ func (r recipe) pushImage(to client, layers *layers, p platform) (descriptor, er
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": p.arch, "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": map[string]any{"Entrypoint": []string{r.entrypoint}, "Env": []string{searchPath}},
+		"config": r.config(),
 		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
 	})
 	if err != nil {

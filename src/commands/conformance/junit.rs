@@ -1,0 +1,177 @@
+//! Reads the JUnit report of Kubernetes' tests. A host provides it, so it is hostile until it is parsed.
+
+use std::io::BufRead;
+
+use quick_xml::XmlVersion;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+use serde::Serialize;
+
+use kubexm_types::untrusted;
+
+/// Maximum size of a message in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// The tests of a run. Skipped tests are not counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tests {
+    /// Names of the tests that passed.
+    pub(super) passed: Vec<String>,
+    pub(super) failed: Vec<FailedTest>,
+}
+
+/// A test that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedTest {
+    /// The name, as in `[sig-node] Pods should be updated [NodeConformance] [Conformance]`.
+    pub name: String,
+    /// The first lines of the message.
+    pub message: String,
+}
+
+/// Parses a report (<https://github.com/testmoapp/junitxml>, as ginkgo writes it).
+///
+/// # Errors
+/// The text is not a report with test cases.
+pub(super) fn parse(source: impl BufRead) -> Result<Tests, String> {
+    let mut reader = Reader::from_reader(source);
+    let (mut tests, mut buffer) = (Tests::default(), Vec::new());
+    let (mut case, mut cases) = (None, 0usize);
+    loop {
+        buffer.clear();
+        let event = reader.read_event_into(&mut buffer);
+        match event.map_err(|error| format!("it is not well-formed XML: {error}"))? {
+            Event::Start(tag) => open(&tag, &mut case, &mut cases),
+            Event::Empty(tag) => {
+                open(&tag, &mut case, &mut cases);
+                if tag.name().into_inner() == "testcase" {
+                    tests.add(case.take());
+                }
+            }
+            Event::End(tag) if tag.name().into_inner() == "testcase" => tests.add(case.take()),
+            Event::DocType(_) => return Err("it has a document type".to_owned()),
+            Event::Eof if cases == 0 => return Err("it has no test case".to_owned()),
+            Event::Eof => return Ok(tests),
+            _ => {}
+        }
+    }
+}
+
+/// A test case that is being read.
+struct Case {
+    name: String,
+    status: String,
+    message: Option<String>,
+}
+
+/// Handles a start tag.
+fn open(tag: &BytesStart<'_>, case: &mut Option<Case>, cases: &mut usize) {
+    match (tag.name().into_inner(), case) {
+        ("testcase", case) => {
+            *cases += 1;
+            *case = Some(Case {
+                name: attribute(tag, "name").unwrap_or_default(),
+                status: attribute(tag, "status").unwrap_or_default(),
+                message: None,
+            });
+        }
+        ("failure" | "error", Some(case)) => {
+            case.message = Some(attribute(tag, "message").unwrap_or_default());
+        }
+        _ => {}
+    }
+}
+
+fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
+    let mut attributes = tag.attributes().flatten();
+    let attribute = attributes.find(|a| a.key.into_inner() == name)?;
+    let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
+    let end = value.floor_char_boundary(LONGEST);
+    Some(untrusted::message(&value[..end]))
+}
+
+impl Tests {
+    fn add(&mut self, case: Option<Case>) {
+        let Some(case) = case else {
+            return;
+        };
+        // ginkgo reports its own set-up as cases without a test, which count only if they fail.
+        let is_test = case.name.starts_with("[It] ");
+        let name = case.name.trim_start_matches("[It] ").to_owned();
+        match (case.message, case.status.as_str()) {
+            (Some(message), _) => self.failed.push(FailedTest { name, message }),
+            (None, "passed") if is_test => self.passed.push(name),
+            (None, "passed" | "skipped" | "pending") => {}
+            (None, other) => self.failed.push(FailedTest {
+                name,
+                message: format!("its status is {other}"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites tests="4" disabled="1" errors="0" failures="1" time="9.5">
+  <testsuite name="Kubernetes e2e suite" package="/" tests="4">
+    <properties><property name="SuiteSucceeded" value="false"></property></properties>
+    <testcase name="[SynchronizedBeforeSuite]" classname="Kubernetes e2e suite" status="passed" time="0.1"></testcase>
+    <testcase name="[It] [sig-node] Pods should be updated [NodeConformance] [Conformance]" classname="x" status="passed" time="6.2">
+      <system-err>text</system-err>
+    </testcase>
+    <testcase name="[It] [sig-network] DNS should work &lt;1&gt;" classname="x" status="failed" time="3">
+      <failure message="lookup failed" type="failed">at dns.go:1</failure>
+    </testcase>
+    <testcase name="[It] [sig-storage] other" classname="x" status="skipped" time="0"><skipped message="skipped"/></testcase>
+  </testsuite>
+</testsuites>"#;
+
+    #[test]
+    fn passed_and_failed_tests_are_counted_and_skipped_ones_are_not() {
+        let tests = parse(REPORT.as_bytes()).unwrap();
+        assert_eq!(
+            tests.passed,
+            ["[sig-node] Pods should be updated [NodeConformance] [Conformance]"]
+        );
+        let failed = FailedTest {
+            name: "[sig-network] DNS should work <1>".to_owned(),
+            message: "lookup failed".to_owned(),
+        };
+        assert_eq!(tests.failed, [failed]);
+    }
+
+    #[test]
+    fn set_up_that_fails_is_a_failure() {
+        let report = REPORT.replace(
+            r#"[SynchronizedBeforeSuite]" classname="Kubernetes e2e suite" status="passed""#,
+            r#"[SynchronizedBeforeSuite]" classname="Kubernetes e2e suite" status="timedout""#,
+        );
+        let tests = parse(report.as_bytes()).unwrap();
+        assert_eq!(tests.failed.len(), 2);
+        assert_eq!(tests.failed[0].message, "its status is timedout");
+    }
+
+    #[test]
+    fn what_is_not_a_report_is_refused() {
+        let hostile = [
+            "",
+            "<testsuites></testsuites>",
+            "<!DOCTYPE a [<!ENTITY b \"c\">]><testcase name=\"&b;\"/>",
+            "<testsuites><testcase name=\"[It] a\" status=\"passed\"></testsuites>",
+        ];
+        for text in hostile {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn control_sequences_of_messages_are_removed() {
+        let report = REPORT.replace("lookup failed", "\u{1b}[2Jgone");
+        let tests = parse(report.as_bytes()).unwrap();
+        assert!(!tests.failed[0].message.contains('\u{1b}'));
+    }
+}

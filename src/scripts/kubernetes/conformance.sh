@@ -1,0 +1,67 @@
+#!/bin/sh -eu
+# Runs tests of Kubernetes on this control plane, in a transient systemd unit that outlives the connection.
+#   start   starts a run; joins a run with the same arguments, and ends any other one
+#   look    prints `state running|ended`, the exit status of an ended run as `status N`, the number of tests of the
+#           run as `total N`, and those that have ended and failed as `done N` and `failed N`
+#   last    prints the last lines of the log
+#   read    prints a file of the run, compressed by gzip
+#   stop    ends the run, and deletes the namespaces of its tests
+#   remove  as stop, and deletes the programs and files too
+# Arguments: verb; for `start` the name of the run, the number of processes, the limit in seconds, the filter of
+# labels, and the expressions of names to run and to skip, which may be empty; for `read` the path of the file below
+# the directory.
+dir=/var/lib/kubexm/conformance unit=kubexm-conformance.service
+kubectl() {
+  /usr/local/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf --cache-dir /run/kubexm/kubectl \
+    --request-timeout=30s "$@"
+}
+state() { systemctl show -p "$1" --value "$unit"; }
+running() { case $(state ActiveState)/$(state SubState) in active/running | activating/* | deactivating/*) ;; *) return 1 ;; esac; }
+count() { grep -c "$1" "$dir/log" || [ $? = 1 ]; }
+start() { # NAME PROCESSES SECONDS LABELS FOCUS SKIP
+  if running && [ "$(cat "$dir/run")" = "$*" ]; then return; fi
+  systemctl stop "$unit" 2>/dev/null || true
+  systemctl reset-failed "$unit" 2>/dev/null || true
+  rm -rf "$dir/report-$1"
+  install -d -m 700 "$dir" "$dir/report-$1"
+  printf '%s\n' "$*" >"$dir/run"
+  report=$dir/report-$1 processes=$2 seconds=$3 labels=$4 focus=$5 skip=$6
+  : >"$dir/log"
+  chmod 600 "$dir/log"
+  set -- -v --no-color "--procs=$processes" "--timeout=${seconds}s" "--label-filter=$labels"
+  [ -z "$focus" ] || set -- "$@" "--focus=$focus"
+  [ -z "$skip" ] || set -- "$@" "--skip=$skip"
+  systemd-run --quiet --unit="$unit" --remain-after-exit --description="Conformance tests of Kubernetes" \
+    --property="RuntimeMaxSec=$((seconds + 600))" --property=KillMode=control-group --property="WorkingDirectory=$dir" \
+    --property="StandardOutput=file:$dir/log" --property="StandardError=file:$dir/log" \
+    --setenv="HOME=$dir" --setenv="TMPDIR=$dir" \
+    "$dir/ginkgo" "$@" "$dir/e2e.test" -- --kubeconfig=/etc/kubernetes/admin.conf --provider=local \
+    --kubectl-path=/usr/local/bin/kubectl "--report-dir=$report" --disable-log-dump
+}
+look() {
+  if running; then echo "state running"; else
+    echo "state ended"
+    echo "status $(state ExecMainStatus)"
+  fi
+  # ginkgo prints a bullet for each test that ended, and the words after it.
+  echo "total $(sed -n 's/^Will run \([0-9]*\) of [0-9]* specs.*/\1/p' "$dir/log" | head -n 1)"
+  echo "done $(count '^• ')"
+  echo "failed $(count '^• \[\(FAILED\|PANICKED\|TIMEDOUT\|INTERRUPTED\)\]')"
+}
+stop() {
+  systemctl stop "$unit" 2>/dev/null || true
+  systemctl reset-failed "$unit" 2>/dev/null || true
+  kubectl delete namespaces -l e2e-framework --wait=false >/dev/null
+}
+case $1 in
+start) shift && start "$@" ;;
+look) look ;;
+last) tail -n 40 "$dir/log" ;;
+read) gzip -c "$dir/$2" ;;
+stop) stop ;;
+remove)
+  stop || true
+  rm -rf /var/lib/kubexm/conformance
+  ;;
+*) echo "usage: conformance.sh start|look|last|read|stop|remove" >&2; exit 2 ;;
+esac
