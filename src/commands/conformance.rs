@@ -14,14 +14,14 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use self::junit::Tests;
 pub use self::junit::FailedTest;
+use self::junit::Tests;
 use self::run::{Pass, TestHost};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
 use crate::{ClusterSource, CommandError, Connection, FileError, Stop};
-use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_bundle::lock::LockedFile;
+use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_config::Cluster;
 use kubexm_host::{Facts, Host};
 use kubexm_types::event::Events;
@@ -94,7 +94,8 @@ pub async fn conformance(
     let folder = report_folder(options, &state)?;
     events.phase("connect");
     let (name, host) = connect(options, &cluster, &state, events, stop).await?;
-    let facts = unless_stopped(stop, async { Ok(Facts::gather(host.as_ref(), &[]).await?) }).await?;
+    let facts =
+        unless_stopped(stop, async { Ok(Facts::gather(host.as_ref(), &[]).await?) }).await?;
     let archive = archive(&bundle, &version, &facts)?;
     let only = Hosts::from([(name, Arc::clone(&host))]);
     let locks = session::lock(&only, &journal, "conformance", events, stop).await?;
@@ -161,7 +162,7 @@ async fn connect(
     for error in &unreachable {
         events.warn(error.to_string());
     }
-    found.ok_or_else(|| CommandError::Hosts(unreachable))
+    found.ok_or(CommandError::Hosts(unreachable))
 }
 
 /// Returns the archive with the tests for a host.
@@ -178,6 +179,19 @@ fn archive<'a>(
             "the bundle has no conformance tests for {arch}\nhint: build it for this architecture, too"
         ))
     })
+}
+
+/// Ends tests that a killed run left on the hosts of a cluster that is being reset, and removes their files.
+///
+/// # Errors
+/// A host was lost.
+pub(crate) async fn clear(cluster: &Cluster, hosts: &Hosts) -> Result<(), CommandError> {
+    for name in &cluster.roles.control_plane {
+        if let Some(host) = hosts.get(name) {
+            TestHost::clear(host.as_ref()).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs the tests that tolerate others beside them, then the others.
@@ -236,14 +250,21 @@ async fn run_pass(
     let path = folder.join(pass.name).join(JUNIT);
     save(&path, &junit)?;
     let wrong = |reason: String| {
-        CommandError::from(FileError::new("use the report of the tests in", &path, reason))
+        CommandError::from(FileError::new(
+            "use the report of the tests in",
+            &path,
+            reason,
+        ))
     };
     let mut tests = junit::parse(junit.as_slice()).map_err(wrong)?;
     // A suite can fail without a test that failed, for example at its limit.
     if ended != 0 && tests.failed.is_empty() {
         tests.failed.push(FailedTest {
             name: pass.what.to_owned(),
-            message: format!("ginkgo exited with {ended}; see {}", folder.join(log).display()),
+            message: format!(
+                "ginkgo exited with {ended}; see {}",
+                folder.join(log).display()
+            ),
         });
     }
     Ok(tests)

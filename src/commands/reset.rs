@@ -14,7 +14,7 @@ pub use crate::identity::LostCluster;
 use crate::rollback;
 use crate::session::{self, Hosts};
 use crate::stop::{AGAIN, Stop, in_time, unless_stopped};
-use crate::{CommandError, Connection, listeners, notices};
+use crate::{CommandError, Connection, conformance, listeners, notices};
 use kubexm_config::Cluster;
 use kubexm_config::cluster::Etcd;
 use kubexm_engine::cluster::ClusterRecord;
@@ -165,6 +165,7 @@ async fn reset_locked(
     let resets = all(unless_stopped(stop, async { Ok(reading.await) }).await?)?;
     unless_stopped(stop, prepare(&resets)).await?;
     known.begin_reset(&origins)?;
+    conformance::clear(cluster, hosts).await?;
     events.phase("reset");
     let resetting = join_all(resets.iter().map(|reset| reset.run(events, stop)));
     let Some(results) = in_time(stop, resetting).await else {

@@ -425,8 +425,8 @@ impl<'a> Resolver<'a> {
         let here =
             Arch::of_this_machine().map_err(|error| FetchError::Resolve(error.to_string()))?;
         let mut bundled = files.iter();
-        let bundled = bundled
-            .find(|f| f.component == component && f.version == *version && f.arch == here);
+        let bundled =
+            bundled.find(|f| f.component == component && f.version == *version && f.arch == here);
         match bundled {
             Some(file) => Ok(file.digest),
             None => {

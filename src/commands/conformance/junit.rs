@@ -9,9 +9,6 @@ use serde::Serialize;
 
 use kubexm_types::untrusted;
 
-/// Maximum size of a message in bytes.
-const LONGEST: usize = 64 * 1024;
-
 /// The tests of a run. Skipped tests are not counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tests {
@@ -87,8 +84,7 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = tag.attributes().flatten();
     let attribute = attributes.find(|a| a.key.into_inner() == name)?;
     let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
-    let end = value.floor_char_boundary(LONGEST);
-    Some(untrusted::message(&value[..end]))
+    Some(untrusted::message(&value))
 }
 
 impl Tests {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ConformanceOptions;
-use crate::stop::{AGAIN, Stop};
 use crate::CommandError;
+use crate::stop::{AGAIN, Stop};
+use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_bundle::lock::{LockedFile, Member};
-use kubexm_bundle::Blobs;
 use kubexm_host::{Command, Host, Input, Limit, Output, piped, upload};
 use kubexm_scripts::kubernetes::CONFORMANCE;
-use kubexm_types::event::{Event, Events};
 use kubexm_types::HostPath;
+use kubexm_types::event::{Event, Events};
 
 /// The directory on the control plane; see `kubernetes/conformance.sh`.
 const FOLDER: &str = "/var/lib/kubexm/conformance";
@@ -109,7 +109,12 @@ impl TestHost {
     }
 
     /// Runs a function of the script, which must succeed.
-    async fn call<I>(&self, verb: &'static str, what: &str, arguments: I) -> Result<Output, CommandError>
+    async fn call<I>(
+        &self,
+        verb: &'static str,
+        what: &str,
+        arguments: I,
+    ) -> Result<Output, CommandError>
     where
         I: IntoIterator<Item = String>,
     {
@@ -141,8 +146,15 @@ impl TestHost {
             let transfer = events.transfer("push", label, Some(member.size));
             let content = content(Arc::clone(blobs), archive, member);
             let content = content.map_err(CommandError::bundle)?;
-            let written =
-                upload::upload(self.host.as_ref(), &path, 0o700, None, &member.digest, content).await?;
+            let written = upload::upload(
+                self.host.as_ref(),
+                &path,
+                0o700,
+                None,
+                &member.digest,
+                content,
+            )
+            .await?;
             if !written.success() {
                 return Err(CommandError::Tests(format!(
                     "{}: cannot write {path}: {}\nhint: the programs need {} bytes; free space on the host",
@@ -237,6 +249,16 @@ impl TestHost {
     pub(super) async fn last(&self) -> Result<String, CommandError> {
         let read = self.call("last", "read the log of the tests", []).await?;
         Ok(kubexm_types::Untrusted::last(&read.text()).to_string())
+    }
+
+    /// Ends a run on a host that is being reset, and removes its files.
+    pub(super) async fn clear(host: &dyn Host) -> Result<(), CommandError> {
+        let command = Command::from_script(CONFORMANCE.verb("clear"), [""; 0]);
+        let command = command
+            .describe("end conformance tests")
+            .limit(Limit::CHANGE);
+        host.run(command).await?;
+        Ok(())
     }
 
     /// Ends a run, and removes everything that it left.

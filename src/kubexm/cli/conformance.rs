@@ -15,8 +15,8 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm conformance --bundle bundle.tar.zst -f cluster.yaml
-  kubexm conformance --bundle bundle.tar.zst -f cluster.yaml --focus 'sig-network.*DNS' --report report")]
+  kubexm conformance bundle.tar.zst -f cluster.yaml --trust site.pub
+  kubexm conformance bundle.tar.zst -f cluster.yaml --unsigned --focus DNS")]
 pub struct Conformance {
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -7,6 +7,7 @@
 #   read    prints a file of the run, compressed by gzip
 #   stop    ends the run, and deletes the namespaces of its tests
 #   remove  as stop, and deletes the programs and files too
+#   clear   as remove, without the namespaces: the cluster is being reset
 # Arguments: verb; for `start` the name of the run, the number of processes, the limit in seconds, the filter of
 # labels, and the expressions of names to run and to skip, which may be empty; for `read` the path of the file below
 # the directory.
@@ -20,8 +21,7 @@ running() { case $(state ActiveState)/$(state SubState) in active/running | acti
 count() { grep -c "$1" "$dir/log" || [ $? = 1 ]; }
 start() { # NAME PROCESSES SECONDS LABELS FOCUS SKIP
   if running && [ "$(cat "$dir/run")" = "$*" ]; then return; fi
-  systemctl stop "$unit" 2>/dev/null || true
-  systemctl reset-failed "$unit" 2>/dev/null || true
+  end
   rm -rf "$dir/report-$1"
   install -d -m 700 "$dir" "$dir/report-$1"
   printf '%s\n' "$*" >"$dir/run"
@@ -48,9 +48,12 @@ look() {
   echo "done $(count '^• ')"
   echo "failed $(count '^• \[\(FAILED\|PANICKED\|TIMEDOUT\|INTERRUPTED\)\]')"
 }
-stop() {
+end() {
   systemctl stop "$unit" 2>/dev/null || true
   systemctl reset-failed "$unit" 2>/dev/null || true
+}
+stop() {
+  end
   kubectl delete namespaces -l e2e-framework --wait=false >/dev/null
 }
 case $1 in
@@ -63,5 +66,6 @@ remove)
   stop || true
   rm -rf /var/lib/kubexm/conformance
   ;;
-*) echo "usage: conformance.sh start|look|last|read|stop|remove" >&2; exit 2 ;;
+clear) [ ! -d "$dir" ] || { end && rm -rf /var/lib/kubexm/conformance; } ;;
+*) echo "usage: conformance.sh start|look|last|read|stop|remove|clear" >&2; exit 2 ;;
 esac
