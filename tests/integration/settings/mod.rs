@@ -1,4 +1,7 @@
-//! Settings of the cluster file, and what they change in a plan.
+//! Settings of the cluster file, and what they change in a plan. `page` compares the page of the book that lists settings
+//! with their tests.
+
+mod page;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
