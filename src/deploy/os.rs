@@ -221,4 +221,20 @@ mod tests {
             assert!(lines.ends_with(&own.map(str::to_owned)), "{lines:?}");
         });
     }
+
+    #[test]
+    fn hosts_file_has_the_hosts_the_registry_and_the_endpoint() {
+        let section = "network: {plugin: none}\nhighAvailability: {type: external}\n\
+                       controlPlaneEndpoint: {domain: api.example, address: 192.0.2.10, port: 6443}";
+        let cluster = cluster("", section);
+        with_inputs(&cluster, &[], "", |inputs| {
+            let expected = [
+                "192.0.2.11 node1",
+                "192.0.2.12 node2",
+                "192.0.2.11 registry.kubexm.internal",
+                "192.0.2.10 api.example",
+            ];
+            assert_eq!(hosts_file_lines(inputs), expected);
+        });
+    }
 }

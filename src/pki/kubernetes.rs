@@ -255,6 +255,16 @@ mod tests {
         ] {
             assert!(names.iter().any(|n| n == name), "{name} of {names:?}");
         }
+        let text = kubexm_config::schema::TEMPLATE.replace(
+            "    version: v1.36.3\n",
+            "    version: v1.36.3\n    apiServer: {certSANs: [api.example, 192.0.2.9]}\n",
+        );
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        let more = api_server_names(&cluster, cluster.nodes()[0]);
+        assert_eq!(
+            more,
+            [&names[..], &["api.example".into(), "192.0.2.9".into()]].concat()
+        );
         assert_eq!(
             first_address("fd00:1::/112".parse().unwrap()),
             "fd00:1::1".parse().ok()

@@ -1,6 +1,6 @@
 use crate::fingerprint::{days_left, pem_content};
 use crate::{
-    Ca, CertificateStore, KeyIdentity, Leaf, Pair, PkiError, SigningKey, ca_fingerprint,
+    Ca, CertificateStore, KeyIdentity, Leaf, Pair, PkiError, SigningKey, Usage, ca_fingerprint,
     key_fingerprint, public_key_pin,
 };
 
@@ -46,6 +46,30 @@ fn certificate_is_signed_by_the_ca() {
             .unwrap()
             .starts_with("sha256:")
     );
+}
+
+#[test]
+fn certificates_permit_only_their_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CertificateStore::new(dir.path());
+    let ca = Ca::load_or_create(&store, "ca").unwrap();
+    for (usage, for_servers, for_clients) in [
+        (Usage::Server, true, false),
+        (Usage::Client, false, true),
+        (Usage::Peer, true, true),
+    ] {
+        let leaf = Leaf {
+            usage,
+            ..Leaf::server("leaf", vec!["a.example".to_owned()])
+        };
+        let pair = ca.issue(&store, &format!("{usage:?}"), &leaf).unwrap();
+        let der = pem_content("leaf", &pair.certificate).unwrap();
+        let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
+        assert!(!parsed.is_ca(), "{usage:?}");
+        let extended = parsed.extended_key_usage().unwrap().unwrap().value;
+        let found = (extended.server_auth, extended.client_auth);
+        assert_eq!(found, (for_servers, for_clients), "{usage:?}");
+    }
 }
 
 #[test]

@@ -51,6 +51,13 @@ stick_cold() { # DIR: nothing of the stick is in the page cache
   mount -o ro "$stick_device" "$1"
 }
 stick_removed() { truncate -s 0 "$work/stick.img"; echo 1 >/proc/sys/vm/drop_caches; }
+# The same while a program has read the first and the last MiB of a file, which stay in the page cache: a fast machine
+# reads all of the file before a shell notices that it has begun.
+stick_removed_after() { # FILE MIB
+  head -c "$2M" "$1" >/dev/null
+  tail -c 8M "$1" >/dev/null
+  truncate -s 0 "$work/stick.img"
+}
 stick_gone() { # DIR
   umount -l "$1" 2>/dev/null || true
   losetup -d "$stick_device" 2>/dev/null || true

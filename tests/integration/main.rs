@@ -31,6 +31,7 @@ mod sandbox;
 mod sbom;
 mod secrets;
 mod seeding;
+mod settings;
 mod signatures;
 mod snapshots;
 mod steps;

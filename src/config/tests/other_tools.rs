@@ -55,6 +55,24 @@ fn names_of_other_tools_lead_to_the_field() {
         ),
         (
             "",
+            "  dns: {zones: [{names: [a.example], servers: [10.0.0.53], nameservers: [10.0.0.53]}]}\n",
+            "spec.dns.zones[0].nameservers",
+            "write servers",
+        ),
+        (
+            "",
+            "  dns: {zones: [{names: [a.example], servers: [10.0.0.53], zones: [a.example]}]}\n",
+            "spec.dns.zones[0].zones",
+            "write names",
+        ),
+        (
+            "",
+            "  dns: {zones: [{names: [a.example], servers: [10.0.0.53], cache: 30}]}\n",
+            "spec.dns.zones[0].cache",
+            "write cacheSeconds",
+        ),
+        (
+            "",
             "  system: {sysctlParams: {}}\n",
             "spec.system.sysctlParams",
             "sysctl",

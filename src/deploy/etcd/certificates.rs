@@ -87,3 +87,28 @@ fn member(host: &HostSpec, sans: &[CertificateName]) -> Leaf {
         usage: Usage::Peer,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_have_their_own_names_and_those_of_the_user() {
+        let section = "etcd: {type: systemd, certSANs: [etcd.example, localhost]}";
+        let cluster = crate::example::cluster("", section);
+        let Etcd::Systemd { cert_sans, .. } = &cluster.etcd else {
+            panic!("{:?}", cluster.etcd);
+        };
+        let leaf = member(&cluster.hosts[0], cert_sans);
+        assert_eq!(leaf.common_name, "etcd-node1");
+        let expected = [
+            "node1",
+            "localhost",
+            "192.0.2.11",
+            "127.0.0.1",
+            "etcd.example",
+        ];
+        assert_eq!(leaf.names, expected);
+        assert_eq!(leaf.usage, Usage::Peer);
+    }
+}

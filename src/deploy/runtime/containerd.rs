@@ -65,8 +65,7 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     };
     let mut restart_for = vec![config.clone(), unit.clone()];
     restart_for.extend(cri::restart_for(&payloads));
-    let data_dir = Containerd.data_dir(&inputs.cluster.runtime);
-    let dirs = [&DIRS, &cri::DIRS[..], &[data_dir]].concat();
+    let dirs = directories(&inputs.cluster.runtime);
     let task = runtime::INSTALL
         .task(name)
         .after([os::PREPARE.id(name)])
@@ -95,8 +94,18 @@ fn install(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         .step(cri::wait_until_ready("containerd", UNIT)))
 }
 
-/// Directories of containerd besides its data directory.
-const DIRS: [&str; 3] = ["/opt/containerd", "/etc/containerd", "/run/containerd"];
+/// The directory of the socket, and of the state of containers unless the user sets another one.
+const RUN: &str = "/run/containerd";
+
+/// Returns the directories of containerd and of pods, according to the user's settings.
+fn directories(settings: &cluster::Runtime) -> Vec<&str> {
+    let state = setting(settings, &["state"], RUN);
+    let mut all = vec!["/opt/containerd", "/etc/containerd", RUN];
+    all.extend(cri::DIRS);
+    all.push(Containerd.data_dir(settings));
+    all.extend((state != RUN).then_some(state));
+    all
+}
 
 fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployError> {
     let pause = cri::sandbox_image(inputs);
@@ -124,4 +133,23 @@ fn config_text(inputs: &Inputs<'_>, host: &HostSpec) -> Result<String, DeployErr
         text,
         &inputs.cluster.runtime.extra_config,
     )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reset_knows_the_directories_that_the_user_sets() {
+        let own = |section: &str| {
+            let cluster = crate::example::cluster("", section);
+            let mut all = directories(&cluster.runtime);
+            all.retain(|path| !cri::DIRS.contains(path));
+            all.join(" ")
+        };
+        let both = "/opt/containerd /etc/containerd /run/containerd";
+        assert_eq!(own(""), format!("{both} /var/lib/containerd"));
+        let section = "containerRuntime: {extraConfig: {root: /srv/data, state: /run/site}}";
+        assert_eq!(own(section), format!("{both} /srv/data /run/site"));
+    }
 }

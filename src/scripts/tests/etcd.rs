@@ -71,6 +71,31 @@ fn member_without_data_is_replaced_with_a_quorum_of_the_others() {
 }
 
 #[test]
+fn member_of_a_new_host_is_added_and_none_is_removed() {
+    Machine::with_each_shell(|machine| {
+        with_etcd(machine, "*");
+        let others: Vec<&str> = MEMBERS.lines().skip(1).collect();
+        machine.write("/root/members", &(others.join("\n") + "\n"));
+        let ended = machine.run_after(ETCDCTL, etcd::MEMBER.verb("join"), &ARGUMENTS, "");
+        assert_eq!(ended.status, 0, "{}", ended.complained);
+        let calls = machine.calls();
+        let changes: Vec<&String> = calls
+            .iter()
+            .filter(|call| call.contains("member ") && !call.contains("list"))
+            .collect();
+        assert_eq!(
+            changes,
+            [
+                "etcdctl --command-timeout=10s member add node1 --learner --peer-urls https://192.0.2.1:2380"
+            ]
+        );
+        let initial = machine.read("/run/kubexm/etcd-initial.env");
+        let expected = "ETCD_INITIAL_CLUSTER_STATE=\"existing\"\n";
+        assert!(initial.ends_with(expected), "{initial}");
+    });
+}
+
+#[test]
 fn etcd_members_do_not_change_without_a_quorum() {
     Machine::with_each_shell(|machine| {
         let cases = [

@@ -35,6 +35,27 @@ fn failed_pull_is_an_error() {
     });
 }
 
+#[test]
+fn missing_package_of_isulad_is_reported_with_a_hint() {
+    Machine::with_each_shell(|machine| {
+        let (check, explain) = (
+            runtime::ISULAD_INSTALLED.verb("check"),
+            runtime::ISULAD_INSTALLED.verb("explain"),
+        );
+        let ended = machine.run(check, &[]);
+        assert_eq!(ended.status, 1);
+        assert_eq!(ended.printed, "has no program isulad\n");
+        let ended = machine.run(explain, &[]);
+        assert_eq!(ended.status, 1);
+        let hint = "hint: install iSulad and runc";
+        assert!(ended.complained.contains(hint), "{}", ended.complained);
+        for program in ["isulad", "isula", "runc"] {
+            machine.fake(program, "");
+        }
+        machine.done(check, &[]);
+    });
+}
+
 /// Nodes failed that pulled images while systemd started a killed registry again.
 #[test]
 fn registry_that_starts_again_is_waited_for() {
