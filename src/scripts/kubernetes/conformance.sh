@@ -32,7 +32,7 @@ start() { # NAME PROCESSES SECONDS LABELS FOCUS SKIP
   [ -z "$focus" ] || set -- "$@" "--focus=$focus"
   [ -z "$skip" ] || set -- "$@" "--skip=$skip"
   systemd-run --quiet --unit="$unit" --remain-after-exit --description="Conformance tests of Kubernetes" \
-    --property="RuntimeMaxSec=$((seconds + 600))" --property=KillMode=control-group --property="WorkingDirectory=$dir" \
+    --property="RuntimeMaxSec=$((seconds + 600))" --property=KillMode=control-group --property=TimeoutStopSec=60 --property="WorkingDirectory=$dir" \
     --property="StandardOutput=file:$dir/log" --property="StandardError=file:$dir/log" \
     --setenv="HOME=$dir" --setenv="TMPDIR=$dir" \
     "$dir/ginkgo" "$@" "$dir/e2e.test" -- --kubeconfig=/etc/kubernetes/admin.conf --provider=local \
