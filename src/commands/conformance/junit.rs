@@ -3,11 +3,15 @@
 use std::io::BufRead;
 
 use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use serde::Serialize;
 
 use kubexm_types::untrusted;
+
+/// How many bytes of a failure's text are read.
+const LONGEST: usize = 64 * 1024;
 
 /// The tests of a run. Skipped tests are not counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,20 @@ pub(super) fn parse(source: impl BufRead) -> Result<Tests, String> {
                 }
             }
             Event::End(tag) if tag.name().into_inner() == "testcase" => tests.add(case.take()),
+            Event::Text(text) => add_text(&mut case, &text.xml10_content()),
+            Event::CData(text) => add_text(&mut case, &text.xml10_content()),
+            Event::GeneralRef(reference) => {
+                let name = reference.xml10_content();
+                match reference.resolve_char_ref() {
+                    Ok(Some(character)) => add_text(&mut case, &character.to_string()),
+                    _ => add_text(&mut case, resolve_predefined_entity(&name).unwrap_or("?")),
+                }
+            }
+            Event::End(_) => {
+                if let Some(case) = &mut case {
+                    case.is_in_failure = false;
+                }
+            }
             Event::DocType(_) => return Err("it has a document type".to_owned()),
             Event::Eof if cases == 0 => return Err("it has no test case".to_owned()),
             Event::Eof => return Ok(tests),
@@ -59,7 +77,21 @@ pub(super) fn parse(source: impl BufRead) -> Result<Tests, String> {
 struct Case {
     name: String,
     status: String,
+    /// The message of a failure; empty if the writer puts it into the text, as the tests of Kubernetes do.
     message: Option<String>,
+    /// The text of the failure.
+    text: String,
+    is_in_failure: bool,
+}
+
+/// Adds to the text of a failure.
+fn add_text(case: &mut Option<Case>, text: &str) {
+    if let Some(case) = case
+        && case.is_in_failure
+        && case.text.len() < LONGEST
+    {
+        case.text.push_str(text);
+    }
 }
 
 /// Handles a start tag.
@@ -71,10 +103,13 @@ fn open(tag: &BytesStart<'_>, case: &mut Option<Case>, cases: &mut usize) {
                 name: attribute(tag, "name").unwrap_or_default(),
                 status: attribute(tag, "status").unwrap_or_default(),
                 message: None,
+                text: String::new(),
+                is_in_failure: false,
             });
         }
         ("failure" | "error", Some(case)) => {
             case.message = Some(attribute(tag, "message").unwrap_or_default());
+            case.is_in_failure = true;
         }
         _ => {}
     }
@@ -96,7 +131,13 @@ impl Tests {
         let is_test = case.name.starts_with("[It] ");
         let name = case.name.trim_start_matches("[It] ").to_owned();
         match (case.message, case.status.as_str()) {
-            (Some(message), _) => self.failed.push(FailedTest { name, message }),
+            (Some(message), _) if !message.is_empty() => {
+                self.failed.push(FailedTest { name, message });
+            }
+            (Some(_), _) => self.failed.push(FailedTest {
+                name,
+                message: untrusted::message(case.text.trim()),
+            }),
             (None, "passed") if is_test => self.passed.push(name),
             (None, "passed" | "skipped" | "pending") => {}
             (None, other) => self.failed.push(FailedTest {
@@ -138,6 +179,18 @@ mod tests {
             message: "lookup failed".to_owned(),
         };
         assert_eq!(tests.failed, [failed]);
+    }
+
+    #[test]
+    fn message_may_be_the_text_of_the_failure() {
+        let report = REPORT.replace(
+            r#"message="lookup failed" type="failed">at dns.go:1"#,
+            r#"message="" type="failed">[FAILED] pod &#34;a&#34; &lt;nil&gt;&#xA;at dns.go:1</failure><system-err>other</system-err><a>"#,
+        );
+        let report = report.replace("<a></failure>", "");
+        let tests = parse(report.as_bytes()).unwrap();
+        let expected = "[FAILED] pod \"a\" <nil>\nat dns.go:1";
+        assert_eq!(tests.failed[0].message, expected);
     }
 
     #[test]
