@@ -495,10 +495,15 @@ async fn hook_runs_until_its_content_has_succeeded() {
 #[tokio::test]
 async fn hook_ends_at_its_time_limit_with_its_children() {
     let host = Sandbox::new();
-    let slow = hook("echo waiting; sleep 30; : >/etc/ended", 1);
+    // The time limit is long enough for a slow machine to start the script.
+    let slow = hook("echo waiting; sleep 300; : >/etc/ended", 5);
     let error = host.apply(&slow).await.unwrap_err().to_string();
-    let expected = "the hook 'site' on node1 was ended after its time limit of 1 seconds; it printed last:\nwaiting\nhint: ";
+    let expected = "the hook 'site' on node1 was ended after its time limit of 5 seconds; it printed last:\nwaiting\n";
     assert!(error.starts_with(expected), "{error}");
+    assert!(
+        error.contains("\nhint: set timeoutSeconds of the hook"),
+        "{error}"
+    );
     assert!(!host.at("/run/kubexm/hook-site").exists());
     // The lock is free.
     host.apply(&hook("true", 60)).await.unwrap();
