@@ -1,6 +1,7 @@
 //! `reset`: reverts the changes that the receipts on the hosts record, and nothing else.
 
 mod backup;
+mod hooks;
 mod survey;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use self::backup::Archive;
+use self::hooks::Hooks;
 use crate::identity::KnownCluster;
 pub use crate::identity::LostCluster;
 use crate::rollback;
@@ -144,7 +146,7 @@ async fn save(
     Ok(archive.folder().to_owned())
 }
 
-/// Resets hosts whose locks this process has. Calls `prepare` with the validated records before the first change. Returns
+/// Resets hosts whose locks this process has, and runs their hooks. Calls `prepare` with the validated records before the first change. Returns
 /// the number of reverted changes.
 async fn reset_locked(
     cluster: &Cluster,
@@ -155,6 +157,7 @@ async fn reset_locked(
     events: &Events,
     stop: &Stop,
 ) -> Result<usize, CommandError> {
+    let hooks = Hooks::read(cluster)?;
     let mut known = KnownCluster::read(cluster, state)?;
     if let Some(lost) = lost {
         known.assume(lost)?;
@@ -167,7 +170,7 @@ async fn reset_locked(
     known.begin_reset(&origins)?;
     conformance::clear(cluster, hosts).await?;
     events.phase("reset");
-    let resetting = join_all(resets.iter().map(|reset| reset.run(events, stop)));
+    let resetting = join_all(resets.iter().map(|reset| hooks.around(reset, events, stop)));
     let Some(results) = in_time(stop, resetting).await else {
         return Err(CommandError::Interrupted(format!("stopped\nhint: {AGAIN}")));
     };
@@ -246,7 +249,7 @@ fn report_external_etcd(cluster: &Cluster, events: &Events) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::tests::{Site, cluster, without_ids};
+    use crate::identity::tests::{Site, cluster, cluster_with, without_ids};
 
     async fn reset_locked(
         cluster: &Cluster,
@@ -315,6 +318,32 @@ mod tests {
         assert!(site.is_installed("node1") && site.is_installed("node2"));
         assert!(!site.at("node2", "etc/pwned").exists());
         assert!(site.state("state").join("pki").exists());
+    }
+
+    #[tokio::test]
+    async fn hooks_run_around_the_reset_of_each_host() {
+        let site = Site::new();
+        site.install("state").await.unwrap();
+        let before = "{name: drain, phase: reset, when: before, content: 'test ! -e /etc/fail && cp /etc/installed /etc/before'}";
+        let after = "{name: tidy, phase: reset, when: after, content: 'test ! -e /etc/installed && : >/etc/after'}";
+        let cluster = cluster_with(&format!("system: {{hooks: [{before}, {after}]}}"));
+        let reset = async || {
+            let _journal = site.journal("state");
+            let (state, stop) = (site.state("state"), Stop::new());
+            self::reset_locked(&cluster, &state, &site.hosts, None, &site.events, &stop).await
+        };
+        std::fs::write(site.at("node2", "etc/fail"), "").unwrap();
+        let error = reset().await.unwrap_err().to_string();
+        assert!(
+            error.contains("the hook 'drain' on node2 failed with exit status 1"),
+            "{error}"
+        );
+        assert!(!site.is_installed("node1") && site.is_installed("node2"));
+        let ran = |host, name: &str| site.at(host, &format!("etc/{name}")).exists();
+        assert!(ran("node1", "before") && ran("node1", "after") && !ran("node2", "after"));
+        std::fs::remove_file(site.at("node2", "etc/fail")).unwrap();
+        reset().await.unwrap();
+        assert!(!site.is_installed("node2") && ran("node2", "after"));
     }
 
     /// Before, a reset with the file of cluster B removed cluster A.

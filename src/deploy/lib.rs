@@ -8,6 +8,8 @@ mod etcd;
 #[cfg(test)]
 mod example;
 mod health;
+mod hooks;
+mod host_settings;
 mod images;
 mod kubernetes;
 mod linking;
@@ -33,6 +35,7 @@ use modules::MODULES;
 pub use runtime::data_dir as runtime_data_dir;
 
 pub use etcd::{EtcdCertificates, MemberCertificates};
+pub use hooks::ResetHooks;
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, Lock};
 use kubexm_config::cluster::{Cluster, HostSpec};
@@ -186,6 +189,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
         deployment.plan.tasks.extend(tasks);
     }
     leave_out(&mut deployment.plan, &inputs.absent);
+    hooks::insert(inputs, &mut deployment.plan)?;
     let conflicts = linking::conflicts(&deployment.plan, inputs.lock, &inputs.hosts);
     match conflicts.is_empty() {
         true => Ok(deployment),

@@ -1,10 +1,12 @@
-//! The operating system: packages, kernel modules and settings, swap, `/etc/hosts`.
+//! The operating system: packages, kernel modules and settings, swap, names, time, `/etc/hosts`.
 
 use std::sync::Arc;
 
 use super::module::Module;
 use super::modules;
-use super::{DeployError, Deployment, ETC, Inputs, load_balancer, network_manager, site_files};
+use super::{
+    DeployError, Deployment, ETC, Inputs, host_settings, load_balancer, network_manager, site_files,
+};
 use kubexm_bundle::lock::LockedPackages;
 use kubexm_config::cluster::{Cluster, HostSpec, IPVS_MODULES, KUBELET_KERNEL_SETTINGS, ProxyMode};
 use kubexm_engine::plan::{Task, TaskName};
@@ -13,7 +15,7 @@ use kubexm_engine::steps::{
 };
 use kubexm_render::os;
 use kubexm_scripts::{os as scripts, undo};
-use kubexm_types::{HostName, HostPath};
+use kubexm_types::{HostName, HostPath, InvalidValue};
 
 /// Prepares a host for everything else.
 pub(crate) const PREPARE: TaskName = TaskName::new("os", "prepare");
@@ -49,11 +51,7 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
     let mut task = PREPARE.task(&host.name);
     let system = &inputs.cluster.system;
     // The first step is the last that a reset reverts: later steps write files in these directories.
-    task = task.step(TrackNewDirs::new(
-        "own-folder",
-        "kubexm's directories",
-        &[ETC, "/run/kubexm"],
-    )?);
+    task = task.step(own_directories()?);
     if system.install_packages
         && let Some(set) = packages(inputs, &host.name)
     {
@@ -87,6 +85,8 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         let step = step.arguments([zone.to_string()]);
         task = task.step(step.undo(Undo::run(undo::TIME_ZONE_RESTORE, [""; 0])));
     }
+    let settings = host_settings::steps(inputs.cluster, host);
+    task = settings.into_iter().fold(task, Task::step);
     if let Some(step) = network_manager::step(inputs, host)? {
         task = task.step(step);
     }
@@ -148,6 +148,12 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
         });
     }
     site_files::write(inputs, host, task)
+}
+
+/// Returns the step that records kubexm's directories on a host. It precedes all steps that use them.
+pub(super) fn own_directories() -> Result<TrackNewDirs, InvalidValue> {
+    let directories = [ETC, "/run/kubexm"];
+    TrackNewDirs::new("own-folder", "kubexm's directories", &directories)
 }
 
 /// Returns the kernel modules that the nodes of this cluster need, and those of the cluster file.

@@ -113,6 +113,11 @@ impl HostReset {
         })
     }
 
+    /// Returns the host.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
     /// Returns the number of changes to revert.
     pub fn changes(&self) -> usize {
         self.reverts.len()

@@ -22,10 +22,10 @@ impl Checker<'_> {
                 "add one, because service addresses need it: ip route add default via GATEWAY",
             );
         }
-        if self.facts.nameserver.is_none() {
+        if self.facts.nameserver.is_none() && self.cluster.system.resolvers.is_none() {
             self.warning(
                 "/etc/resolv.conf has no name server",
-                "add a nameserver line if pods resolve names outside the cluster",
+                "add a nameserver line, or set system.resolvers, if pods resolve names outside the cluster",
             );
         }
         let findings = firewall::findings(self.cluster, self.name, self.facts);

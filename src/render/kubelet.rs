@@ -2,6 +2,9 @@
 
 use askama::Template;
 
+/// Files with `KUBELET_EXTRA_ARGS`, which an administrator writes: those of kubeadm's packages for Debian and RHEL.
+pub const OWN_FLAGS: [&str; 2] = ["/etc/default/kubelet", "/etc/sysconfig/kubelet"];
+
 /// `/etc/systemd/system/kubelet.service`.
 #[derive(Template)]
 #[template(path = "kubelet/kubelet.service")]
@@ -10,6 +13,8 @@ pub struct Service {
     pub command: String,
     /// The unit of the container runtime.
     pub runtime: String,
+    /// The files that may have `KUBELET_EXTRA_ARGS`. With a drop-in, they are in the drop-in.
+    pub own_flags: &'static [&'static str],
 }
 
 /// `/etc/systemd/system/kubelet.service.d/10-kubeadm.conf`.
@@ -18,4 +23,6 @@ pub struct Service {
 pub struct DropIn {
     /// Path of the kubelet.
     pub binary: String,
+    /// The files that may have `KUBELET_EXTRA_ARGS`.
+    pub own_flags: &'static [&'static str],
 }

@@ -54,6 +54,8 @@ stick_removed() { truncate -s 0 "$work/stick.img"; echo 1 >/proc/sys/vm/drop_cac
 # The same while a program has read the first and the last MiB of a file, which stay in the page cache: a fast machine
 # reads all of the file before a shell notices that it has begun.
 stick_removed_after() { # FILE MIB
+  # Another mount namespace may still have the file system, with its pages.
+  echo 1 >/proc/sys/vm/drop_caches
   head -c "$2M" "$1" >/dev/null
   tail -c 8M "$1" >/dev/null
   truncate -s 0 "$work/stick.img"

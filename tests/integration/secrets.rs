@@ -8,10 +8,12 @@ use base64::Engine;
 
 use crate::sandbox::{Sandbox, path};
 use kubexm_engine::plan::{Check, Journal, Plan, Step, Stop, Task, TaskValue, execute};
-use kubexm_engine::steps::{InputFile, ProvideValue, RunScript, RunToCompletion, WriteFile};
+use kubexm_engine::steps::{
+    InputFile, ProvideValue, RunHook, RunHookAlways, RunScript, RunToCompletion, WriteFile,
+};
 use kubexm_host::{Command, Limit};
-use kubexm_types::Digest;
 use kubexm_types::event::{Event, Events, Listener};
+use kubexm_types::{Digest, Secret};
 
 /// All events.
 #[derive(Default)]
@@ -61,6 +63,16 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
         value: TaskValue::new("token"),
         files: Vec::new(),
     };
+    let hook = |end: &str| RunHook {
+        name: format!("site-{end}").parse().unwrap(),
+        title: "Run a hook".to_owned(),
+        script: Secret(format!(
+            "# {SECRET}\nsed -n 's/^# //p' \"$0\" >/root/pattern\nif grep -aqFf /root/pattern /proc/[0-9]*/cmdline \
+             2>/dev/null; then : >/root/leaked; fi\nexit {end}\n"
+        )),
+        cluster: "demo".to_owned(),
+        limit: Limit::CHANGE,
+    };
     let host = Sandbox::new();
     let name = host.host.name().clone();
     let mut plan = Plan::default();
@@ -75,6 +87,9 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     add("6", script("cat >/nowhere/got").into());
     add("7", produce("cat").into());
     add("8", produce("cat >/dev/null; exit 1").into());
+    add("9", hook("0").into());
+    add("10", hook("7").into());
+    add("11", RunHookAlways(hook("0")).into());
     let shown = kubexm_engine::plan::show::as_text(&plan).unwrap();
     let files = format!(
         "{:?}",
@@ -93,7 +108,7 @@ async fn secrets_are_not_in_arguments_events_journal_or_receipt() {
     let outcome = execute(plan, &hosts, &events, &stop).await.unwrap();
     assert_eq!(
         (outcome.changed, outcome.failed.len()),
-        (3, 5),
+        (4, 6),
         "{outcome:?}"
     );
     assert_eq!(

@@ -3,7 +3,7 @@
 # `on HOST COMMAND…`, and writes the listing of a bare host to `$work/before.HOST`.
 
 # Everything that a reset must restore. The listing omits logs, caches, and what dpkg and systemd record about
-# earlier states, such as /etc/passwd-.
+# earlier states, such as /etc/passwd-. The workers of udev have its name in Debian 11.
 listing() { # HOST
   on "$1" sh <<'EOF'
 find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /var/tmp -o -path /var/log \
@@ -14,7 +14,7 @@ find / -xdev -type f \( -path '/etc/*' -o -path '/usr/local/*' \) ! -path /etc/l
 dpkg-query -W | sort
 systemctl list-unit-files --no-legend | awk '{ print $1, $2 }' | sort
 cut -d' ' -f1-3 /proc/mounts | sort
-ps -eo comm= | grep -v -e '^ps$' -e '^sh$' -e '^sort$' -e '^grep$' -e '^sshd' -e '^(sd-pam)$' -e '^(udev-worker)$' -e '^systemd$' | sort
+ps -eo comm= | grep -v -e '^ps$' -e '^sh$' -e '^sort$' -e '^grep$' -e '^sshd' -e '^(sd-pam)$' -e '^(udev-worker)$' -e '^systemd-udevd$' -e '^systemd$' | sort
 ip -o link | cut -d: -f2 | cut -d@ -f1 | sort
 ls /run /run/systemd/system 2>/dev/null | grep -v -e utmp -e user -e '^sshd' | sort
 sysctl -n net.ipv4.ip_forward

@@ -26,6 +26,11 @@ pub(crate) fn cluster() -> Cluster {
     kubexm_config::parse_cluster("example", CLUSTER).unwrap()
 }
 
+/// Returns the cluster with another section.
+pub(crate) fn cluster_with(section: &str) -> Cluster {
+    kubexm_config::parse_cluster("example", &format!("{CLUSTER}  {section}\n")).unwrap()
+}
+
 /// A site: two hosts, and state directories.
 pub(crate) struct Site {
     folder: tempfile::TempDir,

@@ -58,13 +58,18 @@ impl Roles {
             Role::LoadBalancer => &self.load_balancer,
         }
     }
+
+    /// Returns true if the host has one of the roles, or if there are none.
+    pub(super) fn select(&self, roles: &[Role], host: &HostName) -> bool {
+        let mut roles_of_host = roles.iter();
+        roles.is_empty() || roles_of_host.any(|role| self.of(*role).contains(host))
+    }
 }
 
 impl SiteFile {
     /// Returns true if the host gets the file.
     pub fn is_for(&self, roles: &Roles, host: &HostName) -> bool {
-        let mut own = self.roles.iter();
-        self.roles.is_empty() || own.any(|role| roles.of(*role).contains(host))
+        roles.select(&self.roles, host)
     }
 
     /// Returns true if users of a host other than the owner and the group cannot read the file.

@@ -8,6 +8,7 @@ mod host;
 #[macro_use]
 mod kinds;
 mod files;
+mod hooks;
 mod kubernetes;
 mod load_balancer;
 mod network;
@@ -16,17 +17,18 @@ mod patch;
 mod registry;
 mod runtime;
 mod security;
+mod system;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::problem::Notice;
-use kubexm_types::{HostName, KernelModule, KernelSetting, KernelValue, PublicKey, TimeZone};
+use kubexm_types::{HostName, PublicKey};
 
 pub use balancer_settings::{BalancerSettings, KeepalivedSettings, KubeVipSettings, ProxySettings};
 pub use dns::{CacheInterface, Dns, HostEntry, NodeLocal, Zone};
 pub use etcd::{DEFAULT_ETCD_DATA_DIR, Etcd};
 pub use files::{FileOwner, FileSource, Role, SiteFile};
+pub use hooks::{Hook, HookPhase, HookRun, HookTime};
 pub use host::{DEFAULT_PORT, DEFAULT_USER, HostSpec, JumpHost, Taint};
 pub use kinds::{
     AddressHolder, CgroupDriver, ControlPlanePod, KubernetesKind, LocalProxy, RuntimeKind,
@@ -47,6 +49,7 @@ pub use runtime::Runtime;
 pub use security::{
     Encryption, EncryptionProvider, KUBELET_KERNEL_SETTINGS, Security, SecurityProfile,
 };
+pub use system::{Resolvers, System, Time};
 
 /// A checked cluster.
 #[derive(Debug, Clone)]
@@ -89,29 +92,6 @@ pub struct Roles {
     pub etcd: Vec<HostName>,
     /// Hosts of a load balancer that kubexm runs. Default: the control planes.
     pub load_balancer: Vec<HostName>,
-}
-
-/// `spec.system`.
-#[derive(Debug, Clone)]
-pub struct System {
-    /// Whether kubexm may turn off swap. Otherwise preflight refuses hosts with swap.
-    pub disable_swap: bool,
-    /// Whether kubexm manages a block of `/etc/hosts`.
-    pub manage_hosts_file: bool,
-    /// Whether kubexm installs the bundle's OS packages.
-    pub install_packages: bool,
-    /// Maximum difference between the clocks of hosts, in seconds.
-    pub max_clock_skew_seconds: u64,
-    /// Additional sysctl values.
-    pub sysctl: BTreeMap<KernelSetting, KernelValue>,
-    /// Time zone of the hosts; `None` leaves it as it is.
-    pub time_zone: Option<TimeZone>,
-    /// Additional kernel modules.
-    pub modules: Vec<KernelModule>,
-    /// Additional lines of `/etc/hosts`: addresses and their names.
-    pub hosts: BTreeMap<IpAddr, Vec<HostName>>,
-    /// Files of the user for hosts.
-    pub files: Vec<SiteFile>,
 }
 
 impl Cluster {

@@ -25,6 +25,7 @@ pub(super) fn check(spec: &Fields<'_>, cluster: &mut Cluster) {
     check_load_balancer(spec, cluster);
     check_registry(spec, cluster);
     check_kernel(spec, cluster);
+    check_system(spec, cluster);
     for (at, patch) in cluster.kubernetes.patches.iter().enumerate() {
         check_patch(spec, cluster, patch, at);
     }
@@ -63,6 +64,31 @@ fn check_etcd(spec: &Fields<'_>, cluster: &Cluster) {
             "name 1, 3 or 5 hosts",
         ),
         _ => {}
+    }
+}
+
+/// The longest name of a host that Linux accepts (`HOST_NAME_MAX` in hostname(7)).
+const LONGEST_HOST_NAME: usize = 64;
+
+fn check_system(spec: &Fields<'_>, cluster: &Cluster) {
+    let mut hosts = cluster.hosts.iter();
+    let is_too_long = |host: &&HostSpec| host.name.as_str().len() > LONGEST_HOST_NAME;
+    if let (true, Some(host)) = (cluster.system.set_host_names, hosts.find(is_too_long)) {
+        let message = format!(
+            "is true, and the name {} has more than {LONGEST_HOST_NAME} characters",
+            host.name
+        );
+        let hint = "give the host a shorter name, or remove setHostname";
+        refuse(spec, "spec.system.setHostname", &message, hint);
+    }
+    let time = cluster.system.time.as_ref();
+    if let Some(source) = time.and_then(|time| time.source.as_ref())
+        && cluster.host(source).is_none()
+    {
+        let message = format!("is {source}, which is not a host of the cluster");
+        let hint =
+            "name a host of spec.hosts, or write servers for time servers outside of the cluster";
+        refuse(spec, "spec.system.time.source", &message, hint);
     }
 }
 

@@ -6,6 +6,7 @@ mod controller_file;
 mod cross_validation;
 mod dns;
 mod etcd;
+mod hooks;
 mod hosts;
 mod jump_host;
 mod kubeadm;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::controller_file;
-use crate::cluster::{DEFAULT_ETCD_DATA_DIR, FileOwner, FileSource, Role, SiteFile, System};
+use super::{controller_file, hooks};
+use crate::cluster::{
+    DEFAULT_ETCD_DATA_DIR, FileOwner, FileSource, Resolvers, Role, SiteFile, System, Time,
+};
 use crate::reader::{Fields, accept};
 use crate::yaml::{Node, Value};
 use kubexm_types::{HostName, HostPath, Secret, UserName};
@@ -29,10 +31,14 @@ pub(super) fn read_system(spec: &Fields<'_>) -> System {
         install_packages: true,
         max_clock_skew_seconds: 5,
         sysctl: BTreeMap::new(),
+        set_host_names: false,
+        resolvers: None,
+        time: None,
         time_zone: None,
         modules: Vec::new(),
         hosts: BTreeMap::new(),
         files: Vec::new(),
+        hooks: Vec::new(),
     };
     if let Some(fields) = spec.section("system") {
         system.disable_swap = fields.flag("disableSwap", true);
@@ -43,10 +49,14 @@ pub(super) fn read_system(spec: &Fields<'_>) -> System {
         }
         fields.refuse("sysctlParams", "is unknown", "write sysctl");
         system.sysctl = fields.map("sysctl");
+        system.set_host_names = fields.flag("setHostname", false);
+        system.resolvers = read_resolvers(&fields);
+        system.time = read_time(&fields);
         system.time_zone = fields.value("timezone");
         system.modules = fields.values("modules");
         system.hosts = read_hosts(&fields, system.manage_hosts_file);
         system.files = read_files(&fields);
+        system.hooks = hooks::read_hooks(&fields);
         fields.finish();
     }
     system
@@ -80,6 +90,69 @@ fn read_hosts(system: &Fields<'_>, managed: bool) -> BTreeMap<IpAddr, Vec<HostNa
     hosts
 }
 
+/// Maximum number of name servers that a host uses (`MAXNS` in resolv.conf(5)).
+const MOST_SERVERS: usize = 3;
+/// Maximum number of search domains that every C library uses (`MAXDNSRCH` before glibc 2.26).
+const MOST_SEARCHES: usize = 6;
+
+fn read_resolvers(system: &Fields<'_>) -> Option<Resolvers> {
+    let fields = system.section("resolvers")?;
+    let reader = system.reader();
+    let mut servers: Vec<IpAddr> = Vec::new();
+    if let Some(node) = fields.required("servers") {
+        for (item, path) in reader.items(node, &fields.path("servers")) {
+            let Some(text) = reader.text(item, &path) else {
+                continue;
+            };
+            let cannot_serve = |address: &IpAddr| {
+                address.is_loopback() || address.is_unspecified() || address.is_multicast()
+            };
+            match text.parse::<IpAddr>() {
+                Ok(address) if cannot_serve(&address) => {
+                    let hint = "give the address of a name server that hosts and pods reach";
+                    let message = "is not the address of another machine";
+                    reader.problem(item, &path, message, Some(hint));
+                }
+                Ok(address) => servers.push(address),
+                Err(_) => {
+                    let hint = "write {servers: [192.0.2.53]}";
+                    reader.problem(item, &path, "expected an IP address", Some(hint));
+                }
+            }
+        }
+        if servers.is_empty() && !fields.has_problem() {
+            let hint = "name a server, or remove resolvers";
+            fields.problem("servers", "is empty", Some(hint));
+        }
+    }
+    let searches: Vec<HostName> = fields.values("searches");
+    for (name, count, most) in [
+        ("servers", servers.len(), MOST_SERVERS),
+        ("searches", searches.len(), MOST_SEARCHES),
+    ] {
+        if count > most {
+            let message = format!("has {count} items, and hosts use only {most}");
+            fields.problem(name, message, Some("remove the others"));
+        }
+    }
+    fields.finish();
+    Some(Resolvers { servers, searches })
+}
+
+fn read_time(system: &Fields<'_>) -> Option<Time> {
+    let fields = system.section("time")?;
+    let time = Time {
+        servers: fields.values("servers"),
+        source: fields.value("source"),
+    };
+    if time.servers.is_empty() && time.source.is_none() && !fields.has_problem() {
+        let hint = "write {servers: [ntp.example]}, or {source: node1}";
+        fields.problem_here("contains neither servers nor source", Some(hint));
+    }
+    fields.finish();
+    Some(time)
+}
+
 fn read_files(system: &Fields<'_>) -> Vec<SiteFile> {
     let Some(node) = system.get("files") else {
         return Vec::new();
@@ -105,7 +178,6 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
     let path = fields
         .required("path")
         .and_then(|_| fields.value::<HostPath>("path"));
-    let (source, content) = (fields.text("source"), fields.text("content"));
     let mode = fields.get("mode").map_or(Some(0o600), |node| {
         let mode = octal(node);
         if mode.is_none() {
@@ -118,7 +190,22 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
     let owner = read_owner(fields);
     let roles = fields.choices("roles", accept(Role::NAMES));
     let roles = roles.into_iter().filter_map(Role::named).collect();
-    let content = match (source, content) {
+    let content = read_source(fields);
+    let path = path?;
+    check_path(fields, &path);
+    Some(SiteFile {
+        path,
+        content: content?,
+        mode: mode?,
+        owner: owner?,
+        roles,
+    })
+}
+
+/// Reads the fields `source` and `content`, of which a file has one.
+pub(super) fn read_source(fields: &Fields<'_>) -> Option<FileSource> {
+    let (source, content) = (fields.text("source"), fields.text("content"));
+    match (source, content) {
         (Some(_), None) => controller_file::read_file(fields, "source").map(FileSource::File),
         (None, Some(content)) => Some(FileSource::Content(Secret(content))),
         (source, _) => {
@@ -133,16 +220,7 @@ fn read_file(fields: &Fields<'_>) -> Option<SiteFile> {
             }
             None
         }
-    };
-    let path = path?;
-    check_path(fields, &path);
-    Some(SiteFile {
-        path,
-        content: content?,
-        mode: mode?,
-        owner: owner?,
-        roles,
-    })
+    }
 }
 
 /// Refuses paths at which kubexm, kubeadm or the kernel writes files.

@@ -1,6 +1,7 @@
-//! `spec.system.files`.
+//! `spec.system.files` and `spec.system.hooks`.
 
 use super::read;
+use crate::cluster::{HookPhase, HookRun, HookTime};
 
 #[test]
 fn files_of_hosts_are_checked() {
@@ -54,5 +55,67 @@ fn files_of_hosts_are_checked() {
     ] {
         let problems = read(files).expect_err(files).to_string();
         assert!(problems.contains(expected), "{files}: {problems}");
+    }
+}
+
+#[test]
+fn hooks_of_hosts_are_checked() {
+    let read = |hooks: &str| read("", &format!("  system: {{hooks: [{hooks}]}}\n"));
+    let cluster = read(
+        "{name: disks, phase: system, when: after, content: \"x\", roles: [etcd], timeoutSeconds: 7, run: always}, \
+         {name: down, phase: reset, when: before, content: y}",
+    )
+    .unwrap();
+    let [disks, down] = &cluster.system.hooks[..] else {
+        panic!("{cluster:?}")
+    };
+    assert_eq!(
+        (disks.phase, disks.time),
+        (HookPhase::System, HookTime::After)
+    );
+    assert_eq!((disks.run, disks.timeout.as_secs()), (HookRun::Always, 7));
+    assert_eq!((down.run, down.timeout.as_secs()), (HookRun::Changed, 300));
+    assert!(!format!("{cluster:?}").contains("\"x\""));
+    let good = "name: a, phase: system, when: after";
+    for (hooks, expected) in [
+        (
+            "{phase: system, when: after, content: x}",
+            "name: is missing",
+        ),
+        ("{name: a, when: after, content: x}", "phase: is missing"),
+        ("{name: a, phase: system, content: x}", "when: is missing"),
+        (
+            "{name: ../a, phase: system, when: after, content: x}",
+            "name of a hook",
+        ),
+        (
+            "{name: a, phase: etcd, when: after, content: x}",
+            "unknown value",
+        ),
+        (
+            "{name: a, phase: system, when: during, content: x}",
+            "unknown value",
+        ),
+        (&format!("{{{good}}}"), "neither source nor content"),
+        (&format!("{{{good}, source: /none}}"), "does not exist"),
+        (
+            &format!("{{{good}, content: x, timeoutSeconds: 0}}"),
+            "from 1 to 3600",
+        ),
+        (
+            &format!("{{{good}, content: x, run: once}}"),
+            "unknown value",
+        ),
+        (
+            "{name: a, phase: reset, when: after, content: x, run: always}",
+            "not accepted with phase: reset",
+        ),
+        (
+            &format!("{{{good}, content: x}}, {{{good}, content: y}}"),
+            "another hook",
+        ),
+    ] {
+        let problems = read(hooks).expect_err(hooks).to_string();
+        assert!(problems.contains(expected), "{hooks}: {problems}");
     }
 }

@@ -71,6 +71,26 @@ fn modules_and_names_of_hosts_are_words() {
             "hosts.192.0.2.5[0]",
         ),
         ("timezone: ../../etc/shadow", "timezone"),
+        ("resolvers: {searches: a.example}", "resolvers.servers"),
+        ("resolvers: {servers: []}", "resolvers.servers"),
+        ("resolvers: {servers: dns.example}", "resolvers.servers"),
+        ("resolvers: {servers: [127.0.0.53]}", "resolvers.servers[0]"),
+        (
+            r#"resolvers: {servers: ["192.0.2.53\noptions debug"]}"#,
+            "resolvers.servers[0]",
+        ),
+        (
+            "resolvers: {servers: [192.0.2.1, 192.0.2.2, 192.0.2.3, 192.0.2.4]}",
+            "resolvers.servers",
+        ),
+        (
+            r#"resolvers: {servers: 192.0.2.53, searches: ["a\nb"]}"#,
+            "resolvers.searches[0]",
+        ),
+        ("time: {}", "time"),
+        (r#"time: {servers: ["a b"]}"#, "time.servers[0]"),
+        (r#"time: {servers: ["a\nallow all"]}"#, "time.servers[0]"),
+        ("time: {source: node9}", "time.source"),
         ("manageHostsFile: false, hosts: {192.0.2.5: a}", "hosts"),
     ] {
         section_refused(
@@ -78,6 +98,21 @@ fn modules_and_names_of_hosts_are_words() {
             &format!("spec.system.{path}"),
         );
     }
+}
+
+#[test]
+fn names_of_hosts_fit_the_kernel() {
+    let long = format!("{0}.{0}", "a".repeat(33));
+    let text = GOOD
+        .replace("node3", &long)
+        .replace("\"node[2:3]\"", "node2");
+    parse_cluster("cluster.yaml", &text).unwrap();
+    let named = text.replace(
+        KUBERNETES,
+        &format!("system: {{setHostname: true}}\n  {KUBERNETES}"),
+    );
+    let read = parse_cluster("cluster.yaml", &named);
+    only_problem(read, "spec.system.setHostname", "a long name");
 }
 
 #[test]

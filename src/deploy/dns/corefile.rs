@@ -69,6 +69,9 @@ fn to_strings(servers: &[NameServer]) -> Vec<String> {
 }
 
 fn nodes_have_servers(inputs: &Inputs<'_>) -> bool {
+    if inputs.cluster.system.resolvers.is_some() {
+        return true;
+    }
     let nodes = inputs.cluster.nodes();
     let mut facts = nodes.iter().map(|host| inputs.host_facts(&host.name));
     facts.all(|facts| facts.has_name_server)

@@ -1,7 +1,7 @@
 //! The step types, one file for each. They are independent of Kubernetes.
 //!
-//! The `From` implementation for [`Step`](crate::plan::Step) states the kind of a type: [`ProvideValue`] is
-//! an action, [`WaitFor`] is a wait, and all others ensure a state.
+//! The `From` implementation for [`Step`](crate::plan::Step) states the kind of a type: [`ProvideValue`] and
+//! [`RunHookAlways`] are actions, [`WaitFor`] is a wait, and all others ensure a state.
 
 mod block;
 mod config_read_at_init;
@@ -10,6 +10,7 @@ mod input;
 mod install;
 mod packages;
 mod provide_value;
+mod run_hook;
 mod run_to_completion;
 mod script;
 mod track_new_dirs;
@@ -24,6 +25,7 @@ pub use input::DeferredInput;
 pub use install::{InstallFiles, Payload, Source};
 pub use packages::InstallPackages;
 pub use provide_value::{Parse, ProvideValue};
+pub use run_hook::{RunHook, RunHookAlways, remove_hook_files};
 pub use run_to_completion::{InputFile, RunToCompletion};
 pub use script::RunScript;
 pub use track_new_dirs::TrackNewDirs;

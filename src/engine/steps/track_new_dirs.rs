@@ -1,11 +1,15 @@
 //! Records which directories do not exist yet, so that a reset removes what the cluster stores in them.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use super::{Undo, check_marker, run_check, run_command};
 use crate::plan::{Check, Describe, Ensure, Step, StepContext, StepError};
 use kubexm_host::{Command, Host};
+use kubexm_scripts::undo::PARENTS_REMOVE;
 use kubexm_scripts::undo::directories::content;
+use kubexm_scripts::undo::protected::is_protected_directory;
 use kubexm_scripts::{markers, steps as scripts};
 use kubexm_types::{HostPath, InvalidValue};
 
@@ -13,7 +17,8 @@ use kubexm_types::{HostPath, InvalidValue};
 ///
 /// A reset removes from the directories that did not exist before the install what programs of the cluster stored there
 /// ([`content`]). In the others it removes only the files that the receipt records. The step creates a directory with
-/// a marker before any program does, unless a program needs to create it.
+/// a marker before any program does, unless a program needs to create it. A reset also removes the directories above
+/// them that did not exist, if they are empty.
 pub struct TrackNewDirs {
     /// The name of the marker file.
     pub id: String,
@@ -52,6 +57,19 @@ impl TrackNewDirs {
             ..self
         }
     }
+
+    /// Returns the directories above `paths` that a reset may remove, the innermost first.
+    fn parents(&self) -> Vec<String> {
+        let mut parents = BTreeSet::new();
+        for path in &self.paths {
+            let above = path.as_str().match_indices('/').skip(1);
+            parents.extend(above.map(|(end, _)| &path.as_str()[..end]));
+        }
+        let is_own = |parent: &&str| self.paths.iter().all(|path| path.as_str() != *parent);
+        let parents = parents.into_iter().rev().filter(is_own);
+        let parents = parents.filter(|parent| !is_protected_directory(parent));
+        parents.map(str::to_owned).collect()
+    }
 }
 
 impl Describe for TrackNewDirs {
@@ -77,7 +95,9 @@ impl Ensure for TrackNewDirs {
     }
 
     async fn apply(&self, context: &StepContext<'_>) -> Result<(), StepError> {
+        let parents = self.parents();
         let paths = self.paths.iter().map(ToString::to_string);
+        let paths = paths.chain(parents.iter().cloned());
         let missing = run_command(
             context.host,
             &self.describe(),
@@ -85,9 +105,20 @@ impl Ensure for TrackNewDirs {
         )
         .await?
         .text();
+        let is_missing = |path: &str| missing.lines().any(|line| line == path);
+        let mut parents = parents
+            .into_iter()
+            .filter(|path| is_missing(path))
+            .peekable();
+        if parents.peek().is_some() {
+            // A reset reverts it after those of the directories, which are then gone.
+            let undo = Undo::run(PARENTS_REMOVE, parents);
+            let id = Describe::id(self);
+            context.undo.record(&id, undo.to_value()?).await?;
+        }
         let mut marked = Vec::new();
         for path in &self.paths {
-            if missing.lines().any(|line| line == path.as_str()) {
+            if is_missing(path.as_str()) {
                 let undo = Undo::RemoveDirectory { path: path.clone() };
                 context
                     .undo

@@ -12,11 +12,11 @@ former=/var/lib/kubexm/backup/time-zone
 zone=/usr/share/zoneinfo/$2
 is_there() { [ -e "$1" ] || [ -L "$1" ]; }
 keep() { # FILE NAME: keeps a file as it was before the first change
-  ! is_there "$former/$2" || return 0
+  if is_there "$former/$2" || is_there "$former/$2.absent"; then return; fi
   if is_there "$1"; then
     cp -aT "$1" "$former/$2.partial"
     replace "$former/$2.partial" "$former/$2"
-  elif ! is_there "$former/$2.absent"; then
+  else
     : >"$former/$2.absent"
   fi
 }

@@ -11,6 +11,13 @@ use crate::{Script, host};
 pub const MODPROBE: &str = "case $*:$2 in\n-r*:kubexm_used) exit 1 ;;\n-r*) rm -r \"/sys/module/$2\" ;;\n\
                             *) mkdir \"/sys/module/$1\" ;;\nesac";
 
+/// Replaces systemctl by one that stores the state of units in `/root/units`: the file `UNIT` of a unit that exists,
+/// `UNIT.enabled` and `UNIT.active`.
+pub const SYSTEMCTL: &str = "units=/root/units\ncase $1 in\ncat) [ -e \"$units/$2\" ] ;;\n\
+     enable) : >\"$units/$3.enabled\" ;;\ndisable) rm -f \"$units/$3.enabled\" ;;\n\
+     restart) : >\"$units/$2.active\" ;;\nstop) rm -f \"$units/$2.active\" ;;\n\
+     is-enabled) [ -e \"$units/$3.enabled\" ] ;;\nis-active) [ -e \"$units/$3.active\" ] ;;\nesac";
+
 /// What scripts run in. Fake programs are in `/usr/local/bin` of the machine; each writes a line with its
 /// name and arguments to `/root/calls` first.
 pub struct Machine {

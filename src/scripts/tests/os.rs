@@ -1,6 +1,6 @@
 //! Scripts that change the operating system.
 
-use super::machine::{MODPROBE, Machine};
+use super::machine::{MODPROBE, Machine, SYSTEMCTL};
 use crate::os;
 
 #[test]
@@ -40,7 +40,9 @@ fn time_zone_is_set_and_restored() {
         machine.write("/root/share/zoneinfo/Europe/Berlin", "");
         // A minimal system has no time zone.
         assert_eq!(run("check").status, 1);
-        assert_eq!(run("apply").status, 0);
+        for _ in 0..2 {
+            assert_eq!(run("apply").status, 0);
+        }
         assert_eq!(run("check").status, 0);
         machine.done(os::TIME_ZONE_RESTORE, &[]);
         assert_eq!(localtime(), None);
@@ -58,6 +60,173 @@ fn time_zone_is_set_and_restored() {
         machine.done(os::TIME_ZONE_RESTORE, &[]);
         assert_eq!(localtime(), Some("../usr/share/zoneinfo/Etc/UTC".into()));
         assert_eq!(machine.read("/etc/timezone"), "Etc/UTC\n");
+    });
+}
+
+#[test]
+fn hook_runs_with_its_program_and_its_success_is_recorded() {
+    let hook = "#!/bin/sh -eu\necho \"$KUBEXM_CLUSTER $KUBEXM_HOST $0 $PWD\" | tee -a /root/ran\nread -r line || echo none >>/root/ran\n[ ! -e /root/fail ] || exit 3\n";
+    Machine::with_each_shell(|machine| {
+        let run = |record: &str| {
+            let arguments = ["site", record, "demo", "node1", "/bin/sh", "-eu"];
+            machine.run_after(":", os::HOOK.verb("run"), &arguments, hook)
+        };
+        let check = |digest: &str| {
+            let ended = machine.run_after(":", os::HOOK.verb("check"), &["site"], digest);
+            (ended.status, ended.printed)
+        };
+        machine.done(os::HOOK.verb("wait"), &[]);
+        assert_eq!(check("").1, "has not run on this host\n");
+        machine.write("/root/fail", "");
+        let ended = run("changed");
+        let said = "demo node1 /run/kubexm/hook-site /\n";
+        assert_eq!((ended.status, ended.complained.as_str()), (3, said));
+        assert_eq!(ended.printed, "");
+        assert_eq!(check("").0, 1);
+        std::fs::remove_file(machine.at("/root/fail")).unwrap();
+        assert_eq!(run("always").status, 0);
+        assert_eq!(check("").0, 1);
+        assert_eq!(run("changed").status, 0);
+        let digest = machine.read("/var/lib/kubexm/done/hook-site");
+        assert_eq!(check(&digest), (0, String::new()));
+        let differs = "differs from the hook that ran on this host\n".to_owned();
+        assert_eq!(check("0\n"), (1, differs));
+        assert_eq!(machine.read("/root/ran"), format!("{said}none\n").repeat(3));
+        assert!(!machine.has("/run/kubexm/hook-site"));
+        machine.write("/run/kubexm/hook-killed", "secret");
+        machine.done(os::HOOK_END, &[]);
+        assert!(!machine.has("/run/kubexm"));
+    });
+}
+
+#[test]
+fn name_of_the_host_is_set_and_restored() {
+    Machine::with_each_shell(|machine| {
+        machine.fake("uname", "cat /root/name");
+        machine.fake("hostname", "echo \"$1\" >/root/name");
+        machine.write("/root/name", "former\n");
+        let check = || machine.run(os::HOSTNAME.verb("check"), &["node1"]).printed;
+        assert_eq!(check(), "is former\n");
+        machine.done(os::HOSTNAME.verb("apply"), &["node1"]);
+        assert_eq!(
+            (check().as_str(), &*machine.read("/etc/hostname")),
+            ("", "node1\n")
+        );
+        machine.write("/etc/hostname", "other\n");
+        assert_eq!(check(), "/etc/hostname has another name\n");
+        machine.done(os::HOSTNAME.verb("apply"), &["node1"]);
+        machine.done(os::HOSTNAME_RESTORE, &[]);
+        assert_eq!(machine.read("/root/name"), "former\n");
+        assert!(!machine.has("/etc/hostname"));
+    });
+}
+
+#[test]
+fn name_servers_are_in_the_file_of_the_program_that_runs() {
+    const SERVERS: [&str; 2] = ["192.0.2.53 2001:db8::53", "corp.example example"];
+    const RESOLVED: &str = "/etc/systemd/resolved.conf.d/kubexm.conf";
+    const MANAGER: &str = "/etc/NetworkManager/conf.d/kubexm-dns.conf";
+    let without_comment = |text: String| text.lines().skip(1).collect::<Vec<_>>().join("|");
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", SYSTEMCTL);
+        let check = || machine.run(os::RESOLVERS.verb("check"), &SERVERS);
+        let apply = || machine.done(os::RESOLVERS.verb("apply"), &SERVERS);
+        let link = |target: &str| {
+            let _ = std::fs::remove_file(machine.at("/etc/resolv.conf"));
+            std::os::unix::fs::symlink(target, machine.at("/etc/resolv.conf")).unwrap();
+        };
+        machine.write("/root/units/keep", "");
+        assert_eq!(check().printed, "/etc/resolv.conf has other name servers\n");
+        link("../run/resolvconf/resolv.conf");
+        apply();
+        assert_eq!(
+            without_comment(machine.read("/etc/resolv.conf")),
+            "search corp.example example|nameserver 192.0.2.53|nameserver 2001:db8::53"
+        );
+        assert_eq!(check().status, 0);
+        // The host gets another program.
+        machine.write("/root/units/NetworkManager.active", "");
+        assert_eq!(check().status, 1);
+        apply();
+        assert_eq!(
+            without_comment(machine.read(MANAGER)),
+            "[global-dns]|searches=corp.example,example|[global-dns-domain-*]|servers=192.0.2.53,2001:db8::53"
+        );
+        assert!(
+            machine
+                .calls()
+                .contains(&"systemctl reload NetworkManager".to_owned())
+        );
+        machine.write("/root/units/systemd-resolved.active", "");
+        link("../run/systemd/resolve/stub-resolv.conf");
+        apply();
+        assert_eq!(
+            without_comment(machine.read(RESOLVED)),
+            "[Resolve]|DNS=192.0.2.53 2001:db8::53|Domains=~. corp.example example"
+        );
+        assert_eq!(check().status, 0);
+        machine.write("/var/lib/kubexm/backup/resolvers/pending", "");
+        assert_eq!(check().printed, "an earlier change was interrupted\n");
+        machine.done(os::RESOLVERS_RESTORE, &[]);
+        assert!(!machine.has(RESOLVED) && !machine.has(MANAGER));
+        assert!(!machine.has("/etc/systemd/resolved.conf.d"));
+        let table = std::fs::read_link(machine.at("/etc/resolv.conf")).unwrap();
+        assert_eq!(table.to_str(), Some("../run/resolvconf/resolv.conf"));
+    });
+}
+
+#[test]
+fn time_servers_are_in_the_file_of_the_program_that_the_host_has() {
+    const CHRONY: &str = "# kubexm begin\nserver ntp.example iburst\nlocal stratum 10\nallow 192.0.2.12\nallow 192.0.2.13\n# kubexm end\n";
+    let source = ["source", "ntp.example", "192.0.2.12 192.0.2.13"];
+    let client = ["client", "192.0.2.1 ntp.example", ""];
+    for (unit, config, file, arguments, expected) in [
+        ("chrony", "confdir /etc/chrony/conf.d", "/etc/chrony/conf.d/kubexm.conf", source, CHRONY.to_owned()),
+        ("chronyd", "pool pool.example", "/etc/chrony.conf", source, format!("pool pool.example\n{CHRONY}")),
+        (
+            "systemd-timesyncd",
+            "",
+            "/etc/systemd/timesyncd.conf.d/kubexm.conf",
+            client,
+            "# Written by kubexm: time servers of system.time.\n[Time]\nNTP=192.0.2.1 ntp.example\n".to_owned(),
+        ),
+    ] {
+        Machine::with_each_shell(|machine| {
+            machine.fake("systemctl", SYSTEMCTL);
+            machine.write(&format!("/root/units/{unit}.service"), "");
+            let own = if unit == "chrony" { "/etc/chrony/chrony.conf" } else { "/etc/chrony.conf" };
+            machine.write(own, &format!("{config}\n"));
+            let check = || machine.run(os::TIME_SERVERS.verb("check"), &arguments);
+            assert_eq!(check().printed, format!("{file} has other time servers\n"));
+            for _ in 0..2 {
+                machine.done(os::TIME_SERVERS.verb("apply"), &arguments);
+            }
+            assert_eq!(machine.read(file), expected, "{unit}");
+            assert_eq!(check().status, 0, "{unit}");
+            let restart = format!("systemctl restart {unit}.service");
+            assert!(machine.calls().contains(&restart));
+            machine.done(os::TIME_SERVERS_RESTORE, &[]);
+            assert_eq!(machine.read(own), format!("{config}\n"));
+            assert!(file == own || !machine.has(file));
+            assert!(!machine.has(&format!("/root/units/{unit}.service.active")));
+            assert!(!machine.has(&format!("/root/units/{unit}.service.enabled")));
+        });
+    }
+    Machine::with_each_shell(|machine| {
+        machine.fake("systemctl", SYSTEMCTL);
+        let ended = machine.run(os::TIME_SERVERS.verb("apply"), &client);
+        assert!(
+            ended.complained.contains("hint: install chrony"),
+            "{}",
+            ended.complained
+        );
+        machine.write("/root/units/systemd-timesyncd.service", "");
+        let ended = machine.run(os::TIME_SERVERS.verb("apply"), &source);
+        assert!(
+            ended
+                .complained
+                .starts_with("systemd-timesyncd cannot serve")
+        );
     });
 }
 

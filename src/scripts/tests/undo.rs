@@ -18,10 +18,14 @@ fn names_of_undo_scripts_never_disappear() {
         "load-balancer/unmask-services.sh",
         "markers/remove.sh",
         "network/remove-leftovers.sh",
+        "os/hook-end.sh",
+        "os/hostname-restore.sh",
         "os/modules-unload.sh",
         "os/network-manager-forget.sh",
+        "os/resolvers-restore.sh",
         "os/swap-on.sh",
         "os/sysctl-restore.sh",
+        "os/time-servers-restore.sh",
         "os/time-zone-restore.sh",
         "os/user-remove.sh",
         "packages/apt-remove.sh",
@@ -29,6 +33,7 @@ fn names_of_undo_scripts_never_disappear() {
         "runtime/stop-crio-scopes.sh",
         "runtime/stop-pods.sh",
         "steps/block-edit.sh",
+        "steps/parents-remove.sh",
         "steps/run-to-completion-end.sh",
         "systemd/unit-stop.sh",
     ] {
@@ -86,6 +91,8 @@ fn arguments_have_types() {
         &["/etc/shadow", "remove", "absent"]
     ));
     assert!(!accepts("network/remove-leftovers.sh", &["everything"]));
+    assert!(accepts("steps/parents-remove.sh", &["/srv/a/b", "/srv/a"]));
+    assert!(!accepts("steps/parents-remove.sh", &["/srv/a", "/srv"]));
     assert!(accepts("os/user-remove.sh", &["etcd"]));
     assert!(!accepts("os/user-remove.sh", &["root"]));
 }
@@ -108,6 +115,7 @@ fn system_paths_are_protected() {
         "/etc/kubernetes/admin.conf",
         "/usr/local/bin/kubelet",
         "/opt/cni/bin/bridge",
+        "/etc/default/kubelet",
         "/etc/hosts",
         "/etc/sshd",
     ] {

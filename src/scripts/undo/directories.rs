@@ -167,7 +167,12 @@ const DATA: &[&str] = &[
     "swarm",
     "trust",
     "volumes",
-    // CRI-O.
+    // CRI-O, which keeps OCI artifacts in an image layout.
+    "artifacts/blobs",
+    "artifacts/index.json",
+    "artifacts/index.lock",
+    "artifacts/oci-layout",
+    "artifacts/",
     "defaultNetworkBackend",
     "libpod",
     "mounts",
@@ -204,10 +209,13 @@ const DIRECTORIES: &[(&str, Content)] = &[
         "/etc/containers",
         Content::marked("755", &["certs.d/*/", "certs.d/", "registries.conf.d/"]),
     ),
-    // CRI-O creates `policies` for image policies of namespaces, which belong to the user.
+    // CRI-O creates `policies` and `auth` for image policies and logins of namespaces, which belong to the user.
     (
         "/etc/crio",
-        Content::marked("755", &["crio.conf.d/", "policies/"]),
+        Content::marked(
+            "755",
+            &["crio.conf.d/", "policies/", "auth/in-use/", "auth/"],
+        ),
     ),
     (
         "/etc/docker",

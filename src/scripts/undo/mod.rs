@@ -204,10 +204,35 @@ pub const SYSCTL_RESTORE: UndoScript = UndoScript::new(os::SYSCTL_RESTORE, &[], 
 pub const TIME_ZONE_RESTORE: UndoScript = UndoScript::new(os::TIME_ZONE_RESTORE, &[], |_| {
     "Restore the time zone".to_owned()
 });
+/// Restores the name of the host.
+pub const HOSTNAME_RESTORE: UndoScript = UndoScript::new(os::HOSTNAME_RESTORE, &[], |_| {
+    "Restore the name of the host".to_owned()
+});
+/// Restores name servers.
+pub const RESOLVERS_RESTORE: UndoScript = UndoScript::new(os::RESOLVERS_RESTORE, &[], |_| {
+    "Restore name servers".to_owned()
+});
+/// Restores time servers.
+pub const TIME_SERVERS_RESTORE: UndoScript = UndoScript::new(os::TIME_SERVERS_RESTORE, &[], |_| {
+    "Restore time servers".to_owned()
+});
 /// Unloads the kernel modules that kubexm loaded.
 pub const MODULES_UNLOAD: UndoScript = UndoScript::new(os::MODULES_UNLOAD, &[], |_| {
     "Unload kernel modules that nothing uses".to_owned()
 });
+/// Ends a hook of the user that a killed install left running.
+pub const HOOK_END: UndoScript = UndoScript::new(os::HOOK_END, &[], |_| {
+    "Stop what an earlier hook left running".to_owned()
+});
+/// Removes empty directories that kubexm created above those of the cluster.
+pub const PARENTS_REMOVE: UndoScript = UndoScript {
+    more: Some(Parameter::Directory),
+    ..UndoScript::new(
+        steps::PARENTS_REMOVE,
+        &[Parameter::Directory],
+        |arguments| format!("Remove {} if it is empty", arguments.join(" and ")),
+    )
+};
 /// Removes a system user that kubexm created.
 pub const USER_REMOVE: UndoScript = UndoScript::new(
     os::USER_REMOVE,
@@ -303,6 +328,8 @@ pub const SCRIPTS: &[UndoScript] = &[
     COMMAND_END,
     DNF_REMOVE,
     ETCD_FOLDER_RESTORE,
+    HOOK_END,
+    HOSTNAME_RESTORE,
     JOIN_PROXY_STOP,
     KUBEADM_RESET,
     KUBELET_SURROUNDINGS_REMOVE,
@@ -310,10 +337,13 @@ pub const SCRIPTS: &[UndoScript] = &[
     MARKERS_REMOVE,
     MODULES_UNLOAD,
     NETWORK_MANAGER_FORGET,
+    PARENTS_REMOVE,
+    RESOLVERS_RESTORE,
     STOP_CRIO_SCOPES,
     STOP_PODS,
     SWAP_ON,
     SYSCTL_RESTORE,
+    TIME_SERVERS_RESTORE,
     TIME_ZONE_RESTORE,
     UNIT_STOP,
     UNMASK_SERVICES,

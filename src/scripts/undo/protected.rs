@@ -67,6 +67,7 @@ const TREES: &[&str] = &[
 
 /// Paths in a tree of [`TREES`] that belong to programs of the cluster: the path itself and everything below it.
 const EXCEPTIONS: &[&str] = &[
+    "/etc/default/kubelet",
     "/usr/libexec/kubernetes",
     "/usr/local",
     "/usr/share/containers",

@@ -23,6 +23,22 @@ use programs::Programs;
 const KINDS: [&str; 2] = ["kubeadm", "systemd"];
 const ETCDS: [&str; 3] = ["kubeadm", "systemd", "external"];
 
+/// Settings of hosts, with hooks before and after every phase.
+fn system() -> String {
+    let phases = ["install", "system", "runtime", "kubernetes", "reset"].into_iter();
+    let hooks = phases.flat_map(|phase| {
+        ["before", "after"].map(|when| {
+            format!("{{name: {when}-{phase}, phase: {phase}, when: {when}, content: 'true'}}")
+        })
+    });
+    let hooks: Vec<String> = hooks.collect();
+    format!(
+        "system: {{setHostname: true, time: {{source: node1}}, hooks: [{}], \
+         resolvers: {{servers: [192.0.2.53], searches: [corp.example]}}}}",
+        hooks.join(", ")
+    )
+}
+
 /// Returns every `highAvailability`, as cluster files write it.
 fn balancers() -> Vec<String> {
     let mut all = vec!["none".to_owned(), "external".to_owned()];
@@ -117,12 +133,13 @@ impl Combination {
         format!(
             "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n{hosts}  \
              roleGroups:\n    control-plane: [{}]\n    worker: [node4]\n  kubernetes: {{version: v{version}, type: {}}}\n  \
-             etcd: {{type: {}{external}}}\n  containerRuntime: {{type: {}}}\n  highAvailability: {{type: {}}}\n{endpoint}",
+             etcd: {{type: {}{external}}}\n  containerRuntime: {{type: {}}}\n  highAvailability: {{type: {}}}\n{endpoint}  {}\n",
             nodes.join(", "),
             self.kind,
             self.etcd,
             self.runtime,
             self.balancer,
+            system(),
         )
     }
 }

@@ -14,10 +14,13 @@ use cases::{Case, binaries, cases, folders, names};
 use kubexm_engine::plan::{
     Check, Done, Receipt, Step, StepError, Stop, TaskValue, UndoLog, perform,
 };
-use kubexm_engine::steps::{ConfigReadAtInit, ProvideValue, RunScript, WaitFor, WriteFile};
-use kubexm_host::{Command, Host, HostError, Output};
+use kubexm_engine::steps::{
+    ConfigReadAtInit, ProvideValue, RunHook, RunHookAlways, RunScript, TrackNewDirs, WaitFor,
+    WriteFile,
+};
+use kubexm_host::{Command, Host, HostError, Limit, Output};
 use kubexm_types::event::{Event, Events, Listener};
-use kubexm_types::{Digest, HostName};
+use kubexm_types::{Digest, HostName, Secret};
 
 #[tokio::test]
 async fn every_step_is_applied_idempotent_and_reverted() {
@@ -224,6 +227,23 @@ async fn reset_deletes_own_directories_and_keeps_others() {
 }
 
 #[tokio::test]
+async fn reset_removes_empty_directories_above_those_of_the_cluster() {
+    let host = Sandbox::new();
+    host.write("/srv/theirs", "");
+    let original = host.listing();
+    let paths = ["/srv/a/b/data", "/srv/a/b/data/member", "/srv/c/data"];
+    let dirs = || TrackNewDirs::new("data", "data folders", &paths).unwrap();
+    host.apply(&dirs()).await.unwrap();
+    // A second run must not mistake the step's own result for the original state.
+    host.apply(&dirs()).await.unwrap();
+    host.write("/srv/c/notes", "theirs");
+    host.take_back().await;
+    assert_eq!(host.read("/srv/c/notes"), "theirs");
+    std::fs::remove_dir_all(host.at("/srv/c")).unwrap();
+    assert_eq!(host.listing(), original);
+}
+
+#[tokio::test]
 async fn reset_reports_and_keeps_what_no_program_of_the_cluster_created() {
     let warnings = Arc::new(Warnings::default());
     let mut host = Sandbox::new();
@@ -426,4 +446,66 @@ async fn file_that_no_program_reads_again_is_reported() {
         assert!(text.ends_with("Ask Anna."), "{text}");
     }
     assert_eq!(host.read("/etc/app/init.yaml"), "two");
+}
+
+fn hook(script: &str, seconds: u64) -> RunHook {
+    RunHook {
+        name: "site".parse().unwrap(),
+        title: "Run the hook 'site' before runtime".to_owned(),
+        script: Secret(script.to_owned()),
+        cluster: "demo".to_owned(),
+        limit: Limit::new(Duration::from_secs(seconds), "this hook"),
+    }
+}
+
+#[tokio::test]
+async fn hook_runs_until_its_content_has_succeeded() {
+    let host = Sandbox::new();
+    let failing = hook("echo ran >>/etc/ran; echo 'no disk' >&2; exit 3", 60);
+    for _ in 0..2 {
+        assert_eq!(
+            host.check(&failing).await,
+            Check::Needed("has not run on this host".to_owned())
+        );
+        let error = host.apply(&failing).await.unwrap_err().to_string();
+        let expected =
+            "the hook 'site' on node1 failed with exit status 3; it printed last:\nno disk\nhint: ";
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let first = hook("echo ran >>/etc/ran", 60);
+    host.apply(&first).await.unwrap();
+    assert_eq!(host.check(&first).await, Check::Satisfied);
+    assert_eq!(host.read("/etc/ran"), "ran\n".repeat(3));
+    let other = hook("echo other >>/etc/ran", 60);
+    assert_ne!(host.check(&other).await, Check::Satisfied);
+    host.apply(&other).await.unwrap();
+    assert_ne!(host.check(&first).await, Check::Satisfied);
+    // A hook that runs always has no record.
+    let step = Step::from(RunHookAlways(hook("echo always >>/etc/ran", 60)));
+    for _ in 0..2 {
+        let receipt = Receipt::new(Arc::clone(&host.host));
+        let done = perform(&step, &host.context(&host.host, &receipt), &Stop::new()).await;
+        assert_eq!(done.unwrap(), Done::Ran);
+    }
+    assert_eq!(host.check(&other).await, Check::Satisfied);
+    host.take_back().await;
+    assert!(!host.at("/var/lib/kubexm").exists());
+}
+
+#[tokio::test]
+async fn hook_ends_at_its_time_limit_with_its_children() {
+    let host = Sandbox::new();
+    // The time limit is long enough for a slow machine to start the script.
+    let slow = hook("echo waiting; sleep 300; : >/etc/ended", 5);
+    let error = host.apply(&slow).await.unwrap_err().to_string();
+    let expected = "the hook 'site' on node1 was ended after its time limit of 5 seconds; it printed last:\nwaiting\n";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(
+        error.contains("\nhint: set timeoutSeconds of the hook"),
+        "{error}"
+    );
+    assert!(!host.at("/run/kubexm/hook-site").exists());
+    // The lock is free.
+    host.apply(&hook("true", 60)).await.unwrap();
+    assert!(!host.at("/etc/ended").exists());
 }

@@ -7,7 +7,7 @@ use crate::runtime::Runtime;
 use crate::{BIN, DeployError, Inputs, binary, etcd, kubernetes, os, runtime, service_user};
 use kubexm_config::cluster::{DEFAULT_ETCD_DATA_DIR, Etcd, HostSpec};
 use kubexm_engine::plan::Task;
-use kubexm_engine::steps::{InstallFiles, ManageUnit, TrackNewDirs, WriteFile};
+use kubexm_engine::steps::{InstallFiles, ManageUnit, RunScript, TrackNewDirs, WriteFile};
 use kubexm_render::kubelet;
 use kubexm_render::kubernetes::AuditPolicy;
 use kubexm_types::HostPath;
@@ -64,6 +64,7 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
         })
         .step(unit)
         .step(drop_in)
+        .step(reload_unit())
         // kubeadm starts the kubelet.
         .step(ManageUnit {
             name: "kubelet.service".to_owned(),
@@ -80,15 +81,30 @@ pub(super) fn programs(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, Dep
     profile::write_files(inputs, files.fold(task, Task::step))
 }
 
+/// Returns the step after which the next start of the kubelet uses these files. They do not restart a kubelet that runs.
+fn reload_unit() -> RunScript {
+    RunScript::new(
+        "kubelet unit",
+        "Let systemd read the kubelet's unit",
+        "[ \"$(systemctl show -p NeedDaemonReload --value kubelet.service)\" != yes ] || { echo 'it has changed'; exit 1; }",
+        "systemctl daemon-reload",
+    )
+}
+
 /// Returns the kubelet's unit and kubeadm's drop-in for it.
 fn unit_files(runtime: &dyn Runtime) -> Result<[WriteFile; 2], DeployError> {
     let binary = || KUBELET.to_owned();
     let service = kubelet::Service {
         command: binary(),
         runtime: runtime.unit().to_owned(),
+        own_flags: &[],
     };
     let unit = kubexm_render::text("kubelet unit", &service)?;
-    let drop_in = kubexm_render::text("kubelet drop-in", &kubelet::DropIn { binary: binary() })?;
+    let drop_in = kubelet::DropIn {
+        binary: binary(),
+        own_flags: &kubelet::OWN_FLAGS,
+    };
+    let drop_in = kubexm_render::text("kubelet drop-in", &drop_in)?;
     let path = "/etc/systemd/system/kubelet.service";
     let drop_in_path = HostPath::parse(&format!("{path}.d/10-kubeadm.conf"))?;
     let files = [

@@ -198,7 +198,8 @@ fn flags(
     flags
 }
 
-/// Returns the flags of the API server. All versions from 1.28 to 1.36 support them.
+/// Returns the flags of the API server. All versions from 1.28 to 1.36 support them. `enable-aggregator-routing` is not one
+/// of them: kube-proxy runs on every control plane, so that an API server reaches the addresses of services.
 fn api_server_flags(cluster: &Cluster, host: &HostSpec) -> BTreeMap<String, String> {
     let kubernetes = &cluster.kubernetes;
     let pki = |name: &str| format!("{DIR}/pki/{name}");

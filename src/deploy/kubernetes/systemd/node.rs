@@ -47,15 +47,24 @@ pub(super) fn steps(
     let mut task = task.step(environment);
     let command = template::command(&format!("{BIN}/kubelet"), &kubelet_flags(inputs, host));
     let runtime = runtime::configured(inputs).unit().to_owned();
-    let unit = kubexm_render::text("kubelet unit", &kubelet::Service { command, runtime })?;
+    let unit = kubelet::Service {
+        command,
+        runtime,
+        own_flags: &kubelet::OWN_FLAGS,
+    };
+    let unit = kubexm_render::text("kubelet unit", &unit)?;
     kubelet_files.protected("/etc/systemd/system/kubelet.service", &unit)?;
-    task = run(task, "kubelet", kubelet_files)?;
-    run(task, "kube-proxy", proxy_files)
+    // The kubelet restarts if an administrator changes them.
+    let own_flags = kubelet::OWN_FLAGS.into_iter().map(HostPath::parse);
+    let own_flags: Vec<HostPath> = own_flags.collect::<Result<_, _>>()?;
+    task = run(task, "kubelet", kubelet_files, own_flags)?;
+    run(task, "kube-proxy", proxy_files, Vec::new())
 }
 
-/// Adds the steps that write a program's files, and that start its unit.
-fn run(task: Task, name: &str, files: Files) -> Result<Task, DeployError> {
+/// Adds the steps that write a program's files, and that start its unit. The unit reads `others`, too.
+fn run(task: Task, name: &str, files: Files, others: Vec<HostPath>) -> Result<Task, DeployError> {
     let mut reads = files.paths();
+    reads.extend(others);
     reads.push(HostPath::parse(&format!("{BIN}/{name}"))?);
     let task = files.into_steps().into_iter().fold(task, Task::step);
     Ok(task.step(ManageUnit {

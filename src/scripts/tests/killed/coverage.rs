@@ -22,6 +22,8 @@ const TESTS: &[fn()] = &[
     system::kernel_settings,
     system::load_balancer,
     system::network_leftovers,
+    system::hooks,
+    system::host_settings,
     system::host_lock,
     system::long_commands,
     cluster::etcd_members,

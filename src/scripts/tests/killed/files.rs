@@ -101,14 +101,26 @@ pub(super) fn blocks_of_files() {
 #[ignore = "kills scripts some hundred times, which takes minutes"]
 pub(super) fn directories_and_markers() {
     kill_everywhere(&Case {
-        before: |machine| machine.write("/opt/theirs", ""),
+        before: |machine| {
+            machine.write("/opt/theirs", "");
+            machine.write("/srv/theirs", "");
+        },
         enter: ":",
         check: None,
         apply: call(
             steps::DIRECTORY_CREATE,
-            &["/var/lib/data", "711", "/opt/cni", "755"],
+            &[
+                "/var/lib/data",
+                "711",
+                "/opt/cni",
+                "755",
+                "/srv/a/b/c",
+                "711",
+            ],
         ),
         undo: vec![
+            call(steps::DIRECTORY_REMOVE, &["/srv/a/b/c", "marked", "member"]),
+            call(steps::PARENTS_REMOVE, &["/srv/a/b", "/srv/a"]),
             call(steps::DIRECTORY_REMOVE, &["/opt/cni", "marked", "bin/"]),
             call(
                 steps::DIRECTORY_REMOVE,
