@@ -43,7 +43,10 @@ impl Hooks {
             (&hooks.before[..], &hooks.after[..])
         });
         let hooks_are_empty = before.is_empty() && after.is_empty();
-        run(host, before, events, stop).await?;
+        // An earlier run has reset the host. What its hooks use is not there any more.
+        if reset.changes() > 0 {
+            run(host, before, events, stop).await?;
+        }
         let reverted = reset.run(events, stop).await?;
         if reverted.complete && !hooks_are_empty {
             let ran = run(host, after, events, stop).await;
