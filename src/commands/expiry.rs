@@ -44,29 +44,45 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
 }
 
 /// A certificate of kubeadm with names of the cluster file.
-struct Named<'a> {
+struct Named {
     field: &'static str,
     path: &'static str,
-    names: &'a [CertificateName],
+    names: Vec<String>,
     hint: &'static str,
 }
 
 /// Returns the certificates that kubeadm issues with names of the cluster file, and does not issue again.
-fn named(cluster: &Cluster) -> Vec<Named<'_>> {
-    let mut named = vec![Named {
-        field: "kubernetes.apiServer.certSANs",
+fn named(cluster: &Cluster) -> Vec<Named> {
+    let texts = |names: &[CertificateName]| names.iter().map(ToString::to_string).collect();
+    let server_hint = "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
+                       phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
+                       kubeadm-config` shows";
+    let endpoint = &cluster.control_plane_endpoint;
+    let held = endpoint
+        .address
+        .filter(|_| cluster.load_balancer.holds_address());
+    let server = |field, names| Named {
+        field,
         path: "/etc/kubernetes/pki/apiserver.crt",
-        names: &cluster.kubernetes.cert_sans,
-        hint: "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
-               phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
-               kubeadm-config` shows",
-    }];
+        names,
+        hint: server_hint,
+    };
+    let mut named = vec![
+        server(
+            "kubernetes.apiServer.certSANs",
+            texts(&cluster.kubernetes.cert_sans),
+        ),
+        server(
+            "controlPlaneEndpoint.address",
+            held.iter().map(ToString::to_string).collect(),
+        ),
+    ];
     if let Etcd::Kubeadm { cert_sans, .. } = &cluster.etcd {
         named.extend([
             Named {
                 field: "etcd.certSANs",
                 path: "/etc/kubernetes/pki/etcd/server.crt",
-                names: cert_sans,
+                names: texts(cert_sans),
                 hint: "after this install, move etcd/server.crt and etcd/server.key away on this host, and run \
                        `kubeadm init phase certs etcd-server` with the configuration that `kubectl -n kube-system get \
                        configmap kubeadm-config` shows",
@@ -74,7 +90,7 @@ fn named(cluster: &Cluster) -> Vec<Named<'_>> {
             Named {
                 field: "etcd.certSANs",
                 path: "/etc/kubernetes/pki/etcd/peer.crt",
-                names: cert_sans,
+                names: texts(cert_sans),
                 hint: "after this install, move etcd/peer.crt and etcd/peer.key away on this host, and run `kubeadm \
                        init phase certs etcd-peer` with the configuration that `kubectl -n kube-system get configmap \
                        kubeadm-config` shows",
@@ -104,7 +120,7 @@ fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Fi
             let Ok(present) = kubexm_pki::certificate_names(path, certificate) else {
                 continue;
             };
-            let expected = names.iter().map(ToString::to_string);
+            let expected = names.into_iter();
             let missing: Vec<String> = expected.filter(|name| !present.contains(name)).collect();
             if !missing.is_empty() {
                 let missing = missing.join(", ");

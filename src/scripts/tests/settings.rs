@@ -273,8 +273,7 @@ fn kube_proxy_that_the_cluster_file_does_not_want_is_reported() {
 
 #[test]
 fn api_server_with_a_former_ca_of_etcd_is_reported() {
-    const STARTED: &str =
-        "cp /usr/bin/sleep /root/kube-apiserver; /root/kube-apiserver 5 >/dev/null 2>&1 & sleep 2";
+    const STARTED: &str = "rm -f /root/kube-apiserver; cp /usr/bin/sleep /root/kube-apiserver; /root/kube-apiserver 5 >/dev/null 2>&1 & sleep 2";
     Machine::with_each_shell(|machine| {
         let check = |changed: &str| {
             machine.write("/root/ca.crt", "");
