@@ -20,7 +20,10 @@ use kubexm_types::{Authority, Digest, Secret, authority};
 /// Loads the cluster's CAs and certificates from the state directory, and issues those that are missing.
 ///
 /// With an identity, the keys of CAs are encrypted.
-pub(crate) fn load_or_issue(
+///
+/// # Errors
+/// The state directory cannot be read or written, or a CA in it is damaged.
+pub fn load_or_issue(
     cluster: &Cluster,
     state: &Path,
     identity: Option<KeyIdentity>,

@@ -1,12 +1,12 @@
-//! Warnings about certificates on hosts: those that expire soon, and those that do not have a name of the cluster file.
+//! Warnings about certificates on hosts: those that expire soon, and those that are not as the cluster file states.
 
 use std::collections::BTreeMap;
 
 use kubexm_config::Cluster;
-use kubexm_config::cluster::KubernetesKind;
+use kubexm_config::cluster::{Etcd, KubernetesKind, Validity};
 use kubexm_host::Facts;
 use kubexm_preflight::Finding;
-use kubexm_types::HostName;
+use kubexm_types::{CertificateName, HostName};
 
 /// Certificates with less time get a warning, in days.
 const SOON: i64 = 60;
@@ -15,6 +15,7 @@ const SOON: i64 = 60;
 pub(crate) fn findings(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = expiring(cluster, facts);
     findings.extend(missing_names(cluster, facts));
+    findings.extend(validity_of_ca(cluster, facts));
     findings
 }
 
@@ -42,33 +43,122 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
     findings
 }
 
-/// The serving certificate of the API server.
-const API_SERVER: &str = "/etc/kubernetes/pki/apiserver.crt";
+/// A certificate of kubeadm with names of the cluster file.
+struct Named {
+    field: &'static str,
+    path: &'static str,
+    names: Vec<String>,
+    hint: &'static str,
+}
 
-/// Returns a warning for each control plane of kubeadm whose API server does not have all names of the cluster file.
+/// Returns the certificates that kubeadm issues with names of the cluster file, and does not issue again.
+fn named(cluster: &Cluster) -> Vec<Named> {
+    let texts = |names: &[CertificateName]| names.iter().map(ToString::to_string).collect();
+    let server_hint = "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
+                       phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
+                       kubeadm-config` shows";
+    let endpoint = &cluster.control_plane_endpoint;
+    let held = endpoint
+        .address
+        .filter(|_| cluster.load_balancer.holds_address());
+    let server = |field, names| Named {
+        field,
+        path: "/etc/kubernetes/pki/apiserver.crt",
+        names,
+        hint: server_hint,
+    };
+    let mut named = vec![
+        server(
+            "kubernetes.apiServer.certSANs",
+            texts(&cluster.kubernetes.cert_sans),
+        ),
+        server(
+            "controlPlaneEndpoint.address",
+            held.iter().map(ToString::to_string).collect(),
+        ),
+    ];
+    if let Etcd::Kubeadm { cert_sans, .. } = &cluster.etcd {
+        named.extend([
+            Named {
+                field: "etcd.certSANs",
+                path: "/etc/kubernetes/pki/etcd/server.crt",
+                names: texts(cert_sans),
+                hint: "after this install, move etcd/server.crt and etcd/server.key away on this host, and run \
+                       `kubeadm init phase certs etcd-server` with the configuration that `kubectl -n kube-system get \
+                       configmap kubeadm-config` shows",
+            },
+            Named {
+                field: "etcd.certSANs",
+                path: "/etc/kubernetes/pki/etcd/peer.crt",
+                names: texts(cert_sans),
+                hint: "after this install, move etcd/peer.crt and etcd/peer.key away on this host, and run `kubeadm \
+                       init phase certs etcd-peer` with the configuration that `kubectl -n kube-system get configmap \
+                       kubeadm-config` shows",
+            },
+        ]);
+    }
+    named
+}
+
+/// Returns a warning for each certificate of kubeadm that does not have all names of the cluster file.
 fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     if cluster.kubernetes.kind != KubernetesKind::Kubeadm {
         return Vec::new();
     }
     let mut findings = Vec::new();
     for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
-        let Some(certificate) = facts.certificates.get(API_SERVER) else {
+        for Named {
+            field,
+            path,
+            names,
+            hint,
+        } in named(cluster)
+        {
+            let Some(certificate) = facts.certificates.get(path) else {
+                continue;
+            };
+            let Ok(present) = kubexm_pki::certificate_names(path, certificate) else {
+                continue;
+            };
+            let expected = names.into_iter();
+            let missing: Vec<String> = expected.filter(|name| !present.contains(name)).collect();
+            if !missing.is_empty() {
+                let missing = missing.join(", ");
+                let what = format!("{field} is not applied: {path} does not have {missing}");
+                findings.push(Finding::new(host, false, what, hint));
+            }
+        }
+    }
+    findings
+}
+
+/// The CA of Kubernetes, which kubeadm or kubexm creates once.
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+
+/// Returns a warning for each node whose CA is not valid for as long as the cluster file states. Without a value in the
+/// cluster file, any validity is accepted, because the CA may be one of the user.
+fn validity_of_ca(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+    let desired = cluster.kubernetes.validity.ca_days;
+    if desired == Validity::default().ca_days {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
+        let Some(certificate) = facts.certificates.get(CA) else {
             continue;
         };
-        let Ok(names) = kubexm_pki::certificate_names(API_SERVER, certificate) else {
+        let Ok(days) = kubexm_pki::days_valid(CA, certificate) else {
             continue;
         };
-        let expected = cluster.kubernetes.cert_sans.iter().map(ToString::to_string);
-        let missing: Vec<String> = expected.filter(|name| !names.contains(name)).collect();
-        if !missing.is_empty() {
+        if days != i64::from(desired) {
             let what = format!(
-                "kubernetes.apiServer.certSANs is not applied: {API_SERVER} does not have {}",
-                missing.join(", ")
+                "kubernetes.certificates.caValidityDays is not applied: it is {desired}, and {CA} is valid for {days} days"
             );
-            let hint = "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
-                        phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
-                        kubeadm-config` shows";
-            findings.push(Finding::new(host, false, what, hint));
+            let hint = format!(
+                "set caValidityDays to {days} again: an install does not replace a CA; for another value, install a \
+                 new cluster"
+            );
+            findings.push(Finding::new(host, false, what, &hint));
         }
     }
     findings

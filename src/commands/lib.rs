@@ -56,8 +56,10 @@ pub mod vulnerabilities;
 mod written;
 
 pub use bundle_access::{BundleAccess, ClusterSource};
+pub use certificates::load_or_issue as certificates_of;
 pub use error::{CommandError, ErrorKind, FileError, LeftOver, StepFailures, WorkersLeftOut};
 pub use kubexm_bundle::{CreationTime, Level, Revision, Sequence};
+pub use preflight::of_existing as findings_of_existing;
 pub use rollback::OlderBundle;
 pub use session::Connection;
 pub use stop::Stop;

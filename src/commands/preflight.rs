@@ -37,7 +37,7 @@ pub(crate) async fn check(
 
 /// Returns the findings about what hosts of an existing cluster have: settings that an install cannot change, and
 /// certificates.
-pub(crate) fn of_existing(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
+pub fn of_existing(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding> {
     let mut findings = kubexm_preflight::immutable_settings(cluster, facts);
     findings.extend(expiry::findings(cluster, facts));
     findings

@@ -7,6 +7,7 @@ mod dns;
 mod etcd;
 #[cfg(test)]
 mod example;
+mod former_files;
 mod health;
 mod hooks;
 mod host_settings;
@@ -188,6 +189,8 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Deployment, DeployError> {
         let tasks = module.tasks(inputs, &deployment)?;
         deployment.plan.tasks.extend(tasks);
     }
+    let compared = former_files::tasks(inputs, &deployment.plan);
+    deployment.plan.tasks.extend(compared);
     leave_out(&mut deployment.plan, &inputs.absent);
     hooks::insert(inputs, &mut deployment.plan)?;
     let conflicts = linking::conflicts(&deployment.plan, inputs.lock, &inputs.hosts);

@@ -29,6 +29,12 @@ const SETTINGS: [(&str, &str); 3] = [
     ("net.ipv4.ip_forward", "1"),
 ];
 
+/// Reports the lines of an earlier install in a file that kubexm no longer manages.
+const HAS_BLOCK: &str = "! grep -qs '^# kubexm begin$' /etc/hosts || { \
+    echo 'system.manageHostsFile is not applied: /etc/hosts has the lines of an earlier install'; \
+    echo 'hint: remove the lines from \"# kubexm begin\" to \"# kubexm end\", if the host finds these names elsewhere'; \
+    exit 78; }";
+
 /// The operating system of every host.
 pub(super) struct OperatingSystem;
 
@@ -146,6 +152,9 @@ fn prepare(inputs: &Inputs<'_>, host: &HostSpec) -> Result<Task, DeployError> {
             path,
             lines: hosts_file_lines(inputs),
         });
+    } else {
+        let title = "Compare /etc/hosts with system.manageHostsFile";
+        task = task.step(RunScript::new("hosts block", title, HAS_BLOCK, HAS_BLOCK));
     }
     site_files::write(inputs, host, task)
 }

@@ -128,6 +128,11 @@ impl Command {
         self.is_secret
     }
 
+    /// Returns the program with its arguments, and the standard input, for a host that is simulated.
+    pub fn into_parts(self) -> (Vec<String>, Input) {
+        (self.argv, self.input)
+    }
+
     /// Returns the text that names the command in errors and logs.
     pub fn description(&self) -> String {
         match &self.description {

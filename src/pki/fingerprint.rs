@@ -81,6 +81,20 @@ pub fn certificate_names(what: &str, certificate: &str) -> Result<BTreeSet<Strin
     Ok(names.filter_map(text).collect())
 }
 
+/// Returns how long a certificate is valid from its beginning to its end, in days, rounded to the nearest day.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub fn days_valid(what: &str, certificate: &str) -> Result<i64, PkiError> {
+    let der = pem_content(what, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    let validity = parsed.validity();
+    let seconds = validity.not_after.timestamp() - validity.not_before.timestamp();
+    // Certificates begin a little before they are issued, because clocks differ.
+    Ok((seconds + 43_200).div_euclid(86_400))
+}
+
 /// Returns the number of whole days until a certificate expires; negative if it has expired.
 ///
 /// # Errors

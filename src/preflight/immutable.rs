@@ -129,10 +129,30 @@ fn contradictions(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Vec<Cont
     if let Some(data_dir) = cluster.etcd.data_directory() {
         compare("etcd.dataDir", Setting::EtcdDataDir, data_dir.to_owned());
     }
-    if let NetworkPlugin::Flannel(backend) = cluster.network.plugin {
-        let desired = backend.name().to_owned();
-        compare("network.flannel.backend", Setting::FlannelBackend, desired);
+    let transport = match cluster.network.plugin {
+        NetworkPlugin::Flannel(backend) => Some((
+            "network.flannel.backend",
+            Setting::FlannelBackend,
+            backend.name(),
+        )),
+        // Calico reads it only when it creates its first pool of addresses.
+        NetworkPlugin::Calico(calico) => Some((
+            "network.calico.encapsulation",
+            Setting::CalicoEncapsulation,
+            calico.encapsulation.name(),
+        )),
+        // Nodes with another setting cannot exchange packets of pods.
+        NetworkPlugin::Cilium(cilium) => Some((
+            "network.cilium.routing",
+            Setting::CiliumRouting,
+            cilium.routing.name(),
+        )),
+        NetworkPlugin::Bridge | NetworkPlugin::None => None,
+    };
+    if let Some((field, setting, desired)) = transport {
+        compare(field, setting, desired.to_owned());
     }
+    found.extend(node_name(host, facts));
     found.extend(version(cluster, facts));
     found.extend(runtime(cluster, facts));
     found.extend(network(cluster, facts));
@@ -246,6 +266,22 @@ fn etcd(cluster: &Cluster, host: &HostSpec, facts: &Facts) -> Option<Contradicti
             &join(expected.iter().map(String::as_str).collect()),
             &join(servers.into_iter().collect()),
         )
+    })
+}
+
+/// A node keeps the name with which it registered.
+fn node_name(host: &HostSpec, facts: &Facts) -> Option<Contradiction> {
+    let (name, address) = (&host.name, &host.address);
+    let mut applied = facts.applied(Setting::NodeName);
+    let applied = applied.find(|applied| *applied != name.as_str())?;
+    Some(Contradiction {
+        field: format!(
+            "the host with the address {address} has the name {name} in the cluster file"
+        ),
+        applied: format!("its node has the name {applied}"),
+        hint: format!(
+            "name the host {applied} again, or correct its address: kubexm does not rename nodes"
+        ),
     })
 }
 

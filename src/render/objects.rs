@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::RenderError;
+use kubexm_types::Digest;
 
 /// The objects of a manifest, in their original order.
 pub struct Objects {
@@ -62,6 +63,24 @@ impl Objects {
             .ok_or_else(|| {
                 RenderError::new(what, format!("{kind} {name} has no container {container}"))
             })
+    }
+
+    /// Lets the pods of a DaemonSet restart when a ConfigMap of the manifest changes, which they read only when they start:
+    /// an annotation of the pods has the digest of its data. Does nothing without the DaemonSet.
+    ///
+    /// # Errors
+    /// The manifest has no such ConfigMap.
+    pub fn restart_with(&mut self, daemon_set: &str, config_map: &str) -> Result<(), RenderError> {
+        let data = self.object("ConfigMap", config_map)?["data"].to_string();
+        let digest = Digest::of(data.as_bytes()).hex();
+        if let Ok(object) = self.object("DaemonSet", daemon_set) {
+            let annotations = &mut object["spec"]["template"]["metadata"]["annotations"];
+            if !annotations.is_object() {
+                *annotations = json!({});
+            }
+            annotations["kubexm.io/config"] = digest.into();
+        }
+        Ok(())
     }
 
     /// Removes the descriptions from custom resource definitions. They are the largest part, and only

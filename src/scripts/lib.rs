@@ -132,7 +132,9 @@ scripts! {
     /// kubeadm.
     kubeadm {
         CLUSTER_SETTINGS = "kubeadm/cluster-settings.sh"
+        ETCD_CA = "kubeadm/etcd-ca.sh"
         JOIN_SECRETS = "kubeadm/join-secrets.sh"
+        KUBE_PROXY = "kubeadm/kube-proxy.sh"
         NODE = "kubeadm/node.sh"
         PATCHES = "kubeadm/patches.sh"
         RESET = "kubeadm/reset.sh"
@@ -245,6 +247,7 @@ scripts! {
         FILE_REMOVE = "steps/file-remove.sh"
         FILE_RESTORE = "steps/file-restore.sh"
         FLUSH = "steps/flush.sh"
+        FORMER_FILES = "steps/former-files.sh"
         INSTALL_LOOK = "steps/install-look.sh"
         INSTALL_RECEIVE = "steps/install-receive.sh"
         MISSING_PATHS = "steps/missing-paths.sh"

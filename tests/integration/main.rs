@@ -6,6 +6,7 @@
 
 mod at_hand;
 mod bundle_format;
+mod changed_fields;
 mod cli;
 mod combinations;
 mod compared_lock;

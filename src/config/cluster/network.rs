@@ -88,6 +88,17 @@ pub enum Encapsulation {
     None,
 }
 
+impl Encapsulation {
+    /// Returns the name in cluster files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "vxlan",
+            Self::Ipip => "ipip",
+            Self::None => "none",
+        }
+    }
+}
+
 impl NetworkPlugin {
     /// Returns the name in cluster files.
     pub fn name(self) -> &'static str {

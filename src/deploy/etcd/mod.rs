@@ -40,10 +40,13 @@ pub(super) struct Client {
     pub(super) key_file: &'static str,
 }
 
+/// The CA of etcd on control planes.
+pub(super) const CLIENT_CA: &str = "/etc/kubexm/etcd/ca.crt";
+
 /// CA, client certificate and client key on control planes. kubeadm mounts their directory into the API
 /// server, so it must not contain other files.
 const CLIENT_FILES: [&str; 3] = [
-    "/etc/kubexm/etcd/ca.crt",
+    CLIENT_CA,
     "/etc/kubexm/etcd/client.crt",
     "/etc/kubexm/etcd/client.key",
 ];

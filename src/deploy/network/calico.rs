@@ -104,6 +104,7 @@ fn adapted(calico: &Calico, manifest: &str, inputs: &Inputs<'_>) -> Result<Strin
             command.map(remove_bird);
         }
     }
+    objects.restart_with("calico-node", "calico-config")?;
     objects.text()
 }
 

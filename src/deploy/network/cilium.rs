@@ -96,6 +96,7 @@ fn adapted(cilium: &Cilium, manifest: &str, pod_cidr: IpNet) -> Result<String, R
     if let Some(mtu) = cilium.mtu {
         set("mtu", &mtu.to_string());
     }
+    objects.restart_with("cilium", "cilium-config")?;
     objects.text()
 }
 

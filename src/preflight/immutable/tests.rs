@@ -162,6 +162,50 @@ fn changed_roles_and_addresses_are_refused() {
 }
 
 #[test]
+fn changed_transport_of_calico_and_cilium_is_refused() {
+    for (plugin, settings, applied, expected) in [
+        (
+            "calico",
+            "encapsulation: ipip",
+            "calicoEncapsulation vxlan",
+            "node1: network.calico.encapsulation is ipip in the cluster file, but the cluster was installed with vxlan",
+        ),
+        (
+            "cilium",
+            "routing: native",
+            "ciliumRouting geneve",
+            "node1: network.cilium.routing is native in the cluster file, but the cluster was installed with geneve",
+        ),
+    ] {
+        let section = format!(
+            "  kubernetes: {{version: 1.36.3}}\n  network: {{plugin: {plugin}, {plugin}: {{{settings}}}}}\n"
+        );
+        let control_plane =
+            CONTROL_PLANE.replace("network flannel\n    flannelBackend vxlan", applied);
+        let found = findings(
+            "  kubernetes: {version: 1.36.3}\n",
+            &section,
+            &control_plane,
+            WORKER,
+        );
+        assert_eq!(found, [expected]);
+    }
+}
+
+#[test]
+fn another_name_of_a_node_is_refused() {
+    let worker = format!("{WORKER}\n    nodeName worker7");
+    assert_eq!(
+        findings("", "", CONTROL_PLANE, &worker),
+        [
+            "node2: the host with the address 192.0.2.12 has the name node2 in the cluster file, but its node has the name worker7"
+        ]
+    );
+    let same = format!("{WORKER}\n    nodeName node2");
+    assert_eq!(findings("", "", CONTROL_PLANE, &same), [""; 0]);
+}
+
+#[test]
 fn programs_of_a_former_load_balancer_are_refused() {
     let control_plane = format!("{CONTROL_PLANE}\n    balancer haproxy");
     let found = findings("", "", &control_plane, WORKER);

@@ -114,6 +114,21 @@ flag() {
 }
 # Prints the value of the first field with this name in a YAML file.
 field() { [ ! -f "$2" ] || sed -n "/^ *$1:/{s/^ *$1: *//;s/[\"']//g;p;q;}" "$2"; }
+# Prints how Calico's manifest carries packets between nodes. The line after the name of a variable has its value.
+calico_encapsulation() {
+  awk '
+    /CALICO_IPV4POOL_IPIP/ { getline; ipip = /Always/ }
+    /CALICO_IPV4POOL_VXLAN/ { getline; vxlan = /Always/ }
+    END { print vxlan ? "vxlan" : ipip ? "ipip" : "none" }' "$1"
+}
+# Prints the value of a field with quotation marks in Cilium's manifest.
+quoted_field() { sed -n "/^ *\"*$1\"*: */{s/^[^:]*: *//;s/[\"']//g;p;q;}" "$2"; }
+cilium_routing() {
+  case $(quoted_field routing-mode "$1") in
+  native) echo native ;;
+  *) quoted_field tunnel-protocol "$1" ;;
+  esac
+}
 marker=/var/lib/kubexm/done
 pods=/etc/kubernetes/manifests units=/etc/systemd/system
 kind='' api='' manager='' version=''
@@ -137,7 +152,14 @@ if [ -n "$kind" ]; then
   done
   [ ! -f /etc/kubexm/flannel.yaml ] ||
     setting flannelBackend "$(sed -n '/"Type": "/{s/.*"Type": "//;s/".*//;p;q;}' /etc/kubexm/flannel.yaml)"
+  [ ! -f /etc/kubexm/calico.yaml ] || setting calicoEncapsulation "$(calico_encapsulation /etc/kubexm/calico.yaml)"
+  [ ! -f /etc/kubexm/cilium.yaml ] || setting ciliumRouting "$(cilium_routing /etc/kubexm/cilium.yaml)"
   [ ! -e /etc/cni/net.d/10-kubexm-bridge.conflist ] || setting network bridge
+  name=$(flag hostname-override $units/kubelet.service)
+  [ -n "$name" ] || name=$(sed -n 's/.*--hostname-override=\([^ "]*\).*/\1/p' /var/lib/kubelet/kubeadm-flags.env 2>/dev/null || :)
+  # Without the flag, the kubelet uses the name of the host.
+  [ -n "$name" ] || name=$(uname -n | tr '[:upper:]' '[:lower:]')
+  setting nodeName "$name"
 fi
 if [ -f "$api" ]; then
   setting controlPlane yes

@@ -64,6 +64,10 @@ fn settings_of_running_programs_are_facts() {
             "/etc/kubexm/flannel.yaml",
             "      \"Backend\": {\"Type\": \"vxlan\"}\n",
         );
+        machine.write(
+            "/var/lib/kubelet/kubeadm-flags.env",
+            "KUBELET_KUBEADM_ARGS=\"--node-ip=192.0.2.11 --hostname-override=node1\"\n",
+        );
         assert_eq!(applied(machine), [""; 0]);
         machine.write("/var/lib/kubexm/done/kubeadm-init", "");
         assert_eq!(
@@ -75,6 +79,7 @@ fn settings_of_running_programs_are_facts() {
                 "endpoint api.example:6443",
                 "network flannel",
                 "flannelBackend vxlan",
+                "nodeName node1",
                 "controlPlane yes",
                 "version 1.36.3",
                 "serviceCIDR 10.96.0.0/12",
@@ -108,6 +113,10 @@ fn settings_of_units_are_facts() {
             "containerRuntimeEndpoint: \"unix:///run/crio/crio.sock\"\n",
         );
         machine.write(
+            &format!("{units}/kubelet.service"),
+            "ExecStart=/usr/local/bin/kubelet \\\n  --hostname-override=node1 \\\n  --v=2\n",
+        );
+        machine.write(
             "/etc/kubexm/etcd-member/etcd.env",
             "# c\nETCD_DATA_DIR=/srv/etcd\n",
         );
@@ -117,6 +126,7 @@ fn settings_of_units_are_facts() {
             [
                 "kubernetesType systemd",
                 "runtime unix:///run/crio/crio.sock",
+                "nodeName node1",
                 "controlPlane yes",
                 "version 1.36.3",
                 "serviceCIDR 10.96.0.0/12",
@@ -128,6 +138,48 @@ fn settings_of_units_are_facts() {
                 "balancer haproxy",
             ]
         );
+    });
+}
+
+#[test]
+fn transport_of_calico_and_cilium_is_a_fact() {
+    // As kubexm renders them, with quotation marks around each text.
+    let calico = |ipip: &str, vxlan: &str| {
+        format!(
+            "              - \"name\": \"CALICO_IPV4POOL_IPIP\"\n                \"value\": \"{ipip}\"\n              \
+             - \"name\": \"CALICO_IPV4POOL_VXLAN\"\n                \"value\": \"{vxlan}\"\n"
+        )
+    };
+    let cilium = |mode: &str, protocol: &str| {
+        format!(
+            "\"data\":\n  \"routing-mode\": \"{mode}\"\n  \"tunnel-protocol\": \"{protocol}\"\n"
+        )
+    };
+    Machine::with_each_shell(|machine| {
+        machine.write("/var/lib/kubexm/done/kubernetes-node", "");
+        for (file, text, expected) in [
+            (
+                "calico",
+                calico("Never", "Always"),
+                "calicoEncapsulation vxlan",
+            ),
+            (
+                "calico",
+                calico("Always", "Never"),
+                "calicoEncapsulation ipip",
+            ),
+            (
+                "calico",
+                calico("Never", "Never"),
+                "calicoEncapsulation none",
+            ),
+            ("cilium", cilium("tunnel", "geneve"), "ciliumRouting geneve"),
+            ("cilium", cilium("native", "vxlan"), "ciliumRouting native"),
+        ] {
+            machine.write(&format!("/etc/kubexm/{file}.yaml"), &text);
+            let found = applied(machine);
+            assert!(found.iter().any(|line| line == expected), "{found:?}");
+        }
     });
 }
 

@@ -193,3 +193,25 @@ fn other_patches_are_removed() {
         );
     });
 }
+
+#[test]
+fn files_that_no_step_writes_any_more_are_reported() {
+    Machine::with_each_shell(|machine| {
+        let check = |paths: &[&str]| machine.run(steps::FORMER_FILES.verb("check"), paths);
+        assert_eq!(check(&["/etc/one"]).status, 0);
+        let record = |path: &str| format!("{{\"step\":\"file {path}\",\"undo\":{{}}}}\n");
+        let others = "{\"step\":\"install kubelet\",\"undo\":{\"path\":\"/etc/program\"}}\n";
+        let receipt = [record("/etc/one"), record("/etc/two"), record("/etc/gone")].concat();
+        machine.write("/var/lib/kubexm/receipt.jsonl", &(receipt + others));
+        for path in ["/etc/one", "/etc/two", "/etc/program"] {
+            machine.write(path, "");
+        }
+        assert_eq!(check(&["/etc/one", "/etc/two"]).status, 0);
+        let ended = check(&["/etc/one", "/etc/other"]);
+        let first = "files of an earlier install stay on this host, and no setting of the cluster file needs them:\n  \
+                     /etc/two\n";
+        assert_eq!(ended.status, 78, "{}", ended.complained);
+        assert!(ended.printed.starts_with(first), "{}", ended.printed);
+        assert!(ended.printed.contains("\nhint: "), "{}", ended.printed);
+    });
+}

@@ -2,7 +2,7 @@
 //! programs are stand-ins.
 
 use super::machine::Machine;
-use crate::kubeadm::{CLUSTER_SETTINGS, SETTINGS};
+use crate::kubeadm::{CLUSTER_SETTINGS, ETCD_CA, KUBE_PROXY, SETTINGS};
 
 /// A configuration of `kubeadm init`, as far as the stand-in reads it.
 pub(super) const CONFIG: &str = "kind: ClusterConfiguration\nsetting: new\n";
@@ -247,5 +247,44 @@ fn kube_proxy_that_does_not_become_ready_gets_its_former_settings_back() {
         );
         assert_eq!(machine.read("/root/cluster/running"), "old\n");
         assert!(!machine.has("/root/cluster/uploaded"));
+    });
+}
+
+#[test]
+fn kube_proxy_that_the_cluster_file_does_not_want_is_reported() {
+    Machine::with_each_shell(|machine| {
+        let check = |printed: &str, wanted: &str| {
+            machine.fake("kubectl", printed);
+            machine.run(KUBE_PROXY.verb("check"), &[wanted])
+        };
+        let runs = "echo daemonset.apps/kube-proxy";
+        assert_eq!(check(runs, "yes").status, 0);
+        assert_eq!(check("", "no").status, 0);
+        assert_eq!(check("exit 1", "no").status, 75);
+        for (printed, wanted) in [(runs, "no"), ("", "yes")] {
+            let ended = check(printed, wanted);
+            assert_eq!(ended.status, 78, "{}", ended.complained);
+            let field = "kubernetes.kubeadm.skipPhases.init is not applied: ";
+            assert!(ended.printed.starts_with(field), "{}", ended.printed);
+            assert!(ended.printed.contains("\nhint: "), "{}", ended.printed);
+        }
+    });
+}
+
+#[test]
+fn api_server_with_a_former_ca_of_etcd_is_reported() {
+    const STARTED: &str = "rm -f /root/kube-apiserver; cp /usr/bin/sleep /root/kube-apiserver; /root/kube-apiserver 5 >/dev/null 2>&1 & sleep 2";
+    Machine::with_each_shell(|machine| {
+        let check = |changed: &str| {
+            machine.write("/root/ca.crt", "");
+            let before = format!("{STARTED}; touch -d '{changed}' /root/ca.crt");
+            machine.run_after(&before, ETCD_CA.verb("check"), &["/root/ca.crt"], "")
+        };
+        assert_eq!(check("2020-01-01").status, 0);
+        let ended = check("now");
+        assert_eq!(ended.status, 78, "{}", ended.complained);
+        let field = "etcd.external.caFile is not applied: ";
+        assert!(ended.printed.starts_with(field), "{}", ended.printed);
+        assert!(ended.printed.contains("\nhint: "), "{}", ended.printed);
     });
 }

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use super::init::{init_config, node_config};
+use super::init::{init_config, node_config, yes_or_no};
+use crate::etcd::CLIENT_CA;
 use crate::kubernetes::config::kube_proxy_config;
 use crate::{DeployError, Inputs, kubernetes};
 use kubexm_config::cluster::{Etcd, HostSpec};
@@ -96,7 +97,12 @@ pub(super) fn control_planes(inputs: &Inputs<'_>) -> Result<Vec<Task>, DeployErr
         scopes.push(Scope::Etcd);
     }
     let name = kubernetes::CONTROL_PLANE_SETTINGS;
-    chain(inputs, &nodes, admitted, name, &scopes)
+    let mut tasks = chain(inputs, &nodes, admitted, name, &scopes)?;
+    if matches!(inputs.cluster.etcd, Etcd::External { .. }) {
+        let tasks_with_step = tasks.into_iter().map(|task| task.step(compare_etcd_ca()));
+        tasks = tasks_with_step.collect();
+    }
+    Ok(tasks)
 }
 
 /// Returns a task of this name for each node. The first one runs after `before`, and every other one after that of the
@@ -143,11 +149,39 @@ pub(super) fn stored(
     let step = step
         .limit(LIMIT)
         .arguments([digest(&config), digest(&kube_proxy), config]);
-    Ok(kubernetes::STORED_SETTINGS
+    let task = kubernetes::STORED_SETTINGS
         .task(&first.name)
         .after([kubernetes::ADMIT.id(&first.name)])
         .after(after)
-        .step(step))
+        .step(step);
+    Ok(match exists(inputs) {
+        true => task.step(compare_kube_proxy(inputs)),
+        false => task,
+    })
+}
+
+/// Returns the step that reports a kube-proxy that the cluster file does not want, or that is missing.
+fn compare_kube_proxy(inputs: &Inputs<'_>) -> RunScript {
+    let skipped = &inputs.cluster.kubernetes.skip_phases.init;
+    let is_wanted = !skipped.iter().any(|phase| phase == "addon/kube-proxy");
+    RunScript::new(
+        "kube-proxy phase",
+        "Compare kube-proxy with the phases that kubeadm skips",
+        kubeadm::KUBE_PROXY.verb("check"),
+        kubeadm::KUBE_PROXY.verb("check"),
+    )
+    .arguments([yes_or_no(is_wanted)])
+}
+
+/// Returns the step that reports an API server with a former CA of an etcd that exists outside of the cluster.
+fn compare_etcd_ca() -> RunScript {
+    RunScript::new(
+        "etcd ca of the api server",
+        "Compare the CA of etcd with that of the API server",
+        kubeadm::ETCD_CA.verb("check"),
+        kubeadm::ETCD_CA.verb("check"),
+    )
+    .arguments([CLIENT_CA])
 }
 
 #[cfg(test)]

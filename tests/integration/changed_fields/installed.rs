@@ -1,0 +1,438 @@
+//! Simulated hosts of an installed cluster. They learn what an install wrote and which checks it satisfied. A later plan
+//! then finds these checks satisfied, and every other check not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use kubexm_engine::plan::{Check, Plan, Step, StepContext, StepError, UndoLog};
+use kubexm_host::{Command, Host, HostError, Input, Output};
+use kubexm_scripts::{host, kubeadm, kubernetes, load_balancer, network, registry, steps};
+use kubexm_types::HostName;
+use kubexm_types::event::Events;
+use serde_json::{Map, Value, json};
+
+use super::generated;
+
+/// What the API has of a node.
+#[derive(Default)]
+struct Node {
+    labels: Map<String, Value>,
+    taints: Vec<Value>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Digest, mode and owners of files, as `file-look.sh` prints them.
+    files: BTreeMap<String, String>,
+    /// The blocks of kubexm in files of others.
+    blocks: BTreeMap<String, String>,
+    /// Commands that found the desired state.
+    satisfied: BTreeSet<Vec<String>>,
+    /// Files that a later install has changed.
+    changed: BTreeSet<String>,
+    /// What kubeadm would generate, by scope.
+    generated: BTreeMap<String, Value>,
+}
+
+/// What the check of the settings for later nodes prints.
+pub const STORED: &str = "the ConfigMap kubeadm-config has other settings";
+
+/// Files that a step of their own removes.
+const PATCHES: &str = "/etc/kubexm/patches/";
+
+/// What the check of files of earlier installs prints before their paths.
+pub const FORMER: &str = "files of an earlier install stay on this host:";
+
+/// The nodes in the API of the cluster.
+type Api = Arc<Mutex<BTreeMap<String, Node>>>;
+
+/// A host.
+struct Machine {
+    name: HostName,
+    state: Mutex<State>,
+    api: Api,
+    /// Whether the install is still running.
+    learns: Mutex<bool>,
+    /// The arguments of the commands since the last call of [`Machine::asked`].
+    asked: Mutex<Vec<String>>,
+}
+
+/// How a step finds a host.
+pub enum Found {
+    /// The step would change the host, for this reason.
+    Needed(String),
+    /// The step reports this, and changes nothing.
+    Reported(String),
+}
+
+/// A step that does not find the state that it describes.
+pub struct Difference {
+    pub host: HostName,
+    /// The id of the step, as in `file /etc/hosts`.
+    pub step: String,
+    /// The files that the step writes.
+    pub files: Vec<String>,
+    pub found: Found,
+}
+
+/// A plan, compared with hosts.
+#[derive(Default)]
+pub struct Compared {
+    pub differences: Vec<Difference>,
+    /// Files that no step writes any more, by host.
+    pub former: BTreeMap<HostName, BTreeSet<String>>,
+    /// The arguments of all checks of a host, apart from those of steps that write files.
+    pub read: BTreeMap<HostName, BTreeSet<String>>,
+}
+
+/// All hosts of a cluster.
+pub struct Installed {
+    hosts: BTreeMap<HostName, Arc<Machine>>,
+    api: Api,
+}
+
+/// A receipt without records.
+struct NoLog;
+
+#[async_trait]
+impl UndoLog for NoLog {
+    async fn record(&self, _: &str, _: Value) -> Result<(), StepError> {
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}
+
+impl Installed {
+    /// Installs a plan on simulated hosts.
+    pub async fn by(plan: &Plan) -> Self {
+        let mut installed = Self {
+            hosts: BTreeMap::new(),
+            api: Api::default(),
+        };
+        installed.provide_values(plan, true).await;
+        for task in &plan.tasks {
+            let host = installed.host(&task.host, true);
+            let context = StepContext {
+                host: host.as_ref(),
+                undo: &NoLog,
+                events: &Events::silent(),
+            };
+            for step in &task.steps {
+                if let Step::Ensure(step) = step {
+                    // Transfers of the bundle fail, because its content is not there.
+                    let _ = step.apply(&context).await;
+                    let _ = step.check(host.as_ref()).await;
+                }
+            }
+        }
+        for host in installed.hosts.values() {
+            *lock(&host.learns) = false;
+        }
+        installed
+    }
+
+    /// Compares another plan with the hosts.
+    pub async fn compare(&mut self, plan: &Plan) -> Compared {
+        self.provide_values(plan, false).await;
+        let mut compared = Compared::default();
+        for task in &plan.tasks {
+            let host = self.host(&task.host, false);
+            for step in &task.steps {
+                let Step::Ensure(ensure) = step else { continue };
+                host.asked();
+                let check = ensure.check(host.as_ref()).await;
+                let files = step.files();
+                let files: Vec<String> = files.iter().map(|file| file.path.to_string()).collect();
+                // These steps compare files, and read none for a program.
+                let compares = ["former files", "etcd ca of the api server"];
+                if files.is_empty() && !compares.contains(&step.id().as_str()) {
+                    let read = compared.read.entry(task.host.clone()).or_default();
+                    read.extend(host.asked());
+                }
+                if matches!(check, Ok(Check::Needed(_))) {
+                    lock(&host.state).changed.extend(files.iter().cloned());
+                }
+                let found = match check {
+                    Ok(Check::Satisfied) => continue,
+                    Ok(Check::Reported(text)) => Found::Reported(text),
+                    Ok(Check::Needed(reason)) => Found::Needed(reason),
+                    // A value that only a real cluster has.
+                    Err(StepError::Missing(value)) => Found::Needed(value.to_owned()),
+                    Err(error) => panic!("{}: {}: {error}", task.id(), step.id()),
+                };
+                compared.differences.push(Difference {
+                    host: task.host.clone(),
+                    step: step.id(),
+                    files,
+                    found,
+                });
+            }
+        }
+        for (name, host) in &self.hosts {
+            let tasks = plan.tasks.iter().filter(|task| task.host == *name);
+            let files = tasks.flat_map(|task| &task.steps).flat_map(Step::files);
+            let planned: BTreeSet<String> = files.map(|file| file.path.to_string()).collect();
+            let state = lock(&host.state);
+            let former = state.files.keys();
+            let former =
+                former.filter(|path| !planned.contains(*path) && !path.starts_with(PATCHES));
+            compared
+                .former
+                .insert(name.clone(), former.cloned().collect());
+        }
+        compared
+    }
+
+    /// Runs the actions that read values from hosts.
+    async fn provide_values(&mut self, plan: &Plan, learns: bool) {
+        for task in &plan.tasks {
+            let host = self.host(&task.host, learns);
+            for step in &task.steps {
+                if let Step::Action(action) = step
+                    && !action.provides().is_empty()
+                {
+                    // The secrets of joins are not there. Nothing on a node that exists depends on them.
+                    let _ = action.run(host.as_ref()).await;
+                }
+            }
+        }
+    }
+
+    fn host(&mut self, name: &HostName, learns: bool) -> Arc<Machine> {
+        let machine = || {
+            Arc::new(Machine {
+                name: name.clone(),
+                state: Mutex::default(),
+                api: Arc::clone(&self.api),
+                learns: Mutex::new(learns),
+                asked: Mutex::default(),
+            })
+        };
+        Arc::clone(self.hosts.entry(name.clone()).or_insert_with(machine))
+    }
+}
+
+impl Machine {
+    /// Returns the arguments of the commands since the last call.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.asked))
+    }
+
+    /// Returns exit status and output of a script.
+    fn answer(&self, text: &str, arguments: &[String], input: Input) -> (i32, String) {
+        let learns = *lock(&self.learns);
+        let mut state = lock(&self.state);
+        let first = arguments.first().cloned().unwrap_or_default();
+        let known = [vec![text.to_owned()], arguments.to_vec()].concat();
+        match text {
+            _ if text == host::UPLOAD.text => {
+                let digest = first_line(input);
+                let owner = arguments.get(2).map_or("root", String::as_str);
+                let (user, group) = owner.split_once(':').unwrap_or((owner, "root"));
+                let user = if user.is_empty() { "root" } else { user };
+                let number = if user == "root" { 0 } else { 999 };
+                let found = format!("{digest} {} {number} {group} {user}\n", arguments[1]);
+                state.files.insert(first, found);
+                (0, String::new())
+            }
+            _ if text == steps::FILE_LOOK.text => {
+                let found = state.files.get(&first).cloned();
+                (0, found.unwrap_or_else(|| "absent\n".to_owned()))
+            }
+            _ if text == steps::BLOCK_EDIT.text => {
+                state.blocks.insert(first, arguments[2].clone());
+                (0, String::new())
+            }
+            _ if text == steps::BLOCK_STATE.text => (0, "absent\n".to_owned()),
+            _ if text.contains("system.manageHostsFile") => match state.blocks.is_empty() {
+                true => (0, String::new()),
+                false => (78, "system.manageHostsFile is not applied".to_owned()),
+            },
+            _ if text.contains("# kubexm begin") => {
+                (0, state.blocks.get(&first).cloned().unwrap_or_default())
+            }
+            _ if text == steps::INSTALL_LOOK.text => {
+                let is_new = !learns && !state.satisfied.contains(&known);
+                if learns {
+                    state.satisfied.insert(known);
+                }
+                (0, if is_new { "0\n" } else { "" }.to_owned())
+            }
+            _ if text == kubernetes::NODE_METADATA.text && first == "look" => (0, self.nodes()),
+            _ if text == kubernetes::NODE_METADATA.text => {
+                self.change_nodes(&arguments[1..]);
+                (0, String::new())
+            }
+            _ if text == kubeadm::SETTINGS.text => {
+                let (scope, config) = (&arguments[1], &arguments[3]);
+                let wanted = generated::files(scope, config);
+                let is_same = state.generated.get(scope) == Some(&wanted);
+                if learns {
+                    state.generated.insert(scope.clone(), wanted);
+                    return (0, String::new());
+                }
+                match scope.as_str() {
+                    _ if is_same => (0, String::new()),
+                    "etcd" => (78, "etcd.extraArgs is not applied".to_owned()),
+                    _ => (1, "differs".to_owned()),
+                }
+            }
+            _ if text == kubeadm::CLUSTER_SETTINGS.text => {
+                let (stored, proxy) = (json!(arguments[1]), json!(arguments[2]));
+                if learns {
+                    state.generated.insert("stored".to_owned(), stored);
+                    state.generated.insert("proxy".to_owned(), proxy);
+                    return (0, String::new());
+                }
+                match () {
+                    () if state.generated.get("proxy") != Some(&proxy) => {
+                        (1, "kube-proxy has other settings".to_owned())
+                    }
+                    () if state.generated.get("stored") != Some(&stored) => (1, STORED.to_owned()),
+                    () => (0, String::new()),
+                }
+            }
+            _ if text == load_balancer::INTERFACE.text => (0, "eth0\n".to_owned()),
+            _ if text.contains("/sys/class/net") => (0, "eth0\neth1\n".to_owned()),
+            _ if text == load_balancer::CLUSTER_CA.text => {
+                (0, "-----BEGIN CERTIFICATE-----\n".to_owned())
+            }
+            _ if text == network::POD_SUBNETS.text => (0, subnets(arguments)),
+            _ if text == steps::FORMER_FILES.text => {
+                let written = state.files.keys();
+                let left: Vec<&str> = written
+                    .filter(|path| !arguments.contains(path) && !path.starts_with(PATCHES))
+                    .map(String::as_str)
+                    .collect();
+                match left.is_empty() {
+                    true => (0, String::new()),
+                    false => (78, format!("{FORMER}\n{}", left.join("\n"))),
+                }
+            }
+            _ if text == kubeadm::ETCD_CA.text => match state.changed.contains(&arguments[1]) {
+                true => (78, "etcd.external.caFile is not applied".to_owned()),
+                false => (0, String::new()),
+            },
+            _ if text == kubeadm::KUBE_PROXY.text => {
+                // kubeadm deploys it only once.
+                let wanted = json!(arguments[1]);
+                if learns {
+                    state.generated.insert("kube-proxy".to_owned(), wanted);
+                    return (0, String::new());
+                }
+                match state.generated.get("kube-proxy") == Some(&wanted) {
+                    true => (0, String::new()),
+                    false => (
+                        78,
+                        "kubernetes.kubeadm.skipPhases.init is not applied".to_owned(),
+                    ),
+                }
+            }
+            // The content of the bundle is not part of the settings.
+            _ if text == registry::LIST.text => (0, String::new()),
+            _ if learns => {
+                state.satisfied.insert(known);
+                (0, String::new())
+            }
+            _ if state.satisfied.contains(&known) => (0, String::new()),
+            _ => (1, "differs".to_owned()),
+        }
+    }
+
+    fn nodes(&self) -> String {
+        let mut api = lock(&self.api);
+        for name in ["node1", "node2", "node3"] {
+            api.entry(name.to_owned()).or_default();
+        }
+        let line = |(name, node): (&String, &Node)| {
+            let of = |key: &str| node.annotations.get(key).cloned().unwrap_or_default();
+            format!(
+                "{name}\t{}\t{}\t{}\t{}\n",
+                Value::Object(node.labels.clone()),
+                Value::Array(node.taints.clone()),
+                of("kubexm.io/labels"),
+                of("kubexm.io/taints")
+            )
+        };
+        api.iter().map(line).collect()
+    }
+
+    /// Applies changes as kubectl does.
+    fn change_nodes(&self, arguments: &[String]) {
+        let mut api = lock(&self.api);
+        for change in arguments.chunks(3) {
+            let [what, name, changes] = change else {
+                continue;
+            };
+            let node = api.entry(name.clone()).or_default();
+            for change in changes.split_whitespace() {
+                let (key, value) = change.split_once('=').unwrap_or((change, ""));
+                match what.as_str() {
+                    "label" => drop(node.labels.insert(key.to_owned(), json!(value))),
+                    "annotate" => drop(node.annotations.insert(key.to_owned(), value.to_owned())),
+                    _ if change.ends_with('-') => {}
+                    _ => {
+                        let (rest, effect) = change.rsplit_once(':').unwrap();
+                        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+                        let mut taint = json!({"key": key, "effect": effect});
+                        if !value.is_empty() {
+                            taint["value"] = json!(value);
+                        }
+                        node.taints.push(taint);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn first_line(input: Input) -> String {
+    let mut text = Vec::new();
+    match input {
+        Input::None => {}
+        Input::Bytes(bytes) => text = bytes,
+        Input::Stream(mut stream) => drop(stream.read_to_end(&mut text)),
+    }
+    let text = String::from_utf8_lossy(&text);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn subnets(names: &[String]) -> String {
+    let lines = names.iter().enumerate();
+    lines
+        .map(|(at, name)| format!("{name} 192.0.2.1{} 10.244.{at}.0/24\n", at + 1))
+        .collect()
+}
+
+#[async_trait]
+impl Host for Machine {
+    fn name(&self) -> &HostName {
+        &self.name
+    }
+
+    async fn run(&self, command: Command) -> Result<Output, HostError> {
+        let description = command.description();
+        let (argv, input) = command.into_parts();
+        // `sh -euc TEXT kubexm ARGUMENTS…`
+        let arguments = argv.get(4..).unwrap_or_default();
+        lock(&self.asked).extend(arguments.iter().cloned());
+        let (mut status, stdout) =
+            self.answer(argv.get(2).map_or("", String::as_str), arguments, input);
+        if description.starts_with("read /") {
+            // The content of a file that differs.
+            status = 0;
+        }
+        Ok(Output {
+            status,
+            stdout: stdout.into_bytes(),
+            stderr: Vec::new(),
+            log: None,
+        })
+    }
+}
