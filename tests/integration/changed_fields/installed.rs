@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use kubexm_engine::plan::{Check, Plan, Step, StepContext, StepError, UndoLog};
 use kubexm_host::{Command, Host, HostError, Input, Output};
-use kubexm_scripts::{host, kubeadm, kubernetes, load_balancer, network, registry, steps};
+use kubexm_scripts::{host, kubeadm, kubernetes, load_balancer, network, os, registry, steps};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 use serde_json::{Map, Value, json};
@@ -254,7 +254,7 @@ impl Machine {
                 true => (0, String::new()),
                 false => (78, "system.manageHostsFile is not applied".to_owned()),
             },
-            _ if text.contains("# kubexm begin") => {
+            _ if text.contains("# kubexm begin") && text != os::TIME_SERVERS.text => {
                 (0, state.blocks.get(&first).cloned().unwrap_or_default())
             }
             _ if text == steps::INSTALL_LOOK.text => {
@@ -296,6 +296,18 @@ impl Machine {
                     }
                     () if state.generated.get("stored") != Some(&stored) => (1, STORED.to_owned()),
                     () => (0, String::new()),
+                }
+            }
+            // The digest of a hook is no argument.
+            _ if text == os::HOOK.text && first == "check" => {
+                let (hook, digest) = (format!("hook {}", arguments[1]), json!(first_line(input)));
+                if learns {
+                    state.generated.insert(hook, digest);
+                    return (0, String::new());
+                }
+                match state.generated.get(&hook) == Some(&digest) {
+                    true => (0, String::new()),
+                    false => (1, "has not run on this host".to_owned()),
                 }
             }
             _ if text == load_balancer::INTERFACE.text => (0, "eth0\n".to_owned()),
