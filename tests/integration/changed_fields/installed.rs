@@ -298,7 +298,7 @@ impl Machine {
                     () => (0, String::new()),
                 }
             }
-            // The digest of a hook is no argument.
+            // The digest of a hook is not an argument.
             _ if text == os::HOOK.text && first == "check" => {
                 let (hook, digest) = (format!("hook {}", arguments[1]), json!(first_line(input)));
                 if learns {
