@@ -1,5 +1,6 @@
 //! Rules that all scripts follow. Tests of single scripts are in the modules below.
 
+mod conformance;
 mod dns;
 mod etcd;
 mod facts;

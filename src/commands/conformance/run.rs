@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ConformanceOptions;
 use crate::CommandError;
-use crate::stop::{AGAIN, Stop};
+use crate::stop::Stop;
 use kubexm_bundle::Blobs;
 use kubexm_bundle::archive::each_member;
 use kubexm_bundle::lock::{LockedFile, Member};
@@ -231,7 +231,8 @@ impl TestHost {
                 () = tokio::time::sleep(INTERVAL) => {}
                 () = stop.cancelled() => {
                     return Err(CommandError::Interrupted(format!(
-                        "the tests were stopped, and their namespaces are being deleted\nhint: {AGAIN}"
+                        "the tests were stopped on {}, and their namespaces are being deleted\nhint: run the same command again",
+                        self.host.name()
                     )));
                 }
             }

@@ -240,6 +240,11 @@ fn every_command_prints_documented_json() {
         ),
         ("plan", Document("Error"), vec![&small, "-f", &cluster]),
         (
+            "conformance",
+            Document("Error"),
+            vec![&small, "-f", &cluster, "--unsigned"],
+        ),
+        (
             "render",
             Document("Error"),
             vec![&small, "-f", &cluster, "-o", &new],
