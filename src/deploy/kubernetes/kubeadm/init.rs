@@ -56,12 +56,8 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
         task.step(file_modes()).step(kubelet_runs()),
     );
     let task = load_balancer::after_join(inputs, first, task)?;
-    // A failed join of another control plane runs a command in a pod of this node. Without one, the kubelet is asked
-    // for its request together with the others: it takes seconds until it has one, and the joins need not wait.
-    Ok(match inputs.cluster.roles.control_plane.len() {
-        1 => task,
-        _ => task.step(ApproveServing::of(inputs, &[first])),
-    })
+    // A failed join of another control plane runs a command in a pod of this node.
+    Ok(task.step(ApproveServing::of(inputs, &[first])))
 }
 
 /// Returns a flag as an argument of the script.
