@@ -68,7 +68,8 @@ apply)
     folder=$(dirname "$file")
     case $file in
     "$table") keep ;;
-    *) [ -d "$folder" ] || echo "$folder" >>"$former/folders" ;;
+    # A run that was killed may have written the line already.
+    *) [ -d "$folder" ] || grep -qsxF "$folder" "$former/folders" || echo "$folder" >>"$former/folders" ;;
     esac
     (umask 022; mkdir -p "$folder"; content "$file" >"$file.kubexm-new")
     replace "$file.kubexm-new" "$file"
