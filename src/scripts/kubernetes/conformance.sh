@@ -5,8 +5,7 @@
 #           run as `total N`, and those that have ended and failed as `done N` and `failed N`
 #   last    prints the last lines of the log
 #   read    prints a file of the run, compressed by gzip
-#   stop    ends the run, and deletes the namespaces of its tests
-#   remove  as stop, and deletes the programs and files too
+#   remove  ends the run, and deletes the namespaces of its tests, the programs and the files
 #   clear   as remove, without the namespaces: the cluster is being reset
 # Arguments: verb; for `start` the name of the run, the number of processes, the limit in seconds, the filter of
 # labels, and the expressions of names to run and to skip, which may be empty; for `read` the path of the file below
@@ -52,20 +51,16 @@ end() {
   systemctl stop "$unit" 2>/dev/null || true
   systemctl reset-failed "$unit" 2>/dev/null || true
 }
-stop() {
-  end
-  kubectl delete namespaces -l e2e-framework --wait=false >/dev/null
-}
+clear() { [ ! -d "$dir" ] || { end && rm -rf /var/lib/kubexm/conformance; }; }
 case $1 in
 start) shift && start "$@" ;;
 look) look ;;
 last) tail -n 40 "$dir/log" ;;
 read) gzip -c "$dir/$2" ;;
-stop) stop ;;
 remove)
-  stop || true
-  rm -rf /var/lib/kubexm/conformance
+  clear
+  kubectl delete namespaces -l e2e-framework --wait=false >/dev/null || true
   ;;
-clear) [ ! -d "$dir" ] || { end && rm -rf /var/lib/kubexm/conformance; } ;;
-*) echo "usage: conformance.sh start|look|last|read|stop|remove|clear" >&2; exit 2 ;;
+clear) clear ;;
+*) echo "usage: conformance.sh start|look|last|read|remove|clear" >&2; exit 2 ;;
 esac
