@@ -46,58 +46,53 @@ fn expiring(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Finding
 /// A certificate of kubeadm with names of the cluster file.
 struct Named {
     field: &'static str,
-    path: &'static str,
+    /// The path below the directory of kubeadm's certificates, without the suffix.
+    file: &'static str,
     names: Vec<String>,
-    hint: &'static str,
+}
+
+impl Named {
+    fn path(&self) -> String {
+        format!("/etc/kubernetes/pki/{}.crt", self.file)
+    }
+
+    /// Returns how kubeadm issues the certificate again.
+    fn hint(&self) -> String {
+        let file = self.file;
+        // kubeadm names its phases as the files.
+        let phase = file.replace('/', "-");
+        format!(
+            "after this install, move {file}.crt and {file}.key away on this host, and run `kubeadm init phase certs \
+             {phase}` with the configuration that `kubectl -n kube-system get configmap kubeadm-config` shows"
+        )
+    }
 }
 
 /// Returns the certificates that kubeadm issues with names of the cluster file, and does not issue again.
 fn named(cluster: &Cluster) -> Vec<Named> {
     let texts = |names: &[CertificateName]| names.iter().map(ToString::to_string).collect();
-    let server_hint = "after this install, move apiserver.crt and apiserver.key away on this host, and run `kubeadm init \
-                       phase certs apiserver` with the configuration that `kubectl -n kube-system get configmap \
-                       kubeadm-config` shows";
     let endpoint = &cluster.control_plane_endpoint;
     let held = endpoint
         .address
         .filter(|_| cluster.load_balancer.holds_address());
-    let server = |field, names| Named {
-        field,
-        path: "/etc/kubernetes/pki/apiserver.crt",
-        names,
-        hint: server_hint,
-    };
-    let mut named = vec![
-        server(
+    let named = |field, file, names| Named { field, file, names };
+    let mut all = vec![
+        named(
             "kubernetes.apiServer.certSANs",
+            "apiserver",
             texts(&cluster.kubernetes.cert_sans),
         ),
-        server(
+        named(
             "controlPlaneEndpoint.address",
+            "apiserver",
             held.iter().map(ToString::to_string).collect(),
         ),
     ];
     if let Etcd::Kubeadm { cert_sans, .. } = &cluster.etcd {
-        named.extend([
-            Named {
-                field: "etcd.certSANs",
-                path: "/etc/kubernetes/pki/etcd/server.crt",
-                names: texts(cert_sans),
-                hint: "after this install, move etcd/server.crt and etcd/server.key away on this host, and run \
-                       `kubeadm init phase certs etcd-server` with the configuration that `kubectl -n kube-system get \
-                       configmap kubeadm-config` shows",
-            },
-            Named {
-                field: "etcd.certSANs",
-                path: "/etc/kubernetes/pki/etcd/peer.crt",
-                names: texts(cert_sans),
-                hint: "after this install, move etcd/peer.crt and etcd/peer.key away on this host, and run `kubeadm \
-                       init phase certs etcd-peer` with the configuration that `kubectl -n kube-system get configmap \
-                       kubeadm-config` shows",
-            },
-        ]);
+        let files = ["etcd/server", "etcd/peer"];
+        all.extend(files.map(|file| named("etcd.certSANs", file, texts(cert_sans))));
     }
-    named
+    all
 }
 
 /// Returns a warning for each certificate of kubeadm that does not have all names of the cluster file.
@@ -107,25 +102,23 @@ fn missing_names(cluster: &Cluster, facts: &BTreeMap<HostName, Facts>) -> Vec<Fi
     }
     let mut findings = Vec::new();
     for (host, facts) in facts.iter().filter(|(_, facts)| facts.is_node()) {
-        for Named {
-            field,
-            path,
-            names,
-            hint,
-        } in named(cluster)
-        {
-            let Some(certificate) = facts.certificates.get(path) else {
+        for expected in named(cluster) {
+            let path = expected.path();
+            let Some(certificate) = facts.certificates.get(&path) else {
                 continue;
             };
-            let Ok(present) = kubexm_pki::certificate_names(path, certificate) else {
+            let Ok(present) = kubexm_pki::certificate_names(&path, certificate) else {
                 continue;
             };
-            let expected = names.into_iter();
-            let missing: Vec<String> = expected.filter(|name| !present.contains(name)).collect();
+            let names = expected.names.iter();
+            let missing: Vec<&str> = names
+                .filter(|name| !present.contains(*name))
+                .map(String::as_str)
+                .collect();
             if !missing.is_empty() {
-                let missing = missing.join(", ");
+                let (field, missing) = (expected.field, missing.join(", "));
                 let what = format!("{field} is not applied: {path} does not have {missing}");
-                findings.push(Finding::new(host, false, what, hint));
+                findings.push(Finding::new(host, false, what, &expected.hint()));
             }
         }
     }
