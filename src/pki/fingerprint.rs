@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use rcgen::{KeyPair, PublicKeyData};
 use time::OffsetDateTime;
+use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 
 use crate::error::{PkiError, invalid};
@@ -63,6 +64,14 @@ pub fn certificate_names(what: &str, certificate: &str) -> Result<BTreeSet<Strin
     let der = pem_content(what, certificate)?;
     let (_, parsed) =
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    names_of(what, &parsed)
+}
+
+/// Returns the DNS names and addresses of a parsed certificate.
+pub(crate) fn names_of(
+    what: &str,
+    parsed: &X509Certificate<'_>,
+) -> Result<BTreeSet<String>, PkiError> {
     let names = parsed
         .subject_alternative_name()
         .map_err(|error| invalid(what, error))?;
@@ -105,4 +114,15 @@ pub fn days_left(what: &str, certificate: &str) -> Result<i64, PkiError> {
         x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
     let end = parsed.validity().not_after.timestamp();
     Ok((end - OffsetDateTime::now_utc().unix_timestamp()).div_euclid(86_400))
+}
+
+/// Returns the beginning of the validity of a certificate.
+///
+/// # Errors
+/// The text is not a certificate in PEM.
+pub(crate) fn begins(what: &str, certificate: &str) -> Result<OffsetDateTime, PkiError> {
+    let der = pem_content(what, certificate)?;
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(&der).map_err(|error| invalid(what, error))?;
+    Ok(parsed.validity().not_before.to_datetime())
 }

@@ -1,6 +1,7 @@
 //! Certificate authorities of kubexm, and the certificates that they sign. This crate connects to no host.
 
 mod ca;
+mod certificate;
 mod encryption;
 mod error;
 mod fingerprint;
@@ -14,6 +15,7 @@ mod signing_key;
 mod store;
 
 pub use ca::Ca;
+pub use certificate::Certificate;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{

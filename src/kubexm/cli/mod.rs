@@ -3,6 +3,7 @@
 mod bundle;
 mod bundle_args;
 mod cache;
+mod certs;
 mod completions;
 mod config;
 mod conformance;
@@ -80,6 +81,9 @@ enum Command {
     Render(render::Render),
     /// Revert everything that kubexm changed on the hosts of a cluster
     Reset(reset::Reset),
+    /// List and renew the certificates of a cluster
+    #[command(subcommand)]
+    Certs(certs::Command),
     /// Run the conformance tests of Kubernetes against a cluster
     Conformance(conformance::Conformance),
     /// Fill the registry that a cluster file names
@@ -107,6 +111,7 @@ impl Command {
         match self {
             Self::Install(_) | Self::Reset(_) | Self::Registry(_) => true,
             Self::Bundle(command) => command.emits_events(),
+            Self::Certs(command) => command.emits_events(),
             _ => false,
         }
     }
@@ -170,6 +175,7 @@ async fn dispatch(command: Command, output: Output, events: &Events) -> Result<(
         Command::Plan(arguments) => plan::run(&arguments, output, events).await,
         Command::Render(arguments) => render::run(&arguments, output, events),
         Command::Reset(arguments) => reset::run(&arguments, output, events).await,
+        Command::Certs(command) => certs::run(command, output, events).await,
         Command::Conformance(arguments) => conformance::run(&arguments, output, events).await,
         Command::Registry(command) => registry::run(command, events).await,
         Command::Config(command) => config::run(command, output, events),
