@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, HostSelection, Stop, notices, session};
-use kubexm_host::{Command, Host, HostError, Limit, Output};
+use crate::{CommandError, Connection, HostSelection, Stop, notices};
+use kubexm_host::{Command, HostError, Limit, Output};
 use kubexm_types::HostName;
 use kubexm_types::event::Events;
 
@@ -73,8 +73,12 @@ impl ExecReport {
             .into_iter()
             .map(|host| host.error)
             .collect();
-        let is_about_command =
-            |error: &HostError| matches!(error, HostError::TimedOut { .. } | HostError::Command { .. });
+        let is_about_command = |error: &HostError| {
+            matches!(
+                error,
+                HostError::TimedOut { .. } | HostError::Command { .. }
+            )
+        };
         if !failed.iter().all(is_about_command) {
             return Err(CommandError::Hosts(failed));
         }
@@ -83,7 +87,9 @@ impl ExecReport {
         let mut lines: Vec<String> = failed.iter().map(ToString::to_string).collect();
         if !names.is_empty() {
             let (failed, names) = (names.len(), names.join(", "));
-            lines.push(format!("{program} failed on {failed} of {count} hosts: {names}"));
+            lines.push(format!(
+                "{program} failed on {failed} of {count} hosts: {names}"
+            ));
         }
         // The status of a shell and of kubexm for a program that does not exist.
         if ended.clone().any(|host| host.exit_status == 127) {
@@ -116,9 +122,9 @@ pub async fn exec(
     let cluster = options.selection.of(cluster)?;
     let connecting = options.connection.connect_each(&cluster, &state, events);
     let (hosts, errors) = unless_stopped(stop, connecting).await?;
-    let runs = hosts.iter().map(|(name, host)| async move {
-        (name.clone(), host.run(command(options)).await)
-    });
+    let runs = hosts
+        .iter()
+        .map(|(name, host)| async move { (name.clone(), host.run(command(options)).await) });
     let results = tokio::select! {
         results = join_all(runs) => results,
         () = stop.cancelled() => {
@@ -224,7 +230,10 @@ mod tests {
         };
         let (kind, text) = failure(report(&[0], vec![error]));
         assert_eq!(kind, ErrorKind::Step);
-        assert!(text.starts_with("node9: df: exceeded the time limit of 2 seconds"), "{text}");
+        assert!(
+            text.starts_with("node9: df: exceeded the time limit of 2 seconds"),
+            "{text}"
+        );
     }
 
     #[test]

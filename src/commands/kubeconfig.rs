@@ -132,21 +132,27 @@ pub async fn kubeconfig(
 
 fn only_control_planes(mut cluster: Cluster) -> Cluster {
     let control_planes = cluster.roles.control_plane.clone();
-    cluster.hosts.retain(|host| control_planes.contains(&host.name));
+    cluster
+        .hosts
+        .retain(|host| control_planes.contains(&host.name));
     cluster
 }
 
 fn no_control_plane(names: &[HostName]) -> CommandError {
     let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
-    CommandError::Configuration(format!("no control plane can be reached: {}", names.join(", ")))
+    CommandError::Configuration(format!(
+        "no control plane can be reached: {}",
+        names.join(", ")
+    ))
 }
 
 /// Returns the entry of the cluster in the administrator's kubeconfig, with the address of the endpoint and the CA.
 fn server_of(state: &Path) -> Result<Value, CommandError> {
     let path = state.join("admin.conf");
     let refused = |cause: String| {
-        FileError::new("read the kubeconfig of the cluster", &path, &cause)
-            .hint("run `kubexm install` with this cluster file, which writes it, or correct --state")
+        FileError::new("read the kubeconfig of the cluster", &path, &cause).hint(
+            "run `kubexm install` with this cluster file, which writes it, or correct --state",
+        )
     };
     let text = std::fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
     let config: Value =
@@ -187,7 +193,10 @@ async fn sign(
     let decoded = STANDARD.decode(output.text().trim()).ok();
     let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
     decoded.ok_or_else(|| {
-        CommandError::Exec(format!("{}: {what}: the answer is not a certificate", host.name()))
+        CommandError::Exec(format!(
+            "{}: {what}: the answer is not a certificate",
+            host.name()
+        ))
     })
 }
 
@@ -225,7 +234,14 @@ mod tests {
         for good in ["anna", "anna@bank.example", "Anna B."] {
             assert!(SubjectName::parse(good).is_ok(), "{good}");
         }
-        for wrong in ["", "system:masters", "system:node:a", "a\nb", "é", &"a".repeat(65)] {
+        for wrong in [
+            "",
+            "system:masters",
+            "system:node:a",
+            "a\nb",
+            "é",
+            &"a".repeat(65),
+        ] {
             assert!(SubjectName::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -234,7 +250,10 @@ mod tests {
     fn kubeconfig_has_the_endpoint_of_the_administrators_kubeconfig() {
         let state = tempfile::tempdir().unwrap();
         let missing = server_of(state.path()).unwrap_err().to_string();
-        assert!(missing.contains("\nhint: run `kubexm install`"), "{missing}");
+        assert!(
+            missing.contains("\nhint: run `kubexm install`"),
+            "{missing}"
+        );
         let admin = "clusters: [{name: demo, cluster: {server: 'https://api:6443', certificate-authority-data: Y2E=}}]\n\
                      users: [{name: admin, user: {client-key-data: c2VjcmV0}}]\n";
         std::fs::write(state.path().join("admin.conf"), admin).unwrap();
@@ -242,8 +261,14 @@ mod tests {
         let text = document(&server, "anna: b", "certificate", "key").unwrap();
         assert!(!text.contains("c2VjcmV0"), "{text}");
         let config: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://api:6443");
+        assert_eq!(
+            config["clusters"][0]["cluster"]["server"],
+            "https://api:6443"
+        );
         assert_eq!(config["current-context"], "anna: b@demo");
-        assert_eq!(config["users"][0]["user"]["client-key-data"], STANDARD.encode("key"));
+        assert_eq!(
+            config["users"][0]["user"]["client-key-data"],
+            STANDARD.encode("key")
+        );
     }
 }

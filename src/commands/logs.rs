@@ -10,11 +10,11 @@ use time::OffsetDateTime;
 
 pub use self::entry::LogEntry;
 use crate::stop::unless_stopped;
-use crate::{CommandError, Connection, HostSelection, Stop, notices, session};
+use crate::{CommandError, Connection, HostSelection, Stop, notices};
 use kubexm_host::{Command, Host, HostError};
 use kubexm_scripts::systemd::LOGS;
+use kubexm_types::InvalidValue;
 use kubexm_types::event::Events;
-use kubexm_types::{HostName, InvalidValue};
 
 /// The name of a systemd unit without `.service`, or of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +101,13 @@ pub async fn logs(
     notices::emit(&cluster.notices, events);
     let state = options.connection.state_directory(&cluster, events)?;
     let cluster = options.selection.of(cluster)?;
-    let connecting = options.connection.connect_reachable(&cluster, &state, events);
+    let connecting = options
+        .connection
+        .connect_reachable(&cluster, &state, events);
     let (hosts, mut errors) = unless_stopped(stop, connecting).await?;
-    let reads = hosts.iter().map(|(name, host)| async move {
-        (name, read(host.as_ref(), options).await)
-    });
+    let reads = hosts
+        .iter()
+        .map(|(name, host)| async move { (name, read(host.as_ref(), options).await) });
     let results = unless_stopped(stop, async { Ok(join_all(reads).await) }).await?;
     let mut entries = Vec::new();
     let mut has_source = false;
@@ -142,7 +144,9 @@ async fn read(host: &dyn Host, options: &LogsOptions) -> Result<String, HostErro
         since.max(0).to_string(),
     ];
     let what = format!("read the log of {}", options.program.0);
-    let output = host.run(Command::from_script(LOGS, arguments).describe(what.clone())).await?;
+    let output = host
+        .run(Command::from_script(LOGS, arguments).describe(what.clone()))
+        .await?;
     match output.success() {
         true => Ok(output.text()),
         false => Err(HostError::Command {

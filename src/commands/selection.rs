@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     const CLUSTER: &str = "
-apiVersion: kubexm.io/v1
+apiVersion: kubexm.io/v1alpha1
 kind: Cluster
 metadata: {name: demo}
 spec:
@@ -139,7 +139,10 @@ spec:
         std::fs::write(&file, CLUSTER).unwrap();
         let cluster = kubexm_config::load_cluster(&file).unwrap();
         let selection = HostSelection {
-            names: names.iter().map(|name| HostName::parse(name).unwrap()).collect(),
+            names: names
+                .iter()
+                .map(|name| HostName::parse(name).unwrap())
+                .collect(),
             roles: roles.to_vec(),
         };
         let cluster = selection.of(cluster).map_err(|error| error.to_string())?;

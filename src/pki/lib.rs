@@ -18,7 +18,8 @@ pub use ca::Ca;
 pub use encryption::KeyIdentity;
 pub use error::PkiError;
 pub use fingerprint::{
-    ca_fingerprint, certificate_names, days_left, days_valid, expiry, key_fingerprint, public_key_pin,
+    ca_fingerprint, certificate_names, days_left, days_valid, expiry, key_fingerprint,
+    public_key_pin,
 };
 pub use leaf::{Leaf, Usage};
 pub use pair::Pair;

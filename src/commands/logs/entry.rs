@@ -84,7 +84,9 @@ fn journal_entry(line: &str) -> Option<(OffsetDateTime, String)> {
         Value::String(text) => text.clone(),
         // A text that is not UTF-8.
         Value::Array(bytes) => {
-            let bytes = bytes.iter().filter_map(|byte| u8::try_from(byte.as_u64()?).ok());
+            let bytes = bytes
+                .iter()
+                .filter_map(|byte| u8::try_from(byte.as_u64()?).ok());
             String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
         }
         _ => return None,
@@ -157,7 +159,7 @@ mod tests {
         let expected = [
             "2026-01-02T03:04:05.6Z kube-system/kube-apiserver-node1: one two = |three",
             "2026-01-02T03:04:06Z kube-system/kube-apiserver-node1: ",
-            "2026-01-02T03:04:08Z default/web: line",
+            "2026-01-02T03:04:08Z default/web: long line",
         ];
         assert_eq!(parsed(text), expected);
     }

@@ -67,7 +67,9 @@ fn print(ended: &[Ended]) {
     let result = |host: &Ended| (host.exit_status, host.stdout.clone(), host.stderr.clone());
     let mut groups: Vec<Vec<&Ended>> = Vec::new();
     for host in ended {
-        let same = groups.iter_mut().find(|group| result(group[0]) == result(host));
+        let same = groups
+            .iter_mut()
+            .find(|group| result(group[0]) == result(host));
         match same {
             Some(group) => group.push(host),
             None => groups.push(vec![host]),
@@ -75,7 +77,12 @@ fn print(ended: &[Ended]) {
     }
     for group in groups {
         let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
-        let Ended { exit_status, stdout, stderr, .. } = group[0];
+        let Ended {
+            exit_status,
+            stdout,
+            stderr,
+            ..
+        } = group[0];
         let status = match exit_status {
             0 => String::new(),
             status => format!(" (exit status {status})"),

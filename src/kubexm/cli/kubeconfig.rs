@@ -15,15 +15,15 @@ use kubexm_types::event::Events;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  kubexm kubeconfig -f cluster.yaml --user anna --group developers -o anna.conf
-  kubexm kubeconfig -f cluster.yaml --user audit --expires 8h -o audit.conf")]
+  kubexm kubeconfig anna -f cluster.yaml --group developers -o anna.conf
+  kubexm kubeconfig audit -f cluster.yaml --expires 8h -o audit.conf")]
 pub struct Kubeconfig {
+    /// The user in Kubernetes, to whom you bind a role
+    #[arg(value_name = "USER", value_parser = SubjectName::parse)]
+    user: SubjectName,
     /// The cluster file
     #[arg(short = 'f', long, alias = "file", value_name = "CLUSTER")]
     cluster: PathBuf,
-    /// The user in Kubernetes, to whom you bind a role
-    #[arg(long, value_name = "NAME", value_parser = SubjectName::parse)]
-    user: SubjectName,
     /// The group of the user
     #[arg(long, value_name = "NAME", value_parser = SubjectName::parse)]
     group: Option<SubjectName>,
@@ -66,8 +66,13 @@ pub async fn run(arguments: &Kubeconfig, format: Output, events: &Events) -> Res
     if format == Output::Json {
         return output::document("WrittenKubeconfig", &written);
     }
-    let expires = written.expires.format(&Rfc3339).map_err(Failure::unexpected)?;
-    let group = written.group.map_or_else(String::new, |group| format!(" of the group {group}"));
+    let expires = written
+        .expires
+        .format(&Rfc3339)
+        .map_err(Failure::unexpected)?;
+    let group = written
+        .group
+        .map_or_else(String::new, |group| format!(" of the group {group}"));
     outln!(
         "{}: kubeconfig of the user {}{group}, valid until {expires}",
         written.path.display(),

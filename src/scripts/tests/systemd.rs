@@ -103,8 +103,12 @@ fn logs_come_from_units_and_containers_of_a_name() {
                         = pod kube-system_proxy-a\n|4\n|5\n|= unit other\n";
         assert_eq!(ended.printed, expected);
         let calls = machine.calls();
-        let journal = "journalctl -u kubexm-proxy.service -o json -n 3 --since @17 --no-pager --quiet";
+        let journal =
+            "journalctl -u kubexm-proxy.service -o json -n 3 --since @17 --no-pager --quiet";
         assert!(calls.iter().any(|call| call == journal), "{calls:?}");
-        assert_eq!(machine.run(systemd::LOGS, &["absent", "3", "0"]).printed, "");
+        assert_eq!(
+            machine.run(systemd::LOGS, &["absent", "3", "0"]).printed,
+            ""
+        );
     });
 }

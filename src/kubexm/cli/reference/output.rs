@@ -29,7 +29,7 @@ use kubexm_commands::render::Rendered;
 use kubexm_commands::sign::KeyFiles;
 use kubexm_commands::trust::{TrustBasis, TrustGroup, TrustRecord};
 use kubexm_commands::verify::{Depth, Verification};
-use kubexm_host::{HostError, Reason};
+use kubexm_host::HostError;
 use kubexm_types::{Arch, Digest, HostName};
 
 const INTRODUCTION: &str = "With `--output json` a command that prints facts prints one JSON document on \
@@ -254,7 +254,7 @@ fn unreachable(name: &str) -> HostError {
     HostError::Unreachable {
         host: host(name),
         address: "192.0.2.13:22".to_owned(),
-        reason: Reason::new("no route to host"),
+        reason: kubexm_host::Reason::new("no route to host"),
     }
 }
 
