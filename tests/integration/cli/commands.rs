@@ -244,11 +244,7 @@ fn every_command_prints_documented_json() {
             Document("Error"),
             vec![&small, "-f", &cluster, "--unsigned"],
         ),
-        (
-            "exec",
-            Document("Error"),
-            vec!["-f", &gone, "--", "true"],
-        ),
+        ("exec", Document("Error"), vec!["-f", &gone, "--", "true"]),
         ("logs", Document("Error"), vec!["kubelet", "-f", &gone]),
         (
             "kubeconfig",
