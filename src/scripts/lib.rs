@@ -160,6 +160,7 @@ scripts! {
         SERVING_APPROVE = "kubernetes/serving-approve.sh"
         SERVING_LOOK = "kubernetes/serving-look.sh"
         SURVEY = "kubernetes/survey.sh"
+        USER_CERTIFICATE = "kubernetes/user-certificate.sh"
     }
     /// The control plane's endpoint.
     load_balancer {
@@ -262,6 +263,7 @@ scripts! {
     systemd {
         HEALTHY = "systemd/healthy.sh"
         JOURNAL = "systemd/journal.sh"
+        LOGS = "systemd/logs.sh"
         UNIT_STOP = "systemd/unit-stop.sh"
         UNIT = "systemd/unit.sh"
     }

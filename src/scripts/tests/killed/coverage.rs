@@ -76,6 +76,7 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
             "steps/missing-paths.sh",
             "systemd/healthy.sh",
             "systemd/journal.sh",
+            "systemd/logs.sh",
         ],
     ),
     (
@@ -97,6 +98,10 @@ const NOT_KILLED: &[(&str, &[&str])] = &[
     (
         "changes its own unit and directory only; a later run and a reset remove both",
         &["kubernetes/conformance.sh"],
+    ),
+    (
+        "changes no host; Kubernetes removes the request that a killed run left",
+        &["kubernetes/user-certificate.sh"],
     ),
     (
         "runs as a unit that systemd restarts, and sets all routes again in each round",
