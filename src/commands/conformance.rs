@@ -3,23 +3,19 @@
 mod junit;
 mod run;
 
-use std::fs::DirBuilder;
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::macros::format_description;
 
 pub use self::junit::FailedTest;
 use self::junit::Tests;
 use self::run::{Pass, TestHost};
 use crate::session::{self, Hosts};
 use crate::stop::unless_stopped;
-use crate::{ClusterSource, CommandError, Connection, FileError, Stop};
+use crate::{ClusterSource, CommandError, Connection, FileError, Stop, private_directory};
 use kubexm_bundle::lock::LockedFile;
 use kubexm_bundle::{Blobs, BundleSet};
 use kubexm_config::Cluster;
@@ -133,17 +129,14 @@ fn check_version(cluster: &Cluster, bundle: &BundleSet) -> Result<Version, Comma
 
 /// Creates the directory for reports.
 fn report_folder(options: &ConformanceOptions, state: &Path) -> Result<PathBuf, CommandError> {
-    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-    let now = OffsetDateTime::now_utc().format(format);
-    let now = now.map_err(CommandError::configuration)?;
-    let folder = options.report.clone();
-    let folder = folder.unwrap_or_else(|| state.join("conformance").join(now));
-    let created = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder);
-    created.map_err(|error| FileError::io("create the directory of reports", &folder, &error))?;
-    Ok(folder)
+    let action = "create the directory of reports";
+    match &options.report {
+        Some(folder) => {
+            private_directory::create(folder, action)?;
+            Ok(folder.clone())
+        }
+        None => private_directory::create_for_now(&state.join("conformance"), action),
+    }
 }
 
 /// Connects to the first control plane that answers.
