@@ -27,6 +27,7 @@ pub mod openpgp;
 mod pace;
 pub mod packages;
 pub mod partial;
+mod program;
 mod range_answer;
 mod range_scheduler;
 mod ranged_download;
