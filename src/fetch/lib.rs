@@ -39,6 +39,7 @@ mod response;
 mod retry;
 pub mod signatures;
 mod token_client;
+pub mod xml;
 
 pub use cache::Cache;
 pub use http::Http;
