@@ -12,8 +12,8 @@ use kubexm_engine::plan::StepError;
 use kubexm_engine::steps::{InstallFiles, Payload, Source};
 use kubexm_host::{Command, Host, Limit, Output};
 use kubexm_scripts::kubernetes::CONFORMANCE;
-use kubexm_types::HostPath;
 use kubexm_types::event::{Event, Events};
+use kubexm_types::{HostName, HostPath};
 
 /// The directory on the control plane; see `kubernetes/conformance.sh`.
 const FOLDER: &str = "/var/lib/kubexm/conformance";
@@ -158,13 +158,12 @@ impl TestHost {
             blobs: Arc::clone(blobs),
         };
         let bytes: u64 = archive.members.iter().map(|member| member.size).sum();
-        let installed = programs.install_unrecorded(self.host.as_ref(), events).await;
-        installed.map_err(|error| match error {
-            StepError::Host(error) => error.into(),
-            other => CommandError::Tests(format!(
-                "{}: {other}\nhint: the programs need {bytes} bytes; free space on the host",
-                self.host.name()
-            )),
+        let installed = programs
+            .install_unrecorded(self.host.as_ref(), events)
+            .await;
+        installed.map_err(|error| {
+            let hint = format!("\nhint: the programs need {bytes} bytes; free space on the host");
+            failure(self.host.name(), error, &hint)
         })
     }
 
@@ -251,20 +250,18 @@ impl TestHost {
         Ok(kubexm_types::Untrusted::last(&read.text()).to_string())
     }
 
-    /// Ends a run on a host that is being reset, and removes its files.
-    pub(super) async fn clear(host: &dyn Host) -> Result<(), CommandError> {
-        let command = Command::from_script(CONFORMANCE.verb("clear"), [""; 0]);
-        let command = command
-            .describe("end conformance tests")
-            .limit(Limit::CHANGE);
-        host.run(command).await?;
-        Ok(())
-    }
-
     /// Ends a run, and removes everything that it left.
     pub(super) async fn remove(&self) -> Result<(), CommandError> {
         let what = "remove the files of the tests";
         self.call("remove", what, []).await.map(|_| ())
+    }
+}
+
+/// Returns the failure of a step of the engine.
+pub(super) fn failure(host: &HostName, error: StepError, hint: &str) -> CommandError {
+    match error {
+        StepError::Host(error) => error.into(),
+        other => CommandError::Tests(format!("{host}: {other}{hint}")),
     }
 }
 
