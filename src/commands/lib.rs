@@ -35,6 +35,7 @@ pub mod outdated;
 pub mod plan;
 mod plan_inputs;
 mod preflight;
+mod private_directory;
 pub mod pull;
 pub mod push;
 pub mod registry;

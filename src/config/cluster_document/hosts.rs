@@ -1,6 +1,6 @@
 //! `spec.hosts`, `spec.defaults` and `spec.roleGroups`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::controller_file::expand_home;
@@ -17,28 +17,21 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     if let Some(defaults) = &defaults {
         check_defaults(defaults);
     }
-    let Some(node) = spec.required("hosts") else {
-        if let Some(defaults) = defaults {
-            defaults.finish();
+    spec.required("hosts");
+    let (mut names, mut servers) = (BTreeSet::new(), BTreeSet::new());
+    let hosts = spec.sections("hosts", |fields| {
+        let host = read_host(fields, defaults.as_ref())?;
+        if !names.insert(host.name.clone()) {
+            let message = format!("another host has the name '{}'", host.name);
+            fields.problem_here(message, None);
         }
-        return Vec::new();
-    };
-    let mut hosts: Vec<HostSpec> = Vec::new();
-    for (item, path) in reader.items(node, "spec.hosts") {
-        let fields = reader.fields(item, &path);
-        if let Some(host) = read_host(&fields, defaults.as_ref()) {
-            if hosts.iter().any(|other| other.name == host.name) {
-                let message = format!("another host has the name '{}'", host.name);
-                fields.problem_here(message, None);
-            }
-            if hosts.iter().any(|other| server(other) == server(&host)) {
-                let message = format!("another host has the address '{}'", host.address);
-                fields.problem_here(message, None);
-            }
-            hosts.push(host);
+        let port = host.port.unwrap_or(DEFAULT_PORT);
+        if !servers.insert((host.address.clone(), port)) {
+            let message = format!("another host has the address '{}'", host.address);
+            fields.problem_here(message, None);
         }
-        fields.finish();
-    }
+        Some(host)
+    });
     if hosts.is_empty() && !reader.has_problem_at("spec.hosts") {
         spec.problem("hosts", "is empty", Some("name at least one host"));
     }
@@ -46,11 +39,6 @@ pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
         defaults.finish();
     }
     hosts
-}
-
-/// Returns what is different for each host.
-fn server(host: &HostSpec) -> (&str, u16) {
-    (&host.address, host.port.unwrap_or(DEFAULT_PORT))
 }
 
 /// Reads every default once, so that its type is checked even if every host overrides it.

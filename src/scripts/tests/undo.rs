@@ -12,6 +12,7 @@ fn names_of_undo_scripts_never_disappear() {
     for name in [
         "etcd/folder-restore.sh",
         "kubeadm/reset.sh",
+        "kubernetes/conformance.sh",
         "kubernetes/kubelet-surroundings-remove.sh",
         "load-balancer/address-remove.sh",
         "load-balancer/join-proxy.sh",
@@ -93,6 +94,8 @@ fn arguments_have_types() {
     assert!(!accepts("network/remove-leftovers.sh", &["everything"]));
     assert!(accepts("steps/parents-remove.sh", &["/srv/a/b", "/srv/a"]));
     assert!(!accepts("steps/parents-remove.sh", &["/srv/a", "/srv"]));
+    assert!(accepts("kubernetes/conformance.sh", &["clear"]));
+    assert!(!accepts("kubernetes/conformance.sh", &["start"]));
     assert!(accepts("os/user-remove.sh", &["etcd"]));
     assert!(!accepts("os/user-remove.sh", &["root"]));
 }

@@ -320,12 +320,20 @@ pub const UNMASK_SERVICES: UndoScript =
         "Unmask services".to_owned()
     });
 
+/// Ends conformance tests that a killed run left.
+pub const CONFORMANCE_CLEAR: UndoScript = UndoScript::new(
+    kubernetes::CONFORMANCE,
+    &[Parameter::OneOf(&["clear"])],
+    |_| "End conformance tests and remove their files".to_owned(),
+);
+
 /// All scripts that a receipt can name.
 pub const SCRIPTS: &[UndoScript] = &[
     ADDRESS_REMOVE,
     APT_REMOVE,
     BLOCK_REMOVE,
     COMMAND_END,
+    CONFORMANCE_CLEAR,
     DNF_REMOVE,
     ETCD_FOLDER_RESTORE,
     HOOK_END,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{cluster, covered_by, files, kubeadm, system};
+use super::{cluster, covered_by, files, kubeadm, settings, system};
 use crate::ALL;
 
 /// All tests that kill scripts.
@@ -19,13 +19,13 @@ const TESTS: &[fn()] = &[
     system::packages_of_dnf,
     system::swap_and_services,
     system::users_of_services,
-    system::kernel_settings,
     system::load_balancer,
     system::network_leftovers,
-    system::hooks,
-    system::host_settings,
     system::host_lock,
     system::long_commands,
+    settings::host_settings,
+    settings::kernel_settings,
+    settings::hooks,
     cluster::etcd_members,
     cluster::snapshots,
     cluster::images,
