@@ -15,7 +15,7 @@ use crate::leaf::Leaf;
 use crate::pair::Pair;
 use crate::signing_key::SigningKey;
 use crate::store::CertificateStore;
-use kubexm_config::cluster::{Cluster, HostSpec, KubernetesKind};
+use kubexm_config::cluster::{Cluster, ControlPlanePod, HostSpec, KubernetesKind, LoadBalancer};
 use kubexm_types::HostName;
 
 /// The group of administrators. RBAC binds it to `cluster-admin`, so that its rights can be revoked.
@@ -24,6 +24,8 @@ pub const ADMIN_GROUP: &str = "kubexm:cluster-admins";
 pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 /// The user of the API server in requests to aggregated API servers.
 pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+/// The user of kube-vip. RBAC gives it the rights that kube-vip needs.
+pub const KUBE_VIP: &str = "kubexm:kube-vip";
 
 /// All certificates and keys of a cluster.
 #[derive(Clone)]
@@ -54,6 +56,8 @@ pub struct ControlPlanePki {
     pub controller_manager: Pair,
     pub scheduler: Pair,
     pub admin: Pair,
+    /// [`KUBE_VIP`]; `None` with another load balancer.
+    pub kube_vip: Option<Pair>,
 }
 
 /// The certificates of a node.
@@ -147,6 +151,12 @@ fn control_plane<E>(
         |what: &str, user: &str, group| own(Signer::Cluster, what, &Leaf::client(user, group));
     let api_server = Leaf::server("kube-apiserver", api_server_names(cluster, host));
     let front_proxy = Leaf::client(FRONT_PROXY_CLIENT, None);
+    let kube_vip = match cluster.load_balancer {
+        LoadBalancer::Pods {
+            kind: ControlPlanePod::KubeVip,
+        } => Some(client("kube-vip", KUBE_VIP, None)?),
+        _ => None,
+    };
     Ok(ControlPlanePki {
         api_server: own(Signer::Cluster, "apiserver", &api_server)?,
         kubelet_client: client("apiserver-kubelet-client", KUBELET_CLIENT, None)?,
@@ -154,6 +164,7 @@ fn control_plane<E>(
         controller_manager: client("controller-manager", "system:kube-controller-manager", None)?,
         scheduler: client("scheduler", "system:kube-scheduler", None)?,
         admin: client("admin", "kubernetes-admin", Some(ADMIN_GROUP))?,
+        kube_vip,
     })
 }
 
@@ -242,6 +253,32 @@ mod tests {
         }
         assert_eq!(first.nodes.len(), 3);
         assert_eq!(first.control_planes.len(), 1);
+    }
+
+    #[test]
+    fn only_a_cluster_with_kube_vip_has_a_certificate_for_it() {
+        let (dir, text) = (
+            tempfile::tempdir().unwrap(),
+            kubexm_config::schema::TEMPLATE,
+        );
+        let store = CertificateStore::new(dir.path());
+        let pki = ClusterPki::load_or_create(&store, &cluster()).unwrap();
+        assert!(
+            pki.control_planes
+                .values()
+                .all(|own| own.kube_vip.is_none())
+        );
+        let vip = "type: kube-vip\n  controlPlaneEndpoint: 192.0.2.10";
+        let text = text.replace("type: none", vip);
+        let cluster = kubexm_config::parse_cluster("example", &text).unwrap();
+        let pki = ClusterPki::load_or_create(&store, &cluster).unwrap();
+        for own in pki.control_planes.values() {
+            let pem = &own.kube_vip.as_ref().unwrap().certificate;
+            let der = crate::fingerprint::pem_content("kube-vip", pem).unwrap();
+            let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
+            // Without a group: its rights are those of RBAC for this user.
+            assert_eq!(parsed.subject().to_string(), "CN=kubexm:kube-vip");
+        }
     }
 
     #[test]

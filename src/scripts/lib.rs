@@ -169,6 +169,7 @@ scripts! {
         CLUSTER_CA = "load-balancer/cluster-ca.sh"
         INTERFACE = "load-balancer/interface.sh"
         JOIN_PROXY = "load-balancer/join-proxy.sh"
+        KUBE_VIP_SERVICES = "load-balancer/kube-vip-services.sh"
         KUBE_VIP_SETTLED = "load-balancer/kube-vip-settled.sh"
         MASK_SERVICES = "load-balancer/mask-services.sh"
         POD_DIAGNOSIS = "load-balancer/pod-diagnosis.sh"

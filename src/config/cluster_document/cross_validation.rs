@@ -358,30 +358,18 @@ fn check_local(spec: &Fields<'_>, cluster: &Cluster) {
     }
 }
 
-/// Refuses load balancers as static pods, which need files of kubeadm and a kubelet that reads manifests.
+/// Refuses proxies as static pods, whose kubelet starts with files of kubeadm.
 fn check_static_pods(spec: &Fields<'_>, cluster: &Cluster) {
-    let path = "spec.highAvailability";
-    match cluster.load_balancer {
-        LoadBalancer::Local {
-            run: ProxyRun::StaticPod,
-            ..
-        } => refuse(
+    if let LoadBalancer::Local {
+        run: ProxyRun::StaticPod,
+        ..
+    } = cluster.load_balancer
+    {
+        refuse(
             spec,
-            path,
+            "spec.highAvailability",
             "runs the proxy as a static pod, and kubernetes.type is systemd",
             "set run: systemd",
-        ),
-        LoadBalancer::Pods { kind } => {
-            let message = format!(
-                "is {}, a static pod that uses a kubeconfig of kubeadm, and kubernetes.type is systemd",
-                kind.name()
-            );
-            let hint = format!(
-                "set type: {}, which also assign an address",
-                address_holders()
-            );
-            refuse(spec, path, &message, &hint);
-        }
-        _ => {}
+        );
     }
 }

@@ -188,8 +188,10 @@ fi
 for program in keepalived haproxy nginx; do
   [ ! -e $units/kubexm-$program.service ] || setting balancer $program
 done
-for program in haproxy nginx kube-vip; do
+for program in haproxy nginx; do
   [ ! -e /etc/kubexm/static-pods/$program.yaml ] || setting balancer "$program pod"
 done
+# The source of the pod is on the first control plane with kubeadm only.
+[ ! -e /etc/kubexm/kube-vip/hosts ] || setting balancer "kube-vip pod"
 echo "nameserver=$(awk '$1 == "nameserver" { print $2; exit }' /etc/resolv.conf 2>/dev/null)"
 echo "clock=$(date +%s.%N)"

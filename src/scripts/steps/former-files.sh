@@ -17,8 +17,8 @@ is_in() {
 # A path with a character that JSON escapes is left out.
 left=$(
   sed -n 's/^{"step":"file \(\/[^"\\]*\)",.*/\1/p' "$receipt" | sort -u | while read -r file; do
-    # Another step removes former patches.
-    case $file in /etc/kubexm/patches/*) continue ;; esac
+    # Other steps remove former patches and the pod for addresses of services.
+    case $file in /etc/kubexm/patches/* | /etc/kubernetes/manifests/kube-vip-services.yaml) continue ;; esac
     if [ -f "$file" ] && ! is_in "$file" "$@"; then echo "$file"; fi
   done
 )

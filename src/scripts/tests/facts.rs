@@ -121,6 +121,7 @@ fn settings_of_units_are_facts() {
             "# c\nETCD_DATA_DIR=/srv/etcd\n",
         );
         machine.write(&format!("{units}/kubexm-haproxy.service"), "");
+        machine.write("/etc/kubexm/kube-vip/hosts", "");
         assert_eq!(
             applied(machine),
             [
@@ -136,6 +137,7 @@ fn settings_of_units_are_facts() {
                 "etcd systemd",
                 "etcdDataDir /srv/etcd",
                 "balancer haproxy",
+                "balancer kube-vip pod",
             ]
         );
     });

@@ -308,6 +308,19 @@ pub const ADDRESS_REMOVE: UndoScript = UndoScript::new(
     &[Parameter::Address],
     |arguments| format!("Remove the address {}", argument(arguments, 0)),
 );
+/// Ends the pod with which kube-vip assigns addresses to services, and removes these addresses. The further arguments are
+/// addresses that stay.
+pub const KUBE_VIP_SERVICES_STOP: UndoScript = UndoScript {
+    more: Some(Parameter::Address),
+    ..UndoScript::new(
+        load_balancer::KUBE_VIP_SERVICES,
+        &[
+            Parameter::OneOf(&["stop"]),
+            Parameter::OneOf(&["/etc/kubernetes/manifests/kube-vip-services.yaml"]),
+        ],
+        |_| "Remove the addresses of services".to_owned(),
+    )
+};
 /// Stops the proxy for joins.
 pub const JOIN_PROXY_STOP: UndoScript = UndoScript::new(
     load_balancer::JOIN_PROXY,
@@ -341,6 +354,7 @@ pub const SCRIPTS: &[UndoScript] = &[
     JOIN_PROXY_STOP,
     KUBEADM_RESET,
     KUBELET_SURROUNDINGS_REMOVE,
+    KUBE_VIP_SERVICES_STOP,
     LEFTOVERS_REMOVE,
     MARKERS_REMOVE,
     MODULES_UNLOAD,

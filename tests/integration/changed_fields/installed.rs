@@ -42,8 +42,11 @@ struct State {
 /// What the check of the settings for later nodes prints.
 pub const STORED: &str = "the ConfigMap kubeadm-config has other settings";
 
-/// Files that a step of their own removes.
-const PATCHES: &str = "/etc/kubexm/patches/";
+/// The beginnings of the paths of files that a step of their own removes.
+const REMOVED: [&str; 2] = [
+    "/etc/kubexm/patches/",
+    "/etc/kubernetes/manifests/kube-vip-services.yaml",
+];
 
 /// What the check of files of earlier installs prints before their paths.
 pub const FORMER: &str = "files of an earlier install stay on this host:";
@@ -186,8 +189,7 @@ impl Installed {
                 files.chain(folders).map(|path| path.to_string()).collect();
             let state = lock(&host.state);
             let former = state.files.keys().chain(&state.folders);
-            let former =
-                former.filter(|path| !planned.contains(*path) && !path.starts_with(PATCHES));
+            let former = former.filter(|path| !planned.contains(*path) && !is_removed(path));
             compared
                 .former
                 .insert(name.clone(), former.cloned().collect());
@@ -336,7 +338,7 @@ impl Machine {
             _ if text == steps::FORMER_FILES.text => {
                 let written = state.files.keys().chain(&state.folders);
                 let left: Vec<&str> = written
-                    .filter(|path| !arguments.contains(path) && !path.starts_with(PATCHES))
+                    .filter(|path| !arguments.contains(path) && !is_removed(path))
                     .map(String::as_str)
                     .collect();
                 // A report has a largest number of lines.
@@ -421,6 +423,10 @@ impl Machine {
             }
         }
     }
+}
+
+fn is_removed(path: &str) -> bool {
+    REMOVED.iter().any(|beginning| path.starts_with(beginning))
 }
 
 fn first_line(input: Input) -> String {

@@ -92,8 +92,8 @@ impl Combination {
         if self.balancer == "none" && self.control_planes > 1 {
             return Some("several control planes need one address");
         }
-        let pods = self.moves_address() || self.balancer.ends_with("static-pod");
-        (of_units && pods).then_some("static pod")
+        let is_pod = self.balancer.ends_with("static-pod");
+        (of_units && is_pod).then_some("static pod")
     }
 
     fn holds_address(&self) -> bool {

@@ -45,7 +45,7 @@ pub(super) fn init(inputs: &Inputs<'_>, first: &HostSpec) -> Result<Task, Deploy
             String::new(),
             String::new(),
             path.to_string(),
-            yes_or_no(load_balancer::has_pod_before_init(inputs.cluster)),
+            yes_or_no(load_balancer::is_static_pod(inputs.cluster)),
         ],
         limit: super::LIMIT,
         undo: undo::undo(inputs, first),

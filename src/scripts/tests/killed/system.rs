@@ -2,7 +2,9 @@
 
 use super::super::machine::{MODPROBE, Machine};
 use super::super::users::{with_data_of_etcd, with_users};
-use super::{Case, KILL, call, commands, kill_everywhere, listing, only_lists, run};
+use super::{
+    Case, KILL, call, commands, kill_everywhere, kill_everywhere_and, listing, only_lists, run,
+};
 use crate::{Script, etcd, host, load_balancer, markers, network, os, packages, steps, systemd};
 
 /// Removes the packages, and has none to configure.
@@ -278,7 +280,38 @@ pub(super) fn load_balancer() {
         apply: call(load_balancer::PROXY_RELOAD.verb("reload"), &reload),
         undo: vec![call(steps::RECEIPT_REMOVE, &[])],
     });
+    let services = [KUBE_VIP_SERVICES, "192.0.2.9"];
+    kill_everywhere_and(
+        &Case {
+            before: |machine| {
+                machine.write(KUBE_VIP_SERVICES, "pod");
+                machine.write("/root/addresses", "2: eth0 inet 192.0.2.30/32\n");
+                let log = "/var/log/pods/kube-system_kube-vip-services-node1_1/kube-vip/0.log";
+                machine.write(log, "adding VIP ip=192.0.2.30\n");
+                machine.fake(
+                    "ip",
+                    "case $2 in addr) cat /root/addresses ;; del) : >/root/addresses ;; esac",
+                );
+                // A kube-vip that died does not remove its addresses.
+                machine.fake(
+                    "crictl",
+                    "case $1 in pods | ps) echo 1 ;; stop) rm -rf /var/log/pods/* ;; esac",
+                );
+            },
+            enter: ":",
+            check: Some(call(
+                load_balancer::KUBE_VIP_SERVICES.verb("check"),
+                &services,
+            )),
+            apply: call(load_balancer::KUBE_VIP_SERVICES.verb("stop"), &services),
+            undo: vec![],
+        },
+        |machine| assert_eq!(machine.read("/root/addresses"), ""),
+    );
 }
+
+/// The manifest of the pod with which kube-vip assigns addresses to services.
+const KUBE_VIP_SERVICES: &str = "/etc/kubernetes/manifests/kube-vip-services.yaml";
 
 /// Rules, links and addresses are in a network namespace, which ends with the command. So the killed script and the next
 /// one run in the same namespace.
