@@ -4,10 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-use ipnet::IpNet;
 
 use crate::ca::Ca;
 use crate::error::PkiError;
@@ -198,24 +195,17 @@ fn api_server_names(cluster: &Cluster, host: &HostSpec) -> Vec<String> {
         "localhost".to_owned(),
         "127.0.0.1".to_owned(),
         host.name.to_string(),
-        host.internal_address.to_string(),
+        host.internal_address().to_string(),
         endpoint.host.clone(),
     ];
     names.extend(endpoint.address.map(|address| address.to_string()));
-    names.extend(first_address(cluster.network.service_cidr).map(|address| address.to_string()));
+    let services = cluster.network.first_service_addresses();
+    names.extend(services.map(|address| address.to_string()));
     let sans = cluster.kubernetes.cert_sans.iter();
     names.extend(sans.map(ToString::to_string));
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names
-}
-
-/// Returns the address of the service `kubernetes`, which is the first of the service network.
-fn first_address(cidr: IpNet) -> Option<IpAddr> {
-    match cidr {
-        IpNet::V4(net) => Some(IpAddr::V4(u32::from(net.network()).checked_add(1)?.into())),
-        IpNet::V6(net) => Some(IpAddr::V6(u128::from(net.network()).checked_add(1)?.into())),
-    }
 }
 
 #[cfg(test)]
@@ -301,10 +291,6 @@ mod tests {
         assert_eq!(
             more,
             [&names[..], &["api.example".into(), "192.0.2.9".into()]].concat()
-        );
-        assert_eq!(
-            first_address("fd00:1::/112".parse().unwrap()),
-            "fd00:1::1".parse().ok()
         );
     }
 }

@@ -211,14 +211,15 @@ fn check_address(fields: &Fields<'_>, address: IpAddr, network: &Network, hosts:
         ("podCIDR", network.pod_cidr),
         ("serviceCIDR", network.service_cidr),
     ] {
-        if cidr.contains(&address) {
-            refuse(format!("{address} is in {name} {cidr}"));
+        if let Some(net) = cidr.iter().find(|net| net.contains(&address)) {
+            refuse(format!("{address} is in {name} {net}"));
         }
     }
     if address.is_loopback() {
         refuse(format!("{address} is a loopback address"));
     }
-    if let Some(host) = hosts.iter().find(|host| host.internal_address == address) {
+    let has = |host: &&HostSpec| host.internal_addresses.iter().any(|own| own == address);
+    if let Some(host) = hosts.iter().find(has) {
         refuse(format!("{address} is the address of host {}", host.name));
     }
 }
@@ -237,9 +238,9 @@ fn free_example(network: &Network, hosts: &[HostSpec]) -> IpAddr {
             .map(|first| Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0x10).into()),
     };
     let is_free = |address: &IpAddr| {
-        !network.pod_cidr.contains(address)
-            && !network.service_cidr.contains(address)
-            && hosts.iter().all(|host| host.internal_address != *address)
+        let mut networks = network.pod_cidr.iter().chain(network.service_cidr.iter());
+        let mut own = hosts.iter().flat_map(|host| host.internal_addresses.iter());
+        !networks.any(|net| net.contains(address)) && !own.any(|own| own == *address)
     };
     candidates
         .into_iter()

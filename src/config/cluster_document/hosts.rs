@@ -6,10 +6,13 @@ use std::net::IpAddr;
 use super::controller_file::expand_home;
 use super::jump_host::read_jump_hosts;
 use super::password::read_password;
-use crate::cluster::{DEFAULT_PORT, HostSpec, Roles, Taint};
+use crate::cluster::{DEFAULT_PORT, HostSpec, IpFamilies, Roles, Taint};
 use crate::host_range;
 use crate::reader::Fields;
 use kubexm_types::{Arch, HostAddress, HostName, LabelKey, LabelValue, UserName};
+
+const EXAMPLE_ADDRESSES: &str =
+    "write an address as in 192.0.2.11, or two as in 192.0.2.11,2001:db8::11";
 
 pub(super) fn read_hosts(spec: &Fields<'_>) -> Vec<HostSpec> {
     let reader = spec.reader();
@@ -61,8 +64,8 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     let address = host
         .required("address")
         .and_then(|_| host.value::<HostAddress>("address"));
-    let internal = match host.value::<IpAddr>("internalAddress") {
-        Some(address) => Some(address),
+    let internal = match read_internal_addresses(host) {
+        Some(addresses) => Some(addresses),
         None => match address
             .as_ref()
             .map(|address| address.as_str().parse::<IpAddr>())
@@ -78,7 +81,7 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
                 );
                 None
             }
-            parsed => parsed.and_then(Result::ok),
+            parsed => parsed.and_then(Result::ok).map(IpFamilies::from),
         },
     };
     let default_port = defaults.and_then(|d| d.number("port", 1, 65535));
@@ -103,7 +106,7 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
     Some(HostSpec {
         name: name?,
         address: address?.to_string(),
-        internal_address: internal?,
+        internal_addresses: internal?,
         port: port.map(u16::try_from).transpose().ok()?,
         user,
         password,
@@ -113,6 +116,27 @@ pub(super) fn read_host(host: &Fields<'_>, defaults: Option<&Fields<'_>>) -> Opt
         labels,
         taints,
     })
+}
+
+/// Reads the addresses that the cluster uses: one, or one of each address family.
+fn read_internal_addresses(host: &Fields<'_>) -> Option<IpFamilies<IpAddr>> {
+    let text = host.text("internalAddress")?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for part in text.split(',') {
+        match part.parse() {
+            Ok(address) => addresses.push(address),
+            Err(error) => {
+                host.problem("internalAddress", error, Some(EXAMPLE_ADDRESSES));
+                return None;
+            }
+        }
+    }
+    let families = IpFamilies::from_list(&addresses);
+    if families.is_none() {
+        let message = "expected one address, or one of each address family";
+        host.problem("internalAddress", message, Some(EXAMPLE_ADDRESSES));
+    }
+    families
 }
 
 fn read_labels(fields: &Fields<'_>) -> BTreeMap<LabelKey, LabelValue> {

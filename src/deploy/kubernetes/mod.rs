@@ -122,7 +122,7 @@ pub(super) fn kube_vip_kubeconfig(
 
 /// Returns the address at which a control plane's own API server listens.
 pub(super) fn api_server(cluster: &Cluster, host: &HostSpec) -> SocketAddr {
-    SocketAddr::new(host.internal_address, cluster.kubernetes.api_server_port)
+    SocketAddr::new(host.internal_address(), cluster.kubernetes.api_server_port)
 }
 
 /// Returns the sandbox image that kubeadm expects.

@@ -243,7 +243,7 @@ fn without_services(cluster: &Cluster, host: &HostSpec) -> Result<RunScript, Dep
 fn services_arguments(cluster: &Cluster, host: &HostSpec) -> Result<[String; 3], DeployError> {
     let manifest = format!("{MANIFESTS}/{}.yaml", Assigns::Services.name());
     let endpoint = endpoint_address(cluster)?.to_string();
-    Ok([manifest, endpoint, host.internal_address.to_string()])
+    Ok([manifest, endpoint, host.internal_address().to_string()])
 }
 
 fn hosts_file() -> Result<HostPath, DeployError> {

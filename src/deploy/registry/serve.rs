@@ -30,7 +30,7 @@ const IMAGES: &str = "docker";
 /// Returns the task that fills and starts the registry on a host.
 pub(super) fn serve(inputs: &Inputs<'_>, name: &HostName) -> Result<Task, DeployError> {
     let cluster = inputs.cluster;
-    let host = cluster.host(name).map(|host| host.internal_address);
+    let host = cluster.host(name).map(|host| host.internal_address());
     let host = host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let listen = SocketAddr::new(host, cluster.registry.port);
     let data_dir = cluster.registry.data_dir.clone();

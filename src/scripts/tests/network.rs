@@ -412,11 +412,59 @@ fn pod_routes_are_set_and_removed() {
                 format!("iptables -w -t nat -D {rule}"),
             ]
         );
-        machine.write(config, "pods fd00:1::/64\n");
-        machine.fake("ip6tables", "exit 1");
-        machine.done(network::POD_ROUTES, &["down", config]);
-        assert_eq!(machine.calls()[0], "ip -6 route flush proto 187");
         assert_eq!(machine.run(network::POD_ROUTES, &[]).status, 2);
+    });
+}
+
+#[test]
+fn pod_routes_of_both_address_families_are_set_and_removed() {
+    Machine::with_each_shell(|machine| {
+        machine.fake(
+            "ip",
+            r#"case $* in *-6*show*) echo "fd00:9::/64 via fdab::9 dev eth0 metric 1024 pref medium" ;; esac"#,
+        );
+        for program in ["iptables", "ip6tables"] {
+            machine.fake(program, r#"case $* in *-A*) ;; *) exit 1 ;; esac"#);
+        }
+        machine.fake("sleep", "exit 7");
+        let config = "/etc/kubexm/pod-routes.conf";
+        machine.write(
+            config,
+            "pods 10.244.0.0/16\npods fd00::/56\nroute 10.244.1.0/24 192.0.2.12\nroute fd00:0:0:1::/64 fdab::12\n",
+        );
+        let ended = machine.run(network::POD_ROUTES, &["keep", config]);
+        assert_eq!(ended.status, 7, "{}", ended.complained);
+        let rule = |pods: &str| {
+            format!(
+                "POSTROUTING -s {pods} ! -d {pods} -m comment --comment kubexm pod network -j MASQUERADE"
+            )
+        };
+        let (ipv4, ipv6) = (rule("10.244.0.0/16"), rule("fd00::/56"));
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route show proto 187".to_owned(),
+                "ip -6 route show proto 187".to_owned(),
+                "ip -6 route del fd00:9::/64 proto 187".to_owned(),
+                "ip -4 route replace 10.244.1.0/24 via 192.0.2.12 proto 187".to_owned(),
+                "ip -6 route replace fd00:0:0:1::/64 via fdab::12 proto 187".to_owned(),
+                format!("iptables -w -t nat -C {ipv4}"),
+                format!("iptables -w -t nat -A {ipv4}"),
+                format!("ip6tables -w -t nat -C {ipv6}"),
+                format!("ip6tables -w -t nat -A {ipv6}"),
+                "sleep 15".to_owned(),
+            ]
+        );
+        machine.done(network::POD_ROUTES, &["down", config]);
+        assert_eq!(
+            machine.calls(),
+            [
+                "ip -4 route flush proto 187".to_owned(),
+                format!("iptables -w -t nat -D {ipv4}"),
+                "ip -6 route flush proto 187".to_owned(),
+                format!("ip6tables -w -t nat -D {ipv6}"),
+            ]
+        );
     });
 }
 

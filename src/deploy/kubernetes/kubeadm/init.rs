@@ -123,12 +123,19 @@ fn configuration(
             api_server.cert_sans.push(address);
         }
     }
+    // kubeadm adds the address of the primary family.
+    for address in cluster.network.first_service_addresses().skip(1) {
+        let address = address.to_string();
+        if !api_server.cert_sans.contains(&address) {
+            api_server.cert_sans.push(address);
+        }
+    }
     let text = kubexm_render::text(
         WHAT,
         &template::Init {
             api,
             list,
-            advertise_address: first.internal_address.to_string(),
+            advertise_address: first.internal_address().to_string(),
             bind_port: kubernetes.api_server_port,
             node: node(cluster, first),
             patches: patches::folder(cluster, first),
